@@ -1,0 +1,213 @@
+"""Comparing what a kernel wrote with what it should have written, byte by byte or by element type.
+
+A numeric comparison accepts an element when it meets any bound that was given:
+``|actual - golden| <= atol + rtol * |golden|``, or at most ``ulp`` representable values apart. Two NaNs
+agree, as do infinities of one sign. Without bounds only equal bytes agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+
+    Bytes = npt.NDArray[np.uint8]
+
+# Elements handled at a time: bounds the memory of a comparison to tens of MiB whatever the region's size.
+_BATCH_ELEMENTS = 1 << 20
+INTEGER_DTYPES = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
+FLOAT_DTYPES = ("f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz")
+DTYPES = FLOAT_DTYPES + INTEGER_DTYPES
+
+
+@dataclass(frozen=True)
+class Bounds:
+    """How far an element may be off. ``ulp`` counts representable values of the element's type."""
+
+    atol: float | None = None
+    rtol: float | None = None
+    ulp: int | None = None
+
+    @property
+    def exact(self) -> bool:
+        """No bound at all: bytes must be equal."""
+        return self.atol is None and self.rtol is None and self.ulp is None
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a comparison of ``elements`` elements found; offsets count from the start of what was compared."""
+
+    elements: int
+    differing: int  # not equal byte for byte
+    failing: int  # beyond the bounds
+    nan_actual: int
+    nan_golden: int
+    infinite_actual: int
+    infinite_golden: int
+    max_absolute: float
+    max_relative: float
+    max_ulp: int
+    worst_offset_bytes: int | None
+    worst_actual: float | None
+    worst_golden: float | None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every element is within the bounds."""
+        return self.failing == 0
+
+
+@cache
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy type of an element type's short name, e.g. ``bf16``."""
+    if name in ("bf16", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"):
+        import ml_dtypes
+
+        scalar: type[Any] = getattr(ml_dtypes, {"bf16": "bfloat16"}.get(name, name.replace("f8", "float8_")))
+        return np.dtype(scalar)
+    kinds = {"i": "int", "u": "uint", "f": "float"}
+    return np.dtype(kinds[name[0]] + name[1:])
+
+
+def compare_bytes(actual: Bytes, golden: Bytes) -> npt.NDArray[np.int64]:
+    """Offsets of the bytes that differ, int64[n], ascending."""
+    _same_size(actual, golden)
+    return np.flatnonzero(actual != golden).astype(np.int64)
+
+
+def compare_elements(actual: Bytes, golden: Bytes, dtype: str, bounds: Bounds) -> Difference:
+    """Compare two buffers of the same element type.
+
+    actual, golden: uint8[size_bytes], C-contiguous; trailing bytes that do not fill an element must be equal.
+    Raises ValueError if the sizes differ.
+    """
+    _same_size(actual, golden)
+    element = numpy_dtype(dtype)
+    count = actual.size // element.itemsize
+    batches = [
+        _compare_batch(actual, golden, element, dtype, bounds, start, min(start + _BATCH_ELEMENTS, count))
+        for start in range(0, count, _BATCH_ELEMENTS)
+    ]
+    tail = int(np.count_nonzero(actual[count * element.itemsize :] != golden[count * element.itemsize :]))
+    worst = max(
+        batches, key=lambda batch: (batch.failing > 0, batch.max_ulp, batch.max_absolute), default=None
+    )
+    return Difference(
+        elements=count,
+        differing=sum(batch.differing for batch in batches) + tail,
+        failing=sum(batch.failing for batch in batches) + tail,
+        nan_actual=sum(batch.nan_actual for batch in batches),
+        nan_golden=sum(batch.nan_golden for batch in batches),
+        infinite_actual=sum(batch.infinite_actual for batch in batches),
+        infinite_golden=sum(batch.infinite_golden for batch in batches),
+        max_absolute=max((batch.max_absolute for batch in batches), default=0.0),
+        max_relative=max((batch.max_relative for batch in batches), default=0.0),
+        max_ulp=max((batch.max_ulp for batch in batches), default=0),
+        worst_offset_bytes=worst.worst_offset_bytes if worst else None,
+        worst_actual=worst.worst_actual if worst else None,
+        worst_golden=worst.worst_golden if worst else None,
+    )
+
+
+def _same_size(actual: Bytes, golden: Bytes) -> None:
+    if actual.size != golden.size:
+        raise ValueError(f"compared buffers differ in size: {actual.size} and {golden.size} bytes")
+
+
+def _ordered(values: npt.NDArray[Any], element: np.dtype[Any]) -> npt.NDArray[np.int64]:
+    """Map floats to integers whose distance counts representable values; both zeros map to 0."""
+    bits = values.view(np.dtype(f"int{8 * element.itemsize}")).astype(np.int64)
+    lowest = np.int64(-(1 << (8 * element.itemsize - 1)))
+    return np.where(bits < 0, lowest - bits, bits)
+
+
+def _compare_batch(
+    actual: Bytes, golden: Bytes, element: np.dtype[Any], dtype: str, bounds: Bounds, start: int, end: int
+) -> Difference:
+    window = slice(start * element.itemsize, end * element.itemsize)
+    left, right = actual[window].view(element), golden[window].view(element)
+    raw = np.dtype(f"uint{8 * element.itemsize}")
+    differing = left.view(raw) != right.view(raw)
+    if dtype in INTEGER_DTYPES:
+        return _compare_integers(left, right, differing, bounds, start * element.itemsize)
+    a, g = left.astype(np.float64), right.astype(np.float64)
+    nan_a, nan_g = np.isnan(a), np.isnan(g)
+    inf_a, inf_g = np.isinf(a), np.isinf(g)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        absolute = np.where(a == g, 0.0, np.abs(a - g))
+        relative = np.where(absolute == 0.0, 0.0, absolute / np.abs(g))
+        # The distance of two int64 can overflow only between the two ends of f64; saturate there.
+        gap = np.abs(_ordered(left, element).astype(np.float64) - _ordered(right, element).astype(np.float64))
+        exact_gap = np.abs(_ordered(left, element) - _ordered(right, element))
+    ulp = np.where(gap < 2.0**53, exact_gap, np.int64(2**62))
+    agree = ~differing
+    finite = ~(nan_a | nan_g | inf_a | inf_g)
+    if not bounds.exact:
+        agree |= (nan_a & nan_g) | (a == g)
+        if bounds.atol is not None or bounds.rtol is not None:
+            agree |= finite & (absolute <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * np.abs(g))
+        if bounds.ulp is not None:
+            agree |= finite & (ulp <= bounds.ulp)
+    failing = ~agree
+    ranked = np.where(differing, np.where(finite, gap + 1.0, np.inf), 0.0) + np.where(failing, 1e300, 0.0)
+    worst = int(np.argmax(ranked)) if differing.any() else None
+    return Difference(
+        elements=end - start,
+        differing=int(differing.sum()),
+        failing=int(failing.sum()),
+        nan_actual=int(nan_a.sum()),
+        nan_golden=int(nan_g.sum()),
+        infinite_actual=int(inf_a.sum()),
+        infinite_golden=int(inf_g.sum()),
+        max_absolute=float(absolute[finite].max(initial=0.0)),
+        max_relative=float(relative[finite].max(initial=0.0)),
+        max_ulp=int(ulp[finite].max(initial=0)),
+        worst_offset_bytes=None if worst is None else (start + worst) * element.itemsize,
+        worst_actual=None if worst is None else float(a[worst]),
+        worst_golden=None if worst is None else float(g[worst]),
+    )
+
+
+def _compare_integers(
+    left: npt.NDArray[Any],
+    right: npt.NDArray[Any],
+    differing: npt.NDArray[np.bool_],
+    bounds: Bounds,
+    base_bytes: int,
+) -> Difference:
+    # Exact unsigned distance without overflow: subtract the smaller from the larger in the unsigned type.
+    unsigned = np.dtype(f"uint{8 * left.dtype.itemsize}")
+    high, low = np.maximum(left, right), np.minimum(left, right)
+    gap = high.view(unsigned) - low.view(unsigned)
+    distance = gap.astype(np.float64)
+    magnitude = np.abs(right.astype(np.float64))
+    agree = ~differing
+    if bounds.atol is not None or bounds.rtol is not None:
+        agree |= distance <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * magnitude
+    if bounds.ulp is not None:
+        agree |= gap <= np.uint64(bounds.ulp)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(distance == 0.0, 0.0, distance / magnitude)
+    failing = ~agree
+    worst = int(np.argmax(np.where(failing, 2.0, 1.0) * distance)) if differing.any() else None
+    return Difference(
+        elements=left.size,
+        differing=int(differing.sum()),
+        failing=int(failing.sum()),
+        nan_actual=0,
+        nan_golden=0,
+        infinite_actual=0,
+        infinite_golden=0,
+        max_absolute=float(distance.max(initial=0.0)),
+        max_relative=float(relative[np.isfinite(relative)].max(initial=0.0)),
+        max_ulp=min(int(gap.max(initial=0)), 2**62),
+        worst_offset_bytes=None if worst is None else base_bytes + worst * left.dtype.itemsize,
+        worst_actual=None if worst is None else float(left[worst]),
+        worst_golden=None if worst is None else float(right[worst]),
+    )

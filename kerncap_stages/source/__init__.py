@@ -1,0 +1,1 @@
+"""Finding and describing the source of a kernel: names, definitions, compile commands, headers."""

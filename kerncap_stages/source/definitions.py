@@ -1,0 +1,193 @@
+"""Where kernels are defined, by tree-sitter's grammars.
+
+The CUDA grammar knows ``__global__`` and ``__launch_bounds__``; project macros around them leave error nodes,
+in which the declarator is still found. The C++ grammar recovers from other such places, so both are asked and
+the answers united. What stands before a declarator is then read token by token, macros included.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.source.kernel_names import ANONYMOUS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from tree_sitter import Node, Parser
+
+SOURCE_SUFFIXES = frozenset(
+    {
+        ".hip",
+        ".cu",
+        ".cuh",
+        ".cpp",
+        ".cc",
+        ".cxx",
+        ".c",
+        ".h",
+        ".hh",
+        ".hpp",
+        ".hxx",
+        ".inl",
+        ".inc",
+        ".ipp",
+        ".tpp",
+    }
+)
+_IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?((?:[^\n\\]|\\\n|\\.)*)", re.MULTILINE)
+_STATEMENT_END = re.compile(rb"[;{}]|^[ \t]*#(?:[^\n\\]|\\\n|\\.)*$|//[^\n]*$|\*/", re.MULTILINE)
+_DECLARATOR_TYPES = frozenset({"function_declarator"})
+_PREFIX_BYTES = 4096
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One definition of a kernel; lines count from 1."""
+
+    path: Path
+    line: int
+    last_line: int
+    scopes: tuple[str, ...]
+    is_template: bool
+    macro: str | None = None  # the macro whose use makes the kernel, when there is no plain definition
+
+
+@dataclass(frozen=True)
+class Macros:
+    """The macros of a source tree that matter here."""
+
+    launch: frozenset[bytes]  # stand for __global__ in front of a kernel
+    generators: Mapping[bytes, bytes]  # name to body: make a whole kernel by token pasting
+
+
+@cache
+def _parsers() -> tuple[Parser, ...]:
+    import tree_sitter_cpp
+    import tree_sitter_cuda
+    from tree_sitter import Language, Parser
+
+    return tuple(Parser(Language(module.language())) for module in (tree_sitter_cuda, tree_sitter_cpp))
+
+
+def source_files(root: Path) -> Iterator[Path]:
+    """Every C++, HIP or CUDA file below ``root``, sorted, hidden folders left out."""
+    for name_of_folder, folders, files in os.walk(root):
+        folder = Path(name_of_folder)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in sorted(files):
+            if folder.joinpath(name).suffix.lower() in SOURCE_SUFFIXES:
+                yield folder / name
+
+
+def collect_macros(texts: Iterable[bytes]) -> Macros:
+    """Macros that expand to ``__global__``, directly or through one another."""
+    bodies: dict[bytes, bytes] = {}
+    for text in texts:
+        for match in _DEFINE.finditer(text):
+            bodies[match[1]] = match[3]
+    marks = {b"__global__"}
+    while True:
+        more = {name for name, body in bodies.items() if marks & set(_IDENTIFIER.findall(body))} - marks
+        if not more:
+            break
+        marks |= more
+    marks.discard(b"__global__")
+    generators = {name: bodies[name] for name in marks if b"{" in bodies[name]}
+    return Macros(frozenset(marks - set(generators)), generators)
+
+
+def find_definitions(path: Path, text: bytes, base: str, macros: Macros) -> list[Definition]:
+    """Definitions of kernels named ``base`` in one file, in the order of their lines."""
+    name = base.encode()
+    if name not in text and not macros.generators:
+        return []
+    found: dict[int, Definition] = {}
+    if name in text:
+        marks = macros.launch | {b"__global__"}
+        for parser in _parsers():
+            for declarator in _declarators(parser.parse(text).root_node, name):
+                definition = _definition(path, text, declarator, marks)
+                if definition is not None:
+                    found.setdefault(definition.line, definition)
+    if not found:
+        found.update((made.line, made) for made in _generated(path, text, base, macros))
+    return [found[line] for line in sorted(found)]
+
+
+def _declarators(root: Node, name: bytes) -> Iterator[Node]:
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.type in _DECLARATOR_TYPES:
+            inner = node.child_by_field_name("declarator")
+            if inner is not None and inner.text is not None:
+                unqualified = inner.text.rsplit(b"::", 1)[-1]
+                if unqualified.split(b"<", 1)[0].strip() == name:
+                    yield node
+        stack.extend(node.children)
+
+
+def _definition(
+    path: Path, text: bytes, declarator: Node, marks: frozenset[bytes] | set[bytes]
+) -> Definition | None:
+    if text[declarator.end_byte :].lstrip()[:1] != b"{":
+        return None  # a declaration, or a call
+    window = text[max(0, declarator.start_byte - _PREFIX_BYTES) : declarator.start_byte]
+    ends = [match.end() for match in _STATEMENT_END.finditer(window)]
+    prefix = window[ends[-1] if ends else 0 :]
+    tokens = _IDENTIFIER.findall(prefix)
+    if not marks & set(tokens):
+        return None
+    body_end = _body_end(text, declarator.end_byte)
+    return Definition(
+        path=path,
+        line=text.count(b"\n", 0, declarator.start_byte) + 1,
+        last_line=text.count(b"\n", 0, body_end) + 1,
+        scopes=_scopes(declarator),
+        is_template=b"template" in tokens,
+    )
+
+
+def _body_end(text: bytes, start: int) -> int:
+    depth = 0
+    for position in range(text.index(b"{", start), len(text)):
+        if text[position] == 0x7B:
+            depth += 1
+        elif text[position] == 0x7D:
+            depth -= 1
+            if depth == 0:
+                return position
+    return len(text)
+
+
+def _scopes(node: Node) -> tuple[str, ...]:
+    scopes: list[str] = []
+    parent = node.parent
+    while parent is not None:
+        if parent.type == "namespace_definition":
+            label = parent.child_by_field_name("name")
+            text = label.text if label is not None else None
+            scopes[:0] = text.decode(errors="replace").split("::") if text else [ANONYMOUS]
+        parent = parent.parent
+    return tuple(scopes)
+
+
+def _generated(path: Path, text: bytes, base: str, macros: Macros) -> Iterator[Definition]:
+    """Kernels whose name is pasted together by a macro: ``DEFINE_KERNEL(scale)`` making ``scale_kernel``."""
+    for macro in macros.generators:
+        for match in re.finditer(
+            rb"^[ \t]*" + re.escape(macro) + rb"[ \t]*\(([^()\n]*)\)", text, re.MULTILINE
+        ):
+            arguments = [argument.strip().decode(errors="replace") for argument in match[1].split(b",")]
+            if any(argument and argument in base for argument in arguments):
+                line = text.count(b"\n", 0, match.start()) + 1
+                yield Definition(
+                    path, line, line, (), is_template=False, macro=macro.decode(errors="replace")
+                )

@@ -1,0 +1,72 @@
+import json
+
+import pytest
+
+from kerncap_stages.errors import UsageError
+from kerncap_stages.source.compile_commands import commands_for, compile_flags, find_database, load_database
+
+
+def database(tmp_path, **entry):
+    path = tmp_path / "compile_commands.json"
+    path.write_text(json.dumps([{"directory": str(tmp_path), "file": "k.hip", **entry}]))
+    return load_database(path)[0]
+
+
+def test_flags_keep_what_shapes_the_code_and_drop_outputs(tmp_path):
+    command = database(
+        tmp_path,
+        command="ccache /usr/bin/hipcc -DA=1 -Iinclude -isystem sys -O3 -std=c++17 -fgpu-rdc "
+        "--offload-arch=gfx90a,gfx942 --offload-arch=native -MD -MF k.d -MT k.o -x hip -o k.o -c k.hip",
+    )
+    assert command.compiler == "/usr/bin/hipcc"
+    assert compile_flags(command, ["B", "C=2"]) == (
+        "-DA=1",
+        f"-I{tmp_path}/include",
+        "-isystem",
+        f"{tmp_path}/sys",
+        "-O3",
+        "-std=c++17",
+        "-DB",
+        "-DC=2",
+    )
+
+
+def test_expands_response_files_and_quoted_defines(tmp_path):
+    (tmp_path / "flags.rsp").write_text('-DNAME="a b" \'-DQ="x"\'')
+    command = database(tmp_path, command="hipcc @flags.rsp -c k.hip")
+    assert compile_flags(command) == ("-DNAME=a b", '-DQ="x"')
+
+
+def test_relative_directories_are_taken_from_the_database(tmp_path):
+    (tmp_path / "build").mkdir()
+    command = database(
+        tmp_path, directory="build", file="../k.hip", arguments=["hipcc", "-I../inc", "-c", "../k.hip"]
+    )
+    assert command.file == tmp_path / "k.hip"
+    assert compile_flags(command) == (f"-I{tmp_path}/inc",)
+
+
+def test_a_file_built_twice_has_two_commands(tmp_path):
+    entries = [
+        {"directory": str(tmp_path), "file": "k.hip", "arguments": ["hipcc", f"-DN={n}", "k.hip"]}
+        for n in (1, 2)
+    ]
+    (tmp_path / "compile_commands.json").write_text(json.dumps(entries))
+    commands = load_database(tmp_path / "compile_commands.json")
+    assert len(commands_for(tmp_path / "k.hip", commands)) == 2
+
+
+def test_the_database_is_found_in_build_folders_of_ancestors(tmp_path):
+    (tmp_path / "build-release").mkdir()
+    (tmp_path / "src/deep").mkdir(parents=True)
+    path = tmp_path / "build-release/compile_commands.json"
+    path.write_text("[]")
+    assert find_database(tmp_path / "src/deep") == path
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"file": "k"}]', "[{"])
+def test_refuses_what_is_no_database(tmp_path, text):
+    path = tmp_path / "compile_commands.json"
+    path.write_text(text)
+    with pytest.raises(UsageError, match="not a compilation database"):
+        load_database(path)

@@ -1,0 +1,81 @@
+from pathlib import Path
+
+import pytest
+
+from kerncap_stages.source.definitions import collect_macros, find_definitions, source_files
+
+SOURCE = rb"""
+#define KERNEL __global__ __launch_bounds__(256)
+#define WRAPPED KERNEL
+#define BOUNDS(x) __launch_bounds__(x)
+namespace outer { namespace {
+template <typename T, int N = 4>
+__launch_bounds__(256, 2) static __global__ void scale(T* x, float a) {
+  x[0] *= a;
+}
+} }
+extern "C" { __global__ void plain(float *x) { x[0] = 1; } }
+WRAPPED void macroed(float *x) { x[0] = 2; }
+static __global__ BOUNDS(64) void bounded(float *x) { x[0] = 2; }
+__global__ void __launch_bounds__(128) after(float *x) { x[0] = 2; }
+namespace a::b { template <class F> __global__ void run(F f) { f(); } }
+#define DEFINE(name) __global__ void name##_kernel(float *x) { x[0] = 1; }
+DEFINE(pasted)
+__global__ void declared(float *x);
+__device__ void helper(float *x) { x[0] = 3; }
+// __global__ void commented(float *x) { }
+int main() { plain<<<1, 64>>>(nullptr); outer::scale<float, 4><<<1, 1, 0, 0>>>(nullptr, 1.f); }
+"""
+
+
+def find(base: str, text: bytes = SOURCE):
+    return find_definitions(Path("k.hip"), text, base, collect_macros([text]))
+
+
+@pytest.mark.parametrize(
+    ("base", "line", "scopes"),
+    [
+        ("scale", 7, ("outer", "(anonymous namespace)")),
+        ("plain", 11, ()),
+        ("macroed", 12, ()),
+        ("bounded", 13, ()),
+        ("after", 14, ()),
+        ("run", 15, ("a", "b")),
+    ],
+)
+def test_finds_the_definition_whatever_stands_around_global(base, line, scopes):
+    (definition,) = find(base)
+    assert (definition.line, definition.scopes, definition.macro) == (line, scopes, None)
+
+
+def test_finds_a_kernel_whose_name_a_macro_pastes():
+    (definition,) = find("pasted_kernel")
+    assert (definition.line, definition.macro) == (17, "DEFINE")
+
+
+@pytest.mark.parametrize("base", ["declared", "helper", "commented", "main", "absent"])
+def test_takes_no_declaration_device_function_comment_or_call_for_a_kernel(base):
+    assert find(base) == []
+
+
+def test_spans_the_whole_body():
+    (definition,) = find("scale")
+    assert (definition.line, definition.last_line, definition.is_template) == (7, 9, True)
+
+
+def test_reads_latin_1_files():
+    text = b"// caf\xe9\n__global__ void k(float* x) { x[0] = 0; } // \xfc"
+    (definition,) = find("k", text)
+    assert definition.line == 2
+
+
+def test_overloads_are_all_listed():
+    text = b"__global__ void k(float* x) { }\n__global__ void k(int* x) { }\n"
+    assert [definition.line for definition in find("k", text)] == [1, 2]
+
+
+def test_lists_sources_sorted_without_hidden_folders(tmp_path):
+    for name in ("b.hip", "a/k.cuh", ".git/x.cpp", "notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    assert [path.relative_to(tmp_path).as_posix() for path in source_files(tmp_path)] == ["b.hip", "a/k.cuh"]
