@@ -1,0 +1,46 @@
+// Runs dispatches on worker threads.
+//
+// Several dispatches are in flight at once; a work-group belongs to one worker from start to end. A worker gives its
+// resident work-groups time slices in turn, and takes up another one whenever those that it has did not finish within
+// theirs, from each dispatch in turn: so waves that spin on memory, waiting for another work-group, another queue or
+// the host, never keep the others from running, and all work-groups of a cooperative launch become resident.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include "softgpu/exec/dispatch.hpp"
+
+namespace kerncap::softgpu {
+
+class EngineState;
+
+class Engine {
+ public:
+  // workers 0: one for each core that this process may use. Threads start with the first dispatch.
+  explicit Engine(unsigned workers = 0);
+  ~Engine();  // aborts what still runs
+  Engine(const Engine&) = delete;
+  Engine& operator=(const Engine&) = delete;
+
+  // Called once, on a worker, with no View open and no lock held: may submit, map and unmap.
+  using Callback = std::function<void(const DispatchOutcome&)>;
+
+  // Returns at once. A dispatch that cannot start (impossible descriptor) calls back with its fault.
+  void submit(Dispatch dispatch, Callback done);
+
+  // Stops the owner's dispatches at the next slice end and returns when none of them runs any more; each has called
+  // back, `aborted`. Not to be called from a callback.
+  void abort(const void* owner);
+
+  // In the child of a fork, where no worker lives on: forgets everything that was in flight, without calling back.
+  void restart_in_child();
+
+  // Null when this host can run the interpreter, else a sentence that says what it lacks (AVX2, FMA, F16C).
+  [[nodiscard]] static const char* host_problem() noexcept;
+
+ private:
+  std::unique_ptr<EngineState> m_state;
+};
+
+}  // namespace kerncap::softgpu
