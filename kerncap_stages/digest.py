@@ -1,8 +1,8 @@
 """Names of stored objects: a digest, and the typed references by which manifests point at objects.
 
-A manifest writes every reference to a stored object as ``manifest:<hex>``, ``memory:<hex>`` or ``file:<hex>``,
-so that the store can walk any manifest without knowing its kind. The digest of something that is not stored is
-written bare, and is never followed.
+A manifest writes every reference to a stored object as ``manifest:<hex>``, ``memory:<hex>`` or
+``file:<hex>``, so that the store can walk any manifest without knowing its kind. The digest of something
+that is not stored is written bare, and is never followed.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SHORT_LENGTH = 12
 
 
 class _PatternString(str):
-    """A string that matches its class's pattern; pydantic checks the same pattern, and the schema shows it."""
+    """A string that matches its class's pattern; pydantic checks it and the JSON Schema shows it."""
 
     __slots__ = ()
     pattern: ClassVar[str]

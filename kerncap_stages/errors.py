@@ -53,6 +53,10 @@ class DigestMismatch(ArtifactError):  # noqa: N818
     """Stored bytes do not hash to their name, or are truncated or malformed."""
 
 
+class ManifestUnreadable(ArtifactError):  # noqa: N818
+    """A manifest of an unknown kind or version, malformed, or not in canonical form."""
+
+
 class DeviceError(KerncapError):
     """A toolchain, driver or device failed."""
 

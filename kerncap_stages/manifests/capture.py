@@ -1,0 +1,128 @@
+"""The capture manifest: one dispatch with everything that it could reach, before and after."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from kerncap_stages.manifests.base import (
+    Address,
+    Count,
+    DeviceIndex,
+    Dim3,
+    DurationNs,
+    Frozen,
+    HexBytes,
+    Manifest,
+    SizeBytes,
+    refuse,
+)
+from kerncap_stages.manifests.environment import Environment, Program
+from kerncap_stages.manifests.kernel import Kernel, Launch
+from kerncap_stages.manifests.memory import LoadedCodeObject, ModuleVariable, Region, check_ascending
+from kerncap_stages.manifests.timing import TimeSource
+
+
+class NameMatch(StrEnum):
+    """How a pattern is compared with a kernel's name."""
+
+    ANY = "any"
+    SUBSTRING = "substring"
+    EXACT = "exact"
+    REGEX = "regex"
+    MANGLED = "mangled"
+
+
+class Selection(Frozen):
+    """What was asked for; numbers count the dispatches that match, from 0."""
+
+    match: NameMatch
+    pattern: str | None = None
+    dispatch: Count = 0
+    count: int = Field(default=1, gt=0)
+    every: int = Field(default=1, gt=0)
+    grid_blocks: Dim3 | None = None
+
+
+class Dispatch(Frozen):
+    """Which dispatch of the run this is, and where it went."""
+
+    run_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="the same for all captures of one run")
+    process_id: int = Field(gt=0)
+    rank: Count | None = Field(default=None, description="of an MPI or torchrun process")
+    index_in_process: Count = Field(description="among all dispatches of the process, from 0")
+    index_of_kernel: Count = Field(description="among those that match the selection, from 0")
+    device_index: DeviceIndex
+    queue_index: Count = Field(description="queue or stream, numbered as the process made them")
+    from_graph: bool = Field(default=False, description="launched as a node of a graph")
+    duration_ns: DurationNs | None = None
+    time_source: TimeSource | None = None
+
+
+class Reach(StrEnum):
+    """Which memory was taken."""
+
+    ALL = "all"  # everything that the device could reach
+    REACHABLE = "reachable"  # what kernarg values and memory words can lead to
+
+
+class CaptureCost(Frozen):
+    """What the capture cost the program, and ourselves."""
+
+    drain_ns: DurationNs = Field(description="until earlier work was done and other queues were held")
+    pre_copy_ns: DurationNs
+    post_copy_ns: DurationNs
+    held_ns: DurationNs = Field(description="how long the program's queues stood still")
+    copied_size_bytes: SizeBytes
+    extra_resident_bytes: SizeBytes | None = Field(
+        default=None, description="peak memory of collector and library together"
+    )
+
+
+class Capture(Manifest):
+    """One dispatch, ready to be replayed."""
+
+    kind: Literal["capture"] = "capture"
+    schema_version: Literal[1] = 1
+    environment: Environment
+    program: Program
+    selection: Selection
+    dispatch: Dispatch
+    kernel: Kernel
+    launch: Launch
+    kernarg: HexBytes = Field(description="the kernarg segment, or all parameters packed by offset")
+    kernarg_address: Address | None = None
+    reach: Reach
+    chunk_size_bytes: SizeBytes
+    write_set_gap_bytes: Count = Field(
+        default=0, description="ranges of a write set that are no further apart are listed as one"
+    )
+    regions: tuple[Region, ...]
+    module_variables: tuple[ModuleVariable, ...]
+    loaded_code_objects: tuple[LoadedCodeObject, ...]
+    cost: CaptureCost
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        check_ascending(self.regions)
+        refuse(
+            len(self.kernarg) // 2 < self.kernel.kernarg_size_bytes,
+            "kernarg is shorter than the kernel's kernarg segment",
+        )
+        known = {device.index for device in self.environment.devices}
+        used = {self.dispatch.device_index}
+        for region in self.regions:
+            used.update(region.accessible_from)
+            if region.device_index is not None:
+                used.add(region.device_index)
+        used.update(variable.device_index for variable in self.module_variables)
+        used.update(loaded.device_index for loaded in self.loaded_code_objects)
+        refuse(not used <= known, f"devices {sorted(used - known)} are used and not described")
+        return self
+
+    @property
+    def has_post(self) -> bool:
+        """Whether the golden output is there."""
+        return any(part.post is not None for part in (*self.regions, *self.module_variables))

@@ -1,0 +1,120 @@
+"""Between manifests and their bytes: the canonical form, and a careful reading of what a store holds."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
+
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ArtifactError, ManifestUnreadable
+
+if TYPE_CHECKING:
+    from kerncap_stages.manifests.base import Manifest
+
+_Kind = TypeVar("_Kind", bound="Manifest")
+_MAKE_AGAIN = "make the artifact again with the stage that made it; `kc-store check` looks for damage"
+_NOT_A_MANIFEST = "kc-show lists the artifacts that a stage can take"
+
+# kind -> (module, class). Modules load on first use: one that is not needed costs start-up time.
+KINDS = {
+    "profile": ("profile", "Profile"),
+    "capture": ("capture", "Capture"),
+    "source": ("source", "Source"),
+    "reproducer": ("reproducer", "Reproducer"),
+    "validation": ("validation", "Validation"),
+    "replay": ("replay", "Replay"),
+}
+
+
+class ReadsObjects(Protocol):
+    """The part of a store that reading a manifest needs."""
+
+    def get(self, digest: Digest, *, verify: bool = True) -> bytes:
+        """Return the payload of an object."""
+        ...
+
+
+def model_of(kind: str) -> type[Manifest]:
+    """Return the class of a kind of manifest."""
+    module, name = KINDS[kind]
+    model: type[Manifest] = getattr(import_module(f"kerncap_stages.manifests.{module}"), name)
+    return model
+
+
+def canonical(value: Any) -> bytes:
+    """Write JSON in the one form that has a digest."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode() + b"\n"
+
+
+def dump(manifest: Manifest) -> bytes:
+    """Return the bytes to publish. Every key is written, defaults too."""
+    return canonical(manifest.model_dump(mode="json"))
+
+
+def parse(payload: bytes, name: str) -> Manifest:
+    """Read a manifest; ``name`` says in messages what it is.
+
+    Raises ManifestUnreadable for anything but the canonical form of a kind and version that we know.
+    """
+    kind, version = _header(payload, name)
+    model = model_of(kind)
+    known = model.model_fields["schema_version"].default
+    if version != known:
+        newer = isinstance(version, int) and version > known
+        raise ManifestUnreadable(
+            f"{name}: {kind} manifest of schema version {version!r}, and this package reads version {known}",
+            hint="install the kerncap-stages that made it, or a newer one" if newer else _MAKE_AGAIN,
+        )
+    try:
+        manifest = model.model_validate_json(payload, strict=True)
+    except ValueError as error:
+        raise ManifestUnreadable(
+            f"{name}: malformed {kind} manifest: {_first_fault(error)}", hint=_MAKE_AGAIN
+        ) from error
+    if dump(manifest) != payload:
+        raise ManifestUnreadable(f"{name}: {kind} manifest is not in canonical form", hint=_MAKE_AGAIN)
+    return manifest
+
+
+def load(store: ReadsObjects, digest: Digest) -> Manifest:
+    """Read the manifest of that digest from a store, verified."""
+    return parse(store.get(digest), digest.short)
+
+
+def load_as(store: ReadsObjects, digest: Digest, model: type[_Kind]) -> _Kind:
+    """Read a manifest that must be of one kind.
+
+    Raises ArtifactError when it is of another.
+    """
+    manifest = load(store, digest)
+    if not isinstance(manifest, model):
+        wanted = model.model_fields["kind"].default
+        raise ArtifactError(
+            f"{digest.short} is a {manifest.kind}, and this needs a {wanted}",
+            hint=f"give a {wanted}: `kc-show` lists the latest artifacts",
+        )
+    return manifest
+
+
+def _header(payload: bytes, name: str) -> tuple[str, Any]:
+    try:
+        content = json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise ManifestUnreadable(f"{name}: not a manifest: {error}", hint=_NOT_A_MANIFEST) from error
+    kind = content.get("kind") if isinstance(content, dict) else None
+    if not isinstance(kind, str) or kind not in KINDS:
+        raise ManifestUnreadable(f"{name}: not a manifest of a kind that we know", hint=_NOT_A_MANIFEST)
+    return kind, content.get("schema_version")
+
+
+def _first_fault(error: ValueError) -> str:
+    from pydantic import ValidationError
+
+    if not isinstance(error, ValidationError):
+        return str(error)
+    fault = error.errors(include_url=False, include_input=False)[0]
+    more = f" (and {error.error_count() - 1} more)" if error.error_count() > 1 else ""
+    where = ".".join(str(part) for part in fault["loc"])
+    return f"{where}: {fault['msg']}{more}" if where else f"{fault['msg']}{more}"

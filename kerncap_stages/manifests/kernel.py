@@ -1,0 +1,128 @@
+"""A kernel, its code object and its launch."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import Field, StringConstraints, model_validator
+
+from kerncap_stages.digest import FileRef
+from kerncap_stages.manifests.base import Count, Dim3, Frozen, HexBytes, SizeBytes, refuse
+from kerncap_stages.manifests.triton import TritonKernel
+
+
+class Language(StrEnum):
+    """What the kernel was written in, as far as the code object tells."""
+
+    HIP = "hip"
+    CUDA_CPP = "cuda_cpp"
+    TRITON = "triton"
+    ASSEMBLY = "assembly"
+    UNKNOWN = "unknown"
+
+
+class CodeObjectFormat(StrEnum):
+    """What the bytes of a code object are."""
+
+    ELF_AMDGPU = "elf_amdgpu"
+    CUBIN = "cubin"
+    PTX = "ptx"
+
+
+class CodeObject(Frozen):
+    """The binary that holds a kernel, as the runtime loaded it."""
+
+    payload: FileRef
+    size_bytes: SizeBytes
+    format: CodeObjectFormat
+    isa: str
+    abi_version: int | None = Field(default=None, ge=0, description="code object version, or of the cubin")
+    uri: str | None = Field(default=None, description="where the loader says it came from; only a hint")
+
+
+class KernargSlot(Frozen):
+    """One kernel argument as the code object describes it; explicit ones first, then hidden ones."""
+
+    offset_bytes: Count
+    size_bytes: Count
+    # Not an enumeration: each LLVM release may add kinds, and a capture must keep what it found.
+    value_kind: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")] = Field(
+        description="LLVM's word: `by_value`, `global_buffer`, `hidden_hostcall_buffer`, ..."
+    )
+    name: str | None = None
+    type_name: str | None = None
+    address_space: str | None = None
+    access: str | None = Field(default=None, description="`read_only`, `write_only`, `read_write`")
+    pointee_align_bytes: Count | None = None
+    is_const: bool = False
+    is_restrict: bool = False
+    is_volatile: bool = False
+
+    @property
+    def is_hidden(self) -> bool:
+        """Filled by the runtime, and rebuilt at replay."""
+        return self.value_kind.startswith("hidden_")
+
+
+class Registers(Frozen):
+    """Registers of a wavefront (AMD) or of a thread (NVIDIA); none where it does not apply."""
+
+    sgpr_count: Count | None = None
+    vgpr_count: Count | None = None
+    agpr_count: Count | None = None
+    sgpr_spill_count: Count | None = None
+    vgpr_spill_count: Count | None = None
+    per_thread_count: Count | None = None
+
+
+class Kernel(Frozen):
+    """One kernel of a code object."""
+
+    mangled_name: str = Field(min_length=1, description="the symbol, without the `.kd` of its descriptor")
+    demangled_name: str = Field(min_length=1)
+    language: Language
+    code_object: CodeObject
+    wavefront_size: int = Field(gt=0, le=128)
+    registers: Registers
+    static_lds_bytes: Count = Field(description="LDS (shared memory) of a work-group, fixed at compile time")
+    scratch_bytes_per_work_item: Count
+    uses_dynamic_stack: bool = False
+    kernarg_size_bytes: Count = Field(description="of the kernarg segment, or of all parameters")
+    kernarg_align_bytes: Count | None = None
+    kernarg_preload_offset_dwords: Count = 0
+    kernarg_preload_length_dwords: Count = Field(default=0, description="moved into SGPRs before the start")
+    slots: tuple[KernargSlot, ...]
+    max_work_group_size: Count | None = None
+    required_work_group_size: Dim3 | None = None
+    triton: TritonKernel | None = None
+
+
+class Launch(Frozen):
+    """The shape of one dispatch. The grid is given twice, as mixing the two up is the classic mistake."""
+
+    grid_work_items: Dim3
+    grid_blocks: Dim3
+    block_work_items: Dim3
+    static_lds_bytes: Count
+    dynamic_lds_bytes: Count
+    private_segment_bytes: Count = Field(description="scratch of a work-item that the launch asked for")
+    cluster_blocks: Dim3 | None = Field(default=None, description="thread-block cluster (CUDA)")
+    is_cooperative: bool = False
+    aql_packet: HexBytes | None = Field(
+        default=None, description="the 64 bytes that the program submitted (HSA)"
+    )
+    attributes: dict[str, str] = Field(
+        default_factory=dict, description="further launch attributes, by the runtime's own names"
+    )
+
+    @model_validator(mode="after")
+    def _grids_agree(self) -> Launch:
+        for items, blocks, block in zip(
+            self.grid_work_items, self.grid_blocks, self.block_work_items, strict=True
+        ):
+            refuse(block == 0, "block_work_items must not hold a zero")
+            # AQL allows a last, partial work-group.
+            refuse(blocks != -(-items // block), "grid_blocks is not grid_work_items / block_work_items")
+        refuse(self.aql_packet is not None and len(self.aql_packet) != 128, "aql_packet must hold 64 bytes")
+        return self

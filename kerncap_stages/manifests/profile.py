@@ -1,0 +1,60 @@
+"""The profile manifest: a program's kernels, ranked by the time they took."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from kerncap_stages.digest import Digest
+from kerncap_stages.manifests.base import Count, Dim3, DurationNs, Frozen, Manifest, MeanNs, Share, refuse
+from kerncap_stages.manifests.environment import Environment, Program
+from kerncap_stages.manifests.timing import TimeSource
+
+
+class LaunchShape(Frozen):
+    """One of the shapes that a kernel was launched with."""
+
+    grid_work_items: Dim3
+    grid_blocks: Dim3
+    block_work_items: Dim3
+    lds_bytes: Count
+    calls: int = Field(gt=0)
+    total_ns: DurationNs
+
+
+class KernelStatistics(Frozen):
+    """All dispatches of one kernel."""
+
+    name: str = Field(min_length=1, description="demangled")
+    mangled_name: str | None = None
+    code_object: Digest | None = Field(default=None, description="SHA-256 of the code object, not stored")
+    calls: int = Field(gt=0)
+    total_ns: DurationNs
+    mean_ns: MeanNs
+    min_ns: DurationNs
+    max_ns: DurationNs
+    stddev_ns: MeanNs
+    share: Share = Field(description="of the GPU time of all kernels")
+    launch_shapes: tuple[LaunchShape, ...] = Field(default=(), description="most frequent first")
+
+
+class Profile(Manifest):
+    """What ran on the GPU and for how long; the kernel with the largest total comes first."""
+
+    kind: Literal["profile"] = "profile"
+    schema_version: Literal[1] = 1
+    environment: Environment | None = Field(description="none where another profiler's file did not tell")
+    program: Program | None
+    time_source: TimeSource
+    imported_from: str | None = Field(default=None, description="the other profiler, for an imported profile")
+    wall_ns: DurationNs | None = None
+    processes: Count | None = Field(default=None, description="processes that dispatched a kernel")
+    kernels: tuple[KernelStatistics, ...]
+
+    @model_validator(mode="after")
+    def _ranked(self) -> Self:
+        for before, after in pairwise(self.kernels):
+            refuse(before.total_ns < after.total_ns, "kernels are not in order of total_ns")
+        return self

@@ -1,0 +1,101 @@
+"""The replay manifest: one captured dispatch, run again alone."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from kerncap_stages.digest import ManifestRef, MemoryRef
+from kerncap_stages.manifests.base import (
+    Address,
+    AnyFloat,
+    Count,
+    DeviceIndex,
+    Dim3,
+    DurationNs,
+    Frozen,
+    Manifest,
+    SizeBytes,
+    refuse,
+)
+from kerncap_stages.manifests.environment import Environment
+from kerncap_stages.manifests.kernel import CodeObject
+from kerncap_stages.manifests.timing import TimingSummary
+
+
+class ReplayOutcome(StrEnum):
+    """How the replay process ended."""
+
+    COMPLETED = "completed"
+    FAULTED = "faulted"  # the device reported a fault
+    CRASHED = "crashed"  # the process died
+    TIMED_OUT = "timed_out"
+
+
+class Overrides(Frozen):
+    """What was changed from the captured launch."""
+
+    grid_work_items: Dim3 | None = None
+    block_work_items: Dim3 | None = None
+    dynamic_lds_bytes: Count | None = None
+
+
+class ReplayPlan(Frozen):
+    """How the replay was asked to run."""
+
+    iterations: int = Field(gt=0)
+    warmup: Count
+    flush_cache: bool = False
+    hip_launch: bool = Field(default=False, description="launched through HIP, not by an AQL packet")
+    timeout_ns: DurationNs | None = None
+    overrides: Overrides = Overrides()
+    devices: tuple[tuple[DeviceIndex, DeviceIndex], ...] = Field(
+        default=(), description="[captured device, device it ran on], where they differ"
+    )
+
+
+class Comparison(Frozen):
+    """Baseline and variant interleaved in one process; a ratio under 1 means that the variant is faster."""
+
+    baseline: TimingSummary
+    ratio: AnyFloat = Field(description="median of variant / baseline over the pairs")
+    ratio_p05: AnyFloat
+    ratio_p95: AnyFloat
+
+
+class OutputRegion(Frozen):
+    """State of a region after the last iteration."""
+
+    base_address: Address
+    size_bytes: SizeBytes
+    device_index: DeviceIndex | None
+    post: MemoryRef
+
+
+class Replay(Manifest):
+    """A replay and what it measured."""
+
+    kind: Literal["replay"] = "replay"
+    schema_version: Literal[1] = 1
+    capture: ManifestRef
+    environment: Environment
+    variant: CodeObject | None = Field(description="none: the captured code object")
+    plan: ReplayPlan
+    outcome: ReplayOutcome
+    explanation: str | None = Field(default=None, description="for people: what faulted and where")
+    exit_code: int | None = None
+    exit_signal: int | None = Field(default=None, gt=0)
+    timing: TimingSummary | None
+    comparison: Comparison | None = None
+    matches_golden: bool | None = Field(default=None, description="none where it was not compared")
+    restored_size_bytes: SizeBytes = 0
+    restore_ns: DurationNs | None = None
+    outputs: tuple[OutputRegion, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        completed = self.outcome is ReplayOutcome.COMPLETED
+        refuse(not completed and self.explanation is None, "a replay that did not end well says why")
+        return self
