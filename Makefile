@@ -1,0 +1,28 @@
+# Everything runs in a ROCm root made on the first use and kept in the cache: docs/decisions/0001-where-things-run.md.
+# ARGS='…' is passed on: make test ARGS='-k store -x'
+ROCM ?= 6.4
+ROOT := python3 -m kerncap_stages.rocm_root
+IN_ROOT = $(ROOT) run --rocm $(ROCM) -- python3 tools/workbench.py
+.DEFAULT_GOAL := help
+.PHONY: help test test-all check format golden shell
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+test: ## build, then all tests but the slow ones (minutes; what CI runs)
+	$(IN_ROOT) test $(ARGS)
+
+test-all: ## the full sweep
+	$(IN_ROOT) test-all $(ARGS)
+
+check: ## ruff and mypy
+	$(IN_ROOT) check
+
+format: ## rewrite sources in the project's format
+	$(IN_ROOT) format
+
+golden: ## rewrite golden files from what the code does now; review the diff
+	$(IN_ROOT) golden $(ARGS)
+
+shell: ## a shell in the root, with this checkout built and installed; or ARGS='CMD …'
+	$(IN_ROOT) shell $(ARGS)

@@ -1,0 +1,74 @@
+"""Finds mmdebstrap, or unpacks it into the cache: nothing is installed on the machine for it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from kerncap_stages.errors import Refused
+from kerncap_stages.rocm_root.cache import cache_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+# mmdebstrap is one Perl script; the keyring is needed on machines that are not Debian themselves.
+_PACKAGES = ("debian-archive-keyring", "mmdebstrap")
+
+
+def command(suite: str, mirror: str, apt_options: Sequence[str], log: TextIO) -> list[str]:
+    """Arguments that write a minimal system with apt, as a tar stream, to standard output."""
+    for needed in ("apt-get", "dpkg-deb", "perl", "tar"):
+        if shutil.which(needed) is None:
+            raise Refused(
+                f"making a root needs {needed}", hint="on a machine without apt, use the Containerfile"
+            )
+    tool, keyring = shutil.which("mmdebstrap"), Path("/usr/share/keyrings/debian-archive-keyring.gpg")
+    if tool is None or not keyring.exists():
+        unpacked = _unpack(log)
+        tool, keyring = str(unpacked / "usr/bin/mmdebstrap"), unpacked / keyring.relative_to("/")
+    options = [f"--aptopt={line}" for line in apt_options]
+    mode = "root" if os.geteuid() == 0 else "unshare"
+    return [tool, f"--mode={mode}", "--variant=apt", "--format=tar", f"--keyring={keyring}",
+            "--include=ca-certificates", *options, suite, "-", mirror]  # fmt: skip
+
+
+def _unpack(log: TextIO) -> Path:
+    """``apt-get download`` as an ordinary user may, and unpack. Returns the folder that holds ``usr/bin``."""
+    place = cache_folder() / "tools" / "mmdebstrap"
+    if (place / "usr/bin/mmdebstrap").exists():
+        return place
+    making = place.with_name(f".making-{os.getpid()}")
+    shutil.rmtree(making, ignore_errors=True)
+    making.mkdir(parents=True)
+    try:
+        _download(making, log)
+        for package in making.glob("*.deb"):
+            subprocess.run(["dpkg-deb", "-x", str(package), str(making)], check=True, stderr=log)
+            package.unlink()
+        shutil.rmtree(place, ignore_errors=True)
+        making.rename(place)
+    finally:
+        shutil.rmtree(making, ignore_errors=True)
+    return place
+
+
+def _download(folder: Path, log: TextIO) -> None:
+    download = ["apt-get", "download", "-q", *_PACKAGES]
+    if os.geteuid() == 0:
+        download[1:1] = ["-o", "APT::Sandbox::User=root"]  # the cache is not apt's own user's
+    if subprocess.run(download, cwd=folder, stdout=log, stderr=log, check=False).returncode == 0:
+        return
+    updated = os.geteuid() == 0 and subprocess.run(
+        ["apt-get", "update", "-q"], stdout=log, stderr=log, check=False
+    )
+    if (
+        not updated
+        or subprocess.run(download, cwd=folder, stdout=log, stderr=log, check=False).returncode != 0
+    ):
+        raise Refused(
+            "mmdebstrap is not installed and apt-get could not download it",
+            hint="as root: apt-get update; or apt-get install mmdebstrap",
+        )

@@ -1,0 +1,208 @@
+"""Makes a root: base system by mmdebstrap, the recipe's packages by the root's own apt, then the checks.
+
+It is built beside its final place and renamed when it is whole, so that a root that exists is a good one.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, TextIO
+
+from kerncap_stages.errors import DeviceError, KerncapError
+from kerncap_stages.rocm_root import bootstrap, enter, host, namespaces, versions
+from kerncap_stages.rocm_root.cache import Root, cache_folder, hold, in_child, locked, remove_tree
+from kerncap_stages.rocm_root.recipes import COMMON_PACKAGES, Recipe, recipe_for
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+LOG_TAIL_LINES = 25
+_HOST_CA = Path("etc/kerncap-host-ca.crt")
+
+
+def find(rocm: str, layers: Sequence[str] = ()) -> tuple[Recipe, Root]:
+    """The recipe and the place of a root, made or not."""
+    recipe = recipe_for(rocm)
+    return recipe, Root(recipe.key(tuple(layers), as_root=namespaces.has_all_ids()))
+
+
+def ensure(rocm: str, layers: Sequence[str] = (), *, mirror: str | None = None) -> Root:
+    """A root of this ROCm version with these layers, made now if it is not there yet.
+
+    Raises Refused when this machine cannot, DeviceError when a step fails or a version is unsupported.
+    """
+    recipe, root = find(rocm, layers)
+    if root.exists():
+        return root
+    root.folder.parent.mkdir(parents=True, exist_ok=True)
+    with locked(root):
+        if not root.exists():  # nobody else made it while we waited
+            base = ensure(rocm, mirror=mirror) if layers else None
+            _Build(recipe, root, tuple(layers), host.archive_mirror(mirror)).make(base)
+    return root
+
+
+class _Build:
+    """One attempt to make one root."""
+
+    def __init__(self, recipe: Recipe, root: Root, layers: tuple[str, ...], mirror: str) -> None:
+        self.recipe, self.root, self.layers, self.mirror = recipe, root, layers, mirror
+        self.files = root.making / "fs"
+        self.log_path = cache_folder() / "logs" / f"{root.key}.log"
+        self.started = time.monotonic()
+
+    def make(self, base: Root | None) -> None:
+        """All steps; on failure nothing is left but the log."""
+        remove_tree(self.root.making)
+        self._check_space()
+        self.log_path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with self.log_path.open("w") as log:
+                self.files.mkdir(parents=True)
+                self._say(f"making {self.root.key} from {self.mirror} (log: {self.log_path})")
+                if base is None:
+                    self._make_base(log)
+                else:
+                    self._copy_base(base, log)
+                with self._step("packages"):
+                    self._in_root(install_script(self.recipe, self.layers if base else None), log)
+            with self._step("versions"):
+                self._record()
+            shutil.copyfile(self.log_path, self.root.making / "build.log")
+            self.root.making.rename(self.root.folder)
+        except BaseException:
+            remove_tree(self.root.making)
+            raise
+        self._say(f"made {self.root.folder}")
+
+    def _check_space(self) -> None:
+        sizes = [layer.size_gib for layer in self.recipe.chosen_layers(self.layers)]
+        needed_gib = self.recipe.size_gib + sum(sizes)
+        free_gib = shutil.disk_usage(self.root.folder.parent).free / 2**30
+        if free_gib < needed_gib:
+            raise DeviceError(
+                f"{self.root.key} needs {needed_gib:.1f} GiB, {cache_folder()} has {free_gib:.1f} GiB free",
+                hint="set KERNCAP_ROOT_CACHE to a folder on a larger disk, or remove roots: kc-root rm",
+            )
+
+    def _make_base(self, log: TextIO) -> None:
+        """Base system as a tar stream, unpacked inside the namespace that will own the files."""
+        command = bootstrap.command(self.recipe.suite, self.mirror, host.apt_network_options(), log)
+        with self._step("base system"):
+            with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as maker:
+                assert maker.stdout
+                stream = maker.stdout.fileno()
+                unpacked = in_child(lambda: self._unpack(stream, log), private=os.geteuid() != 0)
+            if maker.returncode != 0 or unpacked != 0:
+                raise self._failure("the base system could not be made")
+            if in_child(self._configure, private=os.geteuid() != 0) != 0:
+                raise self._failure("the base system could not be configured")
+
+    def _unpack(self, stream: int, log: TextIO) -> None:
+        command = ["tar", "-x", "-p", "--numeric-owner", "--exclude=./dev/*", "-C", str(self.files)]
+        subprocess.run(command, stdin=stream, stderr=log, check=True)
+
+    def _configure(self) -> None:
+        sources = [
+            f"deb {self.mirror} {suite} main\n" for suite in (self.recipe.suite, self.recipe.overlay) if suite
+        ]
+        options = host.apt_network_options()
+        if host.CA_BUNDLE.exists():
+            shutil.copyfile(host.CA_BUNDLE, self.files / _HOST_CA)
+            options.append(f'Acquire::https::CAInfo "/{_HOST_CA}";')
+        for name, text in (
+            ("etc/apt/sources.list", "".join(sources)),
+            ("etc/apt/apt.conf.d/90kerncap", "\n".join(options) + '\nAPT::Install-Recommends "false";\n'),
+            ("etc/dpkg/dpkg.cfg.d/kerncap", _DPKG_SETTINGS),
+            ("usr/sbin/policy-rc.d", "#!/bin/sh\nexit 101\n"),
+        ):
+            (self.files / name).write_text(text)
+        (self.files / "usr/sbin/policy-rc.d").chmod(0o755)
+        shutil.rmtree(self.files / "root")
+        (self.files / "root").mkdir()
+
+    def _copy_base(self, base: Root, log: TextIO) -> None:
+        lock = hold(base, exclusive=False)
+        command = ["cp", "-a", "--reflink=auto", f"{base.files}/.", str(self.files)]
+        try:
+            with self._step(f"copy of {base.key}"):
+                status = in_child(
+                    lambda: subprocess.run(command, stderr=log, check=True), private=os.geteuid() != 0
+                )
+        finally:
+            os.close(lock)
+        if status != 0:
+            raise self._failure(f"{base.key} could not be copied")
+
+    def _in_root(self, script: str, log: TextIO) -> None:
+        """Run a shell script in the root that is being made, its output in the log."""
+
+        def become_script() -> None:
+            os.dup2(log.fileno(), 1)
+            os.dup2(log.fileno(), 2)
+            os.chdir("/")
+            enter.view(self.files, [], read_only=False)
+            enter.become(
+                ["/bin/sh", "-exc", script], enter.environment({"DEBIAN_FRONTEND": "noninteractive"})
+            )
+
+        if in_child(become_script, private=False) != 0:
+            raise self._failure("its packages could not be installed")
+
+    def _record(self) -> None:
+        packages = versions.installed(self.files)
+        versions.check(self.recipe, self.layers, packages)
+        record = {
+            "rocm": self.recipe.rocm, "layers": list(self.layers), "suite": self.recipe.suite,
+            "mirror": self.mirror,
+            "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
+            "packages": packages,
+        }  # fmt: skip
+        text = json.dumps(record, indent=1, sort_keys=True) + "\n"
+        (self.root.making / "versions.json").write_text(text)
+        marker = self.files / enter.MARKER.relative_to("/")
+        if in_child(lambda: marker.write_text(text), private=os.geteuid() != 0) != 0:
+            raise self._failure("its versions could not be recorded")
+
+    def _failure(self, what: str) -> KerncapError:
+        tail = self.log_path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
+        print("\n".join(f"  | {line}" for line in tail), file=sys.stderr, flush=True)
+        return DeviceError(f"{self.root.key}: {what}", hint=f"the whole log is {self.log_path}")
+
+    def _say(self, text: str) -> None:
+        print(f"kc-root: [{time.monotonic() - self.started:5.1f} s] {text}", file=sys.stderr, flush=True)
+
+    @contextmanager
+    def _step(self, name: str) -> Iterator[None]:
+        self._say(f"{name} …")
+        yield
+
+
+_DPKG_SETTINGS = """force-unsafe-io
+path-exclude=/usr/share/man/*
+path-exclude=/usr/share/info/*
+path-exclude=/usr/share/locale/*
+path-exclude=/usr/share/doc/*
+path-include=/usr/share/doc/*/copyright
+"""
+
+
+def install_script(recipe: Recipe, layers: Sequence[str] | None) -> str:
+    """Shell commands that turn a base system into the root, or the root into one with ``layers``."""
+    install = "apt-get install -y -q --no-install-recommends"
+    lines = ["apt-get update -q"]
+    if layers is None:
+        release = f"-t {recipe.overlay} " if recipe.overlay else ""
+        lines.append(f"{install} {release}{' '.join(recipe.rocm_packages)}")
+        lines.append(f"{install} {' '.join((*COMMON_PACKAGES, *recipe.packages))}")
+    else:
+        lines += [f"{install} {' '.join(layer.packages)}" for layer in recipe.chosen_layers(tuple(layers))]
+    return "\n".join([*lines, "apt-get clean", "rm -rf /var/lib/apt/lists/*"])

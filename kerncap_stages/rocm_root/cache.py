@@ -1,0 +1,138 @@
+"""Where roots are kept, which exist, and the locks that keep two runs from colliding.
+
+CACHE/roots/KEY/fs/            the root file system
+CACHE/roots/KEY/versions.json  what is in it
+CACHE/roots/KEY/build.log      how it was made
+CACHE/roots/.making-KEY/       one that is being made; renamed to KEY when it is whole
+CACHE/locks/KEY                flock: shared while a command runs in it, exclusive to make or remove it
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import sys
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.errors import Refused
+from kerncap_stages.rocm_root import namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+CACHE_VARIABLE = "KERNCAP_ROOT_CACHE"
+
+
+def cache_folder() -> Path:
+    """``KERNCAP_ROOT_CACHE``, else the user's cache folder."""
+    if given := os.environ.get(CACHE_VARIABLE):
+        return Path(given).absolute()
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "kerncap-stages"
+
+
+@dataclass(frozen=True)
+class Root:
+    """One root file system in the cache; it may not exist yet."""
+
+    key: str
+
+    @property
+    def folder(self) -> Path:
+        """Its folder in the cache."""
+        return cache_folder() / "roots" / self.key
+
+    @property
+    def files(self) -> Path:
+        """The root file system itself."""
+        return self.folder / "fs"
+
+    @property
+    def making(self) -> Path:
+        """Where it is built."""
+        return cache_folder() / "roots" / f".making-{self.key}"
+
+    def exists(self) -> bool:
+        """Whether it is there; only a whole one ever is."""
+        return self.files.is_dir()
+
+    def versions(self) -> dict[str, Any]:
+        """What was recorded when it was made."""
+        recorded: dict[str, Any] = json.loads((self.folder / "versions.json").read_text())
+        return recorded
+
+
+def all_roots() -> list[Root]:
+    """Every root in the cache, by name."""
+    folder = cache_folder() / "roots"
+    names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
+    return [Root(name) for name in names if not name.startswith(".")]
+
+
+def hold(root: Root, *, exclusive: bool, wait: bool = True) -> int:
+    """Lock a root until the returned file descriptor, and all that inherited it, are closed."""
+    folder = cache_folder() / "locks"
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = os.open(folder / root.key, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
+    try:
+        fcntl.flock(lock, kind | fcntl.LOCK_NB)
+    except BlockingIOError:
+        if not wait:
+            os.close(lock)
+            raise Refused(
+                f"root {root.key} is in use", hint="try again when the commands in it have ended"
+            ) from None
+        print(f"kc-root: waiting for another kc-root that uses {root.key}", file=sys.stderr, flush=True)
+        fcntl.flock(lock, kind)
+    return lock
+
+
+@contextmanager
+def locked(root: Root, *, wait: bool = True) -> Iterator[None]:
+    """Nobody else makes, removes or uses this root meanwhile."""
+    lock = hold(root, exclusive=True, wait=wait)
+    try:
+        yield
+    finally:
+        os.close(lock)
+
+
+def remove(root: Root) -> None:
+    """Take a root out of the cache. Raises Refused when a command runs in it."""
+    with locked(root, wait=False):
+        remove_tree(root.folder)
+
+
+def remove_tree(folder: Path) -> None:
+    """Delete files that may belong to the subordinate ids of this user."""
+    if not folder.exists():
+        return
+    dying = folder.with_name(f".dying-{folder.name.lstrip('.')}-{os.getpid()}")
+    folder.rename(dying)
+    status = in_child(lambda: shutil.rmtree(dying), private=os.geteuid() != 0)
+    if status != 0:
+        raise Refused(f"cannot delete {dying}", hint="look at its permissions")
+
+
+def in_child(work: Callable[[], object], *, private: bool = True) -> int:
+    """Do ``work`` in a child process, with mounts of its own if ``private``; returns its exit status."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            if private:
+                namespaces.enter_private_mounts()
+            work()
+            status = 0
+        except Exception as error:
+            print(f"kc-root: {error}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(status)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])

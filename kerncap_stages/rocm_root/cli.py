@@ -1,0 +1,138 @@
+"""``kc-root``: the command line. argparse, because it must run before anything is installed."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import ExitCode, KerncapError
+from kerncap_stages.rocm_root import build, cache, enter, image, namespaces
+from kerncap_stages.rocm_root.recipes import DEFAULT_ROCM, RECIPES
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_DESCRIPTION = """\
+A ROCm user land in a root file system of its own, for machines without a GPU: ROCr, HIP, clang, Python.
+It is made once, kept in KERNCAP_ROOT_CACHE (else the user's cache folder) and shared by every checkout.
+
+example: kc-root run -- hipcc --version
+"""
+_EPILOG = """\
+exit codes: 0 done; 2 usage; 4 a step failed; 6 this machine cannot, and why; `run` gives the command's own"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point of the executable."""
+    options = _parser().parse_args(arguments)
+    try:
+        options.work(options)
+    except KerncapError as error:
+        print(f"kc-root: {error}", file=sys.stderr)
+        if error.hint:
+            print(f"  next: {error.hint}", file=sys.stderr)
+        sys.exit(error.exit_code)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    sys.exit(ExitCode.DONE)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="kc-root", description=_DESCRIPTION, epilog=_EPILOG,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    verbs = parser.add_subparsers(metavar="VERB", required=True)
+    which = argparse.ArgumentParser(add_help=False)
+    which.add_argument(
+        "--rocm", choices=list(RECIPES), default=DEFAULT_ROCM, help="ROCm version (default: 6.4)"
+    )
+    which.add_argument(
+        "--with", dest="layers", action="append", default=[], metavar="LAYER", help="add llama.cpp"
+    )
+    source = argparse.ArgumentParser(add_help=False)
+    source.add_argument(
+        "--mirror", metavar="URL", help="Debian archive (default: KERNCAP_ROOT_MIRROR, else the machine's)"
+    )
+
+    verb = verbs.add_parser(
+        "make", parents=[which, source], help="make a root, unless it is there; print its folder"
+    )
+    verb.set_defaults(work=_make)
+    verb = verbs.add_parser(
+        "run", parents=[which, source], help="run a command in a root; make the root if needed"
+    )
+    verb.add_argument(
+        "--bind", action="append", default=[], type=Path, metavar="PATH", help="show this path inside too"
+    )
+    verb.add_argument(
+        "command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="command and its arguments"
+    )
+    verb.set_defaults(work=_run)
+    verb = verbs.add_parser("list", help="roots in the cache, with sizes")
+    verb.set_defaults(work=_list)
+    verb = verbs.add_parser("versions", parents=[which], help="what is installed in a root, as JSON")
+    verb.set_defaults(work=_versions)
+    verb = verbs.add_parser("rm", help="remove roots from the cache")
+    verb.add_argument(
+        "keys", nargs="*", metavar="KEY", help="as `list` shows it; a unique beginning is enough"
+    )
+    verb.add_argument("--all", action="store_true", help="every root")
+    verb.add_argument("--stale", action="store_true", help="roots that no recipe of this version makes")
+    verb.set_defaults(work=_remove)
+    verb = verbs.add_parser(
+        "containerfile", parents=[which], help="print a Containerfile that makes the same root"
+    )
+    verb.set_defaults(work=lambda options: print(image.containerfile(options.rocm, options.layers), end=""))
+    return parser
+
+
+def _make(options: argparse.Namespace) -> None:
+    print(build.ensure(options.rocm, options.layers, mirror=options.mirror).files)
+
+
+def _run(options: argparse.Namespace) -> None:
+    command = options.command[1:] if options.command[:1] == ["--"] else options.command
+    command = command or ["/bin/bash"]
+    if image.inside(options.rocm, options.layers):
+        enter.run_here(command)
+    enter.run(
+        build.ensure(options.rocm, options.layers, mirror=options.mirror), command, folders=options.bind
+    )
+
+
+def _list(_options: argparse.Namespace) -> None:
+    current = _current_keys()
+    for root in cache.all_roots():
+        size = subprocess.run(
+            ["/usr/bin/du", "-sh", str(root.files)], capture_output=True, text=True, check=False
+        ).stdout.split()
+        state = "" if root.key in current else "stale"
+        print(f"{root.key:40} {size[0] if size else '?':>6} {root.versions()['made_at']} {state}".rstrip())
+
+
+def _versions(options: argparse.Namespace) -> None:
+    root = build.find(options.rocm, options.layers)[1]
+    if not root.exists():
+        raise KerncapError(f"{root.key} has not been made", hint=f"kc-root make --rocm {options.rocm}")
+    print(json.dumps(root.versions(), indent=1, sort_keys=True))
+
+
+def _remove(options: argparse.Namespace) -> None:
+    current = _current_keys()
+    for root in cache.all_roots():
+        named = any(root.key.startswith(key) for key in options.keys)
+        if named or options.all or (options.stale and root.key not in current):
+            cache.remove(root)
+            print(root.key)
+
+
+def _current_keys() -> set[str]:
+    """Keys that today's recipes make for this user."""
+    keys = set()
+    for recipe in RECIPES.values():
+        for layers in [(), *((name,) for name in recipe.layers)]:
+            keys.add(recipe.key(layers, as_root=namespaces.has_all_ids()))
+    return keys

@@ -1,0 +1,49 @@
+"""The same root as a container image, for machines that run containers but let nobody make namespaces."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from kerncap_stages.rocm_root import build, enter
+from kerncap_stages.rocm_root.host import DEFAULT_MIRROR
+from kerncap_stages.rocm_root.recipes import recipe_for
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_TEMPLATE = """\
+# Made by `kc-root containerfile --rocm {rocm}`; a test compares it.
+# Build: podman build -t kerncap-rocm-{rocm} -f THIS_FILE .
+# Use:   podman run --rm -it -v "$PWD:$PWD" -w "$PWD" kerncap-rocm-{rocm} make test
+FROM docker.io/library/debian:{suite}-slim
+ENV DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8
+RUN set -ex; \\
+    {script}
+# Tells kc-root that it is inside such a root already, so that it runs commands where it is.
+RUN echo '{marker}' > {marker_path}
+"""
+
+
+def containerfile(rocm: str, layers: Sequence[str]) -> str:
+    """Text of a Containerfile that installs what the recipe installs."""
+    recipe = recipe_for(rocm)
+    steps = []
+    if recipe.overlay:
+        source = f"deb {DEFAULT_MIRROR} {recipe.overlay} main"
+        steps.append(f"echo '{source}' > /etc/apt/sources.list.d/overlay.list")
+    steps += build.install_script(recipe, None).splitlines()
+    if layers:
+        steps += build.install_script(recipe, layers).splitlines()
+    return _TEMPLATE.format(
+        rocm=rocm, suite=recipe.suite, script="; \\\n    ".join(steps), marker_path=enter.MARKER,
+        marker=json.dumps({"rocm": rocm, "layers": sorted(layers)}),
+    )  # fmt: skip
+
+
+def inside(rocm: str, layers: Sequence[str]) -> bool:
+    """Whether this process runs inside such a root already."""
+    if not enter.MARKER.exists():
+        return False
+    here = json.loads(enter.MARKER.read_text())
+    return bool(here["rocm"] == rocm and set(layers) <= set(here["layers"]))

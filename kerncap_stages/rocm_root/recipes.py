@@ -1,0 +1,132 @@
+"""What goes into each root: the one place where suites, packages and supported versions are written."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from dataclasses import asdict, dataclass, field
+
+from kerncap_stages.errors import UsageError
+
+# Raised when the build steps themselves change, so that a root made by old steps is not taken for a new one.
+STEPS_VERSION = 1
+
+# Needed whatever the ROCm version: the project's compiler, its Python and its tools.
+COMMON_PACKAGES = (
+    "ca-certificates", "ccache", "g++", "gdb", "git", "libdrm-dev", "libssl-dev", "libzstd-dev",
+    "linux-libc-dev", "make", "ninja-build", "pkgconf", "procps", "python3", "python3-dev", "python3-pip",
+    "python3-venv", "rocminfo", "strace",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Packages that can be added to a root of one ROCm version."""
+
+    name: str
+    packages: tuple[str, ...]
+    supported: dict[str, tuple[str, str]]
+    size_gib: float
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """One ROCm version: where its packages come from and which versions of them are known to work.
+
+    ``supported`` maps a package to the versions that are good: at least the first, below the second.
+    """
+
+    rocm: str
+    suite: str
+    overlay: str | None
+    rocm_packages: tuple[str, ...]
+    packages: tuple[str, ...]
+    supported: dict[str, tuple[str, str]]
+    llvm: str
+    size_gib: float
+    snapshot: str
+    layers: dict[str, Layer] = field(default_factory=dict)
+
+    def chosen_layers(self, names: tuple[str, ...]) -> tuple[Layer, ...]:
+        """Layers by name, sorted; raises UsageError for a name that this ROCm version does not have."""
+        for name in names:
+            if name not in self.layers:
+                have = ", ".join(sorted(self.layers)) or "none"
+                raise UsageError(f"ROCm {self.rocm} has no layer {name!r}", hint=f"layers it has: {have}")
+        return tuple(self.layers[name] for name in sorted(set(names)))
+
+    def key(self, layers: tuple[str, ...], *, as_root: bool) -> str:
+        """Name of the folder that holds a root made by this recipe."""
+        parts = [asdict(layer) for layer in self.chosen_layers(layers)]
+        plain = {k: v for k, v in asdict(self).items() if k != "layers"}
+        text = json.dumps([STEPS_VERSION, COMMON_PACKAGES, plain, parts, as_root], sort_keys=True)
+        return "-".join(
+            [self.rocm, *(part["name"] for part in parts), hashlib.sha256(text.encode()).hexdigest()[:12]]
+        )
+
+    def ranges(self, layers: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+        """Supported versions of everything in a root with these layers."""
+        ranges = dict(self.supported)
+        for layer in self.chosen_layers(layers):
+            ranges.update(layer.supported)
+        return ranges
+
+
+LLAMA_CPP = Layer(
+    name="llama.cpp",
+    packages=("llama.cpp", "libggml0-backend-hip", "llama.cpp-tests"),
+    supported={"libggml0-backend-hip": ("0.9", "1")},
+    size_gib=8.0,
+)
+
+RECIPES = {
+    recipe.rocm: recipe
+    for recipe in (
+        Recipe(
+            rocm="6.4",
+            suite="forky",
+            overlay=None,
+            rocm_packages=(
+                "hipcc", "libamdhip64-dev", "libhsa-runtime-dev", "libhsa-runtime64-1",
+            ),
+            packages=("lld-21", "llvm-21", "rocm-device-libs-21"),
+            supported={
+                "libhsa-runtime64-1": ("6.4", "6.5"), "libamdhip64-dev": ("6.4", "6.5"),
+                "hipcc": ("6.4", "7.1"),
+                "rocm-device-libs-21": ("6.4", "7.3"), "llvm-21": ("21", "22"), "python3": ("3.11", "4"),
+            },
+            llvm="21",
+            size_gib=2.5,
+            snapshot="20261030T080000Z",
+            layers={"llama.cpp": LLAMA_CPP},
+        ),
+        Recipe(
+            rocm="7.2",
+            suite="sid",  # experimental is made to lie on top of sid, not of testing
+            overlay="experimental",
+            rocm_packages=(
+                "hipcc", "libamdhip64-7", "libamdhip64-dev", "libhsa-runtime-dev", "libhsa-runtime64-1",
+                "librocprofiler-register-0",
+            ),
+            packages=(),
+            supported={
+                "libhsa-runtime64-1": ("7.2", "7.3"), "libamdhip64-7": ("7.2", "7.3"),
+                "hipcc": ("7.2", "7.3"),
+                "llvm-22": ("22", "23"), "python3": ("3.11", "4"),
+            },
+            llvm="22",
+            size_gib=3.0,
+            snapshot="20261030T080000Z",
+        ),
+    )
+}  # fmt: skip
+
+DEFAULT_ROCM = "6.4"
+
+
+def recipe_for(rocm: str) -> Recipe:
+    """Recipe of a ROCm version; raises UsageError when there is none."""
+    try:
+        return RECIPES[rocm]
+    except KeyError:
+        raise UsageError(f"no recipe for ROCm {rocm!r}", hint=f"known: {', '.join(RECIPES)}") from None

@@ -1,0 +1,141 @@
+"""Recipes and versions of a root, and what it takes over; making and entering one is `make test` itself."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import kerncap_stages
+from kerncap_stages.errors import DeviceError, Refused, UsageError
+from kerncap_stages.rocm_root import enter, host, namespaces, versions
+from kerncap_stages.rocm_root.recipes import RECIPES, recipe_for
+
+SOURCES = Path(__file__).parents[2]
+
+
+def test_tests_run_the_installed_package() -> None:
+    assert not Path(kerncap_stages.__file__).is_relative_to(SOURCES / "kerncap_stages")
+
+
+@pytest.mark.parametrize(
+    ("version", "numbers"),
+    [("1:21.1.8-13", (21, 1, 8)), ("6.4.3+dfsg-5", (6, 4, 3)), ("7.2.4-1~exp2", (7, 2, 4)), ("r5", ())],
+)
+def test_upstream_takes_the_numbers_before_the_debian_part(version: str, numbers: tuple[int, ...]) -> None:
+    assert versions.upstream(version) == numbers
+
+
+def good_packages(rocm: str) -> dict[str, str]:
+    return {name: f"{low}.1-1" for name, (low, _) in RECIPES[rocm].supported.items()}
+
+
+@pytest.mark.parametrize("rocm", list(RECIPES))
+def test_check_accepts_the_lowest_supported_versions(rocm: str) -> None:
+    versions.check(RECIPES[rocm], (), good_packages(rocm))
+
+
+def test_check_names_each_package_that_moved_and_the_snapshot_to_use() -> None:
+    packages = good_packages("6.4") | {"libhsa-runtime64-1": "7.1.0-1"}
+    del packages["hipcc"]
+    with pytest.raises(DeviceError, match=r"libhsa-runtime64-1 is 7\.1\.0-1.*|hipcc is missing") as caught:
+        versions.check(RECIPES["6.4"], (), packages)
+    assert "hipcc is missing" in str(caught.value)
+    assert caught.value.hint
+    assert RECIPES["6.4"].snapshot in caught.value.hint
+
+
+def test_installed_reads_only_installed_packages(tmp_path: Path) -> None:
+    status = tmp_path / "var/lib/dpkg/status"
+    status.parent.mkdir(parents=True)
+    status.write_text(
+        "Package: a\nStatus: install ok installed\nVersion: 1.0-1\n\n"
+        "Package: b\nStatus: deinstall ok config-files\nVersion: 2.0-1\n\n"
+    )
+    assert versions.installed(tmp_path) == {"a": "1.0-1"}
+
+
+def test_key_changes_with_layers_and_owner() -> None:
+    recipe = recipe_for("6.4")
+    keys = {
+        recipe.key((), as_root=True),
+        recipe.key((), as_root=False),
+        recipe.key(("llama.cpp",), as_root=True),
+    }
+    assert len(keys) == 3
+
+
+@pytest.mark.parametrize(("rocm", "layers"), [("5.7", ()), ("7.2", ("llama.cpp",)), ("6.4", ("pytorch",))])
+def test_unknown_version_or_layer_is_a_usage_error(rocm: str, layers: tuple[str, ...]) -> None:
+    with pytest.raises(UsageError):
+        recipe_for(rocm).key(layers, as_root=True)
+
+
+def test_mirror_given_beats_variable_beats_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(host.MIRROR_VARIABLE, "http://b.example/debian/")
+    assert host.archive_mirror("http://a.example/debian") == "http://a.example/debian"
+    assert host.archive_mirror() == "http://b.example/debian"
+    monkeypatch.delenv(host.MIRROR_VARIABLE)
+    monkeypatch.setattr(
+        host, "_output", lambda *_: "Debian Debian-Security http://s/\nDebian Debian http://m/debian/\n"
+    )
+    assert host.archive_mirror() == "http://m/debian"
+    monkeypatch.setattr(host, "_output", lambda *_: "Ubuntu Ubuntu http://u/ubuntu/\n")
+    assert host.archive_mirror() == host.DEFAULT_MIRROR
+
+
+def test_only_network_options_of_apt_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    dump = (
+        'Acquire::http "";\nAcquire::http::Proxy "http://p:3128";\n'
+        'Acquire::http::Proxy-Auto-Detect "/usr/bin/x";\n'
+        'Acquire::Check-Valid-Until "false";\nAcquire::https::CAInfo "/x.pem";\nDPkg::Post-Invoke "x";\n'
+    )
+    monkeypatch.setattr(host, "_output", lambda *_: dump)
+    assert host.apt_network_options() == [
+        'Acquire::http::Proxy "http://p:3128";',
+        'Acquire::Check-Valid-Until "false";',
+    ]
+
+
+def test_pip_settings_of_a_user_are_merged_and_their_folders_shown(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "index/simple").mkdir(parents=True)
+    config = tmp_path / "config/pip/pip.conf"
+    config.parent.mkdir(parents=True)
+    config.write_text(
+        f"[global]\nextra-index-url = file://{tmp_path}/index/simple\n    https://b.example/simple\n"
+    )
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.delenv("PIP_CONFIG_FILE", raising=False)
+    settings = host.pip_settings()
+    assert tmp_path / "index" in host.local_paths(settings)
+    assert "https://b.example/simple" in host.pip_configuration(settings)
+
+
+def test_environment_drops_what_belongs_to_the_machines_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/lib")
+    monkeypatch.setenv("PATH", "/opt/bin")
+    monkeypatch.setenv("KERNCAP_STORE", "/data")
+    kept = enter.environment({"EXTRA": "1"})
+    assert "LD_LIBRARY_PATH" not in kept
+    assert kept["PATH"] == enter.ROOT_PATH
+    assert (kept["KERNCAP_STORE"], kept["EXTRA"]) == ("/data", "1")
+
+
+def test_a_folder_with_files_of_the_roots_own_is_never_hidden(tmp_path: Path) -> None:
+    (tmp_path / "usr/lib").mkdir(parents=True)
+    (tmp_path / "usr/lib/libc.so").write_text("x")
+    (tmp_path / "home/user/project").mkdir(parents=True)
+    assert enter.hides(Path("/usr"), tmp_path)
+    assert not enter.hides(Path("/home/user"), tmp_path)
+    assert not enter.hides(Path("/data"), tmp_path)
+
+
+def test_subordinate_ids_missing_is_a_refusal_that_names_the_command(tmp_path: Path) -> None:
+    table = tmp_path / "subuid"
+    table.write_text("somebody:100000:65536\n")
+    with pytest.raises(Refused) as caught:
+        namespaces.subordinate_range(table)
+    assert caught.value.hint
+    assert "usermod" in caught.value.hint

@@ -1,0 +1,130 @@
+"""What `make` runs inside the ROCm root: an environment of pinned versions, an incremental build, the checks.
+
+Everything made here lives in the cache, in a folder of this checkout's own, so that nothing is left in the
+source tree and a second run builds only what changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+import tomllib
+import venv
+from pathlib import Path
+
+TOP = Path(__file__).resolve().parents[1]
+CACHE = Path(os.environ["KERNCAP_ROOT_CACHE"])
+CONSTRAINTS = TOP / "tools/constraints.txt"
+
+
+def _key(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+class Workbench:
+    """A folder in the cache for this checkout: virtual environment, build folder, wheel."""
+
+    def __init__(self) -> None:
+        self.folder = CACHE / "checkouts" / f"{TOP.name}-{_key(str(TOP))}"
+        project = tomllib.loads((TOP / "pyproject.toml").read_text())
+        package = project["project"]
+        self.requirements = [*project["build-system"]["requires"], *package["dependencies"]]
+        self.requirements += package["optional-dependencies"]["dev"]
+        python = Path(sys.executable).resolve()
+        state = _key(*self.requirements, CONSTRAINTS.read_text(), str(python), str(python.stat().st_mtime_ns))
+        self.environment = self.folder / f"venv-{state}"
+        self.build = self.folder / "build"
+        self.wheels = self.folder / "wheels"
+        os.environ["PATH"] = f"{self.environment}/bin:/usr/lib/ccache:{os.environ['PATH']}"
+        os.environ.setdefault("CCACHE_DIR", str(CACHE / "ccache"))
+        os.environ.update(CCACHE_BASEDIR=str(TOP), CCACHE_NOHASHDIR="1", CCACHE_COMPILERCHECK="content")
+
+    def prepare(self) -> None:
+        """Virtual environment, build, and the wheel installed: what the tests run."""
+        self._forget_lost_checkouts()
+        self._make_environment()
+        self._install_wheel()
+
+    def _forget_lost_checkouts(self) -> None:
+        """Remove what belonged to source trees that are gone."""
+        self.folder.mkdir(parents=True, exist_ok=True)
+        (self.folder / "source").write_text(str(TOP))
+        for source in self.folder.parent.glob("*/source"):
+            if not Path(source.read_text()).exists():
+                shutil.rmtree(source.parent, ignore_errors=True)
+
+    def _make_environment(self) -> None:
+        if (self.environment / "whole").exists():
+            return
+        for old in self.folder.glob("venv-*"):
+            shutil.rmtree(old)
+        say(f"virtual environment {self.environment}")
+        venv.create(self.environment, with_pip=True)
+        command = ["pip", "install", "-q", "-c", CONSTRAINTS, *self.requirements]
+        # Their bytecode is compiled now, once, not at the first import of each test run.
+        call(*command, variables={"PYTHONDONTWRITEBYTECODE": ""})
+        (self.environment / "whole").touch()
+
+    def _install_wheel(self) -> None:
+        say(f"build in {self.build}")
+        shutil.rmtree(self.wheels, ignore_errors=True)
+        call("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir",
+             "-w", self.wheels, f"-Cbuild-dir={self.build}", "-Csetup-args=-Dnative_tests=enabled",
+             TOP)  # fmt: skip
+        wheels = self.wheels.glob("*.whl")
+        call("pip", "install", "-q", "--no-deps", "--no-index", "--force-reinstall", *wheels)
+
+    def test(self, selection: list[str]) -> None:
+        """Native tests, then pytest against the installed wheel."""
+        say("native tests")
+        call("meson", "test", "-C", self.build, "--no-rebuild", "--print-errorlogs", "--quiet")
+        say("pytest")
+        call("pytest", *selection)
+
+
+def say(text: str) -> None:
+    """Progress, for people."""
+    print(f"workbench: [{time.monotonic() - STARTED:5.0f} s] {text}", file=sys.stderr, flush=True)
+
+
+def call(*command: object, variables: dict[str, str] | None = None) -> None:
+    """Run a command in the source tree; a failure ends everything with its exit code."""
+    words = [str(word) for word in command]
+    code = subprocess.run(words, cwd=TOP, env=os.environ | (variables or {}), check=False).returncode
+    if code != 0:
+        sys.exit(code if code > 0 else 128 - code)
+
+
+def main() -> None:
+    """One verb, and what follows it goes to pytest."""
+    verb, *rest = sys.argv[1:]
+    bench = Workbench()
+    bench.prepare()
+    match verb:
+        case "test":
+            bench.test(["-m", "not slow", *rest])
+        case "test-all":
+            bench.test(rest)
+        case "check":
+            call("ruff", "check", ".")
+            call("ruff", "format", "--check", ".")
+            call("mypy")
+        case "format":
+            call("ruff", "check", "--fix", ".")
+            call("ruff", "format", ".")
+        case "golden":
+            call("pytest", "--rewrite-golden", *rest)
+        case "shell":
+            call(*(rest or ["/bin/bash"]))
+        case _:
+            sys.exit(f"workbench: no verb {verb!r}")
+
+
+STARTED = time.monotonic()
+
+if __name__ == "__main__":
+    main()
