@@ -65,7 +65,7 @@ RelativePath = Annotated[str, AfterValidator(_inside_project)]
 class Frozen(BaseModel):
     """A value: cannot be changed, and knows all of its keys."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 class RawText(Frozen):

@@ -1,0 +1,143 @@
+"""The frame of every executable.
+
+Results go to standard output, people's output to standard error, and errors become text and exit codes here
+and nowhere else. Rich is imported on first use only, so that ``--help`` and a stage in a pipe start fast.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import traceback
+from typing import TYPE_CHECKING, NoReturn
+
+from kerncap_stages import __version__
+from kerncap_stages.errors import ExitCode, KerncapError
+from kerncap_stages.terminal_text import printable
+
+if TYPE_CHECKING:
+    import typer
+    from rich.console import Console
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.base import Manifest
+
+EXIT_CODES = """\
+Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 artifact or store
+missing or damaged; 4 toolchain, device or system failed; 5 the program under
+capture failed; 6 refused; 70 a fault of ours; 128 + N ended by signal N."""
+
+# sysexits.h EX_SOFTWARE. Python's own code for an uncaught exception is 1, which here is an answer.
+_OUR_FAULT = 70
+
+
+def epilog(example: str) -> str:
+    """Return what stands below the options in ``--help``: an example, and the exit codes."""
+    # A backspace keeps typer from refilling the lines of a paragraph.
+    return f"\b\nExample:\n{_indented(example)}\n\n\b\n{EXIT_CODES}"
+
+
+def run(app: typer.Typer) -> NoReturn:
+    """Run a typer application to its exit code. The only place that catches KerncapError."""
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            # A name that the terminal's encoding lacks must not end a stage.
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if sys.stdin is not None:
+        sys.stdin.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    try:
+        code = app(standalone_mode=False)
+        _flush()
+    except SystemExit as leaving:
+        # typer meets a reader that has gone by sys.exit(1): 1 is an answer here, so tell the two apart.
+        if isinstance(leaving.__context__, BrokenPipeError):
+            _end_by(signal.SIGPIPE)
+        raise
+    except BrokenPipeError:
+        _end_by(signal.SIGPIPE)
+    except KeyboardInterrupt:
+        _end_by(signal.SIGINT)
+    except Exception as error:
+        sys.exit(report(error))
+    if code == 128 + signal.SIGINT:  # typer turns KeyboardInterrupt into this code
+        _end_by(signal.SIGINT)
+    sys.exit(int(code or ExitCode.DONE))
+
+
+def report(error: Exception) -> int:
+    """Tell people of an error on standard error; returns the exit code that goes with it."""
+    program = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib is not needed for this
+    if isinstance(error, KerncapError):
+        say_error(program, str(error), error.hint)
+        return error.exit_code
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # typer's error of usage
+        say_error(program, error.format_message(), f"`{program} --help` shows the arguments and an example")
+        return ExitCode.USAGE
+    if isinstance(error, OSError):
+        say_error(program, str(error), None)
+        return ExitCode.DEVICE
+    say_error(program, f"{type(error).__name__}: {error}", "this is a fault of kerncap-stages: report it")
+    say(printable("".join(traceback.format_exception(error)), keep_lines=True))
+    return _OUR_FAULT
+
+
+def say(line: str = "") -> None:
+    """Write a line for people; nothing happens when nobody can read it."""
+    if sys.stderr is not None:
+        try:
+            print(line, file=sys.stderr, flush=True)
+        except OSError:
+            sys.stderr = None
+
+
+def say_error(program: str, message: str, hint: str | None) -> None:
+    """Write an error and the next step. Further lines are indented: a name cannot forge a message."""
+    say(f"{program}: error: " + _indented(printable(message, keep_lines=True)).lstrip())
+    if hint:
+        say("  next: " + _indented(printable(hint, keep_lines=True)).lstrip())
+
+
+def emit(digest: Digest, manifest: Manifest | None = None) -> None:
+    """Write the one line of an artifact: its digest, or the manifest that ``--json`` asked for."""
+    if manifest is None:
+        print(digest, flush=True)
+    else:
+        from kerncap_stages.manifests import dump
+
+        print(dump(manifest).decode(), end="", flush=True)
+
+
+def people() -> Console:
+    """Return a console on standard error that obeys no markup in the text that it is given."""
+    from rich.console import Console
+
+    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def page() -> Console:
+    """Return such a console on standard output, for executables whose product is a page."""
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def version_text(program: str) -> str:
+    """Return the answer to ``--version``."""
+    return f"{program} (kerncap-stages) {__version__}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _end_by(number: signal.Signals) -> NoReturn:
+    """End as if the signal had: a shell sees 128 + N, and one that runs a loop stops it on Ctrl-C."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # the signal was blocked

@@ -1,0 +1,71 @@
+"""Which artifacts a stage works on: those of its arguments, else those that the stage before it names.
+
+``kc-capture ... | kc-locate | kc-generate``: each stage writes one digest a line, and the next one reads them
+as they come, so that it starts on the first while the stage before still makes the second.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+import sys
+from typing import TYPE_CHECKING, TextIO
+
+from kerncap_stages.errors import ArtifactNotFound, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+# Longer than any digest, name or path; a pipe full of something else is refused, not read to its end.
+_LONGEST_LINE = 4096
+
+
+def artifact_texts(arguments: Sequence[str] | None, stream: TextIO | None = None) -> Iterator[str]:
+    """Yield what the user, or the stage before in a pipe, calls the artifacts.
+
+    Raises UsageError when there is neither, ArtifactNotFound when the stage before made nothing.
+    """
+    if arguments:
+        yield from arguments
+        return
+    stream = sys.stdin if stream is None else stream
+    if stream is None or stream.isatty():
+        raise UsageError(
+            "no artifact given",
+            hint="give a digest, the start of one, a name, `@` for the latest, or pipe a stage into this one",
+        )
+    yield from _lines(stream)
+
+
+def has_piped_input() -> bool:
+    """Whether standard input is a pipe or a file, and so may carry digests."""
+    try:
+        mode = os.fstat(0).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+
+
+def _lines(stream: TextIO) -> Iterator[str]:
+    found = False
+    while line := stream.readline(_LONGEST_LINE + 1):
+        text = line.strip()
+        if not text:
+            continue
+        if text.startswith("{"):
+            raise UsageError(
+                "standard input holds JSON, and a pipe carries digests",
+                hint="leave out `--json` in the stage before: this one finds the manifest by its digest",
+            )
+        if len(line) > _LONGEST_LINE or not text.isprintable():
+            raise UsageError(
+                "standard input is not a list of artifacts, one digest a line",
+                hint="pipe a kc- stage into this one, or give the artifact as an argument",
+            )
+        found = True
+        yield text
+    if not found:
+        raise ArtifactNotFound(
+            "no artifact came through the pipe: the stage before this one failed or made none",
+            hint="its own message is above; mend that first",
+        )

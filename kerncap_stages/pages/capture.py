@@ -1,0 +1,112 @@
+"""The page of a capture."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.pages import formats
+from kerncap_stages.pages.kernel import arguments_section, kernel_section, launch_section
+from kerncap_stages.pages.parts import facts, heading, note, table
+from kerncap_stages.pages.shared import environment_section, program_section
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region, Snapshot
+
+
+def render(capture: Capture) -> Iterator[RenderableType]:
+    """Show the kernel first, then the memory, then where it came from."""
+    yield from kernel_section(capture.kernel)
+    yield from launch_section(capture.launch)
+    yield from arguments_section(capture)
+    yield from _regions(capture.regions)
+    yield from _variables(capture)
+    yield from _dispatch(capture)
+    yield from program_section(capture.program)
+    yield from environment_section(capture.environment)
+
+
+def _regions(regions: tuple[Region, ...]) -> Iterator[RenderableType]:
+    taken = [region for region in regions if region.pre is not None]
+    total = formats.size(sum(region.size_bytes for region in taken))
+    yield heading("Regions", f"{formats.count(len(taken), 'region')}, {total}")
+    yield table(
+        [">", "address", ">size", "kind", ">device", "before", "after", ">written"],
+        (
+            (
+                str(index),
+                formats.address(region.base_address),
+                formats.size(region.size_bytes),
+                region.kind.value + (", read only" if region.read_only else ""),
+                "host" if region.device_index is None else str(region.device_index),
+                *_states(region),
+            )
+            for index, region in enumerate(regions)
+        ),
+    )
+    for index, region in enumerate(regions):
+        if region.left_out_reason is not None:
+            yield note(f"region {index} was left out: {region.left_out_reason}")
+
+
+def _states(part: Snapshot) -> tuple[str, str, str]:
+    pre = "-" if part.pre is None else part.pre.digest.short
+    post = "-" if part.post is None else "same" if part.post == part.pre else part.post.digest.short
+    if part.written is None or part.written_size_bytes is None:
+        return pre, post, "-"
+    where = f" in {len(part.written):,}" if part.written else ""
+    return pre, post, formats.size(part.written_size_bytes) + where
+
+
+def _variables(capture: Capture) -> Iterator[RenderableType]:
+    if not capture.module_variables:
+        return
+    yield heading("Module variables")
+    yield table(
+        ["symbol", "address", ">size", ">device", "before", "after", ">written"],
+        (
+            (
+                variable.symbol,
+                formats.address(variable.address),
+                formats.size(variable.size_bytes),
+                str(variable.device_index),
+                *_states(variable),
+            )
+            for variable in capture.module_variables
+        ),
+    )
+
+
+def _dispatch(capture: Capture) -> Iterator[RenderableType]:
+    dispatch, cost, asked = capture.dispatch, capture.cost, capture.selection
+    took = None
+    if dispatch.duration_ns is not None:
+        source = "" if dispatch.time_source is None else f" ({dispatch.time_source.value})"
+        took = formats.duration(dispatch.duration_ns) + source
+    pattern = "" if asked.pattern is None else f" {asked.pattern!r}"
+    yield heading("Dispatch")
+    yield facts(
+        [
+            ("asked for", f"{asked.match.value}{pattern}, number {asked.dispatch}"),
+            (
+                "dispatch",
+                f"{dispatch.index_in_process:,} of the process, {dispatch.index_of_kernel:,} of these",
+            ),
+            ("where", f"device {dispatch.device_index}, queue {dispatch.queue_index}"),
+            (
+                "process",
+                str(dispatch.process_id) + ("" if dispatch.rank is None else f", rank {dispatch.rank}"),
+            ),
+            ("took", took),
+            ("program held", formats.duration(cost.held_ns)),
+            (
+                "copied",
+                f"{formats.size(cost.copied_size_bytes)} at "
+                f"{formats.rate(cost.copied_size_bytes, cost.pre_copy_ns + cost.post_copy_ns)}",
+            ),
+        ]
+    )

@@ -1,0 +1,57 @@
+"""How numbers are written for people; units are always there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
+_TIME_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"))
+
+
+def size(size_bytes: float) -> str:
+    """Write a size with three digits that matter: `512 B`, `1.50 KiB`, `3.21 GiB`."""
+    unit = 0
+    while size_bytes >= 1024 and unit < len(_BINARY_UNITS) - 1:
+        size_bytes /= 1024
+        unit += 1
+    return f"{_three_digits(size_bytes) if unit else int(size_bytes)} {_BINARY_UNITS[unit]}"
+
+
+def duration(duration_ns: float) -> str:
+    """Write a time with three digits that matter: `850 ns`, `12.3 µs`, `1.50 s`."""
+    for scale, unit in _TIME_UNITS:
+        if duration_ns >= scale:
+            return f"{_three_digits(duration_ns / scale)} {unit}"
+    return f"{duration_ns:.0f} ns"
+
+
+def rate(size_bytes: float, duration_ns: float) -> str:
+    """Write a speed in decimal units, as memory bandwidth is given everywhere."""
+    return f"{_three_digits(size_bytes / duration_ns)} GB/s" if duration_ns > 0 else "-"
+
+
+def address(value: int) -> str:
+    """Write a virtual address: 12 digits cover user space."""
+    return f"0x{value:012x}"
+
+
+def shape(extent: Sequence[int]) -> str:
+    """Write a grid or a block."""
+    return " x ".join(str(part) for part in extent)
+
+
+def count(number: int, noun: str) -> str:
+    """Write a number of things: `1 region`, `2 regions`."""
+    return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def yes_no(value: bool | None) -> str:
+    """Write a fact that may be unknown."""
+    return "unknown" if value is None else "yes" if value else "no"
+
+
+def _three_digits(value: float) -> str:
+    return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"

@@ -1,0 +1,139 @@
+"""The kernel of a capture, its launch, and its arguments with their values."""
+
+from __future__ import annotations
+
+import struct
+from typing import TYPE_CHECKING
+
+from kerncap_stages.pages import formats
+from kerncap_stages.pages.parts import facts, heading, note, table
+from kerncap_stages.pages.shared import code_object_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import KernargSlot, Kernel, Launch
+    from kerncap_stages.manifests.memory import Region
+
+_UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
+_FLOATS = {"float": "f", "double": "d"}
+
+
+def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
+    """Show what the code object says of the kernel."""
+    registers = ", ".join(
+        f"{number} {name}"
+        for name, number in (
+            ("SGPRs", kernel.registers.sgpr_count),
+            ("VGPRs", kernel.registers.vgpr_count),
+            ("AGPRs", kernel.registers.agpr_count),
+            ("SGPR spills", kernel.registers.sgpr_spill_count),
+            ("VGPR spills", kernel.registers.vgpr_spill_count),
+            ("a thread", kernel.registers.per_thread_count),
+        )
+        if number
+    )
+    preload = kernel.kernarg_preload_length_dwords
+    yield heading("Kernel")
+    yield facts(
+        [
+            ("name", kernel.demangled_name),
+            ("symbol", kernel.mangled_name),
+            ("language", kernel.language.value),
+            ("code object", code_object_text(kernel.code_object)),
+            ("registers", registers or None),
+            ("wavefront", f"{kernel.wavefront_size} lanes"),
+            ("kernarg", formats.size(kernel.kernarg_size_bytes)),
+            ("preloaded", f"{preload} dwords of kernarg" if preload else None),
+        ]
+    )
+    if kernel.triton is not None:
+        constants = ", ".join(f"{value.name}={value.text}" for value in kernel.triton.constexprs)
+        options = ", ".join(f"{value.name}={value.text}" for value in kernel.triton.options)
+        yield facts(
+            [
+                ("function", kernel.triton.function_name),
+                ("constants", constants or None),
+                ("options", options + (" (chosen by an autotuner)" if kernel.triton.autotuned else "")),
+            ]
+        )
+
+
+def launch_section(launch: Launch) -> Iterator[RenderableType]:
+    """Show the shape, in both units."""
+    yield heading("Launch")
+    yield table(
+        ["", ">x", ">y", ">z"],
+        [
+            ("grid, work-items", *map(str, launch.grid_work_items)),
+            ("grid, blocks", *map(str, launch.grid_blocks)),
+            ("block, work-items", *map(str, launch.block_work_items)),
+        ],
+    )
+    lds = f"{formats.size(launch.static_lds_bytes)} static + {formats.size(launch.dynamic_lds_bytes)} dynamic"
+    yield facts(
+        [
+            ("LDS", lds),
+            ("scratch", f"{formats.size(launch.private_segment_bytes)} a work-item"),
+            ("cluster", formats.shape(launch.cluster_blocks) if launch.cluster_blocks else None),
+            ("cooperative", "yes" if launch.is_cooperative else None),
+            *sorted(launch.attributes.items()),
+        ]
+    )
+
+
+def arguments_section(capture: Capture) -> Iterator[RenderableType]:
+    """Show each argument with its value; a pointer with the region that it leads to."""
+    kernarg = bytes.fromhex(capture.kernarg)
+    explicit = [slot for slot in capture.kernel.slots if not slot.is_hidden]
+    hidden = len(capture.kernel.slots) - len(explicit)
+    if not capture.kernel.slots:
+        return
+    yield heading("Arguments")
+    yield table(
+        [">offset", ">size", "name", "type", "kind", "value"],
+        (
+            (
+                str(slot.offset_bytes),
+                str(slot.size_bytes),
+                slot.name or "-",
+                slot.type_name or "-",
+                slot.value_kind,
+                slot_value(slot, kernarg, capture.regions),
+            )
+            for slot in explicit
+        ),
+    )
+    if hidden:
+        yield note(f"and {formats.count(hidden, 'hidden argument')}, filled by the runtime")
+
+
+def slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, ...]) -> str:
+    """Read a slot's value out of the kernarg segment."""
+    raw = kernarg[slot.offset_bytes : slot.offset_bytes + slot.size_bytes]
+    if len(raw) < slot.size_bytes:
+        return "not in the segment"
+    letter = _UNSIGNED.get(len(raw))
+    if letter is None:
+        return raw[:16].hex(" ", 4) + (" ..." if len(raw) > 16 else "")
+    (number,) = struct.unpack("<" + letter, raw)
+    if slot.value_kind != "by_value":
+        return _pointer(number, regions)
+    real = _FLOATS.get(slot.type_name or "")
+    if real is not None and struct.calcsize(real) == len(raw):
+        return repr(struct.unpack("<" + real, raw)[0])
+    if slot.type_name is not None and "unsigned" not in slot.type_name and "*" not in slot.type_name:
+        (number,) = struct.unpack("<" + letter.lower(), raw)
+        return str(number)
+    return f"{number} (0x{number:x})" if number > 9 else str(number)
+
+
+def _pointer(value: int, regions: tuple[Region, ...]) -> str:
+    for index, region in enumerate(regions):
+        offset = value - region.base_address
+        if 0 <= offset < region.size_bytes:
+            return f"{formats.address(value)}  region {index}" + (f" + {offset:,}" if offset else "")
+    return "null" if value == 0 else f"{formats.address(value)}  in no region"

@@ -1,0 +1,52 @@
+"""The page of a reproducer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.pages import formats
+from kerncap_stages.pages.parts import facts, heading, note, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from kerncap_stages.manifests.reproducer import Reproducer
+
+
+def render(reproducer: Reproducer) -> Iterator[RenderableType]:
+    """Show the kernels and the project's files."""
+    yield heading("Reproducer")
+    yield facts(
+        [
+            ("language", reproducer.language.value),
+            ("recompile", "yes" if reproducer.can_recompile else "no"),
+            *(("missing", missing) for missing in reproducer.missing),
+        ]
+    )
+    yield table(
+        ["kernel", "capture", "source"],
+        (
+            (
+                kernel.name,
+                kernel.capture.digest.short,
+                "-" if kernel.source is None else kernel.source.digest.short,
+            )
+            for kernel in reproducer.kernels
+        ),
+    )
+    yield heading("Files", "* is meant to be edited")
+    yield table(
+        ["digest", ">size", "", "file"],
+        (
+            (
+                file.payload.digest.short,
+                formats.size(file.size_bytes),
+                "*" if file.editable else "",
+                file.path,
+            )
+            for file in reproducer.files
+        ),
+    )
+    yield note("`kc-generate` checks the project out into a folder")

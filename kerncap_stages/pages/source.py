@@ -1,0 +1,63 @@
+"""The page of a located source."""
+
+from __future__ import annotations
+
+import shlex
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.base import os_string
+from kerncap_stages.pages import formats
+from kerncap_stages.pages.parts import facts, heading, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from kerncap_stages.manifests.source import Source
+
+
+def render(source: Source) -> Iterator[RenderableType]:
+    """Show where the kernel is defined, how it is compiled, and from which files."""
+    found = source.definition
+    yield heading("Source")
+    yield facts(
+        [
+            ("kernel", source.kernel_name),
+            ("language", source.language.value),
+            ("outcome", source.outcome.value.replace("_", " ")),
+            ("why", source.explanation),
+            ("defined in", None if found is None else f"{os_string(found.path)}:{found.line}"),
+            ("as", None if found is None else found.qualified_name),
+        ]
+    )
+    if source.candidates:
+        yield heading("Candidates")
+        yield table(
+            ["definition", "file"],
+            (
+                (candidate.qualified_name, f"{os_string(candidate.path)}:{candidate.line}")
+                for candidate in source.candidates
+            ),
+        )
+    command = source.compile_command
+    if command is not None:
+        yield heading("Compile command")
+        yield facts(
+            [
+                ("unit", os_string(command.translation_unit)),
+                ("folder", os_string(command.directory)),
+                ("command", shlex.join(os_string(argument) for argument in command.arguments)),
+                ("from", None if command.database is None else os_string(command.database)),
+            ]
+        )
+    if source.files:
+        by = "the compiler's own list" if source.headers_by_compiler else "found by reading includes"
+        yield heading("Files", by)
+        yield table(
+            ["digest", ">size", "file"],
+            (
+                (file.payload.digest.short, formats.size(file.size_bytes), os_string(file.path))
+                for file in source.files
+            ),
+        )

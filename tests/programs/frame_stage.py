@@ -1,0 +1,48 @@
+"""A stage that does to its frame whatever a test asks for."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import time
+from pathlib import Path
+
+from kerncap_stages import errors
+from kerncap_stages.console import emit, epilog, run, say
+from kerncap_stages.digest import Digest
+from kerncap_stages.inputs import artifact_texts
+from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
+
+app = stage_app(help_text="A stage for tests.")
+
+
+@app.command(epilog=epilog("frame_stage @capture"))
+def frame_stage(
+    artifacts: ArtifactArguments = None,
+    store: StoreOption = None,  # noqa: ARG001
+    json: JsonOption = False,  # noqa: ARG001
+    version: VersionOption = False,  # noqa: ARG001
+    act: str = "echo",
+) -> None:
+    """Do what was asked."""
+    if act == "echo":
+        for text in artifact_texts(artifacts):
+            say(f"got {text}")
+            emit(Digest(text * 64))
+    elif act == "digests":
+        while True:
+            emit(Digest("a" * 64))
+    elif act == "interrupt":
+        signal.raise_signal(signal.SIGINT)
+        time.sleep(60)
+    elif act == "system":
+        Path("/nowhere/file").read_bytes()
+    elif act == "bug":
+        raise ZeroDivisionError("one / none\x1b[31m")
+    else:
+        raise getattr(errors, act)("capture 0123: it\nwent \x1b[31mwrong", hint="do this")
+
+
+if __name__ == "__main__":
+    sys.argv[0] = "kc-test"
+    run(app)

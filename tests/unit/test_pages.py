@@ -1,0 +1,123 @@
+"""Pages: every kind has one, nothing in a manifest is obeyed by the terminal or read as markup."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+
+import manifest_examples as examples
+import pytest
+from rich.console import Console
+
+from kerncap_stages.errors import ManifestUnreadable
+from kerncap_stages.manifests import dump, parse
+from kerncap_stages.manifests.environment import Backend
+from kerncap_stages.manifests.kernel import KernargSlot
+from kerncap_stages.pages import formats, render
+from kerncap_stages.pages.kernel import slot_value
+
+HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n[bold red]x[/] [link=file:///etc]y[/link] :smile: \u202e\x9b1m"
+
+
+def shown(manifest: object, width: int = 120) -> str:
+    # A colour terminal: there, escape sequences that were let through would have an effect.
+    console = Console(
+        file=io.StringIO(), width=width, force_terminal=True, color_system=None, markup=False,
+        highlight=False, emoji=False, legacy_windows=False,
+    )  # fmt: skip
+    for section in render(manifest):
+        console.print(section)
+    return console.file.getvalue()
+
+
+@pytest.mark.parametrize("manifest", examples.every_manifest(), ids=lambda m: m.kind)
+@pytest.mark.parametrize("width", [20, 80, 200])
+def test_every_kind_has_a_page_at_every_width(manifest, width):
+    text = shown(manifest, width)
+    assert len(text.splitlines()) > 5
+    assert max(map(len, text.splitlines())) <= width
+
+
+def hostile_variants(manifest: object) -> list[object]:
+    """Yield the manifest with each of its free texts replaced, one by one, where the model allows it."""
+    content = json.loads(dump(manifest))
+    variants = []
+
+    def visit(node: object) -> None:
+        entries = node.items() if isinstance(node, dict) else enumerate(node)
+        for key, value in list(entries):
+            if isinstance(value, dict | list):
+                visit(value)
+            elif isinstance(value, str):
+                node[key] = HOSTILE
+                payload = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+                with contextlib.suppress(ManifestUnreadable):
+                    variants.append(parse(payload.encode() + b"\n", "x"))
+                node[key] = value
+
+    visit(content)
+    return variants
+
+
+@pytest.mark.parametrize("manifest", examples.every_manifest(), ids=lambda m: m.kind)
+def test_hostile_text_is_shown_and_not_obeyed(manifest):
+    variants = hostile_variants(manifest)
+    assert len(variants) >= 3
+    for variant in variants:
+        text = shown(variant, 400)
+        assert not {letter for letter in text if not letter.isprintable()} - {"\n"}
+
+
+def test_markup_in_a_name_is_not_read():
+    kernel = examples.hsa_kernel(demangled_name="[bold]a[/bold] [/] :smile:", mangled_name="b[0]")
+    text = shown(examples.capture(kernel=kernel))
+    assert "[bold]a[/bold] [/] :smile:" in text
+    assert "b[0]" in text
+
+
+def test_capture_page_shows_what_was_captured():
+    text = shown(examples.capture())
+    for part in ("scale(float*, float*, float, int)", "_Z5scalePfS_fi", "0x7f0000000000", "130 B in 2",
+                 "region 2 was left out: not reachable", "grid, work-items", "1000", "gfx90a:sramecc+:xnack-",
+                 "18 SGPRs", "1.00 KiB static + 512 B dynamic", "./app --size 512"):  # fmt: skip
+        assert part in text
+
+
+def test_triton_page_shows_the_chosen_configuration():
+    assert "num_warps=4 (chosen by an autotuner)" in shown(examples.capture(Backend.CUDA))
+
+
+@pytest.mark.parametrize(
+    ("slot", "raw", "value"),
+    [
+        ({"size_bytes": 8, "value_kind": "global_buffer"}, 0x7F0000000010, "0x7f0000000010  region 0 + 16"),
+        ({"size_bytes": 8, "value_kind": "global_buffer"}, 0x7F0000000000, "0x7f0000000000  region 0"),
+        ({"size_bytes": 8, "value_kind": "global_buffer"}, 0x10, "0x000000000010  in no region"),
+        ({"size_bytes": 8, "value_kind": "global_buffer"}, 0, "null"),
+        ({"size_bytes": 4, "value_kind": "by_value", "type_name": "float"}, 0x3FC00000, "1.5"),
+        ({"size_bytes": 4, "value_kind": "by_value", "type_name": "int"}, 0xFFFFFFFF, "-1"),
+        ({"size_bytes": 4, "value_kind": "by_value", "type_name": "unsigned int"}, 255, "255 (0xff)"),
+        ({"size_bytes": 12, "value_kind": "by_value", "type_name": "S"}, 1, "01000000 00000000 00000000"),
+        ({"size_bytes": 400, "value_kind": "by_value"}, 1, "not in the segment"),
+    ],
+)
+def test_argument_value(slot, raw, value):
+    kernarg = raw.to_bytes(16, "little")
+    assert slot_value(KernargSlot(offset_bytes=0, **slot), kernarg, examples.capture().regions) == value
+
+
+@pytest.mark.parametrize(
+    ("size_bytes", "text"),
+    [(0, "0 B"), (1023, "1023 B"), (1024, "1.00 KiB"), (1536, "1.50 KiB"), (10 << 20, "10.0 MiB"),
+     (999 << 30, "999 GiB"), (1 << 62, "4.00 EiB")],
+)  # fmt: skip
+def test_size(size_bytes, text):
+    assert formats.size(size_bytes) == text
+
+
+@pytest.mark.parametrize(
+    ("duration_ns", "text"), [(0, "0 ns"), (999, "999 ns"), (1500, "1.50 µs"), (61 * 10**9, "61.0 s")]
+)
+def test_duration(duration_ns, text):
+    assert formats.duration(duration_ns) == text
