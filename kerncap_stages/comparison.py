@@ -20,9 +20,16 @@ if TYPE_CHECKING:
 
 # Elements handled at a time: bounds the memory of a comparison to tens of MiB whatever the region's size.
 _BATCH_ELEMENTS = 1 << 20
-INTEGER_DTYPES = ("i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
-FLOAT_DTYPES = ("f64", "f32", "f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz")
-DTYPES = FLOAT_DTYPES + INTEGER_DTYPES
+INTEGER_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+_ML_TYPES = {
+    "bf16": "bfloat16",
+    "fp8_e4m3": "float8_e4m3fn",
+    "fp8_e5m2": "float8_e5m2",
+    "fp8_e4m3_fnuz": "float8_e4m3fnuz",
+    "fp8_e5m2_fnuz": "float8_e5m2fnuz",
+}
+FLOAT_TYPES = ("fp64", "fp32", "fp16", *_ML_TYPES)
+ELEMENT_TYPES = FLOAT_TYPES + INTEGER_TYPES
 
 
 @dataclass(frozen=True)
@@ -64,15 +71,14 @@ class Difference:
 
 
 @cache
-def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy type of an element type's short name, e.g. ``bf16``."""
-    if name in ("bf16", "f8e4m3fn", "f8e5m2", "f8e4m3fnuz", "f8e5m2fnuz"):
+def numpy_dtype(element_type: str) -> np.dtype[Any]:
+    """The numpy type of an element type, e.g. of ``bf16``."""
+    if element_type in _ML_TYPES:
         import ml_dtypes
 
-        scalar: type[Any] = getattr(ml_dtypes, {"bf16": "bfloat16"}.get(name, name.replace("f8", "float8_")))
+        scalar: type[Any] = getattr(ml_dtypes, _ML_TYPES[element_type])
         return np.dtype(scalar)
-    kinds = {"i": "int", "u": "uint", "f": "float"}
-    return np.dtype(kinds[name[0]] + name[1:])
+    return np.dtype(element_type.replace("fp", "float"))
 
 
 def compare_bytes(actual: Bytes, golden: Bytes) -> npt.NDArray[np.int64]:
@@ -81,17 +87,19 @@ def compare_bytes(actual: Bytes, golden: Bytes) -> npt.NDArray[np.int64]:
     return np.flatnonzero(actual != golden).astype(np.int64)
 
 
-def compare_elements(actual: Bytes, golden: Bytes, dtype: str, bounds: Bounds) -> Difference:
+def compare_elements(actual: Bytes, golden: Bytes, element_type: str, bounds: Bounds) -> Difference:
     """Compare two buffers of the same element type.
 
     actual, golden: uint8[size_bytes], C-contiguous; trailing bytes that do not fill an element must be equal.
     Raises ValueError if the sizes differ.
     """
     _same_size(actual, golden)
-    element = numpy_dtype(dtype)
+    element = numpy_dtype(element_type)
     count = actual.size // element.itemsize
     batches = [
-        _compare_batch(actual, golden, element, dtype, bounds, start, min(start + _BATCH_ELEMENTS, count))
+        _compare_batch(
+            actual, golden, element, element_type, bounds, start, min(start + _BATCH_ELEMENTS, count)
+        )
         for start in range(0, count, _BATCH_ELEMENTS)
     ]
     tail = int(np.count_nonzero(actual[count * element.itemsize :] != golden[count * element.itemsize :]))
@@ -128,13 +136,19 @@ def _ordered(values: npt.NDArray[Any], element: np.dtype[Any]) -> npt.NDArray[np
 
 
 def _compare_batch(
-    actual: Bytes, golden: Bytes, element: np.dtype[Any], dtype: str, bounds: Bounds, start: int, end: int
+    actual: Bytes,
+    golden: Bytes,
+    element: np.dtype[Any],
+    element_type: str,
+    bounds: Bounds,
+    start: int,
+    end: int,
 ) -> Difference:
     window = slice(start * element.itemsize, end * element.itemsize)
     left, right = actual[window].view(element), golden[window].view(element)
     raw = np.dtype(f"uint{8 * element.itemsize}")
     differing = left.view(raw) != right.view(raw)
-    if dtype in INTEGER_DTYPES:
+    if element_type in INTEGER_TYPES:
         return _compare_integers(left, right, differing, bounds, start * element.itemsize)
     with np.errstate(invalid="ignore"):  # widening a signalling NaN is invalid to the processor, not to us
         a, g = left.astype(np.float64), right.astype(np.float64)

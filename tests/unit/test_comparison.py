@@ -5,8 +5,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from kerncap_stages.comparison import (
-    DTYPES,
-    FLOAT_DTYPES,
+    ELEMENT_TYPES,
+    FLOAT_TYPES,
     Bounds,
     compare_bytes,
     compare_elements,
@@ -16,11 +16,11 @@ from kerncap_stages.comparison import (
 EXACT = Bounds()
 
 
-def as_bytes(values, dtype="f32"):
+def as_bytes(values, dtype="fp32"):
     return np.asarray(values, dtype=numpy_dtype(dtype)).view(np.uint8)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("dtype", ELEMENT_TYPES)
 def test_equal_buffers_pass_for_every_type(dtype):
     data = np.arange(64, dtype=np.uint8)
     result = compare_elements(data, data.copy(), dtype, EXACT)
@@ -28,7 +28,7 @@ def test_equal_buffers_pass_for_every_type(dtype):
     assert (result.elements, result.differing) == (64 // numpy_dtype(dtype).itemsize, 0)
 
 
-@pytest.mark.parametrize("dtype", FLOAT_DTYPES)
+@pytest.mark.parametrize("dtype", FLOAT_TYPES)
 def test_one_ulp_fails_exactly_and_passes_with_ulp_1(dtype):
     golden = as_bytes([1.0, 2.0, -1.5, 0.5], dtype)
     actual = golden.copy()
@@ -42,14 +42,16 @@ def test_one_ulp_fails_exactly_and_passes_with_ulp_1(dtype):
 
 def test_ulp_distance_crosses_zero():
     tiny = np.float32(np.finfo(np.float32).smallest_subnormal)
-    result = compare_elements(as_bytes([tiny]), as_bytes([-tiny]), "f32", Bounds(ulp=2))
+    result = compare_elements(as_bytes([tiny]), as_bytes([-tiny]), "fp32", Bounds(ulp=2))
     assert result.passed
     assert result.max_ulp == 2
 
 
 def test_ulp_distance_of_the_ends_of_f64_does_not_overflow():
     largest = np.finfo(np.float64).max
-    result = compare_elements(as_bytes([largest], "f64"), as_bytes([-largest], "f64"), "f64", Bounds(ulp=5))
+    result = compare_elements(
+        as_bytes([largest], "fp64"), as_bytes([-largest], "fp64"), "fp64", Bounds(ulp=5)
+    )
     assert not result.passed
 
 
@@ -68,11 +70,11 @@ def test_ulp_distance_of_the_ends_of_f64_does_not_overflow():
 )
 def test_special_values_under_generous_bounds(actual, golden, passed):
     bounds = Bounds(atol=1e3, rtol=1e3, ulp=1)
-    assert compare_elements(as_bytes(actual), as_bytes(golden), "f32", bounds).passed is passed
+    assert compare_elements(as_bytes(actual), as_bytes(golden), "fp32", bounds).passed is passed
 
 
 def test_counts_nans_and_infinities_on_each_side():
-    result = compare_elements(as_bytes([np.nan, np.inf, 1]), as_bytes([0, np.nan, np.nan]), "f32", EXACT)
+    result = compare_elements(as_bytes([np.nan, np.inf, 1]), as_bytes([0, np.nan, np.nan]), "fp32", EXACT)
     assert (result.nan_actual, result.nan_golden, result.infinite_actual, result.infinite_golden) == (
         1,
         2,
@@ -84,36 +86,39 @@ def test_counts_nans_and_infinities_on_each_side():
 
 def test_tolerances_add_up_as_documented():
     golden, actual = as_bytes([100.0]), as_bytes([101.5])
-    assert not compare_elements(actual, golden, "f32", Bounds(atol=0.5, rtol=0.009)).passed
-    assert compare_elements(actual, golden, "f32", Bounds(atol=0.5, rtol=0.0101)).passed
+    assert not compare_elements(actual, golden, "fp32", Bounds(atol=0.5, rtol=0.009)).passed
+    assert compare_elements(actual, golden, "fp32", Bounds(atol=0.5, rtol=0.0101)).passed
 
 
 def test_integer_distance_does_not_wrap():
-    golden, actual = as_bytes([-(2**63)], "i64"), as_bytes([2**63 - 1], "i64")
-    assert not compare_elements(actual, golden, "i64", Bounds(atol=10)).passed
-    assert compare_elements(as_bytes([250], "u8"), as_bytes([3], "u8"), "u8", Bounds(atol=10)).failing == 1
+    golden, actual = as_bytes([-(2**63)], "int64"), as_bytes([2**63 - 1], "int64")
+    assert not compare_elements(actual, golden, "int64", Bounds(atol=10)).passed
+    assert (
+        compare_elements(as_bytes([250], "uint8"), as_bytes([3], "uint8"), "uint8", Bounds(atol=10)).failing
+        == 1
+    )
 
 
 def test_trailing_bytes_must_be_equal():
     golden = np.zeros(6, np.uint8)
     actual = golden.copy()
     actual[5] = 1
-    assert compare_elements(actual, golden, "f32", Bounds(atol=1)).failing == 1
+    assert compare_elements(actual, golden, "fp32", Bounds(atol=1)).failing == 1
 
 
 def test_the_worst_element_is_a_failing_one_when_there_is_one():
     golden, actual = as_bytes([0.0, 1000.0]), as_bytes([0.5, 1000.9])
-    result = compare_elements(actual, golden, "f32", Bounds(rtol=1e-2))
+    result = compare_elements(actual, golden, "fp32", Bounds(rtol=1e-2))
     assert result.failing == 1
     assert (result.worst_offset_bytes, result.worst_actual, result.worst_golden) == (0, 0.5, 0.0)
 
 
 def test_buffers_of_different_size_are_refused():
     with pytest.raises(ValueError, match="differ in size"):
-        compare_elements(np.zeros(4, np.uint8), np.zeros(8, np.uint8), "f32", EXACT)
+        compare_elements(np.zeros(4, np.uint8), np.zeros(8, np.uint8), "fp32", EXACT)
 
 
-@given(arrays(np.uint8, 32), arrays(np.uint8, 32), st.sampled_from(DTYPES))
+@given(arrays(np.uint8, 32), arrays(np.uint8, 32), st.sampled_from(ELEMENT_TYPES))
 def test_differing_elements_are_those_with_a_differing_byte(actual, golden, dtype):
     size = numpy_dtype(dtype).itemsize
     expected = {int(offset) // size for offset in compare_bytes(actual, golden)}
@@ -124,5 +129,5 @@ def test_without_bounds_nans_of_another_payload_differ():
     golden = as_bytes([np.nan])
     actual = golden.copy()
     actual[0] ^= 1
-    assert compare_elements(actual, golden, "f32", EXACT).failing == 1
-    assert compare_elements(actual, golden, "f32", Bounds(ulp=0)).passed
+    assert compare_elements(actual, golden, "fp32", EXACT).failing == 1
+    assert compare_elements(actual, golden, "fp32", Bounds(ulp=0)).passed
