@@ -56,6 +56,7 @@ class Definition:
     last_line: int
     scopes: tuple[str, ...]
     is_template: bool
+    parameters: tuple[tuple[str, str], ...] = ()  # (type, name) as written
     macro: str | None = None  # the macro whose use makes the kernel, when there is no plain definition
 
 
@@ -151,8 +152,38 @@ def _definition(
         line=text.count(b"\n", 0, declarator.start_byte) + 1,
         last_line=text.count(b"\n", 0, body_end) + 1,
         scopes=_scopes(declarator),
-        is_template=b"template" in tokens,
+        is_template=b"template" in tokens or _in_template(declarator),
+        parameters=tuple(_parameters(declarator)),
     )
+
+
+def _in_template(node: Node | None) -> bool:
+    while node is not None and node.type != "translation_unit":
+        if node.type == "template_declaration":
+            return True
+        if node.type == "compound_statement":
+            return False
+        node = node.parent
+    return False
+
+
+def _parameters(declarator: Node) -> Iterator[tuple[str, str]]:
+    listed = declarator.child_by_field_name("parameters")
+    for parameter in listed.named_children if listed is not None else ():
+        if parameter.type not in ("parameter_declaration", "optional_parameter_declaration"):
+            continue
+        inner = parameter.child_by_field_name("declarator")
+        while inner is not None and inner.type != "identifier":
+            inner = inner.child_by_field_name("declarator") or next(
+                iter(reversed(inner.named_children)), None
+            )
+        whole = parameter.text or b""
+        if inner is None or inner.text is None:
+            type_text, name = whole, b""
+        else:
+            start, end = inner.start_byte - parameter.start_byte, inner.end_byte - parameter.start_byte
+            type_text, name = whole[:start] + whole[end:].split(b"=")[0], inner.text
+        yield " ".join(type_text.decode(errors="replace").split()), name.decode(errors="replace")
 
 
 def _body_end(text: bytes, start: int) -> int:

@@ -1,0 +1,1 @@
+"""Generated projects: their layout, their files, checking them out and opening them again."""

@@ -1,0 +1,84 @@
+"""``capture/dispatch.json`` and ``capture/metadata.json``: the launch and the kernel, for people and scripts.
+
+Field names are those that users of kerncap know; a grid is in work-items.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from kerncap_stages.manifests.capture import Capture
+
+
+def dispatch_json(capture: Capture) -> bytes:
+    """How the kernel was launched."""
+    kernel, launch = capture.kernel, capture.launch
+    device = capture.environment.devices[capture.dispatch.device_index]
+    return _json(
+        {
+            "mangled_name": kernel.mangled_name,
+            "demangled_name": kernel.demangled_name,
+            "agent_name": device.name,
+            "isa_name": kernel.code_object.isa,
+            "wavefront_size": kernel.wavefront_size,
+            "grid": list(launch.grid_work_items),
+            "block": list(launch.block_work_items),
+            "group_segment_size": launch.static_lds_bytes + launch.dynamic_lds_bytes,
+            "private_segment_size": launch.private_segment_bytes,
+            "kernarg_size": len(capture.kernarg) // 2,
+            "dispatch_index": capture.dispatch.index_of_kernel,
+        }
+    )
+
+
+def metadata_json(capture: Capture) -> bytes:
+    """What the kernel is, with the values of its arguments."""
+    kernel, launch = capture.kernel, capture.launch
+    device = capture.environment.devices[capture.dispatch.device_index]
+    return _json(
+        {
+            "kernel_name": kernel.demangled_name,
+            "kernel_symbol": kernel.mangled_name,
+            "gpu_arch": device.architecture,
+            "grid": dict(zip("xyz", launch.grid_work_items, strict=True)),
+            "grid_blocks": dict(zip("xyz", launch.grid_blocks, strict=True)),
+            "block": dict(zip("xyz", launch.block_work_items, strict=True)),
+            "lds_size": launch.static_lds_bytes + launch.dynamic_lds_bytes,
+            "kernarg_slots": [_slot(slot.model_dump(mode="json"), capture.kernarg) for slot in kernel.slots],
+            "kernarg_segment_size_meta": kernel.kernarg_size_bytes,
+            "sgpr_count": kernel.registers.sgpr_count,
+            "vgpr_count": kernel.registers.vgpr_count,
+            "hsaco_sha256": kernel.code_object.payload.digest,
+            "kernarg_raw": capture.kernarg,
+            "regions": [
+                {
+                    "base": f"{region.base_address:#x}",
+                    "size": region.size_bytes,
+                    "kind": region.kind.value,
+                    "device": region.device_index,
+                    "written_bytes": region.written_size_bytes,
+                }
+                for region in capture.regions
+            ],
+        }
+    )
+
+
+def _slot(slot: dict[str, Any], kernarg: str) -> dict[str, Any]:
+    start = slot["offset_bytes"]
+    value = kernarg[2 * start : 2 * (start + slot["size_bytes"])]
+    return {
+        "offset": start,
+        "size": slot["size_bytes"],
+        "value_kind": slot["value_kind"],
+        "value_type": slot["type_name"],
+        "address_space": slot["address_space"],
+        "name": slot["name"],
+        "value_hex": value,
+    }
+
+
+def _json(value: dict[str, Any]) -> bytes:
+    return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

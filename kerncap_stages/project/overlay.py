@@ -1,0 +1,100 @@
+"""Copies of sources in a project, and the clang overlay that puts them where the compiler expects them.
+
+The compiler sees every file at its original path, so the flags of the original build stay as they are and
+relative includes resolve as they did; the contents come from the project's folder. Paths in the overlay are
+relative to the overlay file: the folder can be moved, and the original tree need not exist.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+EDITABLE = "kernel_variant.cpp"
+_UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
+
+
+def place_files(originals: Sequence[str]) -> dict[str, str]:
+    """Map original paths to the project's: the first becomes the editable file, the rest go to ``deps/``.
+
+    Names keep what they have below their common folder, without characters that mean something to a shell.
+    """
+    first, *rest = originals
+    placed = {first: EDITABLE}
+    taken = {EDITABLE}
+    common = _common_folder(rest)
+    for original in rest:
+        parts = PurePosixPath(original).parts[len(common) :]
+        safe = [_safe(part) for part in parts]
+        name = "/".join(("deps", *safe))
+        stem, suffix = PurePosixPath(name).stem, PurePosixPath(name).suffix
+        count = 1
+        while name in taken or any(
+            other.startswith(f"{name}/") or name.startswith(f"{other}/") for other in taken
+        ):
+            count += 1
+            name = str(PurePosixPath(name).with_name(f"{stem}-{count}{suffix}"))
+        taken.add(name)
+        placed[original] = name
+    return placed
+
+
+def _safe(part: str) -> str:
+    cleaned = _UNSAFE.sub("_", part)
+    return f"_{cleaned}" if cleaned.startswith((".", "-")) else cleaned
+
+
+def _common_folder(paths: Sequence[str]) -> tuple[str, ...]:
+    folders = [PurePosixPath(path).parent.parts for path in paths]
+    shared: list[str] = []
+    for level in zip(*folders, strict=False):
+        if len(set(level)) > 1:
+            break
+        shared.append(level[0])
+    return tuple(shared)
+
+
+def overlay_text(placed: Mapping[str, str]) -> str:
+    """The overlay file, as JSON, which is YAML.
+
+    Raises Refused for a path that the overlay's format cannot hold.
+    """
+    for original in placed:
+        if "\0" in original or not _is_utf8(original):
+            raise Refused(
+                f"the path {original!r} is not UTF-8: clang's overlay cannot hold it", hint="rename it"
+            )
+    roots = [
+        {"type": "file", "name": original, "external-contents": placed[original]}
+        for original in sorted(placed)
+    ]
+    overlay = {"version": 0, "case-sensitive": "true", "overlay-relative": "true", "roots": roots}
+    return json.dumps(overlay, indent=1, ensure_ascii=False) + "\n"
+
+
+def unit_text(unit: str) -> str:
+    """The file that is compiled: clang's driver wants one that exists, and it leads to the overlay."""
+    if "\n" in unit or '"' in unit:
+        raise Refused(f"the path {unit!r} cannot be written in an #include", hint="rename it")
+    return f'#include "{unit}"\n'
+
+
+def response_text(flags: Sequence[str]) -> str:
+    """A response file, one quoted flag a line: no flag ever reaches a shell or a Makefile."""
+    quoted = ('"' + flag.replace("\\", "\\\\").replace('"', '\\"') + '"' for flag in flags)
+    return "".join(f"{flag}\n" for flag in quoted)
+
+
+def _is_utf8(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True

@@ -1,0 +1,25 @@
+"""Making text harmless inside a Makefile: names come from programs that anybody may have written."""
+
+from __future__ import annotations
+
+import re
+
+_PLAIN = re.compile(r"[^A-Za-z0-9 .,:;_+/@%=()<>*&\[\]{}'-]")
+
+
+def make_value(text: str) -> str:
+    """A value of a make variable, taken literally."""
+    if "\n" in text or "\r" in text:
+        raise ValueError("a make variable cannot hold a line break")
+    return text.replace("$", "$$").replace("#", r"\#")
+
+
+def make_echo(text: str) -> str:
+    """Text for a double-quoted echo in a recipe; characters that mean something there are left out."""
+    return _PLAIN.sub("", " ".join(text.split()))
+
+
+def markdown(text: str) -> str:
+    """Text for a code span in a Markdown table."""
+    cleaned = "".join(char if char.isprintable() else "?" for char in text)
+    return cleaned.replace("`", "'").replace("|", r"\|")

@@ -1,0 +1,149 @@
+"""The files of a HIP project, from a capture and what is known of its source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.base import os_string
+from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.project.described import dispatch_json, metadata_json
+from kerncap_stages.project.overlay import EDITABLE, overlay_text, place_files, response_text, unit_text
+from kerncap_stages.project.quoting import make_echo, make_value, markdown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    import jinja2
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.source import CompileCommand, Source
+
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+")
+TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A project before it is stored: contents by path, what is meant to be edited, what is missing."""
+
+    files: dict[str, bytes]
+    copied: dict[str, str]  # path in the project -> digest of a stored source file
+    editable: frozenset[str]
+    can_recompile: bool
+    missing: tuple[str, ...]
+
+
+def render_hip(capture: Capture, source: Source | None) -> Rendered:
+    """Make every file of the project except the store."""
+    found = source if source is not None and source.outcome is Outcome.FOUND else None
+    why_not = _why_not(source)
+    files = {"capture/dispatch.json": dispatch_json(capture), "capture/metadata.json": metadata_json(capture)}
+    placed: Mapping[str, str] = {}
+    if found is not None:
+        placed = place_files([os_string(file.path) for file in found.files])
+    command = found.compile_command if found else None
+    if command is not None:
+        files["vfs.yaml"] = overlay_text(placed).encode()
+        files["translation_unit.cpp"] = unit_text(os_string(command.translation_unit)).encode()
+        flags = [os_string(word) for word in command.arguments[1:]]
+        files["compile_flags.rsp"] = response_text([*flags, *_identity_flags(capture)]).encode()
+    generated = [name for name in ("compile_flags.rsp", "translation_unit.cpp", "vfs.yaml") if name in files]
+    values = {
+        "target": capture.kernel.code_object.isa.split("--", 1)[-1],
+        "editable": EDITABLE,
+        "can_recompile": command is not None,
+        "compiler": _compiler(command) if command else "",
+        "inputs": sorted([*placed.values(), *generated]),
+        "why_not": why_not,
+        **_page(capture, found, placed),
+        "assumed": command is not None and command.database is None,
+    }
+    for name in ("Makefile", "README.md"):
+        files[name] = _environment().get_template(f"hip/{name}.j2").render(values).encode()
+    digests = {os_string(file.path): str(file.payload.digest) for file in found.files} if found else {}
+    return Rendered(
+        files=files,
+        copied={name: digests[original] for original, name in placed.items()},
+        editable=frozenset(placed.values()),
+        can_recompile=command is not None,
+        missing=(why_not,) if why_not else (),
+    )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - Makefiles and Markdown; every value goes through a quoting filter
+    )
+    environment.filters.update(make=make_value, make_echo=make_echo, markdown=markdown)
+    return environment
+
+
+def _compiler(command: CompileCommand) -> str:
+    """The original compiler, if its path means nothing to make or a shell; hipcc otherwise."""
+    path = os_string(command.arguments[0])
+    return path if _PLAIN_PATH.fullmatch(path) else "hipcc"
+
+
+def _why_not(source: Source | None) -> str:
+    if source is None:
+        return "the source was not looked for: run kc-locate on the capture, then kc-generate again"
+    if source.outcome is not Outcome.FOUND:
+        return source.explanation or f"the source was not found: {source.outcome.value}"
+    if source.compile_command is None:
+        return source.explanation or "no compile command was found"
+    return ""
+
+
+def _identity_flags(capture: Capture) -> list[str]:
+    """Kernels with internal linkage carry the unit's identity in their symbol: build under the same one."""
+    name = capture.kernel.mangled_name
+    for mark in (".intern.", ".static.", "__intern__", "__static__"):
+        _, found, identity = name.rpartition(mark)
+        if found and identity.isalnum():
+            return [f"-cuid={identity}"]
+    return []
+
+
+def _page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> dict[str, object]:
+    launch, regions = capture.launch, capture.regions
+    device = capture.environment.devices[capture.dispatch.device_index]
+    definition = found.definition if found else None
+    place = f"{os_string(definition.path)}:{definition.line}" if definition else ""
+    program = " ".join(os_string(word) for word in capture.program.command)
+    name = capture.kernel.demangled_name
+    return {
+        "title": markdown(name.partition("(")[0][:100]),
+        "kernel": markdown(name),
+        "program": markdown(program),
+        "gpu": markdown(
+            f"{device.name} ({device.target})" + (", the software GPU" if device.software else "")
+        ),
+        "grid": " x ".join(map(str, launch.grid_work_items)),
+        "block": " x ".join(map(str, launch.block_work_items)),
+        "region_count": len(regions),
+        "memory": _size(sum(region.size_bytes for region in regions)),
+        "written": _size(sum(region.written_size_bytes or 0 for region in regions)),
+        "definition": f"`{markdown(place)}`" if place else "",
+        "has_deps": len(placed) > 1,
+    }
+
+
+def _size(size_bytes: int) -> str:
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} GiB"
