@@ -7,13 +7,15 @@ agree, as do infinities of one sign. Without bounds only equal bytes agree.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     Bytes = npt.NDArray[np.uint8]
@@ -96,27 +98,35 @@ def compare_elements(actual: Bytes, golden: Bytes, element_type: str, bounds: Bo
     _same_size(actual, golden)
     element = numpy_dtype(element_type)
     count = actual.size // element.itemsize
-    batches = [
+    parts = [
         _compare_batch(
             actual, golden, element, element_type, bounds, start, min(start + _BATCH_ELEMENTS, count)
         )
         for start in range(0, count, _BATCH_ELEMENTS)
     ]
     tail = int(np.count_nonzero(actual[count * element.itemsize :] != golden[count * element.itemsize :]))
+    whole = merge(parts)
+    return replace(whole, differing=whole.differing + tail, failing=whole.failing + tail)
+
+
+def merge(parts: Sequence[Difference]) -> Difference:
+    """Sum up the comparisons of parts of one buffer; worst offsets must already count from the same start."""
     worst = max(
-        batches, key=lambda batch: (batch.failing > 0, batch.max_ulp, batch.max_absolute), default=None
+        (part for part in parts if part.worst_offset_bytes is not None),
+        key=lambda part: (part.failing > 0, part.max_ulp, part.max_absolute),
+        default=None,
     )
     return Difference(
-        elements=count,
-        differing=sum(batch.differing for batch in batches) + tail,
-        failing=sum(batch.failing for batch in batches) + tail,
-        nan_actual=sum(batch.nan_actual for batch in batches),
-        nan_golden=sum(batch.nan_golden for batch in batches),
-        infinite_actual=sum(batch.infinite_actual for batch in batches),
-        infinite_golden=sum(batch.infinite_golden for batch in batches),
-        max_absolute=max((batch.max_absolute for batch in batches), default=0.0),
-        max_relative=max((batch.max_relative for batch in batches), default=0.0),
-        max_ulp=max((batch.max_ulp for batch in batches), default=0),
+        elements=sum(part.elements for part in parts),
+        differing=sum(part.differing for part in parts),
+        failing=sum(part.failing for part in parts),
+        nan_actual=sum(part.nan_actual for part in parts),
+        nan_golden=sum(part.nan_golden for part in parts),
+        infinite_actual=sum(part.infinite_actual for part in parts),
+        infinite_golden=sum(part.infinite_golden for part in parts),
+        max_absolute=max((part.max_absolute for part in parts), default=0.0),
+        max_relative=max((part.max_relative for part in parts), default=0.0),
+        max_ulp=max((part.max_ulp for part in parts), default=0),
         worst_offset_bytes=worst.worst_offset_bytes if worst else None,
         worst_actual=worst.worst_actual if worst else None,
         worst_golden=worst.worst_golden if worst else None,
