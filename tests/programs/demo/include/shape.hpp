@@ -1,0 +1,6 @@
+#pragma once
+
+struct Shape {
+  int rows;
+  int columns;
+};
