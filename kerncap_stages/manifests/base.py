@@ -39,7 +39,7 @@ def _inside_project(path: str) -> str:
     return path
 
 
-Count = Annotated[int, Field(ge=0)]
+Count = Annotated[int, Field(ge=0, lt=2**63)]
 SizeBytes = Annotated[int, Field(ge=0, lt=2**63)]
 Address = Annotated[int, Field(ge=0, lt=2**64)]
 DurationNs = Annotated[int, Field(ge=0, lt=2**63)]

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
 import manifest_examples as examples
+import manifest_strategies
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import ArtifactError, ManifestUnreadable
@@ -207,3 +211,28 @@ def test_text_that_is_not_utf8_survives():
 def test_manifest_cannot_be_changed():
     with pytest.raises(ValueError, match="frozen"):
         examples.capture().kernarg = "00"
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(
+    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+@given(data=st.data())
+def test_any_manifest_survives_the_round_trip(kind, data):
+    manifest = data.draw(manifest_strategies.manifests(kind))
+    payload = dump(manifest)
+    again = parse(payload, NAME)
+    assert type(again) is type(manifest)
+    assert dump(again) == payload
+
+
+@settings(max_examples=200)
+@given(st.binary(max_size=200), st.data())
+def test_damaged_manifest_is_refused_by_name(junk, data):
+    payload = dump(examples.reproducer())
+    at = data.draw(st.integers(0, len(payload)))
+    damaged = payload[:at] + junk + payload[at + len(junk) :]
+    if damaged == payload:
+        return
+    with contextlib.suppress(ManifestUnreadable):
+        assert dump(parse(damaged, NAME)) == damaged
