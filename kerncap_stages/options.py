@@ -12,6 +12,22 @@ import typer
 from kerncap_stages.console import version_text
 
 
+def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Offer what an artifact can be called that begins like this: names, the latest ones, digests."""
+    try:
+        from kerncap_stages.store import Store
+
+        entries = Store.open(context.params.get("store"), create=False).artifacts()
+    except Exception:  # completing a word must never show a traceback
+        return []
+    offers = {name: entry.kind for entry in entries for name in entry.names}
+    offers |= {f"@{entry.kind}": f"the latest {entry.kind}" for entry in entries}
+    if entries:
+        offers["@"] = "the latest artifact"
+    offers |= {entry.digest.short: entry.kind for entry in entries}
+    return [(text, about) for text, about in offers.items() if text.startswith(incomplete)]
+
+
 def _print_version(wanted: bool) -> None:
     if wanted:
         print(version_text(os.path.basename(sys.argv[0])))  # noqa: PTH119 - pathlib is not needed for this
@@ -24,6 +40,7 @@ ArtifactArguments = Annotated[
         metavar="ARTIFACT",
         help="Digest, the start of one, name, `@` for the latest, `@capture` for the latest of a kind; "
         "without any: one a line from standard input.",
+        autocompletion=complete_artifact,
         show_default=False,
     ),
 ]
@@ -43,8 +60,8 @@ VersionOption = Annotated[
 ]
 
 
-def stage_app(*, help_text: str) -> typer.Typer:
-    """Return the typer application of an executable.
+def stage_app(help_text: str | None = None) -> typer.Typer:
+    """Return the typer application of an executable; the help text is for one with several commands.
 
     Plain help (no markup) and no typer tracebacks: rich would double the time of ``--help``.
     """

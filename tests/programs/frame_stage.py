@@ -13,7 +13,7 @@ from kerncap_stages.digest import Digest
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
 
-app = stage_app(help_text="A stage for tests.")
+app = stage_app()
 
 
 @app.command(epilog=epilog("frame_stage @capture"))

@@ -1,0 +1,123 @@
+"""The rules of docs/architecture.md: imports and includes point one way."""
+
+from __future__ import annotations
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+SOURCES = Path(__file__).parents[2]
+PACKAGE = SOURCES / "kerncap_stages"
+NATIVE = SOURCES / "native"
+
+# The documented Python class and the commands that run several stages: above the stages, used by nobody.
+FRONT = "kerncap_stages.api"
+
+# folder of native/: the folders whose headers it may include
+MAY_INCLUDE = {
+    "core": {"core"},
+    "softgpu": {"softgpu", "core"},
+    "capture": {"capture", "core"},
+    "replay": {"replay", "core"},
+    "hsa": {"hsa", "capture", "replay", "core"},
+    "cuda": {"cuda", "capture", "replay", "core"},
+    "bindings": {"capture", "core"},
+}
+GPU_API = re.compile(r"^(hsa/|hip/|hsa|cuda|cupti|nv|drm|amdgpu|libdrm/|linux/kfd_ioctl|rocprofiler)")
+KNOWS_NO_GPU_API = {"core", "capture", "replay", "bindings"}
+INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
+
+
+def modules() -> dict[str, ast.Module]:
+    found = {}
+    for path in sorted(PACKAGE.rglob("*.py")):
+        parts = path.relative_to(SOURCES).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = ast.parse(path.read_text(encoding="utf-8"), str(path))
+    return found
+
+
+MODULES = modules()
+
+
+def imports(name: str) -> set[str]:
+    """Every module of this package that a module imports, at its top or in a function."""
+    found = set()
+    for node in ast.walk(MODULES[name]):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{name}: a relative import"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
+    return {module for module in found if module in MODULES}
+
+
+def native_files() -> list[tuple[str, Path]]:
+    return [
+        (folder.name, path)
+        for folder in sorted(NATIVE.iterdir())
+        if folder.is_dir()
+        for path in sorted(folder.rglob("*"))
+        if path.suffix in {".cpp", ".hpp", ".c", ".h"}
+    ]
+
+
+def is_in(module: str, package: str) -> bool:
+    return module == package or module.startswith(package + ".")
+
+
+def test_there_is_something_to_check():
+    assert len(MODULES) > 20
+    assert {folder for folder, _ in native_files()} >= {"core", "bindings", "softgpu"}
+    assert "kerncap_stages.manifests.base" in imports("kerncap_stages.manifests.capture")
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_core_never_imports_a_stage(name):
+    if is_in(name, "kerncap_stages.stages") or is_in(name, FRONT):
+        return
+    assert {module for module in imports(name) if is_in(module, "kerncap_stages.stages")} == set()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if is_in(name, "kerncap_stages.stages")])
+def test_stages_never_import_each_other(name):
+    others = {module for module in imports(name) if module.startswith("kerncap_stages.stages.")}
+    assert others - {name} == set()
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_nobody_imports_the_front(name):
+    if is_in(name, FRONT) or name == "kerncap_stages":
+        return
+    assert {module for module in imports(name) if is_in(module, FRONT)} == set()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if is_in(name, "kerncap_stages.manifests")])
+def test_manifests_need_nothing_but_names_and_errors(name):
+    allowed = ("kerncap_stages.manifests", "kerncap_stages.digest", "kerncap_stages.errors")
+    others = {module for module in imports(name) if not any(is_in(module, package) for package in allowed)}
+    assert others - {"kerncap_stages"} == set()
+
+
+@pytest.mark.parametrize(("folder", "path"), native_files(), ids=lambda part: str(part)[-30:])
+def test_native_includes_point_one_way(folder, path):
+    assert folder in MAY_INCLUDE, f"native/{folder} has no rule: docs/architecture.md and this test need one"
+    for bracket, header in INCLUDE.findall(path.read_text(encoding="utf-8")):
+        top = header.partition("/")[0]
+        if bracket == '"' and (NATIVE / top).is_dir():
+            assert top in MAY_INCLUDE[folder], f"native/{folder} includes {header}"
+        elif folder in KNOWS_NO_GPU_API:
+            assert not GPU_API.match(header), f"native/{folder} includes {header}, of a GPU API"
+        if header.startswith(("nanobind/", "Python.h", "pybind11/")):
+            assert folder == "bindings", f"native/{folder} includes {header}"
+
+
+@pytest.mark.parametrize(("path", "limit"), [("*.py", 500), ("*.hpp", 500), ("*.cpp", 500)])
+def test_files_are_short_or_say_why(path, limit):
+    for top in (PACKAGE, NATIVE):
+        for file in top.rglob(path):
+            lines = file.read_text(encoding="utf-8").splitlines()
+            opening = "\n".join(lines[:20])
+            assert len(lines) <= limit or "long because" in opening.lower(), f"{file}: {len(lines)} lines"
