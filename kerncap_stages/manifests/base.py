@@ -101,6 +101,13 @@ class Manifest(Frozen):
     made_by: str = Field(min_length=1, description="package and version, e.g. `kerncap-stages 0.1.0`")
 
 
+def check_paths(paths: list[str]) -> None:
+    """Raise ValueError unless all of these can stand in one folder together."""
+    refuse(len(set(paths)) < len(paths), "a path is there twice")
+    folders = {path[:i] for path in paths for i, letter in enumerate(path) if letter == "/"}
+    refuse(not folders.isdisjoint(paths), "a file stands where a folder is needed")
+
+
 def refuse(condition: bool, message: str) -> None:
     """Raise ValueError, which pydantic turns into a validation error, when the condition holds."""
     if condition:

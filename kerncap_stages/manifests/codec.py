@@ -24,6 +24,7 @@ KINDS = {
     "reproducer": ("reproducer", "Reproducer"),
     "validation": ("validation", "Validation"),
     "replay": ("replay", "Replay"),
+    "files": ("files", "Files"),
 }
 
 

@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from kerncap_stages.digest import FileRef, ManifestRef
-from kerncap_stages.manifests.base import Frozen, Manifest, RelativePath, SizeBytes, refuse
+from kerncap_stages.manifests.base import Frozen, Manifest, RelativePath, SizeBytes, check_paths, refuse
 from kerncap_stages.manifests.kernel import Language
 
 
@@ -43,7 +43,6 @@ class Reproducer(Manifest):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         paths = [file.path for file in self.files]
-        refuse(paths != sorted(set(paths)), "files are not in order of path, or one is there twice")
-        folders = {path[:i] for path in paths for i, letter in enumerate(path) if letter == "/"}
-        refuse(not folders.isdisjoint(paths), "a file stands where a folder is needed")
+        refuse(paths != sorted(paths), "files are not in order of path")
+        check_paths(paths)
         return self

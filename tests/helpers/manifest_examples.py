@@ -7,6 +7,7 @@ import hashlib
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, NameMatch, Reach, Selection
 from kerncap_stages.manifests.environment import Backend, Device, Environment, Program
+from kerncap_stages.manifests.files import Files, StoredFile, StoredLink
 from kerncap_stages.manifests.kernel import (
     CodeObject,
     CodeObjectFormat,
@@ -230,7 +231,19 @@ def validation() -> Validation:
     )  # fmt: skip
 
 
+def files() -> Files:
+    return Files(
+        made_by=MADE_BY, name="data", is_folder=True,
+        files=(
+            StoredFile(path="a.bin", content=FileRef.to(digest("a")), size_bytes=3),
+            StoredFile(path="sub/b.bin", content=MemoryRef.to(digest("b")), size_bytes=9 << 20,
+                       executable=True),
+        ),
+        links=(StoredLink(path="sub/c", target="../a.bin"),), empty_folders=("none",),
+    )  # fmt: skip
+
+
 def every_manifest() -> list[object]:
     return [
-        profile(), capture(), capture(Backend.CUDA), source(), reproducer(), replay(), validation()
+        profile(), capture(), capture(Backend.CUDA), source(), reproducer(), replay(), validation(), files()
     ]  # fmt: skip

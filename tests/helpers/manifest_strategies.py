@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 from kerncap_stages.digest import _PatternString
 from kerncap_stages.manifests import base, model_of
 from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.files import Files, StoredLink
 from kerncap_stages.manifests.kernel import Launch
 from kerncap_stages.manifests.memory import ModuleVariable, Region, Snapshot
 from kerncap_stages.manifests.profile import Profile
@@ -231,6 +232,23 @@ def replays(draw: st.DrawFn) -> Replay:
     return draw(models(Replay, outcome=st.just(outcome), explanation=explanation))
 
 
+@st.composite
+def file_lists(draw: st.DrawFn) -> Files:
+    files = draw(of_field(Files.model_fields["files"]))
+    numbered = tuple(
+        file.model_copy(update={"path": f"{index}/{file.path}"}) for index, file in enumerate(files)
+    )
+    target = st.sampled_from(["0", "../x", "../../y", "./z", ".."])
+    links = draw(st.lists(st.builds(StoredLink, path=st.just("x/y/z"), target=target), max_size=1))
+    if draw(st.booleans()) and files:
+        single = (files[0].model_copy(update={"path": "name"}),)
+        return Files(made_by="me", name="name", is_folder=False, files=single)
+    return draw(
+        models(Files, is_folder=st.just(True), files=st.just(numbered), links=st.just(tuple(links)),
+               empty_folders=st.sampled_from([(), ("e",), ("e/f", "g")]))
+    )  # fmt: skip
+
+
 SPECIAL: dict[Any, Any] = {
     Launch: launches,
     Region: lambda: snapshots(Region),
@@ -240,6 +258,7 @@ SPECIAL: dict[Any, Any] = {
     Reproducer: reproducers,
     Source: sources,
     Replay: replays,
+    Files: file_lists,
 }
 
 

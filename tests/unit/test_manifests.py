@@ -18,6 +18,7 @@ from kerncap_stages.manifests import KINDS, dump, load, load_as, parse
 from kerncap_stages.manifests.base import os_string, os_text
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Program
+from kerncap_stages.manifests.files import StoredLink
 from kerncap_stages.manifests.kernel import Launch
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.reproducer import ProjectFile
@@ -163,6 +164,12 @@ def test_project_paths_are_distinct_and_no_file_is_a_folder():
     content["files"].sort(key=lambda file: file["path"])
     with pytest.raises(ManifestUnreadable, match="a file stands where a folder is needed"):
         parse(json.dumps(content).encode(), NAME)
+
+
+@pytest.mark.parametrize("target", ["/etc/passwd", "../..", "../../x", "a/../../../b", "a/..", "x\x1b", ""])
+def test_stored_link_stays_inside(target):
+    with pytest.raises(ValueError, match=r"leads out|control characters|at least 1 character"):
+        StoredLink(path="sub/link", target=target)
 
 
 def test_grid_in_work_items_and_in_blocks_must_agree():

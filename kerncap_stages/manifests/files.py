@@ -1,0 +1,58 @@
+"""The files manifest: a file or a folder that somebody put into the store by hand."""
+
+from __future__ import annotations
+
+from typing import Literal, Self
+
+from pydantic import Field, model_validator
+
+from kerncap_stages.digest import FileRef, MemoryRef
+from kerncap_stages.manifests.base import Frozen, Manifest, RelativePath, SizeBytes, check_paths, refuse
+
+
+class StoredFile(Frozen):
+    """One file. A large one is kept as a memory, so that its chunks are shared and damage is local."""
+
+    path: RelativePath
+    content: FileRef | MemoryRef
+    size_bytes: SizeBytes
+    executable: bool = False
+
+
+class StoredLink(Frozen):
+    """A symbolic link to another place in the same folder."""
+
+    path: RelativePath
+    target: str = Field(min_length=1)
+
+    @model_validator(mode="after")
+    def _stays_inside(self) -> Self:
+        steps = self.target.split("/")
+        up = next((index for index, step in enumerate(steps) if step != ".."), len(steps))
+        out = self.target.startswith("/") or up > self.path.count("/")
+        # `..` after a name could leave through another link.
+        refuse(out or ".." in steps[up:], "the link leads out of its folder")
+        refuse(not self.target.isprintable(), "the link's target holds control characters")
+        return self
+
+
+class Files(Manifest):
+    """What ``kc-store put`` took and ``kc-store get`` gives back."""
+
+    kind: Literal["files"] = "files"
+    schema_version: Literal[1] = 1
+    name: RelativePath = Field(description="of the file or folder, without the folders above it")
+    is_folder: bool
+    files: tuple[StoredFile, ...]
+    links: tuple[StoredLink, ...] = ()
+    empty_folders: tuple[RelativePath, ...] = ()
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        for listed in (self.files, self.links):
+            paths = [entry.path for entry in listed]
+            refuse(paths != sorted(paths), "paths are not in order")
+        check_paths([entry.path for entry in (*self.files, *self.links)] + list(self.empty_folders))
+        single = len(self.files) == 1 and not self.links and not self.empty_folders
+        refuse(not self.is_folder and not (single and self.files[0].path == self.name), "not a single file")
+        return self

@@ -1,0 +1,45 @@
+"""The page of files that were put by hand."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.digest import MemoryRef
+from kerncap_stages.pages import formats
+from kerncap_stages.pages.parts import facts, heading, note, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+    from kerncap_stages.manifests.files import Files
+
+_LONGEST_LIST = 50
+
+
+def render(files: Files) -> Iterator[RenderableType]:
+    """Show the files with their sizes."""
+    size = formats.size(sum(file.size_bytes for file in files.files))
+    number = formats.count(len(files.files), "file")
+    yield heading("Folder" if files.is_folder else "File", f"{number}, {size}")
+    yield facts([("name", files.name)])
+    yield table(
+        ["digest", "kept as", ">size", "file"],
+        (
+            (
+                file.content.digest.short,
+                "memory" if isinstance(file.content, MemoryRef) else "file",
+                formats.size(file.size_bytes),
+                file.path,
+            )
+            for file in files.files[:_LONGEST_LIST]
+        ),
+    )
+    more = len(files.files) - _LONGEST_LIST
+    if more > 0:
+        yield note(f"and {formats.count(more, 'more file')}: see `--json`")
+    if files.links:
+        yield heading("Links")
+        yield table(["link", "to"], ((link.path, link.target) for link in files.links[:_LONGEST_LIST]))
+    yield note("`kc-store get` gives them back")
