@@ -1,0 +1,38 @@
+// f16 and bf16 to float and back: single values here, 64 lanes in lane_transfer.hpp.
+//
+// Conversions to f16 follow the rounding mode in MXCSR; VCVTPS2PH ignores its denormal bits, so f16 denormals are
+// always kept here and flushed, where the wave's mode asks for it, by the caller.
+#pragma once
+
+#include <immintrin.h>
+
+#include <bit>
+#include <cstdint>
+
+namespace kerncap::softgpu {
+
+[[nodiscard]] inline float half_to_float(std::uint16_t bits) noexcept { return _cvtsh_ss(bits); }
+[[nodiscard]] inline std::uint16_t float_to_half(float value) noexcept {
+  return static_cast<std::uint16_t>(_cvtss_sh(value, _MM_FROUND_CUR_DIRECTION));
+}
+
+[[nodiscard]] inline float bfloat_to_float(std::uint16_t bits) noexcept {
+  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
+}
+
+// An f16 fused multiply-add, left as a float that rounds to the right half. The product of two halves is exact in
+// float; the sum is rounded to odd (an inexact sum gets an odd last bit), so that the second rounding cannot be misled
+// by the first.
+[[nodiscard]] inline float fused_half(float a, float b, float c) noexcept {
+  const float product = a * b;
+  const float sum = product + c;
+  const float part = sum - product;
+  const float error = (product - (sum - part)) + (c - part);
+  const std::uint32_t bits = std::bit_cast<std::uint32_t>(sum);
+  const bool away = (error > 0) == (sum > 0);
+  const std::uint32_t odd = (bits & 1) != 0 ? bits : (away ? bits + 1 : bits - 1);
+  // error is NaN when the sum is infinite or NaN, and compares false both ways.
+  return std::bit_cast<float>(error > 0 || error < 0 ? odd : bits);
+}
+
+}  // namespace kerncap::softgpu
