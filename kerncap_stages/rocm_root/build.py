@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, TextIO
 
 from kerncap_stages.errors import DeviceError, KerncapError
 from kerncap_stages.rocm_root import bootstrap, enter, host, namespaces, versions
-from kerncap_stages.rocm_root.cache import Root, cache_folder, hold, in_child, locked, remove_tree
+from kerncap_stages.rocm_root.cache import Root, cache_folder, hold, locked, remove_tree, sweep
+from kerncap_stages.rocm_root.children import in_child
 from kerncap_stages.rocm_root.recipes import COMMON_PACKAGES, Recipe, recipe_for
 
 if TYPE_CHECKING:
@@ -42,7 +43,9 @@ def ensure(rocm: str, layers: Sequence[str] = (), *, mirror: str | None = None) 
     recipe, root = find(rocm, layers)
     if root.exists():
         return root
+    in_child(lambda: None, private=True)  # a machine that cannot, says so before anything is downloaded
     root.folder.parent.mkdir(parents=True, exist_ok=True)
+    sweep()
     with locked(root):
         if not root.exists():  # nobody else made it while we waited
             base = ensure(rocm, mirror=mirror) if layers else None

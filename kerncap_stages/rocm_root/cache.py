@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.errors import Refused
-from kerncap_stages.rocm_root import namespaces
+from kerncap_stages.rocm_root.children import in_child
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
 CACHE_VARIABLE = "KERNCAP_ROOT_CACHE"
 
@@ -96,6 +96,7 @@ def hold(root: Root, *, exclusive: bool, wait: bool = True) -> int:
 def locked(root: Root, *, wait: bool = True) -> Iterator[None]:
     """Nobody else makes, removes or uses this root meanwhile."""
     lock = hold(root, exclusive=True, wait=wait)
+    os.set_inheritable(lock, True)  # programs that outlive a killed kc-root keep others out until they end
     try:
         yield
     finally:
@@ -114,25 +115,19 @@ def remove_tree(folder: Path) -> None:
         return
     dying = folder.with_name(f".dying-{folder.name.lstrip('.')}-{os.getpid()}")
     folder.rename(dying)
-    status = in_child(lambda: shutil.rmtree(dying), private=os.geteuid() != 0)
-    if status != 0:
+    shutil.rmtree(dying, ignore_errors=True)
+    if dying.exists() and in_child(lambda: shutil.rmtree(dying), private=True) != 0:
         raise Refused(f"cannot delete {dying}", hint="look at its permissions")
 
 
-def in_child(work: Callable[[], object], *, private: bool = True) -> int:
-    """Do ``work`` in a child process, with mounts of its own if ``private``; returns its exit status."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    child = os.fork()
-    if child == 0:
-        status = 1
+def sweep() -> None:
+    """Delete what runs that were killed left half-made or half-deleted."""
+    for path in (cache_folder() / "roots").glob(".*"):
         try:
-            if private:
-                namespaces.enter_private_mounts()
-            work()
-            status = 0
-        except Exception as error:
-            print(f"kc-root: {error}", file=sys.stderr, flush=True)
-        finally:
-            os._exit(status)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+            if path.name.startswith(".making-"):
+                with locked(Root(path.name.removeprefix(".making-")), wait=False):
+                    remove_tree(path)
+            else:
+                remove_tree(path)
+        except Refused:  # somebody is making it, or deleting it, now
+            continue

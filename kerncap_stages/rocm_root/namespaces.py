@@ -31,6 +31,14 @@ ST_RELATIME: Final = 4096
 # Ids 1 to 65535 of the root are the user's subordinate ids; id 0 is the user.
 SUBORDINATE_IDS: Final = 65535
 
+SYSCTL = Path("/proc/sys")
+# Setting, the value that forbids user namespaces, one that allows them.
+_SETTINGS = (
+    ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
+    ("kernel/unprivileged_userns_clone", "0", "1"),
+    ("user/max_user_namespaces", "0", "15000"),
+)
+
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -81,7 +89,7 @@ def enter_private_mounts() -> None:
     try:
         mount("none", Path("/"), None, MS_REC | MS_PRIVATE)
     except OSError as error:
-        raise _refused_as_user(error) from error
+        raise refused_as_user(error) from error
 
 
 def _enter_user_namespace() -> None:
@@ -106,7 +114,7 @@ def _enter_user_namespace() -> None:
             os.close(go)
     except OSError as error:
         os.waitpid(child, 0)
-        raise _refused_as_user(error) from error
+        raise refused_as_user(error) from error
     if os.waitpid(child, 0)[1] != 0:
         raise Refused(
             "newuidmap or newgidmap refused to map the subordinate ids",
@@ -152,17 +160,12 @@ def _refused_as_root(error: OSError) -> Refused:
     )
 
 
-def _refused_as_user(error: OSError) -> Refused:
+def refused_as_user(error: OSError) -> Refused:
     """Name the setting that is in the way, where the kernel shows it."""
-    settings = (
-        ("/proc/sys/kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
-        ("/proc/sys/kernel/unprivileged_userns_clone", "0", "1"),
-        ("/proc/sys/user/max_user_namespaces", "0", "15000"),
-    )
-    for path, bad, good in settings:
-        file = Path(path)
+    for path, bad, good in _SETTINGS:
+        file = SYSCTL / path
         if file.exists() and file.read_text().strip() == bad:
-            name = path.removeprefix("/proc/sys/").replace("/", ".")
+            name = path.replace("/", ".")
             return Refused(
                 f"user namespaces are off on this machine: {name} = {bad}",
                 hint=f"as root: sysctl -w {name}={good}; or run this as root",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
 import kerncap_stages
 from kerncap_stages.errors import DeviceError, Refused, UsageError
-from kerncap_stages.rocm_root import enter, host, namespaces, versions
+from kerncap_stages.rocm_root import cache, enter, host, namespaces, versions
+from kerncap_stages.rocm_root.children import in_child
 from kerncap_stages.rocm_root.recipes import RECIPES, recipe_for
 
 SOURCES = Path(__file__).parents[2]
@@ -139,3 +141,57 @@ def test_subordinate_ids_missing_is_a_refusal_that_names_the_command(tmp_path: P
         namespaces.subordinate_range(table)
     assert caught.value.hint
     assert "usermod" in caught.value.hint
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("kernel.apparmor_restrict_unprivileged_userns", "1"),
+        ("kernel.unprivileged_userns_clone", "0"),
+        ("user.max_user_namespaces", "0"),
+    ],
+)
+def test_refusal_names_the_setting_that_forbids_namespaces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str, value: str
+) -> None:
+    file = tmp_path / setting.replace(".", "/")
+    file.parent.mkdir()
+    file.write_text(value + "\n")
+    monkeypatch.setattr(namespaces, "SYSCTL", tmp_path)
+    refusal = namespaces.refused_as_user(OSError(1, "Operation not permitted"))
+    assert f"{setting} = {value}" in str(refusal)
+    assert refusal.hint
+    assert f"sysctl -w {setting}=" in refusal.hint
+
+
+def test_an_error_of_a_child_process_is_raised_in_its_parent() -> None:
+    def fail() -> None:
+        raise Refused("no", hint="do this")
+
+    with pytest.raises(Refused, match="no") as caught:
+        in_child(fail, private=False)
+    assert caught.value.hint == "do this"
+
+
+def test_a_root_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    root = cache.Root("6.4-0123456789ab")
+    root.files.mkdir(parents=True)
+    using = cache.hold(root, exclusive=False)
+    with pytest.raises(Refused, match="in use"):
+        cache.remove(root)
+    os.close(using)
+    cache.remove(root)
+    assert not any((tmp_path / "roots").iterdir())
+
+
+def test_sweep_deletes_what_killed_runs_left_and_nothing_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    for name in (".making-6.4-a", ".making-6.4-b", ".dying-6.4-c-1", "6.4-d"):
+        (tmp_path / "roots" / name / "fs").mkdir(parents=True)
+    making = cache.hold(cache.Root("6.4-b"), exclusive=True)
+    cache.sweep()
+    os.close(making)
+    assert {path.name for path in (tmp_path / "roots").iterdir()} == {".making-6.4-b", "6.4-d"}

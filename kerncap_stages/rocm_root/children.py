@@ -1,0 +1,47 @@
+"""Work that a child process has to do, because it changes what the process is: its mounts, its root."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import sys
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import KerncapError
+from kerncap_stages.rocm_root import namespaces
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+def in_child(work: Callable[[], object], *, private: bool) -> int:
+    """Do ``work`` in a child process, with mounts of its own if ``private``; returns its exit status.
+
+    A KerncapError of the child is raised here. ``work`` may also replace the child by another program.
+    """
+    sys.stdout.flush()
+    sys.stderr.flush()
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            os.close(reading)
+            if private:
+                namespaces.enter_private_mounts()
+            work()
+            status = 0
+        except KerncapError as error:
+            os.write(writing, pickle.dumps((type(error), str(error), error.hint)))
+        except Exception as error:
+            print(f"kc-root: {error}", file=sys.stderr, flush=True)
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading, "rb") as stream:
+        raised = stream.read()
+    status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if raised:
+        kind, message, hint = pickle.loads(raised)  # noqa: S301 - written by our own child, above
+        raise kind(message, hint=hint)
+    return status
