@@ -24,7 +24,9 @@ struct Operand {
   bool is_literal = false;
   std::uint16_t index = 0;
   std::uint16_t encoding = 0;  // the raw 9-bit source code, for rules that depend on it (240..248 are float constants)
-  std::uint64_t value = 0;     // constants: expanded to `type`; 16-bit and packed types hold it in the low half
+  // Constants, expanded to `type`. 16-bit types and packed floats hold it in the low half; an integer constant of a
+  // packed type is the 32-bit integer. A constant that fills more than two registers is the same in each (pair).
+  std::uint64_t value = 0;
 };
 
 enum class Variant : std::uint8_t { plain, dpp, sdwa, dpp8 };
@@ -48,15 +50,16 @@ struct Sdwa {
 //   smem          dst sdata (src[2] for stores)   src[0] sbase   src[1] soffset              offset
 //   ds            dst vdst   src[0] addr   src[1] data0   src[2] data1                       offset, offset1 (raw)
 //   flat family   dst vdst   src[0] addr   src[1] data    src[2] saddr (none: no scalar)     offset (signed)
+//                 src[0] is 64 bits wide, 32 beside an saddr and for scratch, and none where scratch uses no vaddr
 //   mubuf, mtbuf  dst vdata  src[0] vaddr  src[1] vdata   src[2] srsrc   src[3] soffset      offset
-// Loads have no src[1], stores no dst, atomics have dst only when they return the old value (`returns`).
+// mubuf, mtbuf: src[0] has offset_enable + index_enable registers (index first). Loads have no src[1], stores no dst,
+// atomics have dst only when they return the old value (`returns`).
 // For 2-address DS opcodes `offset` is the 8-bit offset0 and `offset1` the other; for the rest of DS it is 16 bits.
 struct MemoryBits {
   bool returns = false;  // glc (gfx90a) or sc0 (gfx942) of an atomic; set for *_rtn DS opcodes too
   bool glc = false, slc = false, scc = false;  // gfx942: sc0, nt, sc1
   bool offset_enable = false, index_enable = false;  // mubuf, mtbuf: offen, idxen
   bool to_lds = false, gds = false;
-  bool vaddr_used = true;   // scratch: the sve bit (gfx942) or, on gfx90a, no scalar address
   std::uint8_t data_format = 0, number_format = 0;  // mtbuf
 };
 
@@ -81,8 +84,8 @@ struct Decoded {
   Dpp dpp;
   Sdwa sdwa;
   MemoryBits memory;
-  // One more than the highest register touched, so that the interpreter checks a wave's allocation with one compare.
-  std::uint16_t vgpr_end = 0, agpr_end = 0, sgpr_end = 0;
+  // One more than the highest vector register touched, for the interpreter's check against the wave's allocation.
+  std::uint16_t vgpr_end = 0, agpr_end = 0;
 };
 
 }  // namespace kerncap::softgpu

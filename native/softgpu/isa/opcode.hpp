@@ -17,13 +17,17 @@ inline constexpr unsigned k_format_count = 19;
 
 // How an operand's bits are read: it decides what an inline constant or a literal becomes.
 enum class NumberType : std::uint8_t {
-  none, b8, b16, b32, b64, b96, b128, b256, b512, f16, bf16, f32, f64, i16, u16, i32, u32, i64, u64,
-  pk_f16, pk_bf16, pk_i16, pk_u16, pk_f32, pk_b32, f8,
+  none, b16, b32, b64, b96, b128, b256, b512, f16, bf16, f32, f64, i16, u16, i32, u32, i64, u64,
+  pk_f16, pk_bf16, pk_i16, pk_u16, pk_f32, pk_b32,
 };
+
+// Where an operand comes from when it is not simply the encoding's field.
+enum class OperandRole : std::uint8_t { field, vcc, tied, literal, accumulator, scalar };
 
 struct OperandInfo {
   NumberType type = NumberType::none;
   std::uint8_t dwords = 0;  // registers that the operand fills; 0: the opcode has no such operand
+  OperandRole role = OperandRole::field;
 };
 
 // For instruction counts, and for nothing else.
@@ -37,7 +41,7 @@ struct Opcode {
   Format format;
   std::uint16_t number;       // within its format
   InstructionClass instruction_class;
-  OperandInfo dst, sdst, src[4];  // memory formats: see Decoded
+  OperandInfo dst, sdst, src[3];  // memory formats: see Decoded
 };
 
 }  // namespace kerncap::softgpu
