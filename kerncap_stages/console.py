@@ -59,7 +59,9 @@ def run(app: typer.Typer) -> NoReturn:
     except KeyboardInterrupt:
         _end_by(signal.SIGINT)
     except Exception as error:
-        sys.exit(report(error))
+        code = report(error)
+        _drop_unwritable_output()
+        sys.exit(code)
     if code == 128 + signal.SIGINT:  # typer turns KeyboardInterrupt into this code
         _end_by(signal.SIGINT)
     sys.exit(int(code or ExitCode.DONE))
@@ -134,6 +136,14 @@ def _indented(text: str) -> str:
 def _flush() -> None:
     if sys.stdout is not None:
         sys.stdout.flush()
+
+
+def _drop_unwritable_output() -> None:
+    """Python would try again at exit what could not be written, and change the exit code to 120."""
+    try:
+        _flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _end_by(number: signal.Signals) -> NoReturn:
