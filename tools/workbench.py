@@ -83,7 +83,14 @@ class Workbench:
         say("native tests")
         call("meson", "test", "-C", self.build, "--no-rebuild", "--print-errorlogs", "--quiet")
         say("pytest")
-        call("pytest", *selection)
+        call("pytest", *selection, variables={"PYTEST_DEBUG_TEMPROOT": str(self._test_folder())})
+
+    def _test_folder(self) -> Path:
+        """The user's own: inside the root everybody has the same name, but /tmp is shared."""
+        machine_uid = Path("/proc/self/uid_map").read_text().split()[1]
+        folder = Path(f"/tmp/kerncap-tests-{machine_uid}")  # noqa: S108 - ownership is checked by pytest
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
 
 
 def say(text: str) -> None:

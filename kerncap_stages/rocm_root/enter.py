@@ -26,8 +26,7 @@ _DEVICES = ("dev", "proc", "sys", "tmp")
 # Names that mean something on this machine only, or would load its libraries into the root's programs.
 _DROPPED = {
     "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH", "HIP_PATH", "LC_ALL", "LD_LIBRARY_PATH", "LD_PRELOAD",
-    "MANPATH", "PKG_CONFIG_PATH", "PYENV_ROOT", "PYTHONHOME", "PYTHONPATH", "PYTHONSTARTUP", "ROCM_PATH",
-    "TMPDIR", "VIRTUAL_ENV",
+    "MANPATH", "PKG_CONFIG_PATH", "ROCM_PATH", "TMPDIR", "VIRTUAL_ENV",
 }  # fmt: skip
 
 
@@ -54,7 +53,8 @@ def visible_folders(extra: Sequence[Path] = ()) -> list[Path]:
 
 def environment(root_variables: Mapping[str, str]) -> dict[str, str]:
     """The caller's environment, less what belongs to its own libraries and Python."""
-    kept = {name: value for name, value in os.environ.items() if name not in _DROPPED}
+    other_python = ("PYENV_", "PYTHON")
+    kept = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(other_python)}
     kept.update(PATH=ROOT_PATH, LANG="C.UTF-8", PYTHONNOUSERSITE="1", KERNCAP_ROOT_CACHE=str(cache_folder()))
     kept.update(root_variables)
     return kept
