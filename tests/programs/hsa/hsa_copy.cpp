@@ -36,10 +36,11 @@ int main() {
       const std::vector<unsigned char> bytes = numbered(size_bytes, ++seed);
       std::memcpy(buffers[0] + offset, bytes.data(), size_bytes);
       std::memset(buffers[3], 0, k_bytes);
-      // The chain is submitted from its end: each copy waits for the one before it.
+      // Each copy waits for the one before it. In this order: ROCr puts small copies within a GPU and copies to the
+      // host on the same engine, which would wait for ever behind a later link.
       const Signal start(1), first(1), second(1), third(1);
       const hsa_signal_t links[4] = {start, first, second, third};
-      for (int i = 2; i >= 0; --i)
+      for (int i = 0; i <= 2; ++i)
         HSA_OK(hsa_amd_memory_async_copy(buffers[i + 1] + offset, agents[i + 1], buffers[i] + offset, agents[i], size_bytes,
                                          1, &links[i], links[i + 1]));
       hsa_signal_store_screlease(start, 0);

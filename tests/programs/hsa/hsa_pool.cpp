@@ -60,7 +60,9 @@ int main() {
   hsa_amd_pointer_info_t info{};
   info.size = sizeof info;
   HSA_OK(hsa_amd_pointer_info(host.data(), &info, nullptr, nullptr, nullptr));
-  tally.equal("locked pointer type", 0, static_cast<int>(info.type), static_cast<int>(HSA_EXT_POINTER_TYPE_LOCKED));
+  // With the driver's SVM interface, ROCr registers host memory where it is and does not remember it.
+  tally.expect(info.type == HSA_EXT_POINTER_TYPE_LOCKED || info.type == HSA_EXT_POINTER_TYPE_UNKNOWN, "locked pointer type",
+               0, static_cast<double>(info.type), static_cast<double>(HSA_EXT_POINTER_TYPE_LOCKED));
   HSA_OK(hsa_amd_memory_unlock(host.data()));
   return tally.finish();
 }

@@ -1,0 +1,226 @@
+#include "softgpu/device/aql_queue.hpp"
+
+#include <cstddef>
+#include <cstdio>
+#include <string>
+
+#include "softgpu/device/clock.hpp"
+#include "softgpu/device/report.hpp"
+
+namespace kerncap::softgpu {
+namespace {
+
+[[nodiscard]] TimeStamps now() noexcept {
+  const std::uint64_t ticks = gpu_ticks();
+  return {ticks, ticks};
+}
+
+}  // namespace
+
+AqlQueue::AqlQueue(const QueueContext& context, const QueueSettings& settings)
+    : Queue(context, settings), m_memory(context.gpu.space),
+      m_queue_va(settings.write_pointer_va - offsetof(aql::Queue, write_dispatch_id)) {}
+
+Queue::Progress AqlQueue::step() {
+  const std::lock_guard lock(m_mutex);
+  return advance();
+}
+
+void AqlQueue::stop() {
+  {
+    const std::lock_guard lock(m_mutex);
+    m_state = State::stopped;
+  }
+  m_context.engine.abort(this);
+}
+
+void AqlQueue::note_doorbell() noexcept {
+  // Producers of a shared queue ring in any order: the highest index counts. All ones is the value before any ring.
+  const std::uint64_t announced = doorbell() + 1;
+  if (static_cast<std::int64_t>(announced - m_submitted) > 0) m_submitted = announced;
+}
+
+Queue::Progress AqlQueue::advance() {
+  bool worked = false;
+  while (m_state == State::running && !is_suspended()) {
+    if (m_scratch_requested) {
+      // ROCr answers a request by clearing the signal, after it has written the new scratch memory into the queue.
+      const std::int64_t answer = inactive_value();
+      if (answer > 0) return worked ? Progress::worked : Progress::polls;
+      if (answer < 0) m_state = State::failed;  // none to be had, or the queue is about to go
+      m_scratch_requested = false;
+      continue;
+    }
+    note_doorbell();
+    if (m_next == m_submitted) break;
+    switch (start(m_next)) {
+      case Start::started:
+        ++m_next;
+        worked = true;
+        retire();
+        break;
+      case Start::waits_for_memory: return worked ? Progress::worked : Progress::polls;
+      case Start::waits_for_kernels: return worked ? Progress::worked : Progress::rests;
+      case Start::failed: return Progress::rests;
+    }
+  }
+  return worked ? Progress::worked : Progress::rests;
+}
+
+std::int64_t AqlQueue::inactive_value() {
+  const auto signal = m_memory.load<std::uint64_t>(m_queue_va + offsetof(aql::Queue, queue_inactive_signal));
+  if (!signal) return 0;
+  return m_memory.load<std::int64_t>(*signal + offsetof(aql::Signal, value)).value_or(0);
+}
+
+AqlQueue::Start AqlQueue::start(std::uint64_t index) {
+  const std::uint64_t packet_va = packet_address(index);
+  const auto header = m_memory.load<std::uint16_t>(packet_va);
+  if (!header) return fail(index, m_memory.fault(), "the queue's ring");
+  const auto type = static_cast<aql::PacketType>(*header & 0xFF);
+  // Announced by one producer, not yet written by another.
+  if (type == aql::PacketType::invalid) return Start::waits_for_memory;
+  if ((*header & aql::k_header_barrier) != 0 && !m_in_flight.empty()) return Start::waits_for_kernels;
+
+  aql::Packet packet{};
+  if (!m_memory.read(packet_va, &packet, sizeof packet)) return fail(index, m_memory.fault(), "the queue's ring");
+  trace("queue %u: packet %llu, header 0x%04x", m_settings.id, static_cast<unsigned long long>(index), *header);
+  switch (type) {
+    case aql::PacketType::kernel_dispatch: return start_kernel(index, packet.dispatch);
+    case aql::PacketType::barrier_and: return finish_barrier(index, packet.barrier, false);
+    case aql::PacketType::barrier_or: return finish_barrier(index, packet.barrier, true);
+    case aql::PacketType::vendor_specific:
+      switch (static_cast<aql::VendorFormat>(packet.barrier_value.format)) {
+        case aql::VendorFormat::pm4_ib: return finish_pm4(index, packet.pm4);
+        case aql::VendorFormat::barrier_value: return finish_barrier_value(index, packet.barrier_value);
+      }
+      return fail(index, aql::QueueError::invalid_vendor_packet,
+                  "vendor packet of unknown format " + std::to_string(packet.barrier_value.format));
+    default:
+      return fail(index, aql::QueueError::invalid_packet,
+                  "packet of type " + std::to_string(static_cast<unsigned>(type)) + ", which a GPU queue cannot run");
+  }
+}
+
+AqlQueue::Start AqlQueue::finish_barrier(std::uint64_t index, const aql::Barrier& packet, bool any) {
+  bool some = false, one_is_done = false;
+  for (const std::uint64_t dependency : packet.dep_signal) {
+    if (dependency == 0) continue;
+    const auto value = m_memory.load<std::int64_t>(dependency + offsetof(aql::Signal, value));
+    if (!value) return fail(index, m_memory.fault(), "a signal that a barrier packet waits for");
+    some = true;
+    one_is_done |= *value == 0;
+    if (!any && *value != 0) return Start::waits_for_memory;
+  }
+  if (any && some && !one_is_done) return Start::waits_for_memory;
+  return finish_at_once(index, packet.completion_signal);
+}
+
+AqlQueue::Start AqlQueue::finish_barrier_value(std::uint64_t index, const aql::BarrierValue& packet) {
+  if (packet.signal != 0) {
+    const auto value = m_memory.load<std::int64_t>(packet.signal + offsetof(aql::Signal, value));
+    if (!value) return fail(index, m_memory.fault(), "a signal that a barrier-value packet waits for");
+    const std::int64_t masked = *value & packet.mask;
+    bool met = false;
+    switch (packet.condition) {
+      case 0: met = masked == packet.value; break;
+      case 1: met = masked != packet.value; break;
+      case 2: met = masked < packet.value; break;
+      case 3: met = masked >= packet.value; break;
+      default:
+        return fail(index, aql::QueueError::invalid_vendor_packet,
+                    "barrier-value packet with unknown condition " + std::to_string(packet.condition));
+    }
+    if (!met) return Start::waits_for_memory;
+  }
+  return finish_at_once(index, packet.completion_signal);
+}
+
+// Cache maintenance only: memory is coherent here, so it is enough to know that nothing else is asked for.
+AqlQueue::Start AqlQueue::finish_pm4(std::uint64_t index, const aql::Pm4Buffer& packet) {
+  constexpr std::uint32_t k_nop = 0x10, k_indirect_buffer = 0x3F, k_acquire_mem = 0x58, k_padding = 0x8000'0000;
+  const auto opcode = [](std::uint32_t header) { return header >> 8 & 0xFF; };
+  if (packet.jump[0] >> 30 != 3 || opcode(packet.jump[0]) != k_indirect_buffer) {
+    return fail(index, aql::QueueError::invalid_vendor_packet, "PM4 packet that is no indirect buffer");
+  }
+  const std::uint64_t base = (packet.jump[1] & ~3U) | std::uint64_t{packet.jump[2] & 0xFFFF} << 32;
+  const std::uint32_t dwords = packet.jump[3] & 0xF'FFFF;
+  for (std::uint32_t at = 0; at < dwords;) {
+    const auto header = m_memory.load<std::uint32_t>(base + at * 4);
+    if (!header) return fail(index, m_memory.fault(), "a PM4 command buffer");
+    if (*header == k_padding) {
+      ++at;
+      continue;
+    }
+    if (*header >> 30 != 3 || (opcode(*header) != k_nop && opcode(*header) != k_acquire_mem)) {
+      char text[80];
+      std::snprintf(text, sizeof text, "PM4 command 0x%08x, which is not emulated", *header);
+      return fail(index, aql::QueueError::invalid_vendor_packet, text);
+    }
+    at += (*header >> 16 & 0x3FFF) + 2;
+  }
+  return finish_at_once(index, packet.completion_signal);
+}
+
+AqlQueue::Start AqlQueue::finish_at_once(std::uint64_t index, std::uint64_t completion_signal) {
+  m_in_flight.push_back({index, 0, false, true});
+  return signal(completion_signal, now()) ? Start::started
+                                          : fail(index, m_memory.fault(), "the completion signal of a packet");
+}
+
+bool AqlQueue::signal(std::uint64_t signal_va, TimeStamps stamps) {
+  if (signal_va == 0) return true;
+  const auto properties = m_memory.load<std::uint32_t>(m_queue_va + offsetof(aql::Queue, queue_properties));
+  const bool profiling = properties && (*properties & aql::k_queue_profiling) != 0;
+  if (!complete_signal(m_memory, m_context.events, signal_va,
+                       profiling ? std::optional<TimeStamps>(stamps) : std::nullopt)) {
+    return false;
+  }
+  m_context.changed();
+  return true;
+}
+
+void AqlQueue::retire() {
+  while (!m_in_flight.empty() && m_in_flight.front().done) {
+    const std::uint64_t index = m_in_flight.front().index;
+    m_in_flight.pop_front();
+    const bool written =
+        m_memory.store(packet_address(index), static_cast<std::uint16_t>(aql::PacketType::invalid)) &&
+        m_memory.store(m_settings.read_pointer_va, index + 1);
+    if (!written) {
+      fail(index, m_memory.fault(), "the queue's ring or read index");
+      return;
+    }
+  }
+}
+
+std::uint64_t AqlQueue::packet_address(std::uint64_t index) const noexcept {
+  return m_settings.ring_va + index * aql::k_packet_bytes % m_settings.ring_bytes;
+}
+
+AqlQueue::Start AqlQueue::fail(std::uint64_t index, aql::QueueError error, const std::string& message) {
+  report("%s queue %u, packet %llu: %s", std::string(name(m_context.gpu.chip.target)).c_str(), m_settings.id,
+         static_cast<unsigned long long>(index), message.c_str());
+  raise(error);
+  return Start::failed;
+}
+
+AqlQueue::Start AqlQueue::fail(std::uint64_t index, const MemoryFault& fault, const char* what) {
+  report("%s queue %u, packet %llu: %s of %s at 0x%llx, which this GPU may not",
+         std::string(name(m_context.gpu.chip.target)).c_str(), m_settings.id, static_cast<unsigned long long>(index),
+         fault.is_write() ? "write" : "read", what, static_cast<unsigned long long>(fault.address));
+  m_state = State::failed;
+  m_context.events.memory_exception(m_context.gpu.id, fault.address, fault.present && fault.is_write(), false);
+  return Start::failed;
+}
+
+void AqlQueue::raise(aql::QueueError error) {
+  m_state = State::failed;
+  const auto signal = m_memory.load<std::uint64_t>(m_queue_va + offsetof(aql::Queue, queue_inactive_signal));
+  if (!signal || *signal == 0 ||
+      !store_signal(m_memory, m_context.events, *signal, static_cast<std::int64_t>(error))) {
+    report("the queue's error signal cannot be written: the program will not hear of this");
+  }
+}
+
+}  // namespace kerncap::softgpu

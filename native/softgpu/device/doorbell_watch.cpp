@@ -1,0 +1,93 @@
+#include "softgpu/device/doorbell_watch.hpp"
+
+#include <fcntl.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "softgpu/device/service_thread.hpp"
+
+namespace kerncap::softgpu {
+namespace {
+
+[[nodiscard]] core::UniqueFd open_userfaultfd() noexcept {
+#if defined(UFFD_USER_MODE_ONLY) && defined(UFFD_FEATURE_WP_HUGETLBFS_SHMEM)
+  core::UniqueFd fd(static_cast<int>(syscall(SYS_userfaultfd, O_CLOEXEC | UFFD_USER_MODE_ONLY)));
+  if (!fd.valid()) return fd;
+  uffdio_api api{};
+  api.api = UFFD_API;
+  api.features = UFFD_FEATURE_PAGEFAULT_FLAG_WP | UFFD_FEATURE_WP_HUGETLBFS_SHMEM;
+  if (ioctl(fd.get(), UFFDIO_API, &api) != 0) return {};
+  return fd;
+#else
+  return {};  // the kernel headers are too old to know of write protection for shared memory
+#endif
+}
+
+}  // namespace
+
+DoorbellWatch::DoorbellWatch(std::function<void()> rung) : m_rung(std::move(rung)), m_fd(open_userfaultfd()) {
+  if (m_fd.valid()) start_service_thread("softgpu-doorbel", [this] { run(); });
+}
+
+void DoorbellWatch::add(std::uint64_t va, std::uint64_t size_bytes) {
+  if (!m_fd.valid()) return;
+  uffdio_register range{};
+  range.range = {va, size_bytes};
+  range.mode = UFFDIO_REGISTER_MODE_WP;
+  const std::lock_guard lock(m_mutex);
+  if (ioctl(m_fd.get(), UFFDIO_REGISTER, &range) != 0) {
+    m_fd.reset();  // then nothing is watched, and all is polled
+    return;
+  }
+  m_pages.push_back({va, size_bytes, false});
+}
+
+void DoorbellWatch::remove(std::uint64_t va) {
+  const std::lock_guard lock(m_mutex);
+  std::erase_if(m_pages, [&](const Page& page) {
+    if (page.va != va) return false;
+    if (page.armed) (void)protect(page, false);
+    return true;
+  });
+}
+
+bool DoorbellWatch::protect(const Page& page, bool on) noexcept {
+  uffdio_writeprotect request{};
+  request.range = {page.va, page.size_bytes};
+  request.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0;
+  return ioctl(m_fd.get(), UFFDIO_WRITEPROTECT, &request) == 0;
+}
+
+bool DoorbellWatch::arm() {
+  const std::lock_guard lock(m_mutex);
+  if (!m_fd.valid() || m_pages.empty()) return false;
+  for (Page& page : m_pages) {
+    if (!page.armed && !protect(page, true)) return false;
+    page.armed = true;
+  }
+  return true;
+}
+
+void DoorbellWatch::run() {
+  for (;;) {
+    uffd_msg message{};
+    if (read(m_fd.get(), &message, sizeof message) != static_cast<ssize_t>(sizeof message)) continue;
+    if (message.event != UFFD_EVENT_PAGEFAULT) continue;
+    {
+      const std::lock_guard lock(m_mutex);
+      for (Page& page : m_pages) {
+        if (message.arg.pagefault.address < page.va || message.arg.pagefault.address >= page.va + page.size_bytes) continue;
+        page.armed = false;
+        (void)protect(page, false);
+      }
+    }
+    m_rung();
+  }
+}
+
+}  // namespace kerncap::softgpu

@@ -1,0 +1,43 @@
+// Notices a store to a doorbell without polling: while all queues rest, the doorbell pages are write-protected with
+// userfaultfd. The storing thread stops for a moment, a thread of ours lifts the protection and wakes the runners, and
+// the store happens. The program sees nothing of it, no signal handler is involved.
+//
+// Where userfaultfd is not to be had (some containers forbid it), arm() says so and the runners poll.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <mutex>
+#include <vector>
+
+#include "core/unique_fd.hpp"
+
+namespace kerncap::softgpu {
+
+class DoorbellWatch {
+ public:
+  explicit DoorbellWatch(std::function<void()> rung);
+
+  // A program's mapping of a doorbell page; must be mapped already.
+  void add(std::uint64_t va, std::uint64_t size_bytes);
+  void remove(std::uint64_t va);
+
+  // True: a store to any doorbell from now on calls `rung`. The caller looks at the doorbells once more, since stores
+  // up to now do not. False: cannot watch.
+  [[nodiscard]] bool arm();
+
+ private:
+  struct Page {
+    std::uint64_t va, size_bytes;
+    bool armed;
+  };
+  void run();
+  [[nodiscard]] bool protect(const Page& page, bool on) noexcept;
+
+  std::function<void()> m_rung;
+  core::UniqueFd m_fd;
+  std::mutex m_mutex;
+  std::vector<Page> m_pages;
+};
+
+}  // namespace kerncap::softgpu

@@ -1,0 +1,84 @@
+// How packet processors touch memory: through the GPU's page table, and guarded against the program's own unmapping.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <cstring>
+#include <optional>
+#include <type_traits>
+
+#include "softgpu/device/aql.hpp"
+#include "softgpu/device/events.hpp"
+#include "softgpu/memory/address_space.hpp"
+
+namespace kerncap::softgpu {
+
+struct MemoryFault {
+  std::uint64_t address = 0;
+  Rights wanted = Rights::read;
+  bool present = false;  // mapped, but without the right
+
+  [[nodiscard]] bool is_write() const noexcept { return wanted == Rights::write; }
+};
+
+class GpuMemory {
+ public:
+  explicit GpuMemory(const AddressSpace& space) noexcept : m_space(space) {}
+
+  // Each opens a View of its own; false or empty after a fault, of which fault() tells.
+  [[nodiscard]] bool read(std::uint64_t va, void* out, std::uint64_t size_bytes) noexcept;
+  [[nodiscard]] bool write(std::uint64_t va, const void* data, std::uint64_t size_bytes) noexcept;
+  [[nodiscard]] bool copy(std::uint64_t to, std::uint64_t from, std::uint64_t size_bytes) noexcept;
+  [[nodiscard]] bool fill(std::uint64_t va, std::uint32_t pattern, unsigned element_bytes,
+                          std::uint64_t size_bytes) noexcept;
+
+  // Naturally aligned values that other threads read and write meanwhile. Acquire and release, or both.
+  template <typename T>
+  [[nodiscard]] std::optional<T> load(std::uint64_t va) noexcept {
+    T value{};
+    if (!atomically<T>(va, Rights::read, [&](std::atomic_ref<T> place) { value = place.load(); })) return std::nullopt;
+    return value;
+  }
+  template <typename T>
+  [[nodiscard]] bool store(std::uint64_t va, T value) noexcept {
+    return atomically<T>(va, Rights::write, [&](std::atomic_ref<T> place) { place.store(value); });
+  }
+  template <typename T>
+  [[nodiscard]] bool add(std::uint64_t va, T value) noexcept {
+    return atomically<T>(va, Rights::write, [&](std::atomic_ref<T> place) { place.fetch_add(value); });
+  }
+
+  [[nodiscard]] const MemoryFault& fault() const noexcept { return m_fault; }
+
+ private:
+  using Action = void (*)(std::byte* host, void* context);
+  [[nodiscard]] bool access(std::uint64_t va, std::uint64_t size_bytes, Rights wanted, Action action,
+                            void* context) noexcept;
+  [[nodiscard]] std::uint64_t span(const AddressSpace::View& view, std::uint64_t va, std::uint64_t size_bytes,
+                                   Rights wanted, std::byte*& host) noexcept;
+
+  template <typename T, typename Function>
+  [[nodiscard]] bool atomically(std::uint64_t va, Rights wanted, Function function) noexcept {
+    if (va % sizeof(T) != 0) {
+      m_fault = {va, wanted, true};
+      return false;
+    }
+    return access(va, sizeof(T), wanted, [](std::byte* host, void* context) {
+      (*static_cast<Function*>(context))(std::atomic_ref<T>(*reinterpret_cast<T*>(host)));
+    }, &function);
+  }
+
+  const AddressSpace& m_space;
+  MemoryFault m_fault;
+};
+
+// A signal's value changes as the packet processor's last step for a packet, and wakes who waits for it.
+struct TimeStamps {
+  std::uint64_t start = 0, end = 0;  // GPU ticks
+};
+[[nodiscard]] bool complete_signal(GpuMemory& memory, EventTable& events, std::uint64_t signal_va,
+                                   std::optional<TimeStamps> stamps) noexcept;
+[[nodiscard]] bool store_signal(GpuMemory& memory, EventTable& events, std::uint64_t signal_va,
+                                std::int64_t value) noexcept;
+
+}  // namespace kerncap::softgpu

@@ -1,0 +1,28 @@
+// What --count writes: the instructions of each dispatch, by class. One JSON object a line, or text for people.
+#pragma once
+
+#include <cstdint>
+#include <mutex>
+#include <string>
+#include <string_view>
+
+#include "softgpu/device/aql.hpp"
+#include "softgpu/exec/dispatch.hpp"
+
+namespace kerncap::softgpu {
+
+class InstructionLog {
+ public:
+  // "-": text on standard error; else a file that is created, or appended to by several processes.
+  explicit InstructionLog(std::string path);
+
+  void add(unsigned gpu, std::uint32_t queue, std::uint64_t dispatch_id, std::string_view kernel,
+           const aql::KernelDispatch& packet, const InstructionCounts& counts) noexcept;
+
+ private:
+  std::mutex m_mutex;
+  std::string m_path;
+  int m_fd = -1;
+};
+
+}  // namespace kerncap::softgpu

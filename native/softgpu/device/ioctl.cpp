@@ -1,0 +1,99 @@
+// From a request number to the function that serves it.
+#include "softgpu/device/ioctl.hpp"
+
+#include <linux/ioctl.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cerrno>
+#include <cstring>
+
+#include "softgpu/device/report.hpp"
+
+namespace kerncap::softgpu {
+namespace {
+
+using Serve = int (*)(Driver&, void*, std::size_t);
+
+// As the kernel does: structures grow at their end, so what the caller has and we know is copied in, the rest is zero,
+// and only as much is copied back.
+template <typename Args, int (*k_function)(Driver&, Args&)>
+int serve(Driver& driver, void* argument, std::size_t size_bytes) {
+  Args args{};
+  const std::size_t shared = std::min(size_bytes, sizeof args);
+  std::memcpy(static_cast<void*>(&args), argument, shared);
+  const int result = k_function(driver, args);
+  std::memcpy(argument, &args, shared);
+  return result;
+}
+
+int serve_svm(Driver& driver, void* argument, std::size_t size_bytes) {
+  auto& args = *static_cast<kfd_ioctl_svm_args*>(argument);
+  if (size_bytes < sizeof args || size_bytes - sizeof args < args.nattr * sizeof(kfd_ioctl_svm_attribute)) return -EINVAL;
+  return set_svm(driver, args);
+}
+
+struct Entry {
+  unsigned long request;
+  Serve serve;
+};
+
+constexpr Entry k_entries[] = {
+    {AMDKFD_IOC_GET_VERSION, serve<kfd_ioctl_get_version_args, get_version>},
+    {AMDKFD_IOC_CREATE_QUEUE, serve<kfd_ioctl_create_queue_args, create_queue>},
+    {AMDKFD_IOC_DESTROY_QUEUE, serve<kfd_ioctl_destroy_queue_args, destroy_queue>},
+    {AMDKFD_IOC_SET_MEMORY_POLICY, serve<kfd_ioctl_set_memory_policy_args, set_memory_policy>},
+    {AMDKFD_IOC_GET_CLOCK_COUNTERS, serve<kfd_ioctl_get_clock_counters_args, get_clock_counters>},
+    {AMDKFD_IOC_UPDATE_QUEUE, serve<kfd_ioctl_update_queue_args, update_queue>},
+    {AMDKFD_IOC_CREATE_EVENT, serve<kfd_ioctl_create_event_args, create_event>},
+    {AMDKFD_IOC_DESTROY_EVENT, serve<kfd_ioctl_destroy_event_args, destroy_event>},
+    {AMDKFD_IOC_SET_EVENT, serve<kfd_ioctl_set_event_args, set_event>},
+    {AMDKFD_IOC_RESET_EVENT, serve<kfd_ioctl_reset_event_args, reset_event>},
+    {AMDKFD_IOC_WAIT_EVENTS, serve<kfd_ioctl_wait_events_args, wait_events>},
+    {AMDKFD_IOC_SET_SCRATCH_BACKING_VA, serve<kfd_ioctl_set_scratch_backing_va_args, set_scratch_backing>},
+    {AMDKFD_IOC_GET_TILE_CONFIG, serve<kfd_ioctl_get_tile_config_args, get_tile_config>},
+    {AMDKFD_IOC_SET_TRAP_HANDLER, serve<kfd_ioctl_set_trap_handler_args, set_trap_handler>},
+    {AMDKFD_IOC_GET_PROCESS_APERTURES_NEW, serve<kfd_ioctl_get_process_apertures_new_args, get_process_apertures>},
+    {AMDKFD_IOC_ACQUIRE_VM, serve<kfd_ioctl_acquire_vm_args, acquire_vm>},
+    {AMDKFD_IOC_ALLOC_MEMORY_OF_GPU, serve<kfd_ioctl_alloc_memory_of_gpu_args, alloc_memory>},
+    {AMDKFD_IOC_FREE_MEMORY_OF_GPU, serve<kfd_ioctl_free_memory_of_gpu_args, free_memory>},
+    {AMDKFD_IOC_MAP_MEMORY_TO_GPU, serve<kfd_ioctl_map_memory_to_gpu_args, map_memory>},
+    {AMDKFD_IOC_UNMAP_MEMORY_FROM_GPU, serve<kfd_ioctl_unmap_memory_from_gpu_args, unmap_memory>},
+    {AMDKFD_IOC_SET_CU_MASK, serve<kfd_ioctl_set_cu_mask_args, set_cu_mask>},
+    {AMDKFD_IOC_GET_DMABUF_INFO, serve<kfd_ioctl_get_dmabuf_info_args, get_dma_buf_info>},
+    {AMDKFD_IOC_IMPORT_DMABUF, serve<kfd_ioctl_import_dmabuf_args, import_dma_buf>},
+    {AMDKFD_IOC_ALLOC_QUEUE_GWS, serve<kfd_ioctl_alloc_queue_gws_args, alloc_queue_gws>},
+    {AMDKFD_IOC_SVM, serve_svm},
+    {AMDKFD_IOC_SET_XNACK_MODE, serve<kfd_ioctl_set_xnack_mode_args, set_xnack_mode>},
+    {AMDKFD_IOC_AVAILABLE_MEMORY, serve<kfd_ioctl_get_available_memory_args, get_available_memory>},
+    {AMDKFD_IOC_EXPORT_DMABUF, serve<kfd_ioctl_export_dmabuf_args, export_dma_buf>},
+    {AMDKFD_IOWR(k_ipc_import_number, IpcImportArgs), serve<IpcImportArgs, import_ipc>},
+    {AMDKFD_IOWR(k_ipc_export_number, IpcExportArgs), serve<IpcExportArgs, export_ipc>},
+};
+
+// Said once for each number: programs probe for features, and a flood would hide what matters.
+void report_unknown(unsigned number) {
+  static std::atomic<std::uint64_t> said[4]{};
+  const std::uint64_t bit = std::uint64_t{1} << number % 64;
+  if ((said[number / 64 % 4].fetch_or(bit) & bit) == 0) report("driver call 0x%02x is not emulated", number);
+}
+
+}  // namespace
+
+int Driver::ioctl(unsigned long request, void* argument) noexcept {
+  const unsigned number = _IOC_NR(request);
+  const auto* entry = std::find_if(std::begin(k_entries), std::end(k_entries),
+                                   [&](const Entry& e) { return _IOC_NR(e.request) == number; });
+  if (entry == std::end(k_entries)) {
+    report_unknown(number);
+    errno = ENOTTY;
+    return -1;
+  }
+  const int result = entry->serve(*this, argument, _IOC_SIZE(request));
+  trace("driver call 0x%02x: %d", number, result);
+  if (result == 0) return 0;
+  errno = -result;
+  return -1;
+}
+
+}  // namespace kerncap::softgpu

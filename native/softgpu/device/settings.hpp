@@ -1,0 +1,30 @@
+// What the environment asks of the software GPU; kc-softgpu sets it, and it can be set by hand.
+//
+//   KERNCAP_SOFTGPU_TARGET      gfx90a (default), gfx942, gfx1100
+//   KERNCAP_SOFTGPU_GPUS        number of GPUs, 1 to 8 (default 1)
+//   KERNCAP_SOFTGPU_VRAM_BYTES  memory of each GPU (default: the real chip's, at most its share of the host's memory)
+//   KERNCAP_SOFTGPU_WORKERS     interpreter threads (default: one for each core that the process may use)
+//   KERNCAP_SOFTGPU_TRACE       anything: driver calls and packets on standard error
+//   KERNCAP_SOFTGPU_COUNT       a file that gets one JSON object a dispatch, or "-" for a table on standard error
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "core/result.hpp"
+#include "softgpu/device/chip.hpp"
+
+namespace kerncap::softgpu {
+
+struct Settings {
+  const Chip* chip = nullptr;
+  unsigned gpu_count = 1;
+  std::uint64_t vram_bytes = 0;
+  unsigned workers = 0;
+  bool trace = false;
+  std::string count_path;  // empty: no counts
+
+  [[nodiscard]] static core::Result<Settings> from_environment();
+};
+
+}  // namespace kerncap::softgpu

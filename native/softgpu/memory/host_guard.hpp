@@ -1,0 +1,45 @@
+// Catches faults of the host in a thread that works for the GPU.
+//
+// The GPU's page table says what the GPU may reach, but memory that belongs to the program (registered or managed) can
+// be unmapped by it at any time, without a word to the driver. Real hardware then reports a page that is not present;
+// so do we: within guarded(), SIGSEGV and SIGBUS end the function instead of the process.
+#pragma once
+
+#include <csetjmp>
+#include <cstdint>
+
+namespace kerncap::softgpu {
+
+class HostGuard {
+ public:
+  // Once for the process, before the first guarded(). Handlers that the program has installed keep working for its own
+  // faults. One that it installs later takes ours away, and with it this protection, nothing else.
+  static void install() noexcept;
+
+  // Runs `function`, which must hold no lock and own nothing that needs a destructor: a fault leaves it by a jump.
+  // Returns 0, or the address that faulted.
+  template <typename Function>
+  [[nodiscard]] static std::uint64_t guarded(const Function& function) noexcept {
+    HostGuard guard;
+    guard.m_outer = s_current;
+    if (sigsetjmp(guard.m_context, 0) != 0) {
+      s_current = guard.m_outer;
+      return guard.m_address | 1;  // never 0
+    }
+    s_current = &guard;
+    function();
+    s_current = guard.m_outer;
+    return 0;
+  }
+
+ private:
+  HostGuard() = default;
+  friend struct HostGuardHandler;
+
+  sigjmp_buf m_context;
+  HostGuard* m_outer = nullptr;
+  volatile std::uint64_t m_address = 0;
+  static thread_local HostGuard* s_current;
+};
+
+}  // namespace kerncap::softgpu
