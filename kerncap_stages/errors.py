@@ -53,6 +53,10 @@ class DigestMismatch(ArtifactError):  # noqa: N818
     """Stored bytes do not hash to their name, or are truncated or malformed."""
 
 
+class StoreError(ArtifactError):
+    """The system would not let the store be read or written: a full disk, missing rights, an I/O error."""
+
+
 class ManifestUnreadable(ArtifactError):  # noqa: N818
     """A manifest of an unknown kind or version, malformed, or not in canonical form."""
 

@@ -23,7 +23,7 @@ MAY_INCLUDE = {
     "replay": {"replay", "core"},
     "hsa": {"hsa", "capture", "replay", "core"},
     "cuda": {"cuda", "capture", "replay", "core"},
-    "bindings": {"capture", "core"},
+    "bindings": {"bindings", "capture", "core"},
 }
 GPU_API = re.compile(r"^(hsa/|hip/|hsa|cuda|cupti|nv|drm|amdgpu|libdrm/|linux/kfd_ioctl|rocprofiler)")
 KNOWS_NO_GPU_API = {"core", "capture", "replay", "bindings"}

@@ -1,0 +1,89 @@
+// Memory in order, chunk by chunk, and the list that names the chunks.
+#include <algorithm>
+
+#include "core/transaction.hpp"
+
+namespace kerncap::core {
+
+std::size_t MemoryWriter::rest_of_chunk() const noexcept {
+  return k_chunk_bytes - static_cast<std::size_t>(m_done % k_chunk_bytes);
+}
+
+Result<void> MemoryWriter::check_room(std::uint64_t bytes) const {
+  if (bytes <= m_size_bytes - m_done) return {};
+  return Error{ErrorCode::invalid_argument, "more bytes than the " + std::to_string(m_size_bytes) + " announced"};
+}
+
+Result<void> MemoryWriter::append(std::span<const std::byte> piece) {
+  if (auto status = check_room(piece.size()); !status) return status;
+  while (!piece.empty()) {
+    const bool ends = m_done + piece.size() == m_size_bytes;
+    if (m_partial.empty() && (piece.size() >= k_chunk_bytes || ends)) {
+      const std::size_t whole = ends ? piece.size() : piece.size() / k_chunk_bytes * k_chunk_bytes;
+      if (auto status = m_transaction.put_chunks(piece.first(whole), m_chunks); !status) return status;
+      m_done += whole;
+      piece = piece.subspan(whole);
+      continue;
+    }
+    const std::size_t taken = std::min(piece.size(), rest_of_chunk());
+    m_partial.insert(m_partial.end(), piece.begin(), piece.begin() + static_cast<std::ptrdiff_t>(taken));
+    m_done += taken;
+    piece = piece.subspan(taken);
+    if (m_partial.size() == k_chunk_bytes || m_done == m_size_bytes) {
+      if (auto status = m_transaction.put_chunks(m_partial, m_chunks); !status) return status;
+      m_partial.clear();
+    }
+  }
+  return {};
+}
+
+Result<void> MemoryWriter::append_zeros(std::uint64_t bytes) {
+  static const std::vector<std::byte> s_zeros(k_chunk_bytes);
+  if (auto status = check_room(bytes); !status) return status;
+  while (bytes > 0) {
+    const auto taken = static_cast<std::size_t>(std::min<std::uint64_t>(bytes, rest_of_chunk()));
+    if (m_partial.empty() && (taken == k_chunk_bytes || m_done + taken == m_size_bytes)) {
+      m_chunks.emplace_back();
+      m_done += taken;
+    } else if (auto status = append(std::span(s_zeros).first(taken)); !status) {
+      return status;
+    }
+    bytes -= taken;
+  }
+  return {};
+}
+
+Result<void> MemoryWriter::append_same(std::uint64_t bytes, const ChunkDigests& other) {
+  if (auto status = check_room(bytes); !status) return status;
+  const bool whole = m_partial.empty() && (bytes % k_chunk_bytes == 0 || m_done + bytes == m_size_bytes);
+  const std::size_t count = static_cast<std::size_t>((bytes + k_chunk_bytes - 1) / k_chunk_bytes);
+  if (!whole || m_chunks.size() + count > other.size()) {
+    return Error{ErrorCode::invalid_argument, "only whole chunks of a list of the same size can be shared"};
+  }
+  const auto first = other.begin() + static_cast<std::ptrdiff_t>(m_chunks.size());
+  m_chunks.insert(m_chunks.end(), first, first + static_cast<std::ptrdiff_t>(count));
+  m_done += bytes;
+  return {};
+}
+
+Result<Digest> MemoryWriter::finish() {
+  if (m_done != m_size_bytes) {
+    return Error{ErrorCode::invalid_argument,
+                 "memory ends after " + std::to_string(m_done) + " of " + std::to_string(m_size_bytes) + " bytes"};
+  }
+  const std::string payload = chunk_list_payload(m_size_bytes, m_chunks);
+  return m_transaction.put(std::as_bytes(std::span(payload)));
+}
+
+std::string chunk_list_payload(std::uint64_t size_bytes, const ChunkDigests& chunks) {
+  std::string text = "{\"chunk_size_bytes\":" + std::to_string(k_chunk_bytes) + ",\"chunks\":[";
+  text.reserve(chunks.size() * 67 + 128);
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (i > 0) text += ',';
+    text += chunks[i] ? '"' + chunks[i]->hex() + '"' : std::string("null");
+  }
+  text += "],\"kind\":\"memory\",\"schema_version\":1,\"size_bytes\":" + std::to_string(size_bytes) + "}\n";
+  return text;
+}
+
+}  // namespace kerncap::core

@@ -1,0 +1,117 @@
+"""What is put comes back, in frames that any zstd reads."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+
+import numpy as np
+import pytest
+import zstandard
+from stores import manifest, object_file, publish_memory, random_bytes
+
+from kerncap_stages._native import CHUNK_SIZE_BYTES
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ArtifactNotFound, UsageError
+
+
+def put(store, payload):
+    with store.transaction() as transaction:
+        digest = transaction.put_bytes(payload)
+        transaction.publish(manifest(file=f"file:{digest}"), "capture", [])
+    return digest
+
+
+@pytest.mark.parametrize("size", [0, 1, 1000, 100_000, 3_000_000])
+@pytest.mark.parametrize("compressible", [True, False])
+def test_get_returns_what_was_put(store, size, compressible):
+    payload = (b"kernel " * size)[:size] if compressible else random_bytes(size).tobytes()
+    digest = put(store, payload)
+    assert digest == hashlib.sha256(payload).hexdigest()
+    assert store.get(digest) == payload
+
+
+def test_object_is_a_zstd_frame_with_content_size(store):
+    for payload in (b"abc" * 100_000, random_bytes(300_000).tobytes(), b""):
+        frame = object_file(store, put(store, payload)).read_bytes()
+        assert zstandard.get_frame_parameters(frame).content_size == len(payload)
+        assert zstandard.ZstdDecompressor().decompress(frame, read_across_frames=False) == payload
+
+
+def test_put_file_has_the_digest_of_the_file(store, tmp_path):
+    for size in (0, 1000, 20 << 20):
+        file = tmp_path / f"file-{size}"
+        file.write_bytes(random_bytes(size).tobytes())
+        with store.transaction() as transaction:
+            digest = transaction.put_file(file)
+            transaction.publish(manifest(file=f"file:{digest}"), "capture", [])
+        assert digest == hashlib.sha256(file.read_bytes()).hexdigest()
+        assert store.get(digest) == file.read_bytes()
+
+
+@pytest.mark.parametrize("size", [0, 1, CHUNK_SIZE_BYTES - 1, CHUNK_SIZE_BYTES, 5 * CHUNK_SIZE_BYTES + 17])
+def test_memory_comes_back(store, size):
+    memory = random_bytes(size)
+    memory[CHUNK_SIZE_BYTES : 3 * CHUNK_SIZE_BYTES] = 0
+    _, digest = publish_memory(store, memory)
+    assert np.array_equal(store.read_memory(digest), memory)
+    out = np.ones(size, np.uint8)
+    store.read_memory(digest, out)
+    assert np.array_equal(out, memory)
+
+
+def test_memory_of_any_element_type_can_be_put(store):
+    memory = np.arange(1000, dtype=np.float64).reshape(10, 100)
+    _, digest = publish_memory(store, memory)
+    assert store.read_memory(digest).tobytes() == memory.tobytes()
+
+
+def test_zero_chunks_are_recorded_and_not_stored(store):
+    _, digest = publish_memory(store, np.zeros(4 * CHUNK_SIZE_BYTES, np.uint8))
+    assert json.loads(store.get(digest))["chunks"] == [None] * 4
+    assert len(list((store.root / "objects").glob("*/*"))) == 2  # the list and the manifest
+
+
+def test_memory_writer_makes_the_same_list_as_put_memory(store):
+    memory = random_bytes(3 * CHUNK_SIZE_BYTES + 5)
+    _, expected = publish_memory(store, memory)
+    with store.transaction() as transaction:
+        writer = transaction.memory_writer(memory.size)
+        for start in range(0, memory.size, 700_001):
+            writer.append(memory[start : start + 700_001])
+        assert writer.finish() == expected
+
+
+def test_memory_writer_refuses_more_or_less_than_announced(store):
+    with store.transaction() as transaction:
+        writer = transaction.memory_writer(10)
+        with pytest.raises(UsageError, match="more bytes"):
+            writer.append(bytes(11))
+        writer.append(bytes(9))
+        with pytest.raises(UsageError, match="9 of 10"):
+            writer.finish()
+
+
+def test_read_memory_refuses_a_buffer_of_another_size(store):
+    _, digest = publish_memory(store, random_bytes(100))
+    with pytest.raises(ValueError, match="99 bytes"):
+        store.read_memory(digest, np.empty(99, np.uint8))
+
+
+def test_exception_in_a_transaction_leaves_nothing(store):
+    with pytest.raises(RuntimeError), store.transaction() as transaction:
+        transaction.put_memory(random_bytes(3 * CHUNK_SIZE_BYTES))
+        raise RuntimeError
+    assert list((store.root / "tmp").iterdir()) == []
+    assert list((store.root / "objects").glob("*/*")) == []
+    assert store.artifacts() == []
+
+
+def test_get_names_what_is_missing(store):
+    with pytest.raises(ArtifactNotFound, match="0123456789ab"):
+        store.get(Digest("0123456789ab" + "0" * 52))
+
+
+def test_has_many_tells_which_are_there(store):
+    digest, absent = put(store, b"x"), Digest("0" * 64)
+    assert store.has_many([digest, absent]) == {digest}
