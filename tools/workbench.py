@@ -72,9 +72,9 @@ class Workbench:
     def _install_wheel(self) -> None:
         say(f"build in {self.build}")
         shutil.rmtree(self.wheels, ignore_errors=True)
+        settings = [f"-Csetup-args={option}" for option in ("-Dnative_tests=enabled", "-Dwerror=true")]
         call("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir",
-             "-w", self.wheels, f"-Cbuild-dir={self.build}", "-Csetup-args=-Dnative_tests=enabled",
-             TOP)  # fmt: skip
+             "-w", self.wheels, f"-Cbuild-dir={self.build}", *settings, TOP)  # fmt: skip
         wheels = self.wheels.glob("*.whl")
         call("pip", "install", "-q", "--no-deps", "--no-index", "--force-reinstall", *wheels)
 
