@@ -1,0 +1,83 @@
+"""How a program is started on the software GPU: what its environment has to say.
+
+The library itself reads these variables (``native/softgpu/device/settings.hpp``); nothing here loads it.
+"""
+
+from __future__ import annotations
+
+import ctypes.util
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import DeviceError, UsageError
+from kerncap_stages.native_paths import native_file
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+TARGETS = ("gfx90a", "gfx942", "gfx1100")
+MAX_GPUS = 8
+
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+_ROCR = "libhsa-runtime64.so.1"
+
+
+@dataclass(frozen=True)
+class SoftGpu:
+    """What the software GPU poses as; None leaves the choice to the library."""
+
+    target: str | None = None
+    gpus: int | None = None
+    vram_bytes: int | None = None
+    workers: int | None = None
+    count: str | None = None  # a file, or "-" for standard error
+    trace: bool = False
+
+    def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
+        """Return the environment of a program that is to see this GPU.
+
+        Raises DeviceError where this installation has no software GPU.
+        """
+        environment = dict(os.environ if base is None else base)
+        library = str(native_file("libkerncap_softgpu.so"))
+        loaded = [path for path in environment.get("LD_PRELOAD", "").split(":") if path and path != library]
+        environment["LD_PRELOAD"] = ":".join([library, *loaded])
+        settings = {
+            "TARGET": self.target,
+            "GPUS": self.gpus,
+            "VRAM_BYTES": self.vram_bytes,
+            "WORKERS": self.workers,
+            "COUNT": self.count if self.count in (None, "-") else str(Path(str(self.count)).absolute()),
+            "TRACE": "1" if self.trace else None,
+        }
+        for name, value in settings.items():
+            if value is not None:
+                environment[f"KERNCAP_SOFTGPU_{name}"] = str(value)
+        return environment
+
+
+def parse_size(text: str) -> int:
+    """Return the bytes that ``4G``, ``512MiB`` or ``1073741824`` mean.
+
+    Raises UsageError for anything else.
+    """
+    word = text.strip().upper().removesuffix("B").removesuffix("I")
+    number, unit = (word[:-1], word[-1]) if word and word[-1] in "KMGT" else (word, "")
+    if not number.isdecimal():
+        raise UsageError(f"{text}: not a size", hint="write it like 4GiB, 512MiB or 1073741824")
+    return int(number) * _UNITS[unit]
+
+
+def require_rocm() -> None:
+    """Raise DeviceError where no ROCm runtime can be found: the software GPU is driven by the real one."""
+    folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/opt/rocm/lib"]
+    if any((Path(folder) / _ROCR).exists() for folder in folders if folder):
+        return
+    if ctypes.util.find_library("hsa-runtime64") is None:
+        raise DeviceError(
+            f"this machine has no ROCm libraries ({_ROCR}), which the software GPU runs under",
+            hint="run it in a ROCm user land: kc-root run -- kc-softgpu -- COMMAND; or, for a program that "
+            "brings its own ROCm libraries: kc-softgpu --own-rocm -- COMMAND",
+        )

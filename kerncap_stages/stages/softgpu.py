@@ -1,0 +1,89 @@
+"""kc-softgpu: run a program on the software GPU."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncap_stages.console import epilog, run
+from kerncap_stages.errors import ProgramError, UsageError
+from kerncap_stages.options import VersionOption, stage_app
+from kerncap_stages.softgpu import MAX_GPUS, TARGETS, SoftGpu, parse_size, require_rocm
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import NoReturn
+
+app = stage_app()
+
+
+def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False) -> NoReturn:
+    """Become the command, with the software GPU before its eyes.
+
+    Raises DeviceError without the library or without ROCm, ProgramError if the command cannot be started.
+    """
+    environment = gpu.environment()
+    if not own_rocm:
+        require_rocm()
+    try:
+        os.execvpe(command[0], list(command), environment)  # noqa: S606 - becoming another program is the point
+    except OSError as error:
+        raise ProgramError(f"{command[0]}: {error.strerror}") from error
+
+
+@app.command(
+    epilog=epilog("kc-softgpu --target gfx942 --gpus 2 -- ./app --size 100"),
+    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+)
+def softgpu(
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARGS]...", help="What to run.")],
+    target: Annotated[
+        str | None, typer.Option(metavar="ISA", help=f"One of {', '.join(TARGETS)}; else gfx90a.")
+    ] = None,
+    gpus: Annotated[int | None, typer.Option(help="How many GPUs the program sees; else one.")] = None,
+    vram: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Memory of each GPU, as 8GiB; else what this machine can back."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(help="Interpreter threads; else one for each core.")] = None,
+    count: Annotated[
+        bool, typer.Option("--count", help="Instructions of each kernel, by class, on standard error.")
+    ] = False,
+    count_file: Annotated[
+        str | None,
+        typer.Option("--count-file", metavar="FILE", help="The same, one JSON object a line, added to FILE."),
+    ] = None,
+    trace: Annotated[
+        bool, typer.Option("--trace", help="Driver calls and packets on standard error.")
+    ] = False,
+    own_rocm: Annotated[
+        bool, typer.Option("--own-rocm", help="The program brings its own ROCm libraries: do not look.")
+    ] = False,
+    version: VersionOption = False,  # noqa: ARG001 - acts when it is parsed
+) -> None:
+    """Run a program on a GPU made of software: real ROCm, no GPU, no driver.
+
+    Its time stamps mean nothing for performance; instruction counts do.
+    """
+    if target is not None and target not in TARGETS:
+        raise UsageError(f"--target {target}: not emulated", hint=f"choose one of {', '.join(TARGETS)}")
+    if gpus is not None and not 1 <= gpus <= MAX_GPUS:
+        raise UsageError(f"--gpus {gpus}: from 1 to {MAX_GPUS}")
+    if count and count_file is not None:
+        raise UsageError("--count and --count-file exclude each other")
+    gpu = SoftGpu(
+        target=target,
+        gpus=gpus,
+        vram_bytes=parse_size(vram) if vram is not None else None,
+        workers=workers,
+        count="-" if count else count_file,
+        trace=trace,
+    )
+    run_softgpu(command, gpu, own_rocm=own_rocm)
+
+
+def main() -> None:
+    """Entry point of the executable."""
+    run(app)
