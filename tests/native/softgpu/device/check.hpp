@@ -1,0 +1,20 @@
+// What the device's unit tests share: a check that says where it failed, and an exit code.
+#pragma once
+
+#include <cstdio>
+
+namespace kerncap::softgpu::test {
+
+inline int g_failures = 0;
+
+inline void check(bool holds, const char* text, const char* file, int line) {
+  if (holds) return;
+  ++g_failures;
+  std::fprintf(stderr, "%s:%d: %s does not hold\n", file, line, text);
+}
+
+[[nodiscard]] inline int exit_code() { return g_failures == 0 ? 0 : 1; }
+
+}  // namespace kerncap::softgpu::test
+
+#define CHECK(...) ::kerncap::softgpu::test::check((__VA_ARGS__), #__VA_ARGS__, __FILE__, __LINE__)
