@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <string>
 
 #include "softgpu/exec/fault.hpp"
 #include "softgpu/isa/opcode.hpp"
@@ -60,6 +61,7 @@ struct InstructionCounts {
 struct DispatchOutcome {
   Fault fault;           // kind none: it ran to the end
   bool aborted = false;  // taken away by Engine::abort()
+  std::string refusal;   // FaultKind::bad_descriptor: what cannot be
   std::uint64_t begin_ns = 0, end_ns = 0;  // CLOCK_MONOTONIC_RAW
   InstructionCounts counts;  // total always; by_class on request
 };

@@ -26,7 +26,8 @@ class Engine {
   // Called once, on a worker, with no View open and no lock held: may submit, map and unmap.
   using Callback = std::function<void(const DispatchOutcome&)>;
 
-  // Returns at once. A dispatch that cannot start (impossible descriptor) calls back with its fault.
+  // Returns at once. A dispatch that cannot start (impossible descriptor) calls back here, in the caller's thread,
+  // with a fault and `refusal`.
   void submit(Dispatch dispatch, Callback done);
 
   // Stops the owner's dispatches at the next slice end and returns when none of them runs any more; each has called
@@ -40,6 +41,7 @@ class Engine {
   [[nodiscard]] static const char* host_problem() noexcept;
 
  private:
+  unsigned m_workers;
   std::unique_ptr<EngineState> m_state;
 };
 

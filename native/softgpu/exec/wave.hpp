@@ -14,6 +14,7 @@
 
 namespace kerncap::softgpu {
 
+class CodeCache;
 struct WorkGroup;
 
 inline constexpr unsigned k_vcc = 106;
@@ -30,6 +31,7 @@ inline constexpr std::uint32_t k_mode_gpr_index = 1U << 27;
 // What a worker lends to the wave that it runs.
 struct WorkerState {
   Translation memory;
+  CodeCache* code = nullptr;
   Row scratch[16];  // for handlers: broadcast scalars, modified sources; contents do not survive the handler
 };
 

@@ -1,0 +1,114 @@
+// How waves begin: which registers hold what.
+#include "softgpu/exec/work_group.hpp"
+
+#include <algorithm>
+
+#include "softgpu/exec/launch_plan.hpp"
+
+namespace kerncap::softgpu {
+namespace {
+
+// STATUS-like bits are not modelled; MODE begins as the descriptor says, with every exception masked.
+[[nodiscard]] std::uint32_t initial_mode(const KernelDescriptor& kernel) noexcept {
+  return kernel.float_mode | (kernel.dx10_clamp ? k_mode_dx10_clamp : 0U) | (kernel.ieee ? k_mode_ieee : 0U);
+}
+
+}  // namespace
+
+void WorkGroup::release_scratch() noexcept {
+  for (const std::uint32_t slot : m_slots) m_scratch->give_back(slot);
+  m_slots.clear();
+}
+
+bool WorkGroup::reserve_scratch(const LaunchPlan& plan) {
+  if (plan.dispatch.private_segment_size_bytes == 0) return true;
+  const std::size_t items = std::size_t{plan.dispatch.group[0]} * plan.dispatch.group[1] * plan.dispatch.group[2];
+  const std::size_t count = (items - 1) / k_lanes + 1;
+  m_scratch = plan.dispatch.scratch.get();
+  while (m_slots.size() < count) {
+    std::uint32_t slot;
+    if (!m_scratch->take(slot)) {
+      release_scratch();
+      return false;
+    }
+    m_slots.push_back(slot);
+  }
+  return true;
+}
+
+void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerState& worker) {
+  const Dispatch& dispatch = plan.dispatch;
+  id[0] = static_cast<std::uint32_t>(group_index % plan.groups[0]);
+  id[1] = static_cast<std::uint32_t>(group_index / plan.groups[0] % plan.groups[1]);
+  id[2] = static_cast<std::uint32_t>(group_index / plan.groups[0] / plan.groups[1]);
+  // The last work-group of a dimension may be cut off by the grid; its work-items are numbered within what is left.
+  std::uint32_t size[3];
+  for (unsigned i = 0; i < 3; ++i) {
+    size[i] = std::min<std::uint32_t>(dispatch.group[i], dispatch.grid[i] - id[i] * dispatch.group[i]);
+  }
+  const std::uint32_t items = size[0] * size[1] * size[2];
+  const std::size_t wave_count = (items - 1) / k_lanes + 1;
+
+  const std::size_t rows_per_wave = std::size_t{plan.kernel.vgprs} + plan.kernel.agprs;
+  m_registers.assign(rows_per_wave * wave_count, Row{});
+  m_lds.assign((dispatch.group_segment_size_bytes + 7) / 8, 0);
+  interrupt = &dispatch.interrupt;
+  waves.assign(wave_count, WaveContext{});
+  status.assign(wave_count, WaveStatus::ready);
+  for (std::size_t i = 0; i < wave_count; ++i) {
+    WaveContext& wave = waves[i];
+    wave.group = this;
+    wave.worker = &worker;
+    wave.index = static_cast<std::uint32_t>(i);
+    wave.vgpr = m_registers.data() + i * rows_per_wave;
+    wave.agpr = wave.vgpr + plan.kernel.vgprs;
+    wave.lds = reinterpret_cast<std::byte*>(m_lds.data());
+    start_wave(plan, wave, static_cast<std::uint32_t>(i * k_lanes), size);
+  }
+}
+
+void WorkGroup::start_wave(const LaunchPlan& plan, WaveContext& wave, std::uint32_t first_item, const std::uint32_t (&size)[3]) {
+  const Dispatch& dispatch = plan.dispatch;
+  const KernelDescriptor& kernel = plan.kernel;
+  wave.target = dispatch.target;
+  wave.pc = plan.entry_pc;
+  wave.vgpr_count = kernel.vgprs;
+  wave.agpr_count = kernel.agprs;
+  wave.sgpr_count = kernel.sgprs;
+  wave.lds_size_bytes = dispatch.group_segment_size_bytes;
+  wave.shared_base = dispatch.shared_base;
+  wave.private_base = dispatch.private_base;
+  wave.set_mode(initial_mode(kernel));
+
+  const std::uint32_t items = size[0] * size[1] * size[2] - first_item;
+  wave.set_exec(items >= k_lanes ? k_all_lanes : (std::uint64_t{1} << items) - 1);
+  // Work-item ids of the three dimensions are packed into v0.
+  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
+    const std::uint32_t item = first_item + lane;
+    const std::uint32_t x = item % size[0];
+    const std::uint32_t y = item / size[0] % size[1];
+    const std::uint32_t z = item / size[0] / size[1];
+    wave.vgpr[0].lane[lane] = lane < items ? x | y << 10 | z << 20 : 0;
+  }
+
+  std::copy_n(plan.user_sgprs.begin(), kernel.user_sgprs, wave.sgpr.begin());
+  unsigned next = kernel.user_sgprs;
+  for (unsigned i = 0; i < 3; ++i) {
+    if (kernel.group_id_sgpr[i]) wave.sgpr[next++] = id[i];
+  }
+  if (kernel.group_info_sgpr) {
+    // First wave, ordered append and the number of waves; only the two outer fields mean something here.
+    wave.sgpr[next++] = (wave.index == 0 ? 1U << 31 : 0U) | static_cast<std::uint32_t>(waves.size());
+  }
+  if (m_slots.empty()) return;
+  const std::uint64_t offset = m_slots[wave.index] * dispatch.scratch->bytes_per_wave();
+  wave.scratch_base = dispatch.scratch->base() + offset;
+  wave.scratch_size_bytes_per_lane = static_cast<std::uint32_t>(dispatch.scratch->bytes_per_wave() / k_lanes);
+  if (has_architected_scratch(dispatch.target)) {
+    wave.set_sgpr64(k_flat_scratch, wave.scratch_base);
+  } else if (kernel.private_segment) {
+    wave.sgpr[next] = static_cast<std::uint32_t>(offset);
+  }
+}
+
+}  // namespace kerncap::softgpu
