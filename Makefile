@@ -4,7 +4,7 @@ ROCM ?= 6.4
 ROOT := python3 -m kerncap_stages.rocm_root
 IN_ROOT = $(ROOT) run --rocm $(ROCM) -- python3 tools/workbench.py
 .DEFAULT_GOAL := help
-.PHONY: help test test-all check format golden shell
+.PHONY: help test test-all check format golden schemas shell
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -23,6 +23,9 @@ format: ## rewrite sources in the project's format
 
 golden: ## rewrite golden files from what the code does now; review the diff
 	$(IN_ROOT) golden $(ARGS)
+
+schemas: ## write the JSON Schemas of the manifests again; review the diff
+	$(IN_ROOT) schemas
 
 shell: ## a shell in the root, with this checkout built and installed; or ARGS='CMD …'
 	$(IN_ROOT) shell $(ARGS)

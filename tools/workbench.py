@@ -125,6 +125,8 @@ def main() -> None:
             call("ruff", "format", ".")
         case "golden":
             call("pytest", "--rewrite-golden", *rest)
+        case "schemas":
+            call("python", "-m", "kerncap_stages.manifests.schemas", "schemas")
         case "shell":
             call(*(rest or ["/bin/bash"]))
         case _:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 _TEMPLATE = """\
 # Made by `kc-root containerfile --rocm {rocm}`; a test compares it.
-# Build: podman build -t kerncap-rocm-{rocm} -f THIS_FILE .
+# Build: podman build -t kerncap-rocm-{rocm} -f Containerfile .
 # Use:   podman run --rm -it -v "$PWD:$PWD" -w "$PWD" kerncap-rocm-{rocm} make test
 FROM docker.io/library/debian:{suite}-slim
 ENV DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8

@@ -9,7 +9,7 @@ import pytest
 
 import kerncap_stages
 from kerncap_stages.errors import DeviceError, Refused, UsageError
-from kerncap_stages.rocm_root import cache, enter, host, namespaces, versions
+from kerncap_stages.rocm_root import cache, enter, host, image, namespaces, versions
 from kerncap_stages.rocm_root.children import in_child
 from kerncap_stages.rocm_root.recipes import RECIPES, recipe_for
 
@@ -195,3 +195,13 @@ def test_sweep_deletes_what_killed_runs_left_and_nothing_else(
     cache.sweep()
     os.close(making)
     assert {path.name for path in (tmp_path / "roots").iterdir()} == {".making-6.4-b", "6.4-d"}
+
+
+def test_containerfile_installs_what_the_recipe_says(golden) -> None:
+    golden(SOURCES / "Containerfile", image.containerfile("6.4", ()).encode())
+
+
+def test_containerfile_with_layers_installs_them_after_the_recipe() -> None:
+    text = image.containerfile("6.4", ("llama.cpp",))
+    assert text.index("hipcc") < text.index("libggml0-backend-hip")
+    assert '"layers": ["llama.cpp"]' in text
