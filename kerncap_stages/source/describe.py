@@ -1,0 +1,85 @@
+"""From a finding to the parts of a source manifest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.digest import FileRef
+from kerncap_stages.manifests.base import os_text
+from kerncap_stages.manifests.source import CompileCommand, Definition, Parameter, SourceFile
+from kerncap_stages.source.compile_commands import compile_flags
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.source import definitions
+    from kerncap_stages.source.finding import Options
+    from kerncap_stages.source.kernel_names import KernelName
+    from kerncap_stages.source.units import Unit
+    from kerncap_stages.store import Transaction
+
+
+def describe_definition(
+    found: definitions.Definition, name: KernelName, *, by_line_table: bool
+) -> Definition:
+    """A definition as the manifest has it."""
+    return Definition(
+        path=os_text(str(found.path)),
+        line=found.line,
+        end_line=max(found.line, found.last_line),
+        qualified_name="::".join((*found.scopes, name.base)),
+        template_arguments=", ".join(name.template_arguments) or None,
+        parameters=tuple(
+            Parameter(name=parameter, type_name=type_name, element_type=element_type(type_name))
+            for type_name, parameter in found.parameters
+        ),
+        via_line_table=by_line_table,
+    )
+
+
+def element_type(type_name: str) -> str | None:
+    """What a parameter's type points at: ``float`` of ``const float*``; None for a non-pointer."""
+    if "*" not in type_name:
+        return None
+    words = (
+        type_name.split("*", 1)[0].replace("const", " ").replace("volatile", " ").replace("__restrict__", " ")
+    )
+    return " ".join(words.split()) or None
+
+
+def describe_command(unit: Unit, database: Path | None, options: Options) -> CompileCommand | None:
+    """The compile command as the manifest has it: absolute flags, nothing about outputs or GPU targets."""
+    if unit.command is None:
+        if not unit.headers_by_compiler:
+            return None
+        # The unit preprocesses by itself: a command assumed, and said to be (there is no database).
+        compiler = options.compiler or "hipcc"
+        arguments = (compiler, "-O3", *(f"-D{define}" for define in options.defines))
+        return CompileCommand(
+            translation_unit=os_text(str(unit.path)),
+            directory=os_text(str(unit.path.parent)),
+            arguments=tuple(os_text(word) for word in arguments),
+            added_defines=tuple(os_text(define) for define in options.defines),
+        )
+    compiler = options.compiler or unit.command.compiler
+    return CompileCommand(
+        translation_unit=os_text(str(unit.path)),
+        directory=os_text(str(unit.command.directory)),
+        arguments=tuple(os_text(word) for word in (compiler, *compile_flags(unit.command, options.defines))),
+        database=os_text(str(database)) if database else None,
+        added_defines=tuple(os_text(define) for define in options.defines),
+    )
+
+
+def store_files(definition_file: Path, unit: Unit, transaction: Transaction) -> tuple[SourceFile, ...]:
+    """Store every file that the unit reads, the one with the definition first."""
+    paths = dict.fromkeys((definition_file, unit.path, *unit.headers))
+    return tuple(
+        SourceFile(
+            path=os_text(str(path)),
+            payload=FileRef.to(transaction.put_file(path)),
+            size_bytes=path.stat().st_size,
+            is_header=path != unit.path,
+        )
+        for path in paths
+    )

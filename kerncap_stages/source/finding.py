@@ -1,0 +1,156 @@
+"""From a capture to a finding: which definition, which translation unit, or which case of failure."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.base import os_string
+from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.source.compile_commands import find_database, load_database
+from kerncap_stages.source.search import Consulted, find_candidates, from_line_tables, is_triton_kernel
+from kerncap_stages.source.units import Unit, choose_command, describe_unit, possible_commands
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.definitions import Definition
+    from kerncap_stages.source.kernel_names import KernelName
+    from kerncap_stages.source.line_tables import LineTables
+
+
+@dataclass(frozen=True)
+class Options:
+    """Where to look, and how the project is built."""
+
+    source_dirs: tuple[Path, ...] = ()
+    compile_commands: Path | None = None
+    defines: tuple[str, ...] = ()
+    compiler: str | None = None
+
+
+@dataclass
+class Finding:
+    """What a search came to, with everything that it looked at."""
+
+    outcome: Outcome
+    explanation: str | None = None
+    definition: Definition | None = None
+    candidates: Sequence[Definition] = ()
+    by_line_table: bool = False
+    unit: Unit | None = None
+    database: Path | None = None
+    consulted: Consulted = field(default_factory=Consulted)
+
+
+def guessed_roots(capture: Capture) -> tuple[Path, ...]:
+    """Without --source-dir: the program's working folder, if there are sources in it."""
+    folder = Path(os_string(capture.program.working_directory))
+    return (folder,) if folder.is_dir() and folder != Path(folder.anchor) and folder != Path.home() else ()
+
+
+def find_source(
+    capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], options: Options
+) -> Finding:
+    """Search for the kernel's source; not finding it is a result."""
+    consulted = Consulted()
+    named = from_line_tables(tables, roots, name, consulted)
+    candidates = [named] if named else find_candidates(roots, name, consulted)
+    if not candidates:
+        outcome, explanation = _classify(capture, name, tables, roots)
+        return Finding(outcome, explanation, consulted=consulted)
+    database = options.compile_commands or _database(candidates[0].path, roots, consulted)
+    commands = load_database(database) if database else []
+    if database:
+        consulted.read(database)
+    definition, command = _choose(capture, candidates, commands, options, consulted)
+    if definition is None:
+        places = ", ".join(f"{found.path}:{found.line}" for found in candidates)
+        return Finding(
+            Outcome.AMBIGUOUS,
+            f"{len(candidates)} definitions fit {name.base}: {places}; narrow --source-dir to one of them",
+            candidates=candidates,
+            consulted=consulted,
+        )
+    compiler = options.compiler or (None if command else shutil.which("hipcc"))
+    target = capture.environment.devices[capture.dispatch.device_index].target
+    unit, problem = describe_unit(definition.path, command, options.defines, target, compiler, consulted)
+    return Finding(
+        Outcome.FOUND,
+        problem if command or unit.headers_by_compiler else _no_command(database, problem),
+        definition,
+        candidates,
+        named is not None,
+        unit,
+        database,
+        consulted,
+    )
+
+
+def _database(near: Path, roots: Sequence[Path], consulted: Consulted) -> Path | None:
+    for start in (*roots, near.parent):
+        consulted.exists(start / "compile_commands.json")
+        found = find_database(start if start.is_dir() else start.parent)
+        if found:
+            return found
+    return None
+
+
+def _choose(
+    capture: Capture,
+    candidates: Sequence[Definition],
+    commands: Sequence[CompileCommand],
+    options: Options,
+    consulted: Consulted,
+) -> tuple[Definition | None, CompileCommand | None]:
+    """Pick the one definition; where several fit, the one that a compile command proves."""
+    target = capture.environment.devices[capture.dispatch.device_index].target
+    proven: list[tuple[Definition, CompileCommand]] = []
+    for definition in candidates:
+        possible = possible_commands(definition.path, commands, consulted)
+        command = choose_command(
+            possible, capture.kernel.mangled_name, target, options.defines, options.compiler
+        )
+        if command is not None:
+            proven.append((definition, command))
+    if len(proven) == 1:
+        return proven[0]
+    if len(candidates) == 1:
+        return candidates[0], None
+    return None, None
+
+
+def _classify(
+    capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path]
+) -> tuple[Outcome, str]:
+    if capture.kernel.language is Language.TRITON or is_triton_kernel(roots, name.base):
+        return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel: its source is Python"
+    where = ", ".join(str(root) for root in roots) or "no folder"
+    if tables.definition is not None or tables.paths:
+        path = tables.definition[0] if tables.definition else tables.paths[0]
+        return Outcome.WRONG_DIRECTORY, f"the code object was made from {path}, and {where} does not hold it"
+    if not roots:
+        return Outcome.NOT_FOUND, "nowhere to look: pass --source-dir"
+    if capture.kernel.demangled_name == capture.kernel.mangled_name:
+        return Outcome.NO_SOURCE_TRAIL, (
+            f"{name.base} is not in {where}, is not a C++ name and its code object has no line table: "
+            "a library's, hand-written or generated kernel"
+        )
+    return Outcome.NOT_FOUND, (
+        f"no definition of {name.base} in {where}, and the code object has no line table; "
+        "pass the right --source-dir, or build the program with -gline-tables-only"
+    )
+
+
+def _no_command(database: Path | None, problem: str | None) -> str:
+    lead = (
+        f"{database} has no entry for this file"
+        if database
+        else "no compile_commands.json: make one with cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
+    )
+    return f"no compile command found ({lead})" + (f"; {problem}" if problem else "")
