@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import subprocess
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -71,38 +72,47 @@ def local_headers(
 
     Raises DeviceError with the compiler's words if the unit cannot be preprocessed under ``flags``.
     """
-    command = [
-        compiler,
-        "-x",
-        "hip",
-        f"--offload-arch={target}",
-        "--offload-device-only",
-        "-M",
-        *flags,
-        str(unit),
-    ]
-    try:
-        result = subprocess.run(
-            command,
-            cwd=directory,
-            capture_output=True,
-            text=True,
-            errors="surrogateescape",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise DeviceError(f"cannot run the compiler {compiler}: {error}", hint="pass --compiler") from error
-    if result.returncode != 0:
-        raise DeviceError(
-            f"{unit} does not preprocess under its compile command:\n{result.stderr.strip()}",
-            hint="check that the build folder is complete (generated headers?) and that -D defines are right",
-        )
+    # The driver ignores -M for one side of an offload compilation; the compiler proper does not.
+    with tempfile.TemporaryDirectory(prefix="kerncap-headers-") as name:
+        rule = Path(name) / "rule"
+        listing = ["-dependency-file", str(rule), "-MT", "unit", "-sys-header-deps"]
+        words = [
+            compiler,
+            "-x",
+            "hip",
+            f"--offload-arch={target}",
+            "--offload-device-only",
+            "-E",
+            "-o",
+            os.devnull,
+        ]
+        words += [each for word in listing for each in ("-Xclang", word)]
+        try:
+            result = subprocess.run(
+                [*words, *flags, str(unit)],
+                cwd=directory,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=_TIMEOUT_S,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise DeviceError(
+                f"cannot run the compiler {compiler}: {error}", hint="pass --compiler"
+            ) from error
+        if result.returncode != 0 or not rule.exists():
+            raise DeviceError(
+                f"{unit} does not preprocess under its compile command:\n{result.stderr.strip()}",
+                hint="check that the build folder is complete (generated headers?) and -D is right",
+            )
+        prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))
     own = toolchain_folders(compiler, directory)
     seen: dict[Path, None] = {}
-    for name in parse_make_rule(result.stdout):
-        path = Path(os.path.normpath(directory / name))
-        if path == unit or any(path.resolve().is_relative_to(folder) for folder in own):
+    for prerequisite in prerequisites:
+        path = Path(os.path.normpath(directory / prerequisite))
+        places = (path, path.resolve())
+        if path == unit or any(place.is_relative_to(folder) for folder in own for place in places):
             continue
         seen[path] = None
     return list(seen)

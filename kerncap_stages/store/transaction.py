@@ -40,7 +40,7 @@ class Transaction:
         """Stage a file whole: its digest is the file's own SHA-256."""
         import os
 
-        return Digest(self._open().put_file(os.fsdecode(path)))
+        return Digest(self._open().put_file(os.path.realpath(path)))
 
     def put_memory(self, buffer: Buffer) -> Digest:
         """Stage memory in chunks, on all cores, and return its chunk list.

@@ -1,0 +1,324 @@
+"""From a captured kernel to a project that rebuilds it: the real compiler, a made-up snapshot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from manifest_examples import capture as example_capture
+from manifest_examples import code_object, environment, hsa_kernel
+
+from kerncap_stages import _native
+from kerncap_stages.digest import FileRef, MemoryRef
+from kerncap_stages.manifests import dump
+from kerncap_stages.manifests.environment import Program
+from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.project.checkout import check_out, open_project
+from kerncap_stages.source.finding import Options
+from kerncap_stages.stages.generate import run_generate
+from kerncap_stages.stages.locate import is_current, run_locate
+from kerncap_stages.store import Store
+
+DEMO = Path(__file__).parents[2] / "programs/demo"
+ADD_ROWS = "_ZN4demo8add_rowsEPKfS1_Pf5Shape"
+
+pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
+
+
+def device_code(source: Path, output: Path, *flags: str) -> bytes:
+    command = [
+        "hipcc",
+        "-x",
+        "hip",
+        "--offload-arch=gfx90a",
+        "--offload-device-only",
+        "--no-gpu-bundle-output",
+    ]
+    subprocess.run([*command, "-O3", *flags, "-o", output, source], check=True, capture_output=True)
+    return output.read_bytes()
+
+
+def text_section(code: bytes) -> bytes:
+    """The instructions: the rest holds a hash of the command line."""
+    import io
+
+    from elftools.elf.elffile import ELFFile
+
+    return ELFFile(io.BytesIO(code)).get_section_by_name(".text").data()
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A source tree as a build leaves it, and the device code of its kernels."""
+    folder = tmp_path_factory.mktemp("tree") / "a b"  # a space in the path
+    shutil.copytree(DEMO, folder)
+    entry = {
+        "directory": str(folder / "build"),
+        "file": "../src/matvec.hip",
+        "command": "ccache hipcc -O3 -I../include -DUNUSED='\"a b\"' --offload-arch=native -MD -MF x.d "
+        "-o matvec.o -c ../src/matvec.hip",
+    }
+    (folder / "build").mkdir()
+    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
+    code = device_code(folder / "src/matvec.hip", folder.parent / "code.hsaco", f"-I{folder}/include")
+    return folder, code
+
+
+def publish(store: Store, code: bytes, symbol: str, working_directory: str = "/"):
+    with store.transaction() as transaction:
+        stored = FileRef.to(transaction.put_bytes(code))
+        state = MemoryRef.to(transaction.put_memory(bytes(4096)))
+        kernel = hsa_kernel(
+            mangled_name=symbol,
+            demangled_name=_native.demangle(symbol),
+            code_object=code_object().model_copy(update={"payload": stored, "size_bytes": len(code)}),
+        )
+        base = example_capture()
+        regions = tuple(
+            region.model_copy(update={"pre": state, "post": state, "written": (), "written_size_bytes": 0})
+            for region in base.regions[:1]
+        )
+        manifest = base.model_copy(
+            update={
+                "parents": (),
+                "kernel": kernel,
+                "regions": regions,
+                "module_variables": (),
+                "loaded_code_objects": (),
+                "environment": environment(),
+                "program": Program(command=("./demo",), working_directory=working_directory),
+            }
+        )
+        return transaction.publish(dump(manifest), "capture", [])
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path / "store")
+
+
+def located(store, tree, **options):
+    folder, code = tree
+    digest = publish(store, code, ADD_ROWS)
+    return run_locate(store, digest, Options((folder,), **options))
+
+
+def make(folder: Path, *targets: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    words = [f"{name}={value}" for name, value in variables.items()]
+    return subprocess.run(
+        ["make", "-C", folder, *targets, *words], capture_output=True, text=True, check=False
+    )
+
+
+def test_finds_definition_command_and_exactly_the_local_headers(store, tree):
+    _, source = located(store, tree)
+    folder, _ = tree
+    assert source.outcome is Outcome.FOUND
+    assert source.definition.path == str(folder / "src/matvec.hip")
+    assert source.definition.line == 8
+    assert [(each.name, each.element_type) for each in source.definition.parameters] == [
+        ("matrix", "float"),
+        ("vector", "float"),
+        ("result", "float"),
+        ("shape", None),
+    ]
+    assert [file.path for file in source.files] == [
+        str(folder / path) for path in ("src/matvec.hip", "include/matvec.hpp", "include/shape.hpp")
+    ]
+    assert source.headers_by_compiler
+    assert list(source.compile_command.arguments) == ["hipcc", "-O3", f"-I{folder}/include", '-DUNUSED="a b"']
+
+
+def test_the_unchanged_source_rebuilds_to_the_same_instructions(store, tree, tmp_path):
+    digest, _ = located(store, tree)
+    made, reproducer = run_generate(store, digest)
+    project = tmp_path / "project"
+    check_out(store, made, reproducer, project, force=False)
+    assert make(project, "recompile").returncode == 0
+    assert text_section((project / "optimized.hsaco").read_bytes()) == text_section(tree[1])
+    again = make(project, "recompile")
+    assert "Nothing to be done" in again.stdout
+
+
+def test_the_project_works_elsewhere_without_the_original_tree(store, tree, tmp_path):
+    digest, _ = located(store, tree)
+    made, reproducer = run_generate(store, digest)
+    project = tmp_path / "project"
+    check_out(store, made, reproducer, project, force=False)
+    moved = tmp_path / "moved to" / "there"
+    moved.parent.mkdir()
+    project.rename(moved)
+    hidden = tree[0].with_name("hidden")
+    tree[0].rename(hidden)
+    try:
+        result = make(moved, "recompile")
+    finally:
+        hidden.rename(tree[0])
+    assert result.returncode == 0, result.stderr
+    assert text_section((moved / "optimized.hsaco").read_bytes()) == text_section(tree[1])
+    assert open_project(moved).captures == (reproducer.kernels[0].capture.digest,)
+    assert Store.open(moved / "capture/store", create=False).check().ok
+
+
+def test_an_edit_rebuilds_and_errors_point_at_the_edited_file(store, tree, tmp_path):
+    digest, _ = located(store, tree)
+    made, reproducer = run_generate(store, digest)
+    project = tmp_path / "project"
+    check_out(store, made, reproducer, project, force=False)
+    assert make(project, "recompile").returncode == 0
+    variant = project / "kernel_variant.cpp"
+    variant.write_text(variant.read_text().replace("+=", "-="))
+    assert make(project, "recompile").returncode == 0
+    assert text_section((project / "optimized.hsaco").read_bytes()) != text_section(tree[1])
+    header = next(project.glob("deps/**/shape.hpp"))
+    header.write_text(header.read_text().replace("int rows", "int rows; int broken ="))
+    failed = make(project, "recompile")
+    assert failed.returncode != 0
+    assert "shape.hpp" in failed.stderr
+    assert not (project / "optimized.hsaco").exists()
+
+
+def test_generating_again_keeps_an_edit_unless_forced(store, tree, tmp_path):
+    digest, _ = located(store, tree)
+    made, reproducer = run_generate(store, digest)
+    project = tmp_path / "project"
+    check_out(store, made, reproducer, project, force=False)
+    variant = project / "kernel_variant.cpp"
+    variant.write_text("// mine\n")
+    assert check_out(store, made, reproducer, project, force=False).kept == ("kernel_variant.cpp",)
+    assert variant.read_text() == "// mine\n"
+    assert check_out(store, made, reproducer, project, force=True).kept == ()
+    assert variant.read_bytes() == (tree[0] / "src/matvec.hip").read_bytes()
+
+
+def test_a_search_is_repeated_only_when_something_that_it_saw_has_changed(store, tree, tmp_path):
+    folder = tmp_path / "copy"
+    shutil.copytree(tree[0], folder)
+    database = folder / "build/compile_commands.json"
+    database.write_text(database.read_text().replace(str(tree[0]), str(folder)))
+    capture = publish(store, tree[1], ADD_ROWS)
+    options = Options((folder,))
+    first, source = run_locate(store, capture, options)
+    assert run_locate(store, capture, options)[0] == first
+    assert is_current(source)
+    header = folder / "include/shape.hpp"
+    header.write_text(header.read_text() + "// changed\n")
+    second, source = run_locate(store, capture, options)
+    assert second != first
+    assert is_current(source)
+    (folder / "src/more.hip").touch()
+    assert not is_current(source)
+
+
+def test_defines_reach_the_compiler(store, tree, tmp_path):
+    folder = tmp_path / "defines"
+    folder.mkdir()
+    (folder / "k.hip").write_text(
+        "#ifndef NEEDED\n#error define NEEDED\n#endif\n#include <hip/hip_runtime.h>\n"
+        "struct Shape { int rows; };\nnamespace demo {\n"
+        "__global__ void add_rows(const float* m, const float* v, float* r, Shape s) { *r += NEEDED; }\n}\n"
+    )
+    digest, source = run_locate(
+        store, publish(store, tree[1], ADD_ROWS), Options((folder,), defines=("NEEDED=1",), compiler="hipcc")
+    )
+    assert source.outcome is Outcome.FOUND
+    assert "-DNEEDED=1" in source.compile_command.arguments
+    made, reproducer = run_generate(store, digest)
+    check_out(store, made, reproducer, tmp_path / "project", force=False)
+    assert '"-DNEEDED=1"' in (tmp_path / "project/compile_flags.rsp").read_text()
+
+
+def test_every_failure_is_a_case_with_a_next_step(store, tree, tmp_path):
+    folder, code = tree
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    found = run_locate(store, publish(store, code, ADD_ROWS), Options((empty,)))[1]
+    assert found.outcome is Outcome.NOT_FOUND
+    assert "--source-dir" in found.explanation
+    found = run_locate(store, publish(store, code, "Cijk_Ailk_Bljk_SB_MT32"), Options((folder,)))[1]
+    assert found.outcome is Outcome.NO_SOURCE_TRAIL
+    (empty / "k.py").write_text("import triton\n\n@triton.jit\ndef add_kernel(x, n):\n    pass\n")
+    found = run_locate(store, publish(store, code, "add_kernel"), Options((empty,)))[1]
+    assert found.outcome is Outcome.TRITON_KERNEL
+    with_lines = device_code(
+        folder / "src/matvec.hip", tmp_path / "g.hsaco", f"-I{folder}/include", "-gline-tables-only"
+    )
+    found = run_locate(store, publish(store, with_lines, ADD_ROWS), Options((empty,)))[1]
+    assert found.outcome in (Outcome.FOUND, Outcome.WRONG_DIRECTORY)
+    for name in ("one", "two"):
+        (empty / f"{name}.hip").write_text(
+            "namespace demo { __global__ void add_rows(int a, int b, int c, int d) {} }"
+        )
+    found = run_locate(store, publish(store, code, ADD_ROWS), Options((empty,)))[1]
+    assert found.outcome is Outcome.AMBIGUOUS
+    assert "one.hip:1" in found.explanation
+
+
+def test_a_capture_alone_makes_a_project_that_says_why_it_cannot_be_rebuilt(store, tree, tmp_path):
+    made, reproducer = run_generate(store, publish(store, tree[1], ADD_ROWS))
+    check_out(store, made, reproducer, tmp_path / "project", force=False)
+    assert not reproducer.can_recompile
+    failed = make(tmp_path / "project", "recompile")
+    assert failed.returncode != 0
+    assert "kc-locate" in failed.stderr
+    assert make(tmp_path / "project", "help").returncode == 0
+
+
+HOSTILE = [
+    "$(touch pwned)",
+    "`touch pwned`",
+    "a\nall:\n\ttouch pwned",
+    "'; touch pwned; '",
+    "../../up",
+    "%s%n",
+    "\x1b[31m",
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_kernel_names_stay_text(store, tree, tmp_path, name):
+    made, reproducer = run_generate(store, publish(store, tree[1], f"k{name}"))
+    project = tmp_path / "project"
+    check_out(store, made, reproducer, project, force=False)
+    for target in ("help", "recompile", "clean"):
+        make(project, target)
+    assert list(tmp_path.rglob("pwned")) == []
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["project", "store"]
+    assert "\x1b" not in (project / "README.md").read_text() + (project / "Makefile").read_text()
+
+
+def test_hostile_paths_and_flags_never_reach_a_shell(store, tree, tmp_path):
+    folder = tmp_path / "$(touch pwned) `touch pwned` 'x"
+    shutil.copytree(tree[0], folder)
+    command = [
+        "hipcc",
+        "-O3",
+        f"-I{folder}/include",
+        "-DX=$(touch pwned)",
+        "-DY='`touch pwned`'",
+        "-c",
+        "matvec.hip",
+    ]
+    entry = {"directory": str(folder / "src"), "file": "matvec.hip", "arguments": command}
+    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
+    digest, _ = run_locate(store, publish(store, tree[1], ADD_ROWS), Options((folder,), compiler="clang++"))
+    made, reproducer = run_generate(store, digest)
+    check_out(store, made, reproducer, tmp_path / "project", force=False)
+    result = make(tmp_path / "project", "recompile", HIPCC="clang++")
+    assert result.returncode == 0, result.stderr
+    assert list(tmp_path.rglob("pwned")) == []
+
+
+def test_files_of_something_else_are_never_overwritten(store, tree, tmp_path):
+    from kerncap_stages.errors import UsageError
+
+    made, reproducer = run_generate(store, publish(store, tree[1], ADD_ROWS))
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "Makefile").write_text("mine")
+    with pytest.raises(UsageError, match="not a generated project"):
+        check_out(store, made, reproducer, other, force=True)
+    assert [path.name for path in other.iterdir()] == ["Makefile"]
