@@ -2,6 +2,7 @@
 // used again for the next work-group.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -33,6 +34,10 @@ struct WorkGroup {
   void release_scratch() noexcept;
   // Puts all waves at the kernel's entry.
   void start(const LaunchPlan& plan, std::uint64_t group_index, WorkerState& worker);
+
+  [[nodiscard]] bool has(WaveStatus wanted) const noexcept {
+    return std::find(status.begin(), status.end(), wanted) != status.end();
+  }
 
  private:
   void start_wave(const LaunchPlan& plan, WaveContext& wave, std::uint32_t first_item, const std::uint32_t (&size)[3]);

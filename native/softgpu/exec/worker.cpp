@@ -155,11 +155,10 @@ Worker::SliceEnd Worker::run_waves(Resident& resident) {
   for (;; ++resident.next_wave) {
     if (resident.next_wave >= group.waves.size()) {
       resident.next_wave = 0;
-      if (!ran) {  // nobody was ready: all have come to the barrier, or to the end
-        if (std::find(group.status.begin(), group.status.end(), WaveStatus::at_barrier) == group.status.end()) return SliceEnd::done;
+      if (ran && slept) return SliceEnd::slept;
+      if (!group.has(WaveStatus::ready)) {  // all have come to the barrier, or to the end
+        if (!group.has(WaveStatus::at_barrier)) return SliceEnd::done;
         std::replace(group.status.begin(), group.status.end(), WaveStatus::at_barrier, WaveStatus::ready);
-      } else if (slept) {
-        return SliceEnd::slept;
       }
       ran = false;
       slept = true;
