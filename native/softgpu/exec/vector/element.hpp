@@ -16,6 +16,10 @@ namespace kerncap::softgpu {
 struct Half {
   float value;
 };
+// A half that is compared, not computed with: a signaling NaN stays one.
+struct OrderedHalf {
+  float value;
+};
 
 template <class T>
 struct alignas(64) Lanes {
@@ -48,21 +52,25 @@ template <> struct ElementTraits<std::uint16_t> : HalfRegisterTraits<std::uint16
 template <> struct ElementTraits<std::int16_t> : HalfRegisterTraits<std::int16_t, std::uint16_t, false> {};
 template <> struct ElementTraits<bool> : ElementTraitsBase<bool, bool, 0, false> {};  // a condition; never stored
 template <> struct ElementTraits<Half> : HalfRegisterTraits<Half, float, true> {};
+template <> struct ElementTraits<OrderedHalf> : HalfRegisterTraits<OrderedHalf, float, true> {};
+
+template <class T>
+inline constexpr bool k_is_half = std::is_same_v<T, Half> || std::is_same_v<T, OrderedHalf>;
 
 template <class T>
 using Storage = typename ElementTraits<T>::Storage;
 
 template <class T>
 [[nodiscard]] inline T from_storage(Storage<T> stored) noexcept {
-  if constexpr (std::is_same_v<T, Half>) {
-    return Half{stored};
+  if constexpr (k_is_half<T>) {
+    return T{stored};
   } else {
     return std::bit_cast<T>(stored);
   }
 }
 template <class T>
 [[nodiscard]] inline Storage<T> to_storage(T value) noexcept {
-  if constexpr (std::is_same_v<T, Half>) {
+  if constexpr (k_is_half<T>) {
     return value.value;
   } else {
     return std::bit_cast<Storage<T>>(value);

@@ -3,6 +3,8 @@
 
 #include <immintrin.h>
 
+#include <bit>
+
 #include "softgpu/exec/row.hpp"
 #include "softgpu/exec/vector/element.hpp"
 
@@ -60,6 +62,16 @@ inline void widen_lanes(const Lanes<std::uint16_t>& in, Row& row) noexcept {
 inline void halves_to_floats(const Row& row, Lanes<float>& out) noexcept {
   for (unsigned i = 0; i < k_lanes; i += k_step) {
     _mm256_store_ps(&out.lane[i], _mm256_cvtph_ps(low_halves(&row.lane[i])));
+  }
+}
+// The same with signaling NaN kept: the conversion makes them quiet.
+inline void halves_to_ordered_floats(const Row& row, Lanes<float>& out) noexcept {
+  halves_to_floats(row, out);
+  for (unsigned i = 0; i < k_lanes; ++i) {
+    const std::uint32_t magnitude = row.lane[i] & 0x7FFF;
+    const bool signaling = magnitude > 0x7C00 && magnitude < 0x7E00;
+    const auto bits = std::bit_cast<std::uint32_t>(out.lane[i]);
+    out.lane[i] = std::bit_cast<float>(signaling ? bits & ~0x00400000U : bits);
   }
 }
 inline void floats_to_halves(const Lanes<float>& in, Row& row) noexcept {

@@ -39,6 +39,15 @@ struct Signature<R (Class::*)(A...) const> {
 template <auto k_function>
 using SignatureOf = Signature<decltype(&decltype(k_function)::operator())>;
 
+template <class T>
+inline void unpack_halves(const Row& row, Lanes<float>& out) noexcept {
+  if constexpr (std::is_same_v<T, OrderedHalf>) {
+    halves_to_ordered_floats(row, out);
+  } else {
+    halves_to_floats(row, out);
+  }
+}
+
 // A source as the array that the lane loop reads: the registers themselves where the storage is 32 bits wide.
 template <class T, bool k_plain>
 [[nodiscard]] inline const Storage<T>* load_source(WaveContext& wave, const Instruction& instruction, unsigned i,
@@ -46,8 +55,8 @@ template <class T, bool k_plain>
   const Row* rows = k_plain ? wave.source_row(instruction, i)
                             : modified_source(wave, instruction, i, ElementTraits<T>::k_half_register);
   const Storage<T>* values = buffer.lane;
-  if constexpr (std::is_same_v<T, Half>) {
-    halves_to_floats(*rows, buffer);
+  if constexpr (k_is_half<T>) {
+    unpack_halves<T>(*rows, buffer);
     if (!f16_mode_is_default(wave)) [[unlikely]] flush_f16_sources(wave, buffer);
   } else if constexpr (ElementTraits<T>::k_half_register) {
     narrow_row(*rows, buffer);
@@ -80,7 +89,7 @@ inline void store_result(WaveContext& wave, const Instruction& instruction, Lane
       finish_result(wave, instruction, values);
     }
   }
-  if constexpr (std::is_same_v<T, Half>) {
+  if constexpr (k_is_half<T>) {
     if (!f16_mode_is_default(wave)) [[unlikely]] flush_f16_results(wave, values);
     floats_to_halves(values, rows[0]);
   } else if constexpr (ElementTraits<T>::k_half_register) {

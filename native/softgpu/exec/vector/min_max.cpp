@@ -37,9 +37,9 @@ constexpr auto k_pick3 = [](T a, T b, T c) -> T {
 };
 // Halves are floats here, and flushed where they are read and written.
 template <Order k_order, bool k_ieee>
-constexpr auto k_half2 = [](Half a, Half b) -> Half { return {pick<k_order, k_ieee>(a.value, b.value, a.value)}; };
+constexpr auto k_half2 = [](OrderedHalf a, OrderedHalf b) -> OrderedHalf { return {pick<k_order, k_ieee>(a.value, b.value, a.value)}; };
 template <Order k_order, bool k_ieee>
-constexpr auto k_half3 = [](Half a, Half b, Half c) -> Half {
+constexpr auto k_half3 = [](OrderedHalf a, OrderedHalf b, OrderedHalf c) -> OrderedHalf {
   return {pick<k_order, k_ieee>(a.value, b.value, c.value)};
 };
 

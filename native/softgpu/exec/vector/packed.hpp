@@ -19,8 +19,8 @@ template <class T>
     for (unsigned lane = 0; lane < k_lanes; ++lane) shifted.lane[lane] = row.lane[lane] >> 16;
     half = &shifted;
   }
-  if constexpr (std::is_same_v<T, Half>) {
-    halves_to_floats(*half, buffer);
+  if constexpr (k_is_half<T>) {
+    unpack_halves<T>(*half, buffer);
     if (!f16_mode_is_default(wave)) [[unlikely]] flush_f16_sources(wave, buffer);
     const unsigned negate = high_result ? instruction.neg_hi : instruction.neg;
     if (((negate >> i) & 1) != 0) {
@@ -48,7 +48,7 @@ inline void run_packed(WaveContext& wave, const Instruction& instruction, std::t
     Lanes<Storage<R>> result;
     run_lanes<k_function, R, A...>(result.lane,
                                    load_half<A>(wave, instruction, k_index, h == 1, std::get<k_index>(buffers))...);
-    if constexpr (std::is_same_v<R, Half>) {
+    if constexpr (k_is_half<R>) {
       if (instruction.clamp) finish_result(wave, instruction, result);
       if (!f16_mode_is_default(wave)) [[unlikely]] flush_f16_results(wave, result);
       floats_to_halves(result, halves[h]);
@@ -84,7 +84,7 @@ Handler packed(Target target, Instruction& instruction) {
 }
 template <auto k_function>
 Handler packed(Target target, Instruction& instruction) {
-  constexpr bool k_float = std::is_same_v<typename SignatureOf<k_function>::Result, Half>;
+  constexpr bool k_float = k_is_half<typename SignatureOf<k_function>::Result>;
   if (!k_float && instruction.clamp) return nullptr;
   return form_is_supported(target, instruction) ? packed_handler<k_function> : nullptr;
 }

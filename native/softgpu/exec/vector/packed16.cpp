@@ -37,9 +37,9 @@ constexpr auto k_mul_saturated = [](u16 a, u16 b) { return saturated<u16>(std::i
 
 constexpr auto k_fma = [](Half a, Half b, Half c) -> Half { return {fused_half(a.value, b.value, c.value)}; };
 template <bool k_ieee>
-constexpr auto k_min_half = [](Half a, Half b) -> Half { return {minimum<k_ieee>(a.value, b.value)}; };
+constexpr auto k_min_half = [](OrderedHalf a, OrderedHalf b) -> OrderedHalf { return {minimum<k_ieee>(a.value, b.value)}; };
 template <bool k_ieee>
-constexpr auto k_max_half = [](Half a, Half b) -> Half { return {maximum<k_ieee>(a.value, b.value)}; };
+constexpr auto k_max_half = [](OrderedHalf a, OrderedHalf b) -> OrderedHalf { return {maximum<k_ieee>(a.value, b.value)}; };
 
 template <auto k_ieee, auto k_quiet>
 Flow ordered(WaveContext& wave, const Instruction& instruction) noexcept {
