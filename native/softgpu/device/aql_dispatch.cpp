@@ -193,7 +193,7 @@ void AqlQueue::report_fault(std::uint64_t index, std::uint64_t descriptor_va, co
     fail(index, error_of(fault), text);
     return;
   }
-  report("%s queue %u, packet %llu: %s", std::string(name(m_context.gpu.chip.target)).c_str(), m_settings.id,
+  report("%s queue %u, packet %llu: %s", name(m_context.gpu.chip.target).data(), m_settings.id,
          static_cast<unsigned long long>(index), text.c_str());
   m_state = State::failed;
   const bool forbidden = fault.kind == FaultKind::forbidden_access;

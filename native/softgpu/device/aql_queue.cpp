@@ -199,16 +199,16 @@ std::uint64_t AqlQueue::packet_address(std::uint64_t index) const noexcept {
 }
 
 AqlQueue::Start AqlQueue::fail(std::uint64_t index, aql::QueueError error, const std::string& message) {
-  report("%s queue %u, packet %llu: %s", std::string(name(m_context.gpu.chip.target)).c_str(), m_settings.id,
+  report("%s queue %u, packet %llu: %s", name(m_context.gpu.chip.target).data(), m_settings.id,
          static_cast<unsigned long long>(index), message.c_str());
   raise(error);
   return Start::failed;
 }
 
 AqlQueue::Start AqlQueue::fail(std::uint64_t index, const MemoryFault& fault, const char* what) {
-  report("%s queue %u, packet %llu: %s of %s at 0x%llx, which this GPU may not",
-         std::string(name(m_context.gpu.chip.target)).c_str(), m_settings.id, static_cast<unsigned long long>(index),
-         fault.is_write() ? "write" : "read", what, static_cast<unsigned long long>(fault.address));
+  report("%s queue %u, packet %llu: %s of %s at 0x%llx: %s", name(m_context.gpu.chip.target).data(), m_settings.id,
+         static_cast<unsigned long long>(index), fault.what(), what, static_cast<unsigned long long>(fault.address),
+         fault.why());
   m_state = State::failed;
   m_context.events.memory_exception(m_context.gpu.id, fault.address, fault.present && fault.is_write(), false);
   return Start::failed;

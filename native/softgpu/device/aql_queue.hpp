@@ -59,7 +59,8 @@ class AqlQueue final : public Queue, public std::enable_shared_from_this<AqlQueu
   void report_fault(std::uint64_t index, std::uint64_t descriptor_va, const Fault& fault);
   void raise(aql::QueueError error);
 
-  std::mutex m_mutex;
+  // Recursive, as the engine calls back from within submit() when a kernel cannot start.
+  std::recursive_mutex m_mutex;
   GpuMemory m_memory;
   std::uint64_t m_queue_va;        // amd_queue_t
   State m_state = State::running;

@@ -19,6 +19,9 @@ struct MemoryFault {
   bool present = false;  // mapped, but without the right
 
   [[nodiscard]] bool is_write() const noexcept { return wanted == Rights::write; }
+  // For messages, before and after the address.
+  [[nodiscard]] const char* what() const noexcept { return is_write() ? "write" : "read"; }
+  [[nodiscard]] const char* why() const noexcept { return present ? "without the right to" : "nothing is mapped there"; }
 };
 
 class GpuMemory {

@@ -100,8 +100,8 @@ bool SdmaQueue::fetch(unsigned dwords, Words& words) {
 SdmaQueue::Outcome SdmaQueue::checked(bool succeeded, unsigned dwords) {
   if (succeeded) return {Outcome::Kind::done, dwords};
   const MemoryFault& fault = m_memory.fault();
-  report("%s copy queue %u: %s at 0x%llx, which this GPU may not", name(m_context.gpu.chip.target).data(),
-         m_settings.id, fault.is_write() ? "write" : "read", static_cast<unsigned long long>(fault.address));
+  report("%s copy queue %u: %s at 0x%llx: %s", name(m_context.gpu.chip.target).data(), m_settings.id, fault.what(),
+         static_cast<unsigned long long>(fault.address), fault.why());
   m_alive = false;
   m_context.events.memory_exception(m_context.gpu.id, fault.address, fault.present && fault.is_write(), false);
   return {Outcome::Kind::failed};
