@@ -40,6 +40,7 @@ void EngineState::submit(LaunchPlan plan, Engine::Callback done) {
   {
     const std::lock_guard lock(m_mutex);
     if (m_threads.empty()) start_workers();
+    plan.sync = &m_syncs[plan.dispatch.space];
     m_dispatches.push_back(
         std::make_shared<RunningDispatch>(std::move(plan), std::move(done), ++m_submitted, monotonic_ns()));
     m_version.fetch_add(1, std::memory_order_acq_rel);

@@ -5,11 +5,13 @@
 #include <condition_variable>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
 
+#include "softgpu/exec/global_wave_sync.hpp"
 #include "softgpu/exec/running_dispatch.hpp"
 
 namespace kerncap::softgpu {
@@ -45,6 +47,7 @@ class EngineState {
   std::atomic<std::uint64_t> m_version{0};
   std::atomic<bool> m_ending{false};
   std::uint64_t m_submitted = 0;
+  std::map<const AddressSpace*, GlobalWaveSync> m_syncs;
   DispatchList m_dispatches;
   std::vector<std::thread> m_threads;
 };

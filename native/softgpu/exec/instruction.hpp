@@ -15,7 +15,8 @@ struct Instruction;
 enum class Flow : std::uint8_t {
   next,     // fall through
   jump,     // continue at wave.pc
-  yield,    // fall through, and let other waves run first (s_sleep, a failed poll)
+  yield,    // fall through, and let other waves run first (s_sleep)
+  retry,    // execute the same instruction again, after other waves have run
   barrier,  // fall through once every wave of the work-group has come here
   end,      // the wave is done
   fault,    // wave.fault says why; the dispatch stops

@@ -84,6 +84,7 @@ WaveRun run(WaveContext& wave, CodeCache& code, std::uint32_t budget, Instructio
         continue;
       }
       case Flow::yield: wave.pc = instruction->next_pc(); return {WaveStop::yield, executed};
+      case Flow::retry: wave.pc = instruction->pc; return {WaveStop::yield, executed};
       case Flow::barrier: wave.pc = instruction->next_pc(); return {WaveStop::barrier, executed};
       case Flow::end: return {WaveStop::end, executed};
       default: break;

@@ -53,6 +53,7 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
   m_registers.assign(rows_per_wave * wave_count, Row{});
   m_lds.assign((dispatch.group_segment_size_bytes + 7) / 8, 0);
   interrupt = &dispatch.interrupt;
+  sync = plan.sync;
   waves.assign(wave_count, WaveContext{});
   status.assign(wave_count, WaveStatus::ready);
   for (std::size_t i = 0; i < wave_count; ++i) {

@@ -14,6 +14,7 @@
 namespace kerncap::softgpu {
 
 struct LaunchPlan;
+class GlobalWaveSync;
 class ScratchSlots;
 
 enum class WaveStatus : std::uint8_t { ready, at_barrier, ended };
@@ -21,6 +22,7 @@ enum class WaveStatus : std::uint8_t { ready, at_barrier, ended };
 struct WorkGroup {
   std::uint32_t id[3] = {0, 0, 0};
   const std::function<void(std::uint32_t m0)>* interrupt = nullptr;  // Dispatch::interrupt
+  GlobalWaveSync* sync = nullptr;
   std::vector<WaveContext> waves;
   std::vector<WaveStatus> status;
 

@@ -15,6 +15,7 @@ void register_scalar_families(HandlerTable& table) {
   scalar::register_control(table);
   scalar::register_hardware_registers(table);
   scalar::register_memory(table);
+  scalar::register_global_sync(table);
 }
 
 }  // namespace kerncap::softgpu

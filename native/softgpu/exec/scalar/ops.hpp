@@ -76,5 +76,6 @@ void register_branch(HandlerTable& table);
 void register_control(HandlerTable& table);
 void register_hardware_registers(HandlerTable& table);
 void register_memory(HandlerTable& table);
+void register_global_sync(HandlerTable& table);
 
 }  // namespace kerncap::softgpu::scalar
