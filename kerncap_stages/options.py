@@ -44,6 +44,15 @@ ArtifactArguments = Annotated[
         show_default=False,
     ),
 ]
+OneArtifactArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ARTIFACT",
+        help="Digest, the start of one, name, `@` for the latest, `@capture` for the latest of a kind.",
+        autocompletion=complete_artifact,
+        show_default=False,
+    ),
+]
 StoreOption = Annotated[
     Path | None,
     typer.Option(

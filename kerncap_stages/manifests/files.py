@@ -49,10 +49,9 @@ class Files(Manifest):
 
     @model_validator(mode="after")
     def _consistent(self) -> Self:
-        for listed in (self.files, self.links):
-            paths = [entry.path for entry in listed]
-            refuse(paths != sorted(paths), "paths are not in order")
-        check_paths([entry.path for entry in (*self.files, *self.links)] + list(self.empty_folders))
+        files, links = [file.path for file in self.files], [link.path for link in self.links]
+        refuse(files != sorted(files) or links != sorted(links), "paths are not in order")
+        check_paths([*files, *links, *self.empty_folders])
         single = len(self.files) == 1 and not self.links and not self.empty_folders
         refuse(not self.is_folder and not (single and self.files[0].path == self.name), "not a single file")
         return self

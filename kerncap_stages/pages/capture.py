@@ -35,7 +35,7 @@ def _regions(regions: tuple[Region, ...]) -> Iterator[RenderableType]:
     total = formats.size(sum(region.size_bytes for region in taken))
     yield heading("Regions", f"{formats.count(len(taken), 'region')}, {total}")
     yield table(
-        [">", "address", ">size", "kind", ">device", "before", "after", ">written"],
+        [">region", "=address", ">size", "kind", ">device", "written"],
         (
             (
                 str(index),
@@ -43,7 +43,7 @@ def _regions(regions: tuple[Region, ...]) -> Iterator[RenderableType]:
                 formats.size(region.size_bytes),
                 region.kind.value + (", read only" if region.read_only else ""),
                 "host" if region.device_index is None else str(region.device_index),
-                *_states(region),
+                _written(region),
             )
             for index, region in enumerate(regions)
         ),
@@ -53,13 +53,14 @@ def _regions(regions: tuple[Region, ...]) -> Iterator[RenderableType]:
             yield note(f"region {index} was left out: {region.left_out_reason}")
 
 
-def _states(part: Snapshot) -> tuple[str, str, str]:
-    pre = "-" if part.pre is None else part.pre.digest.short
-    post = "-" if part.post is None else "same" if part.post == part.pre else part.post.digest.short
+def _written(part: Snapshot) -> str:
+    if part.pre is None:
+        return "left out"
     if part.written is None or part.written_size_bytes is None:
-        return pre, post, "-"
-    where = f" in {len(part.written):,}" if part.written else ""
-    return pre, post, formats.size(part.written_size_bytes) + where
+        return "not recorded"
+    if not part.written:
+        return "nothing"
+    return f"{formats.size(part.written_size_bytes)} in {formats.count(len(part.written), 'range')}"
 
 
 def _variables(capture: Capture) -> Iterator[RenderableType]:
@@ -67,14 +68,14 @@ def _variables(capture: Capture) -> Iterator[RenderableType]:
         return
     yield heading("Module variables")
     yield table(
-        ["symbol", "address", ">size", ">device", "before", "after", ">written"],
+        ["symbol", "=address", ">size", ">device", "written"],
         (
             (
                 variable.symbol,
                 formats.address(variable.address),
                 formats.size(variable.size_bytes),
                 str(variable.device_index),
-                *_states(variable),
+                _written(variable),
             )
             for variable in capture.module_variables
         ),

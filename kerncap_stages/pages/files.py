@@ -25,7 +25,7 @@ def render(files: Files) -> Iterator[RenderableType]:
     yield heading("Folder" if files.is_folder else "File", f"{number}, {size}")
     yield facts([("name", files.name)])
     yield table(
-        ["digest", "kept as", ">size", "file"],
+        ["=digest", "kept as", ">size", "file"],
         (
             (
                 file.content.digest.short,

@@ -33,6 +33,14 @@ def rate(size_bytes: float, duration_ns: float) -> str:
     return f"{_three_digits(size_bytes / duration_ns)} GB/s" if duration_ns > 0 else "-"
 
 
+def age(seconds: float) -> str:
+    """Write how long ago something was, in its largest unit."""
+    for scale, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= scale:
+            return f"{int(seconds // scale)} {unit}"
+    return f"{max(0, int(seconds))} s"
+
+
 def address(value: int) -> str:
     """Write a virtual address: 12 digits cover user space."""
     return f"0x{value:012x}"

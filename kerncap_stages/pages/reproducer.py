@@ -26,7 +26,7 @@ def render(reproducer: Reproducer) -> Iterator[RenderableType]:
         ]
     )
     yield table(
-        ["kernel", "capture", "source"],
+        ["kernel", "=capture", "=source"],
         (
             (
                 kernel.name,
@@ -38,7 +38,7 @@ def render(reproducer: Reproducer) -> Iterator[RenderableType]:
     )
     yield heading("Files", "* is meant to be edited")
     yield table(
-        ["digest", ">size", "", "file"],
+        ["=digest", ">size", "", "file"],
         (
             (
                 file.payload.digest.short,

@@ -55,7 +55,7 @@ def render(source: Source) -> Iterator[RenderableType]:
         by = "the compiler's own list" if source.headers_by_compiler else "found by reading includes"
         yield heading("Files", by)
         yield table(
-            ["digest", ">size", "file"],
+            ["=digest", ">size", "file"],
             (
                 (file.payload.digest.short, formats.size(file.size_bytes), os_string(file.path))
                 for file in source.files

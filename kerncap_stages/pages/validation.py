@@ -35,7 +35,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
     )
     yield heading("Outputs")
     yield table(
-        ["", "output", "address", "type", ">compared", ">differ", ">out of bounds", ">max error", ">ULP"],
+        ["", "output", "=address", "type", ">compared", ">differ", ">out of bounds", ">max error", ">ULP"],
         (_row(region) for region in validation.regions),
     )
     if validation.stray_writes:

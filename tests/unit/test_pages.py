@@ -78,7 +78,7 @@ def test_markup_in_a_name_is_not_read():
 
 def test_capture_page_shows_what_was_captured():
     text = shown(examples.capture())
-    for part in ("scale(float*, float*, float, int)", "_Z5scalePfS_fi", "0x7f0000000000", "130 B in 2",
+    for part in ("scale(float*, float*, float, int)", "_Z5scalePfS_fi", "0x7f0000000000", "130 B in 2 ranges",
                  "region 2 was left out: not reachable", "grid, work-items", "1000", "gfx90a:sramecc+:xnack-",
                  "18 SGPRs", "1.00 KiB static + 512 B dynamic", "./app --size 512"):  # fmt: skip
         assert part in text

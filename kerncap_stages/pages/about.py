@@ -1,0 +1,39 @@
+"""The page of ``kc-show --about``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.pages.parts import facts, heading, table
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import RenderableType
+
+
+def render(about: dict[str, Any]) -> Iterator[RenderableType]:
+    """Show the versions, then what was built."""
+    libraries = ", ".join(f"{name} {number or 'missing'}" for name, number in about["libraries"].items())
+    yield heading(f"kerncap-stages {about['kerncap_stages']}")
+    yield facts(
+        [
+            ("Python", f"{about['python']}, {about['executable']}"),
+            ("system", about["system"]),
+            ("installed in", about["installed_in"]),
+            ("libraries", libraries),
+            ("native code", about["native_version"] or "missing"),
+            ("compiled by", about["compiler"]),
+        ]
+    )
+    yield heading("Native parts")
+    rows = ((part["name"], part["purpose"], _state(part)) for part in about["native_parts"])
+    yield table(["part", "for", "built"], rows)
+
+
+def _state(part: dict[str, Any]) -> str:
+    if not part["built"]:
+        return f"no: {part['left_out_reason']} (it takes {part['needs']})"
+    if part["missing_files"]:
+        return f"yes, but {', '.join(part['missing_files'])} is missing: install again"
+    return "yes"

@@ -1,0 +1,84 @@
+"""Pages of what ``kc-store`` reports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.pages import formats
+from kerncap_stages.pages.parts import facts, table, text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from rich.console import RenderableType
+
+    from kerncap_stages.store import CheckReport, GcReport, Usage
+
+_MOST_FAULTS = 50
+
+
+def check_page(report: CheckReport) -> Iterator[RenderableType]:
+    """Show what was read, and each fault with the artifacts that it spoils."""
+    part = "" if report.checked == report.objects else f"{report.checked:,} of "
+    yield text(
+        f"{part}{formats.count(report.objects, 'object')} read, "
+        f"{formats.size(report.stored_size_bytes)} in the store: "
+        f"{formats.count(len(report.faults), 'fault') if report.faults else 'nothing wrong'}",
+        "bold red" if report.faults else "bold green",
+    )
+    if not report.faults:
+        return
+    yield table(
+        ["fault", "=object", "what", "=spoils"],
+        (
+            (
+                fault.kind,
+                fault.what[:12],
+                fault.message,
+                ", ".join(artifact.short for artifact in fault.artifacts) or "nothing listed",
+            )
+            for fault in report.faults[:_MOST_FAULTS]
+        ),
+    )
+    if len(report.faults) > _MOST_FAULTS:
+        yield text(f"  and {len(report.faults) - _MOST_FAULTS:,} more: see `--json`", "dim")
+
+
+def gc_page(report: GcReport) -> RenderableType:
+    """Show what a collection removed, or would."""
+    removed = f"{formats.count(report.removed_objects, 'object')}, {formats.size(report.removed_size_bytes)}"
+    return facts(
+        [
+            ("would remove" if report.dry_run else "removed", removed),
+            ("kept", formats.count(report.kept_objects, "object")),
+            ("given up", formats.count(report.abandoned_transactions, "unfinished transaction")),
+        ]
+    )
+
+
+def usage_page(rows: Sequence[tuple[str, str, Usage]], total: Usage) -> Iterator[RenderableType]:
+    """Show sizes of artifacts, (digest, kind, usage) each, then of the whole store."""
+    yield table(
+        ["=artifact", "kind", ">objects", ">size", ">on disk", ">shared"],
+        [
+            *(
+                (
+                    digest[:12],
+                    kind,
+                    f"{usage.objects:,}",
+                    formats.size(usage.logical_bytes),
+                    formats.size(usage.stored_bytes),
+                    formats.size(usage.shared_bytes),
+                )
+                for digest, kind, usage in rows
+            ),
+            (
+                "the store",
+                "",
+                f"{total.objects:,}",
+                formats.size(total.logical_bytes),
+                formats.size(total.stored_bytes),
+                "",
+            ),
+        ],
+    )

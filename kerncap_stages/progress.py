@@ -1,0 +1,50 @@
+"""How far a long operation is, on standard error: share, speed and time left."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    Report = Callable[[int, int], None]  # done, in all
+
+
+@contextmanager
+def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
+    """Show a bar while the block runs; yields the function to call with (done, in all).
+
+    Nothing is shown where standard error is no terminal: a log needs no bar.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield lambda _done, _total: None
+        return
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        MofNCompleteColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    from kerncap_stages.console import people
+
+    amounts = (DownloadColumn(), TransferSpeedColumn()) if counts_bytes else (MofNCompleteColumn(),)
+    with Progress(
+        TextColumn("{task.description}", markup=False),
+        BarColumn(),
+        *amounts,
+        TimeRemainingColumn(),
+        console=people(),
+        transient=True,
+    ) as bar:
+        task = bar.add_task(title, total=None)
+
+        def report(done: int, total: int) -> None:
+            bar.update(task, completed=done, total=total)
+
+        yield report

@@ -1,0 +1,123 @@
+"""kc-show: artifacts as readable pages."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncap_stages.console import epilog, page, run
+from kerncap_stages.inputs import artifact_texts, has_piped_input
+from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
+
+if TYPE_CHECKING:
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store import Store
+
+_EXAMPLES = """\
+kc-show                              the latest artifacts
+kc-show @capture                     the latest capture
+kc-capture -- ./app | kc-show        what a stage just made
+kc-show --json @capture | jq .launch"""
+
+_LATEST = 20
+
+app = stage_app()
+
+
+@app.command(epilog=epilog(_EXAMPLES))
+def show(
+    artifacts: ArtifactArguments = None,
+    tree: Annotated[bool, typer.Option("--tree", help="Show what the artifact was made from.")] = False,
+    about: Annotated[
+        bool, typer.Option("--about", help="Show versions and native parts of this installation.")
+    ] = False,
+    json: JsonOption = False,
+    store: StoreOption = None,
+    version: VersionOption = False,  # noqa: ARG001
+) -> None:
+    """Show artifacts as pages; without any, list the latest."""
+    if about:
+        _show_about(json=json)
+        return
+    from kerncap_stages.store import Store
+
+    opened = Store.open(store, create=False)
+    if not artifacts and not has_piped_input():
+        _show_latest(opened, json=json)
+        return
+    for text in artifact_texts(artifacts):
+        digest = opened.resolve(text)
+        if json:
+            _print_json(opened, digest)
+        elif tree:
+            from kerncap_stages.pages.artifact import tree as tree_of
+
+            page().print(tree_of(digest, opened))
+        else:
+            run_show(opened, digest)
+
+
+def run_show(store: Store, digest: Digest) -> None:
+    """Print the page of an artifact.
+
+    Raises ArtifactError if the manifest cannot be read.
+    """
+    from kerncap_stages.manifests import load
+    from kerncap_stages.pages import render
+    from kerncap_stages.pages.artifact import head
+
+    manifest = load(store, digest)
+    console = page()
+    for section in (*head(digest, manifest, store), *render(manifest)):
+        console.print(section)
+
+
+def _print_json(store: Store, digest: Digest) -> None:
+    """Print the stored bytes, so that `kc-show --json X | sha256sum` prints X."""
+    from kerncap_stages.manifests import parse
+
+    payload = store.get(digest)
+    parse(payload, digest.short)  # refused here as it would be by a stage
+    print(payload.decode(), end="")
+
+
+def _show_latest(store: Store, *, json: bool) -> None:
+    entries = store.artifacts()
+    if json:
+        for entry in entries:
+            print(entry.digest)
+        return
+    import time
+
+    from kerncap_stages.pages.artifact import listing
+    from kerncap_stages.pages.parts import note
+
+    console = page()
+    if not entries:
+        console.print(note(f"no artifacts in {store.root}: run a stage, or `kc-store put`"))
+        return
+    console.print(listing(entries[:_LATEST], store, time.time()))
+    if len(entries) > _LATEST:
+        console.print(note(f"and {len(entries) - _LATEST:,} more: `kc-store ls` lists all"))
+
+
+def _show_about(*, json: bool) -> None:
+    from kerncap_stages.about import describe_installation
+
+    facts = describe_installation()
+    if json:
+        import json as json_module
+
+        print(json_module.dumps(facts, indent=1))
+        return
+    from kerncap_stages.pages.about import render
+
+    console = page()
+    for section in render(facts):
+        console.print(section)
+
+
+def main() -> None:
+    """Run the executable."""
+    run(app)

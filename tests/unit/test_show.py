@@ -1,0 +1,226 @@
+"""kc-show: pages, lists, trees and JSON of what a store holds."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import pty
+import signal
+import subprocess
+
+import executables
+import manifest_examples as examples
+import pytest
+
+from kerncap_stages.digest import FileRef, ManifestRef, MemoryRef
+from kerncap_stages.manifests import KINDS, dump
+
+
+@pytest.fixture
+def show(store):
+    return lambda *arguments, **options: executables.run("kc-show", *arguments, store=store.root, **options)
+
+
+@pytest.fixture
+def capture(store):
+    """A capture of a profile, with its memory really there."""
+    parent = executables.publish(store, examples.profile())
+    with store.transaction() as transaction:
+        memory = MemoryRef.to(transaction.put_memory(bytes(range(256)) * 4096))
+        code_object = FileRef.to(transaction.put_bytes(b"code object"))
+        plain = examples.capture()
+        region = plain.regions[0].model_copy(
+            update={"pre": memory, "post": memory, "written": (), "written_size_bytes": 0}
+        )
+        kernel = plain.kernel.model_copy(
+            update={"code_object": plain.kernel.code_object.model_copy(update={"payload": code_object})}
+        )
+        manifest = examples.capture(
+            parents=(ManifestRef.to(parent),), kernel=kernel, regions=(region,), module_variables=(),
+            loaded_code_objects=(),
+        )  # fmt: skip
+        digest = transaction.publish(dump(manifest), "capture", [manifest.parents[0].digest])
+    return str(digest)
+
+
+def test_page_shows_the_capture_and_its_place_in_the_store(show, capture, store):
+    store.name("before-tuning", store.resolve(capture))
+    done = show(capture)
+    assert done.returncode == 0
+    assert done.stderr == ""
+    for part in (f"capture {capture}", "before-tuning", "./app --size 512", "MiB, ", "on disk", "shared",
+                 "scale(float*, float*, float, int)", "0x7f0000000000"):  # fmt: skip
+        assert part in done.stdout
+
+
+@pytest.mark.parametrize("manifest", examples.every_manifest(), ids=lambda m: m.kind)
+def test_every_kind_is_shown_even_where_its_objects_are_missing(show, store, manifest):
+    digest = executables.publish(store, manifest)
+    done = show(digest[:12])
+    assert done.returncode == 0
+    assert f"{manifest.kind} {digest}" in done.stdout
+
+
+def test_json_is_the_stored_manifest(show, capture):
+    done = show("--json", capture)
+    assert hashlib.sha256(done.stdout.encode()).hexdigest() == capture
+    assert json.loads(done.stdout)["kind"] == "capture"
+
+
+def test_artifacts_come_through_a_pipe(show, store, capture):
+    profile = str(store.resolve("@profile"))
+    done = show("--json", piped=f"{capture}\n{profile}\n")
+    assert [json.loads(line)["kind"] for line in done.stdout.splitlines()] == ["capture", "profile"]
+
+
+def test_empty_pipe_means_that_the_stage_before_failed(show):
+    done = show(piped="")
+    assert done.returncode == 3
+    assert "the stage before this one failed" in done.stderr
+
+
+def test_latest_are_listed_without_arguments(show, capture):
+    done = show()
+    lines = done.stdout.splitlines()
+    assert capture[:12] in lines[2]
+    assert "scale(float*, float*, float, int), dispatch 2" in lines[2]
+    assert "./app --size 512" in lines[3]
+
+
+def test_latest_are_listed_on_a_terminal(capture, store):
+    terminal, other_end = pty.openpty()
+    done = executables.run("kc-show", store=store.root, stdin=other_end)
+    os.close(terminal)
+    os.close(other_end)
+    assert capture[:12] in done.stdout
+
+
+def test_empty_store_says_what_to_do(show):
+    done = show()
+    assert done.returncode == 0
+    assert "kc-store put" in done.stdout
+
+
+def test_missing_store_is_named(show, tmp_path):
+    done = show("--store", tmp_path / "nowhere")
+    assert done.returncode == 3
+    assert str(tmp_path / "nowhere") in done.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_tree_leads_to_the_first_parent(show, capture, store):
+    done = show("--tree", capture)
+    first, second = done.stdout.splitlines()
+    assert first.startswith(capture[:12])
+    assert str(store.resolve("@profile"))[:12] in second
+
+
+def test_tree_shows_a_missing_parent(show, store):
+    digest = executables.publish(store, examples.capture())
+    done = show("--tree", digest)
+    assert done.returncode == 0
+    assert "cannot be read" in done.stdout
+    assert examples.digest("profile")[:12] in done.stdout
+
+
+@pytest.mark.parametrize(
+    "text", ["0123456789ab", "nobody", "@", "@capture", "../../etc/passwd", "", "\x1b[31m"]
+)
+def test_unknown_artifact_ends_with_3_and_the_next_step(show, text):
+    done = show(text)
+    assert done.returncode == 3
+    assert done.stdout == ""
+    assert "next: " in done.stderr
+    assert "\x1b" not in done.stderr
+
+
+def test_ambiguous_start_lists_the_candidates(show, store):
+    digests = []
+    for number in range(600):
+        profile = examples.profile().model_copy(update={"wall_ns": number})
+        digests.append(executables.publish(store, profile))
+        twins = [digest for digest in digests if digest[:4] == digests[-1][:4]]
+        if len(twins) > 1:
+            break
+    done = show(twins[0][:4])
+    assert done.returncode == 2
+    for twin in twins:
+        assert twin[:12] in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [({"schema_version": 99}, "schema version 99"), ({"surprise": 1}, "surprise"), ({"kind": "art"}, "kind")],
+)
+def test_unreadable_manifest_is_refused_by_name(show, store, change, message):
+    content = json.loads(dump(examples.profile())) | change
+    payload = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+    with store.transaction() as transaction:
+        digest = transaction.publish(payload.encode(), "profile", [])
+    for arguments in ((digest,), ("--json", digest)):
+        done = show(*arguments)
+        assert done.returncode == 3
+        assert digest[:12] in done.stderr
+        assert message in done.stderr
+        assert done.stdout == ""
+    assert show().returncode == 0  # one bad artifact does not hide the others
+
+
+def test_hostile_name_reaches_no_terminal(show, store):
+    hostile = "\x1b]0;owned\x07\x1b[2J[bold]x[/bold]\u202e"
+    kernel = examples.hsa_kernel(demangled_name=hostile, mangled_name=hostile)
+    digest = executables.publish(store, examples.capture(kernel=kernel))
+    for arguments in ((digest,), (), ("--tree", digest)):
+        done = show(*arguments, env={"FORCE_COLOR": "1", "TERM": "xterm"})
+        assert "\x1b]" not in done.stdout
+        assert "\x1b[2J" not in done.stdout
+        assert "\u202e" not in done.stdout
+        assert "\\x1b]0;owned" in done.stdout.replace("\n", "")
+
+
+def test_about_names_every_native_part(show):
+    done = show("--about")
+    assert done.returncode == 0
+    for part in ("core", "softgpu", "hsa", "cuda", "Python", "pydantic"):
+        assert part in done.stdout
+    facts = json.loads(show("--about", "--json").stdout)
+    parts = {part["name"]: part for part in facts["native_parts"]}
+    assert parts["core"]["built"] is True
+    for part in parts.values():
+        assert part["built"] == (part["left_out_reason"] is None)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_artifacts_are_completed_by_the_shell(store, kind):
+    digest = executables.publish(store, next(m for m in examples.every_manifest() if m.kind == kind))
+    store.name("my-artifact", store.resolve(digest))
+
+    def complete(word: str) -> list[str]:
+        variables = {
+            "_KC_SHOW_COMPLETE": "complete_bash", "COMP_WORDS": f"kc-show {word}", "COMP_CWORD": "1",
+        }  # fmt: skip
+        return executables.run("kc-show", store=store.root, env=variables).stdout.split()
+
+    assert complete("my-") == ["my-artifact"]
+    assert complete("@") == [f"@{kind}", "@"]
+    assert complete(digest[:6]) == [digest[:12]]
+    assert complete("zzz") == []
+
+
+def test_completion_is_silent_where_there_is_no_store(tmp_path):
+    variables = {"_KC_SHOW_COMPLETE": "complete_bash", "COMP_WORDS": "kc-show @", "COMP_CWORD": "1"}
+    done = executables.run("kc-show", store=tmp_path / "nowhere", env=variables)
+    assert done.stdout.strip() == ""
+    assert done.stderr == ""
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_reader_of_a_page_may_go(capture, store):
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = executables.run("kc-show", capture, store=store.root, capture_output=False, stdout=writer,
+                           stderr=subprocess.PIPE)  # fmt: skip
+    os.close(writer)
+    assert done.returncode == -signal.SIGPIPE
+    assert done.stderr == ""
