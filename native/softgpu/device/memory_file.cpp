@@ -55,7 +55,12 @@ struct Header {
 Pages::Pages(std::shared_ptr<MemoryFile> file, unsigned pool, std::uint64_t offset, std::uint64_t size_bytes)
     : m_file(std::move(file)), m_pool(pool), m_offset(offset), m_size_bytes(size_bytes) {}
 
-Pages::~Pages() { m_file->release(m_pool, m_offset, m_size_bytes); }
+Pages::~Pages() { m_file->release(m_pool, m_offset, m_size_bytes, m_has_record.load()); }
+
+ExportRecord& Pages::record() noexcept {
+  m_has_record.store(true);
+  return *m_file->record(m_offset);
+}
 
 std::byte* Pages::host() const noexcept { return m_file->view() + m_offset; }
 
@@ -165,20 +170,21 @@ std::uint64_t MemoryFile::available_bytes(unsigned pool) const {
   return m_pools[pool].limit_bytes - m_pools[pool].used_bytes;
 }
 
-void MemoryFile::release(unsigned pool_index, std::uint64_t offset, std::uint64_t size_bytes) noexcept {
-  ExportRecord* exported = record(offset);
+void MemoryFile::release(unsigned pool_index, std::uint64_t offset, std::uint64_t size_bytes,
+                         bool has_record) noexcept {
   if (m_foreign) {
-    if (exported != nullptr) exported->foreign_refs.fetch_sub(1);
+    record(offset)->foreign_refs.fetch_sub(1);
     return;
   }
   const std::lock_guard lock(m_mutex);
   m_live.erase(offset);
-  if (exported != nullptr && exported->size_bytes != 0) {
-    if (exported->foreign_refs.load() != 0) {
+  if (has_record) {  // only then: a look at a page of the file makes it take memory
+    ExportRecord& exported = *record(offset);
+    if (exported.foreign_refs.load() != 0) {
       m_zombies.push_back({pool_index, offset, size_bytes});
       return;
     }
-    exported->size_bytes = 0;
+    std::memset(static_cast<void*>(&exported), 0, sizeof exported);
   }
   fallocate(m_fd.get(), FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
             static_cast<off_t>(size_bytes));
@@ -200,7 +206,7 @@ void MemoryFile::release(unsigned pool_index, std::uint64_t offset, std::uint64_
 void MemoryFile::release_zombies(std::unique_lock<std::mutex>& lock) {
   std::vector<Zombie> candidates = std::exchange(m_zombies, {});
   lock.unlock();
-  for (const Zombie& zombie : candidates) release(zombie.pool, zombie.offset, zombie.size_bytes);
+  for (const Zombie& zombie : candidates) release(zombie.pool, zombie.offset, zombie.size_bytes, true);
   lock.lock();
 }
 

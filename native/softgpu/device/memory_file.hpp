@@ -6,10 +6,10 @@
 //   0          header           magic u64, version u64
 //   4 KiB      registers        one page for each GPU: the remapped MMIO page
 //   64 KiB     doorbells        8 KiB for each GPU
-//   1 MiB      export records   16 bytes for each page of data: size_bytes u64, gpu_index u32, foreign_refs u32
+//   1 MiB      export records   512 bytes for each page of data, of which only those of exported buffers are written
 //   data_begin data             one span for each GPU's VRAM, then one for system memory
 //
-// The record of a buffer that was exported is what another process learns about it when it is handed the file, as its
+// The record of a buffer (see ExportRecord) is what another process learns about it when it is handed the file, as its
 // stand-in for a dma-buf, with the file position set to the buffer's offset.
 #pragma once
 
@@ -30,11 +30,12 @@ inline constexpr std::uint64_t k_page_bytes = 4096;
 inline constexpr std::uint64_t k_doorbell_bytes = 8192;  // of one GPU: 1024 doorbells of 8 bytes
 
 struct ExportRecord {
-  std::uint64_t size_bytes;
+  std::uint64_t size_bytes;  // 0: not exported
   std::uint32_t gpu_index;
   std::atomic<std::uint32_t> foreign_refs;  // held by other processes
+  std::byte metadata[496];   // opaque: what a user of libdrm attached to the buffer
 };
-static_assert(sizeof(ExportRecord) == 16);
+static_assert(sizeof(ExportRecord) == 512);
 
 class MemoryFile;
 
@@ -50,11 +51,14 @@ class Pages {
   [[nodiscard]] std::uint64_t size_bytes() const noexcept { return m_size_bytes; }
   [[nodiscard]] std::byte* host() const noexcept;  // in the file's own mapping: always accessible
   [[nodiscard]] MemoryFile& file() const noexcept { return *m_file; }
+  // Of this buffer; zero until written.
+  [[nodiscard]] ExportRecord& record() noexcept;
 
  private:
   std::shared_ptr<MemoryFile> m_file;
   unsigned m_pool;
   std::uint64_t m_offset, m_size_bytes;
+  std::atomic<bool> m_has_record{false};
 };
 
 class MemoryFile : public std::enable_shared_from_this<MemoryFile> {
@@ -89,7 +93,7 @@ class MemoryFile : public std::enable_shared_from_this<MemoryFile> {
   };
 
   MemoryFile(core::UniqueFd fd, std::byte* view, std::uint64_t size_bytes, bool foreign) noexcept;
-  void release(unsigned pool, std::uint64_t offset, std::uint64_t size_bytes) noexcept;
+  void release(unsigned pool, std::uint64_t offset, std::uint64_t size_bytes, bool has_record) noexcept;
   void release_zombies(std::unique_lock<std::mutex>& lock);
 
   core::UniqueFd m_fd;

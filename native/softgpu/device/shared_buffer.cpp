@@ -60,13 +60,13 @@ std::array<std::atomic<int>, k_max_foreign> g_foreign_fds{};
 
 }  // namespace
 
-void record_export(const Pages& pages, unsigned gpu_index) noexcept {
-  ExportRecord* record = pages.file().record(pages.offset());
-  record->gpu_index = gpu_index;
-  record->size_bytes = pages.size_bytes();
+void record_export(Pages& pages, unsigned gpu_index) noexcept {
+  ExportRecord& record = pages.record();
+  record.gpu_index = gpu_index;
+  record.size_bytes = pages.size_bytes();
 }
 
-int export_buffer(const Pages& pages, unsigned gpu_index, bool close_on_exec) noexcept {
+int export_buffer(Pages& pages, unsigned gpu_index, bool close_on_exec) noexcept {
   record_export(pages, gpu_index);
   return pages.file().open_handle(pages.offset(), close_on_exec);
 }

@@ -16,9 +16,9 @@ struct SharedBuffer {
 };
 
 // Writes the record that another process will read.
-void record_export(const Pages& pages, unsigned gpu_index) noexcept;
+void record_export(Pages& pages, unsigned gpu_index) noexcept;
 // A stand-in for a dma-buf; -1 and errno.
-[[nodiscard]] int export_buffer(const Pages& pages, unsigned gpu_index, bool close_on_exec) noexcept;
+[[nodiscard]] int export_buffer(Pages& pages, unsigned gpu_index, bool close_on_exec) noexcept;
 [[nodiscard]] SharedBuffer find_shared_buffer(Driver& driver, int fd);
 
 // The offset at which the program maps these pages through a render node. Those of another process lie in another

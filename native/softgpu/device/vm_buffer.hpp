@@ -1,7 +1,6 @@
 // A buffer as libdrm's users hold it: imported into one GPU, mapped at addresses that the program chose.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -27,7 +26,6 @@ struct VmBuffer {
 
   Gpu* gpu = nullptr;
   std::shared_ptr<Pages> pages;
-  std::array<std::byte, 320> metadata{};  // opaque, for its users
 
  private:
   struct Mapping {

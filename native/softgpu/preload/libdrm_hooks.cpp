@@ -149,12 +149,12 @@ KERNCAP_EXPORT int amdgpu_bo_query_info(amdgpu_bo_handle buffer, struct amdgpu_b
   info->alloc_size = buffer->pages->size_bytes();
   info->phys_alignment = k_page_bytes;
   info->preferred_heap = AMDGPU_GEM_DOMAIN_VRAM;
-  std::memcpy(&info->metadata, buffer->metadata.data(), sizeof info->metadata);
+  std::memcpy(&info->metadata, buffer->pages->record().metadata, sizeof info->metadata);
   return 0;
 }
 
 KERNCAP_EXPORT int amdgpu_bo_set_metadata(amdgpu_bo_handle buffer, struct amdgpu_bo_metadata* metadata) {
-  static_assert(sizeof *metadata <= sizeof buffer->metadata);
-  std::memcpy(buffer->metadata.data(), metadata, sizeof *metadata);
+  static_assert(sizeof *metadata <= sizeof(ExportRecord::metadata));
+  std::memcpy(buffer->pages->record().metadata, metadata, sizeof *metadata);
   return 0;
 }

@@ -68,7 +68,7 @@ void another_process_keeps_what_it_imported() {
   const std::uint64_t offset = buffer->offset();
   std::memcpy(buffer->host(), "shared", 7);
   CHECK(owner->find(offset) == buffer);
-  owner->record(offset)->size_bytes = buffer->size_bytes();
+  buffer->record().size_bytes = buffer->size_bytes();
 
   const int handle = owner->open_handle(offset, true);
   CHECK(handle >= 0 && owner->is_handle(handle) && lseek(handle, 0, SEEK_CUR) == static_cast<off_t>(offset));
