@@ -5,40 +5,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
-from kerncap_stages.store.folder import remove_small, write_small
+from kerncap_stages.store.artifacts import is_digest
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    from kerncap_stages.store.folder import Folder
 
 
 class ActionCache:
     """Maps the digest of (stage, version, options, inputs, tools) to the digest of an output manifest."""
 
-    def __init__(self, root: Path) -> None:
-        self._root = root
+    def __init__(self, folder: Folder) -> None:
+        self._folder = folder
+        self._entries = folder.root / "actions"
 
     def get(self, key: Digest) -> Digest | None:
-        """Return the output if it is known and its artifact is still listed."""
-        try:
-            output = Digest((self._root / "actions" / key).read_text(encoding="ascii").strip())
-        except (OSError, ValueError):
-            return None
-        return output if (self._root / "artifacts" / output).exists() else None
+        """Return the output if it is known and its artifact is still listed: then all of it is there."""
+        return self._output(key)
 
     def put(self, key: Digest, output: Digest) -> None:
-        """Remember an output."""
-        write_small(self._root, self._root / "actions" / key, f"{output}\n")
+        """Remember an output, which must be a listed artifact to be found again."""
+        self._folder.write_small(self._entries / key, f"{output}\n")
 
     def drop_stale(self) -> int:
-        """Forget entries whose artifact is gone; returns how many."""
-        stale = [path for path in (self._root / "actions").iterdir() if self.get_path(path) is None]
-        for path in stale:
-            remove_small(path)
+        """Forget entries whose artifact is not listed any more; returns how many."""
+        stale = [path.name for path in self._entries.iterdir() if self._output(path.name) is None]
+        for name in stale:
+            self._folder.remove_small(self._entries / name)
         return len(stale)
 
-    def get_path(self, path: Path) -> Digest | None:
-        """Like ``get``, by the entry's file."""
+    def _output(self, key: str) -> Digest | None:
         try:
-            return self.get(Digest(path.name))
-        except ValueError:
+            text = (self._entries / key).read_text(encoding="ascii").strip()
+        except (OSError, ValueError):
             return None
+        return Digest(text) if is_digest(text) and (self._folder.root / "artifacts" / text).exists() else None

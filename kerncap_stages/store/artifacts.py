@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
-import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerncap_stages.digest import DIGEST_PATTERN, Digest
-from kerncap_stages.errors import ArtifactNotFound, UsageError
-from kerncap_stages.store.folder import remove_small, write_small
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ArtifactNotFound
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-_DIGEST_LENGTH = 64
-_SHORTEST_PREFIX = 4
-_MOST_CANDIDATES = 8
-_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+    from kerncap_stages.store.folder import Folder
 
 
 @dataclass(frozen=True)
@@ -38,20 +32,25 @@ class ArtifactEntry:
         return self.created_at_ns / 1e9
 
 
-def list_artifact(root: Path, digest: Digest, kind: str, parents: Sequence[Digest]) -> None:
-    """Put an artifact on the list; one made again becomes the latest."""
-    entry = {"created_at_ns": time.time_ns(), "kind": kind, "parents": list(parents)}
-    write_small(root, root / "artifacts" / digest, json.dumps(entry, sort_keys=True) + "\n")
+def is_digest(text: str) -> bool:
+    """Whether a file's name or content is a digest."""
+    return len(text) == 64 and set(text) <= set("0123456789abcdef")
 
 
-def unlist_artifact(root: Path, digest: Digest) -> None:
+def list_entry(kind: str, parents: Sequence[Digest], created_at_ns: int) -> bytes:
+    """The canonical bytes of an artifact's line in the list."""
+    entry = {"created_at_ns": created_at_ns, "kind": kind, "parents": list(parents)}
+    return json.dumps(entry, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode() + b"\n"
+
+
+def unlist_artifact(folder: Folder, digest: Digest) -> None:
     """Take an artifact and its names off the list; its objects stay until they are collected."""
-    if not (root / "artifacts" / digest).exists():
+    if not (folder.root / "artifacts" / digest).exists():
         raise ArtifactNotFound(f"{digest.short} is not a listed artifact", hint="`kc-store ls` lists them")
-    for name, named in read_names(root).items():
+    for name, named in read_names(folder.root).items():
         if named == digest:
-            remove_small(root / "names" / name)
-    remove_small(root / "artifacts" / digest)
+            folder.remove_small(folder.root / "names" / name)
+    folder.remove_small(folder.root / "artifacts" / digest)
 
 
 def read_artifacts(root: Path) -> list[ArtifactEntry]:
@@ -60,12 +59,12 @@ def read_artifacts(root: Path) -> list[ArtifactEntry]:
     for name, digest in read_names(root).items():
         named.setdefault(digest, []).append(name)
     entries = []
-    for file in os.scandir(root / "artifacts"):
-        if not _is_digest(file.name):
+    for file in (root / "artifacts").iterdir():
+        if not is_digest(file.name):
             continue
         digest = Digest(file.name)
         try:
-            content = json.loads((root / "artifacts" / file.name).read_text(encoding="utf-8"))
+            content = json.loads(file.read_bytes())
             kind, created = str(content["kind"]), int(content["created_at_ns"])
             parents = tuple(Digest(parent) for parent in content["parents"])
         except FileNotFoundError:
@@ -79,84 +78,17 @@ def read_artifacts(root: Path) -> list[ArtifactEntry]:
 def read_names(root: Path) -> dict[str, Digest]:
     """Every name, in order."""
     names = {}
-    for file in sorted(entry.name for entry in os.scandir(root / "names")):
+    for file in sorted((root / "names").iterdir()):
         try:
-            text = (root / "names" / file).read_text(encoding="ascii").strip()
+            text = file.read_text(encoding="ascii").strip()
         except (OSError, ValueError):
             continue
-        if _is_digest(text):
-            names[file] = Digest(text)
+        if is_digest(text):
+            names[file.name] = Digest(text)
     return names
 
 
-def give_name(root: Path, name: str, digest: Digest) -> None:
-    """Let ``name`` mean an artifact.
-
-    Raises UsageError for a name that could be mistaken for a digest, a path or `@`.
-    """
-    plain = bool(name) and set(name) <= _NAME_CHARACTERS and name[0] not in ".-" and len(name) <= 100
-    hexadecimal = len(name) >= _SHORTEST_PREFIX and set(name) <= set("0123456789abcdef")
-    if not plain or hexadecimal:
-        raise UsageError(
-            f"{name!r} cannot be a name",
-            hint="letters, digits, `.`, `_` and `-`, not only hexadecimal digits, at most 100",
-        )
-    write_small(root, root / "names" / name, f"{digest}\n")
-
-
-def take_name(root: Path, name: str) -> None:
-    """Forget a name.
-
-    Raises ArtifactNotFound if nothing bears it.
-    """
-    if name not in read_names(root):
-        raise ArtifactNotFound(f"nothing is named {name!r}", hint="`kc-store ls` shows the names")
-    remove_small(root / "names" / name)
-
-
-def resolve(root: Path, text: str) -> Digest:
-    """What a user's text means: a digest, the start of one, a name, ``@``, ``@capture``, ``@capture~1``.
-
-    Raises ArtifactNotFound if it means nothing, UsageError if it means several.
-    """
-    if text.startswith("@"):
-        return _latest(root, text)
-    names = read_names(root)
-    if text in names:
-        return names[text]
-    entries = read_artifacts(root)
-    matches = [entry for entry in entries if entry.digest.startswith(text)] if _is_prefix(text) else []
-    if len(matches) == 1:
-        return matches[0].digest
-    if len(matches) > 1:
-        listed = ", ".join(f"{entry.digest[:16]} ({entry.kind})" for entry in matches[:_MOST_CANDIDATES])
-        raise UsageError(
-            f"{text!r} is the start of {len(matches)} artifacts: {listed}", hint="give more digits"
-        )
-    if _is_digest(text) and (root / "objects" / text[:2] / text).exists():
-        return Digest(text)
-    raise ArtifactNotFound(f"no artifact answers to {text!r}", hint="`kc-show` lists the latest artifacts")
-
-
-def _latest(root: Path, text: str) -> Digest:
-    kind, _, back = text[1:].partition("~")
-    if back and not back.isdecimal():
-        raise UsageError(f"{text!r} is not an artifact", hint="`@capture~1` is the capture before the latest")
-    entries = [entry for entry in read_artifacts(root) if not kind or entry.kind == kind]
-    index = int(back or 0)
-    if index >= len(entries):
-        what = f"{kind} artifact" if kind else "artifact"
-        raise ArtifactNotFound(
-            f"{text!r}: the store has {len(entries)} {what}s", hint="`kc-store ls` lists the artifacts"
-        )
-    return entries[index].digest
-
-
-def _is_digest(text: str) -> bool:
-    import re
-
-    return re.fullmatch(DIGEST_PATTERN, text) is not None and len(text) == _DIGEST_LENGTH
-
-
-def _is_prefix(text: str) -> bool:
-    return _SHORTEST_PREFIX <= len(text) <= _DIGEST_LENGTH and set(text) <= set("0123456789abcdef")
+def roots(root: Path) -> set[Digest]:
+    """What a collection keeps: listed artifacts and what names point at."""
+    listed = {Digest(file.name) for file in (root / "artifacts").iterdir() if is_digest(file.name)}
+    return listed | set(read_names(root).values())

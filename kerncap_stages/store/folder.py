@@ -1,16 +1,14 @@
-"""The store's folder: making it, and small files that change whole or not at all."""
+"""The store's folder: making it, its locks, and small files that change whole or not at all."""
 
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import os
 import secrets
-import shutil
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages import _native
 from kerncap_stages.errors import ArtifactError, StoreError, UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +16,8 @@ if TYPE_CHECKING:
 
 FORMAT = "kerncap-store 1\n"
 FOLDERS = ("objects", "tmp", "artifacts", "names", "actions")
-_LOCK_TIMEOUT_S = 60.0
+_LOCKS = ("lock", "gate")
+_COLLECTOR_WAITS_S = 120.0
 
 
 def default_path() -> Path:
@@ -39,108 +38,118 @@ def prepare(path: Path, *, create: bool) -> None:
         if (path / "format").exists():
             return
         if not create:
-            raise ArtifactError(f"no store at {path}", hint="a stage makes one; or pass --store DIR")
+            raise ArtifactError(f"there is no store at {path}", hint="a stage makes one; or pass --store DIR")
         if path.exists() and not path.is_dir():
-            raise UsageError(f"{path} is not a folder", hint="pass --store DIR")
-        if path.is_dir() and {entry.name for entry in path.iterdir()} - {*FOLDERS, "lock"}:
-            raise UsageError(f"{path} is a folder of something else", hint="pass an empty or a new folder")
-        path.mkdir(parents=True, exist_ok=True, mode=0o700)
-        path.chmod(0o700)
+            raise UsageError(f"{path} is not a folder", hint="pass another one: --store DIR")
+        if path.is_dir() and {file.name for file in path.iterdir()} - {*FOLDERS, *_LOCKS, "format"}:
+            raise UsageError(
+                f"{path} holds something else than a store", hint="pass an empty or a new folder"
+            )
+        if not path.is_dir():
+            path.mkdir(parents=True, exist_ok=True)
+            path.chmod(0o700)
         for name in FOLDERS:
             (path / name).mkdir(exist_ok=True, mode=0o700)
-        (path / "lock").touch(mode=0o600)
-        write_small(path, path / "format", FORMAT)
+        for name in _LOCKS:
+            (path / name).touch(mode=0o600)
+        _replace(path, path / "format", FORMAT)
     except OSError as error:
         raise system_error(f"cannot make a store at {path}", error) from error
 
 
 def system_error(what: str, error: OSError) -> StoreError:
     """An operating system's refusal as an error with a next step."""
-    hint = None
-    if isinstance(error, PermissionError):
-        hint = "use a store that is yours: --store DIR, or set KERNCAP_STORE"
+    hint = "look at the disk and its file system, then run this again"
+    if isinstance(error, PermissionError) or error.strerror == os.strerror(30):  # EROFS
+        hint = "use a store that you may write to: --store DIR, or set KERNCAP_STORE"
     return StoreError(f"{what}: {error.strerror or error}", hint=hint)
 
 
-def write_small(root: Path, path: Path, text: str) -> None:
-    """Write a small file whole and durably: it has the old text or the new, whatever happens."""
-    temporary = root / "tmp" / f"small-{secrets.token_hex(8)}"
+def _replace(root: Path, path: Path, text: str) -> None:
+    """Write a file whole and durably: it has the old text or the new, whatever happens."""
+    draft = root / "tmp" / f"small-{secrets.token_hex(8)}"
     try:
-        with temporary.open("x", encoding="utf-8") as file:
+        with draft.open("x", encoding="utf-8") as file:
             file.write(text)
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
+        draft.replace(path)
         sync_folder(path.parent)
-    except OSError as error:
+    except BaseException:
         with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise system_error(f"cannot write {path}", error) from error
-
-
-def remove_small(path: Path) -> None:
-    """Remove a small file durably; absence is fine."""
-    try:
-        path.unlink(missing_ok=True)
-        sync_folder(path.parent)
-    except OSError as error:
-        raise system_error(f"cannot remove {path}", error) from error
+            draft.unlink()
+        raise
 
 
 def sync_folder(path: Path) -> None:
     """Make renames and removals in a folder durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
     finally:
         os.close(fd)
 
 
-@contextlib.contextmanager
-def locked(root: Path, *, exclusive: bool, timeout_s: float = _LOCK_TIMEOUT_S) -> Iterator[None]:
-    """Hold the store's lock: shared to read or write, exclusive to collect.
+class Folder:
+    """An open store's folder."""
 
-    Raises StoreError when it cannot be had in time.
-    """
-    fd = os.open(root / "lock", os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        deadline = time.monotonic() + timeout_s
-        while not _try_lock(fd, exclusive=exclusive):
-            if time.monotonic() > deadline:
-                raise StoreError(
-                    f"the store {root} is in use by another process",
-                    hint="wait for the stages that use it to end, then run this again",
-                )
-            time.sleep(0.02)
-        yield
-    finally:
-        os.close(fd)
+    def __init__(self, root: Path) -> None:
+        """Open it; ``prepare`` has made it.
 
+        Raises UsageError if it is no store, Refused if its version is unknown, StoreError if the system does.
+        """
+        self.root = root
+        self.native = _native.ObjectStore.open(str(root))
 
-def _try_lock(fd: int, *, exclusive: bool) -> bool:
-    try:
-        fcntl.flock(fd, (fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH) | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
+    def object_path(self, digest: str) -> Path:
+        """Where an object lies."""
+        return self.root / "objects" / digest[:2] / digest
 
+    @contextlib.contextmanager
+    def shared(self) -> Iterator[None]:
+        """Keep a collector away, so that what is read together stays together."""
+        lock = self.native.lock_shared()
+        try:
+            yield
+        finally:
+            lock.release()
 
-def clear_abandoned(root: Path) -> int:
-    """Remove what killed transactions left; only under the exclusive lock. Returns how many there were."""
-    count = 0
-    for entry in os.scandir(root / "tmp"):
-        count += 1
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
-        else:
-            with contextlib.suppress(FileNotFoundError):
-                Path(entry.path).unlink()
-    return count
+    @contextlib.contextmanager
+    def exclusive(self) -> Iterator[None]:
+        """Keep everybody else away. Nothing inside may take the shared lock.
 
+        Raises StoreError if others use the store for too long.
+        """
+        self.require_ours()
+        lock = self.native.lock_exclusive(_COLLECTOR_WAITS_S)
+        try:
+            yield
+        finally:
+            lock.release()
 
-def clear_if_idle(root: Path) -> None:
-    """Remove what killed transactions left, if nobody uses the store right now."""
-    if not any(os.scandir(root / "tmp")):
-        return
-    with contextlib.suppress(StoreError), locked(root, exclusive=True, timeout_s=0.0):
-        clear_abandoned(root)
+    def require_ours(self) -> None:
+        """Raise StoreError if the store is another user's: what we wrote there could not be theirs."""
+        owner = self.root.stat().st_uid
+        if owner != os.geteuid():
+            raise StoreError(
+                f"the store {self.root} belongs to user {owner}, and this runs as user {os.geteuid()}",
+                hint="run as that user, or use a store of your own: --store DIR",
+            )
+
+    def write_small(self, path: Path, text: str) -> None:
+        """Write a small file whole and durably."""
+        self.require_ours()
+        try:
+            with self.shared():
+                _replace(self.root, path, text)
+        except OSError as error:
+            raise system_error(f"cannot write {path}", error) from error
+
+    def remove_small(self, path: Path) -> None:
+        """Remove a small file durably; absence is fine."""
+        self.require_ours()
+        try:
+            path.unlink(missing_ok=True)
+            sync_folder(path.parent)
+        except OSError as error:
+            raise system_error(f"cannot remove {path}", error) from error

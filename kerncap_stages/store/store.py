@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import os
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages import _native
-from kerncap_stages.store import artifacts, maintenance
+from kerncap_stages.store import artifacts, naming
 from kerncap_stages.store.actions import ActionCache
-from kerncap_stages.store.closure import Closure, parse_chunk_list, walk
-from kerncap_stages.store.folder import clear_if_idle, default_path, locked, prepare, system_error
+from kerncap_stages.store.closure import MOST_MANIFEST_BYTES, Closure, walk
+from kerncap_stages.store.folder import Folder, default_path, prepare
+from kerncap_stages.store.objects import size_of, stored_objects
 from kerncap_stages.store.transaction import Transaction
-from kerncap_stages.store.usage import Usage, object_path, size_on_disk
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
 
     import numpy as np
@@ -22,65 +24,69 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.store.artifacts import ArtifactEntry
-    from kerncap_stages.store.maintenance import CheckReport, GcReport
-
-    Progress = Callable[[int, int], None]
+    from kerncap_stages.store.check import CheckReport
+    from kerncap_stages.store.collect import GcReport
+    from kerncap_stages.store.objects import Progress
 
 # What `get` holds in memory at once; larger files are streamed.
-MOST_BYTES_AT_ONCE = 2 << 30
+MOST_BYTES_AT_ONCE = 1 << 30
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Bytes of payloads as a reader sees them, of files on disk, and of these what others use too."""
+
+    objects: int
+    logical_bytes: int
+    stored_bytes: int
+    shared_bytes: int
 
 
 class Store:
     """An open store. Objects are immutable; everything else is a list of names."""
 
-    def __init__(self, root: Path, native: _native.ObjectStore) -> None:
-        self.root = root
-        self.native = native
-        self.actions = ActionCache(root)
+    def __init__(self, folder: Folder) -> None:
+        self.folder = folder
+        self.root = folder.root
+        self.actions = ActionCache(folder)
 
     @classmethod
     def open(cls, path: Path | None = None, *, create: bool = True) -> Store:
         """Open the store at ``path``, else KERNCAP_STORE's, else the user's; make it if there is none.
 
-        Raises ArtifactError if there is none and none is to be made, StoreError if the system refuses.
+        Raises ArtifactError if there is none and none is to be made, StoreError if the system refuses,
+        Refused if its format is of another version.
         """
         root = (path or default_path()).expanduser().absolute()
         prepare(root, create=create)
-        store = cls(root, _native.ObjectStore.open(str(root)))
-        try:
-            clear_if_idle(root)
-        except OSError as error:
-            raise system_error(f"cannot use the store {root}", error) from error
-        return store
+        return cls(Folder(root))
 
     def has(self, digest: Digest) -> bool:
         """Whether an object is there."""
-        return self.native.has(digest)
+        return self.folder.native.has(digest)
 
     def has_many(self, digests: Iterable[Digest]) -> set[Digest]:
         """Those of the objects that are there."""
-        return {digest for digest in digests if self.native.has(digest)}
+        wanted = set(digests)
+        return wanted - set(self.folder.native.absent(list(wanted)))
 
     def get(self, digest: Digest, *, verify: bool = True) -> bytes:
-        """The payload of an object.
+        """The payload of an object of up to 1 GiB.
 
         Raises ArtifactNotFound if it is missing, DigestMismatch if it is damaged.
         """
-        with locked(self.root, exclusive=False):
-            return self.native.read(digest, MOST_BYTES_AT_ONCE, verify)
-
-    def read_unlocked(self, digest: Digest) -> bytes:
-        """Like ``get``, where the caller holds the store's lock."""
-        return self.native.read(digest, MOST_BYTES_AT_ONCE, True)
+        return self.folder.native.read(digest, MOST_BYTES_AT_ONCE, verify)
 
     def stream(self, digest: Digest, fd: int) -> int:
-        """Write the payload of an object of any size to a file descriptor, verified; returns its size."""
-        with locked(self.root, exclusive=False):
-            return self.native.stream(digest, fd)
+        """Write the payload of an object of any size to a file descriptor; returns its size in bytes.
+
+        What was written before damage was met must be thrown away by the caller. Raises like ``get``.
+        """
+        return self.folder.native.stream(digest, fd)
 
     def memory_size(self, digest: Digest) -> int:
         """Size in bytes of the memory that a chunk list describes."""
-        return parse_chunk_list(self.get(digest), digest)[0]
+        return _native.memory_size(self.folder.native, digest)
 
     def read_memory(
         self, digest: Digest, out: Buffer | None = None, *, verify: bool = True
@@ -88,48 +94,53 @@ class Store:
         """Restore memory on all cores; returns uint8[size_bytes], a view of ``out`` if that is given.
 
         out: writable, C-contiguous, of exactly the memory's size; filled in place.
-        Raises DigestMismatch if a chunk is damaged, ValueError if ``out`` has another size.
+        Raises DigestMismatch if a chunk is damaged, ArtifactNotFound if one is missing, UsageError if
+        ``out`` has another size.
         """
         import numpy as np
 
-        with locked(self.root, exclusive=False):
-            size, chunk, chunks = parse_chunk_list(self.read_unlocked(digest), digest)
-            target = np.empty(size, np.uint8) if out is None else np.frombuffer(out, np.uint8)
-            if target.size != size:
-                raise ValueError(f"the buffer has {target.size} bytes, and the memory {size}")
-            _native.read_memory(self.native, chunks, chunk, target, verify)
+        if out is None:
+            target = np.empty(self.memory_size(digest), np.uint8)
+        else:
+            view = memoryview(out)
+            target = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
+        with self.folder.shared():
+            _native.read_memory(self.folder.native, digest, target, verify)
         return target
 
     def transaction(self, *, threads: int = 0) -> Transaction:
         """Begin writing; ``threads`` 0 means as many as there are processors."""
-        return Transaction(self.root, self.native, threads)
+        return Transaction(self.folder, threads)
 
     def artifacts(self, kind: str | None = None) -> list[ArtifactEntry]:
         """Listed artifacts, newest first."""
         return [entry for entry in artifacts.read_artifacts(self.root) if kind in (None, entry.kind)]
 
     def resolve(self, text: str) -> Digest:
-        """What a user calls an artifact: digest, start of one, name, ``@``, ``@capture``, ``@capture~1``."""
-        return artifacts.resolve(self.root, text)
+        """What a user calls an artifact: digest, start of one, name, ``@``, ``@capture``, ``@capture~1``.
+
+        Raises ArtifactNotFound if it means nothing, UsageError if it means several.
+        """
+        return naming.resolve(self.root, text)
 
     def name(self, name: str, digest: Digest) -> None:
         """Let a name mean an artifact."""
-        artifacts.give_name(self.root, name, digest)
+        naming.give_name(self.folder, name, digest)
 
     def unname(self, name: str) -> None:
         """Forget a name."""
-        artifacts.take_name(self.root, name)
+        naming.take_name(self.folder, name)
 
     def names(self) -> dict[str, Digest]:
         """Every name, in order."""
         return artifacts.read_names(self.root)
 
     def remove(self, digest: Digest) -> None:
-        """Take an artifact off the list; its objects go with the next collection, unless others need them."""
-        artifacts.unlist_artifact(self.root, digest)
+        """Take an artifact and its names off the list; a collection removes what nobody needs."""
+        artifacts.unlist_artifact(self.folder, digest)
 
     def prune(self, keep_last: int, kind: str | None = None) -> list[Digest]:
-        """Take all but the newest ``keep_last`` of each kind off the list, except named ones."""
+        """Take all but the newest ``keep_last`` of each kind off the list; named ones stay. Returns them."""
         seen: dict[str, int] = {}
         pruned = []
         for entry in self.artifacts(kind):
@@ -139,55 +150,85 @@ class Store:
                 pruned.append(entry.digest)
         return pruned
 
-    def check(self, *, sample: float | None = None, progress: Progress | None = None) -> CheckReport:
-        """Read and hash all objects, or a share (0 to 1) of them, and follow all references."""
-        return maintenance.check(self, sample, progress)
+    def check(
+        self, *, sample: float | None = None, repair: bool = False, progress: Progress | None = None
+    ) -> CheckReport:
+        """Read and hash all objects, or a share (0 to 1) of them, and follow all references.
+
+        With ``repair`` damaged objects are set aside, so that making the artifact again mends it.
+        """
+        from kerncap_stages.store.check import check
+
+        return check(self, sample=sample, repair=repair, progress=progress)
 
     def collect_garbage(self, *, dry_run: bool = False, progress: Progress | None = None) -> GcReport:
-        """Remove what no artifact and no name reaches."""
-        return maintenance.collect_garbage(self, dry_run=dry_run, progress=progress)
+        """Remove what no listed artifact, no name and no live transaction reaches."""
+        from kerncap_stages.store.collect import collect_garbage
+
+        return collect_garbage(self, dry_run=dry_run, progress=progress)
+
+    def walk(
+        self, roots: Iterable[Digest], closure: Closure | None = None, *, parents: bool = True
+    ) -> Closure:
+        """Everything below ``roots``; the caller holds the store's lock, or does not mind a collector."""
+        native = self.folder.native
+        return walk(
+            roots,
+            lambda digest: native.read(digest, MOST_MANIFEST_BYTES, True),
+            native.absent,
+            closure=closure,
+            parents=parents,
+        )
 
     def closure(self, digest: Digest, *, parents: bool = True) -> Closure:
         """Every object that an artifact consists of; with ``parents`` also those of what it was made from."""
-        return walk([digest], self.read_unlocked, self.has, parents=parents)
+        with self.folder.shared():
+            return self.walk([digest], parents=parents)
 
     def usage(self, digest: Digest | None = None) -> Usage:
-        """Room that one artifact takes, or the whole store."""
+        """Room that one artifact takes, or the whole store.
+
+        Shared is what artifacts use that this one was not made from.
+        """
         if digest is None:
-            everything = [each for each, _ in maintenance.stored_objects(self.root) if each is not None]
-            logical = sum(self.native.payload_bytes(each) for each in everything)
-            return Usage(len(everything), logical, size_on_disk(self.root, everything), 0)
-        own = set(self.closure(digest).kinds)
-        others: set[Digest] = set()
-        for entry in self.artifacts():
-            if entry.digest not in own:
-                others |= own & self.closure(entry.digest, parents=False).kinds.keys()
-        logical = sum(self.native.payload_bytes(each) for each in own)
-        return Usage(len(own), logical, size_on_disk(self.root, own), size_on_disk(self.root, others))
+            sizes, _ = stored_objects(self.root)
+            stored, logical = self.folder.native.total_sizes(list(sizes))
+            return Usage(len(sizes), logical, stored, 0)
+        with self.folder.shared():
+            own = set(self.walk([digest]).kinds)
+            rest = self.walk(
+                [entry.digest for entry in self.artifacts() if entry.digest not in own], parents=False
+            )
+            stored, logical = self.folder.native.total_sizes(list(own))
+            return Usage(len(own), logical, stored, size_of(self.root, own & rest.kinds.keys()))
 
     def copy_closure(self, digests: Sequence[Digest], destination: Path) -> None:
-        """Copy artifacts with everything they need into another store, made if absent."""
-        import os
+        """Copy artifacts with everything they need into another store, made if absent, and list them there.
 
+        Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
+        """
         other = Store.open(destination)
-        with locked(self.root, exclusive=False), other.transaction() as transaction:
-            closure = walk(digests, self.read_unlocked, self.has)
-            for digest in closure.kinds.keys() - other.has_many(closure.kinds):
-                fd = os.open(object_path(self.root, digest), os.O_RDONLY | os.O_CLOEXEC)
+        with self.folder.shared(), other.transaction() as transaction:
+            needed = self.walk(digests).kinds.keys()
+            for digest in needed - other.has_many(needed):
+                fd = os.open(self.folder.object_path(digest), os.O_RDONLY | os.O_CLOEXEC)
                 try:
-                    transaction.adopt(fd, 0, os.fstat(fd).st_size, digest)
+                    transaction.adopt(fd, [(0, os.fstat(fd).st_size, digest)])
                 finally:
                     os.close(fd)
-            transaction.publish_objects()
-            for entry in reversed(self.artifacts()):
-                if entry.digest in closure.kinds:
-                    artifacts.list_artifact(other.root, entry.digest, entry.kind, entry.parents)
+            listed = [entry for entry in self.artifacts() if entry.digest in needed]
+            transaction.publish_listed(
+                [
+                    (entry.digest, artifacts.list_entry(entry.kind, entry.parents, entry.created_at_ns))
+                    for entry in reversed(listed)
+                ]
+            )
 
     def export(self, digests: Sequence[Digest], path: Path, progress: Progress | None = None) -> None:
         """Write artifacts with everything they need as one file."""
         from kerncap_stages.store.archive import export
 
-        with locked(self.root, exclusive=False):
+        with self.folder.shared():
             export(self, digests, path, progress)
 
     def import_(self, path: Path, progress: Progress | None = None) -> list[Digest]:

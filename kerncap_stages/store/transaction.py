@@ -1,28 +1,38 @@
-"""Writing: everything that a transaction puts appears at once, or never."""
+"""Writing: what a transaction publishes appears whole, or not at all."""
 
 from __future__ import annotations
 
+import json
+import os
+import time
 from typing import TYPE_CHECKING, Self
 
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import UsageError
-from kerncap_stages.store.artifacts import list_artifact
+from kerncap_stages.errors import ArtifactError, StoreError, UsageError
+from kerncap_stages.store.artifacts import list_entry
+from kerncap_stages.store.closure import MOST_MANIFEST_BYTES, references, walk
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from typing_extensions import Buffer
 
+    from kerncap_stages.store.folder import Folder
+
 
 class Transaction:
-    """Use as a context manager. Leaving it without ``publish`` throws everything away."""
+    """Use as a context manager: leaving it throws away what was not published."""
 
-    def __init__(self, root: Path, native: _native.ObjectStore, threads: int = 0) -> None:
-        self._root = root
-        self._native: _native.Transaction | None = _native.Transaction.begin(native, threads)
+    def __init__(self, folder: Folder, threads: int = 0) -> None:
+        """Begin; ``threads`` 0 means as many as there are processors.
+
+        Raises StoreError if the store cannot be written.
+        """
+        folder.require_ours()
+        self._native: _native.Transaction | None = _native.Transaction.begin(folder.native, threads)
 
     def __enter__(self) -> Self:
         return self
@@ -32,15 +42,22 @@ class Transaction:
     ) -> None:
         self._native = None  # the native side removes what was not published
 
-    def put_bytes(self, payload: bytes) -> Digest:
+    def put_bytes(self, payload: Buffer) -> Digest:
         """Stage one object."""
         return Digest(self._open().put(payload))
 
     def put_file(self, path: Path) -> Digest:
-        """Stage a file whole: its digest is the file's own SHA-256."""
-        import os
+        """Stage a file whole: its digest is the file's own SHA-256.
 
-        return Digest(self._open().put_file(os.path.realpath(path)))
+        Raises UsageError if there is no such file, or none that can be read.
+        """
+        try:
+            os.close(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+        except OSError as error:
+            raise UsageError(
+                f"cannot read {path}: {error.strerror}", hint="give a file that is there"
+            ) from error
+        return Digest(self._open().put_file(os.fsdecode(path)))
 
     def put_memory(self, buffer: Buffer) -> Digest:
         """Stage memory in chunks, on all cores, and return its chunk list.
@@ -53,30 +70,48 @@ class Transaction:
         """Stage memory that comes in pieces, in order."""
         return MemoryWriter(_native.MemoryWriter(self._open(), size_bytes))
 
-    def adopt(self, fd: int, offset: int, size_bytes: int, digest: Digest) -> None:
-        """Stage an object's frame from a file as it is, verified."""
-        self._open().adopt(fd, offset, size_bytes, digest)
+    def adopt(self, fd: int, frames: Sequence[tuple[int, int, str]]) -> None:
+        """Stage objects whose frames lie in a file: (offset, size in bytes, digest). Verified, on all cores.
+
+        Raises DigestMismatch if one is damaged.
+        """
+        self._open().adopt(fd, frames)
 
     def publish(self, manifest: bytes, kind: str, parents: Sequence[Digest] = ()) -> Digest:
-        """Make everything staged durable and visible, then the manifest, then list it as an artifact."""
-        native = self._open()
-        native.publish()
-        digest = Digest(native.put(manifest))
-        native.publish()
-        list_artifact(self._root, digest, kind, parents)
+        """Make everything staged durable and visible, and the manifest after it, listed as an artifact.
+
+        What was published stays, whatever happens later. Raises ArtifactError, naming the object, if the
+        manifest refers to one that is neither staged nor stored; StoreError if the disk refuses.
+        """
+        _require_canonical(manifest, kind, parents)
+        digest = Digest(self._open().put(manifest))
+        self.publish_listed([(digest, list_entry(kind, parents, time.time_ns()))])
         return digest
 
-    def publish_objects(self) -> None:
-        """Make everything staged so far durable and visible without listing anything."""
-        self._open().publish()
+    def publish_listed(self, entries: Sequence[tuple[Digest, bytes]]) -> None:
+        """Publish artifacts whose manifests are staged or stored, each with its line of the list."""
+        native = self._open()
+        self._require_closure([digest for digest, _ in entries])
+        native.publish(entries)
 
     def counts(self) -> dict[str, int]:
         """Bytes: ``zero_bytes``, ``known_bytes``, ``new_bytes`` of payload, ``stored_bytes`` on disk."""
         return self._open().counts()
 
+    def _require_closure(self, manifests: Iterable[Digest]) -> None:
+        """Nothing that a manifest reaches may be missing, and from now on nobody collects it."""
+        native = self._open()
+        closure = walk(manifests, lambda digest: native.read(digest, MOST_MANIFEST_BYTES), native.require)
+        for faults in (closure.missing, closure.unreadable):
+            for digest, message in faults.items():
+                raise ArtifactError(
+                    f"cannot publish an artifact that refers to {digest.short}: {message}",
+                    hint="make what it was made from again; `kc-store check` names what is wrong",
+                )
+
     def _open(self) -> _native.Transaction:
         if self._native is None:
-            raise UsageError("the transaction has ended")
+            raise StoreError("the transaction has ended", hint="begin another one")
         return self._native
 
 
@@ -96,7 +131,7 @@ class MemoryWriter:
 
     def append_same(self, size_bytes: int, chunks: Sequence[Digest | None]) -> None:
         """Take the next bytes from another chunk list of the same size; whole chunks only."""
-        self._native.append_same(size_bytes, list(chunks))
+        self._native.append_same(size_bytes, chunks)
 
     def finish(self) -> Digest:
         """Stage the chunk list.
@@ -104,3 +139,16 @@ class MemoryWriter:
         Raises UsageError unless exactly the announced size was appended.
         """
         return Digest(self._native.finish())
+
+
+def _require_canonical(manifest: bytes, kind: str, parents: Sequence[Digest]) -> None:
+    """Another spelling could hide references from a collector, and the list must tell the truth."""
+    content = json.loads(manifest)
+    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    if text.encode() + b"\n" != manifest:
+        raise ValueError("the manifest is not canonical JSON")
+    if content["kind"] != kind:
+        raise ValueError(f"the manifest is a {content['kind']}, not a {kind}")
+    absent = set(parents) - {digest for _, digest in references(manifest)}
+    if absent:
+        raise ValueError(f"the manifest does not refer to its parent {min(absent)}")

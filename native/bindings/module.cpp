@@ -29,4 +29,5 @@ NB_MODULE(_native, module) {
   module.def("version", [] { return std::string(kerncap::core::version()); });
   module.def("demangle", &demangle, nb::arg("name"));
   kerncap::bindings::bind_store(module);
+  kerncap::bindings::bind_transaction(module);
 }

@@ -1,6 +1,7 @@
 // File operations over raw descriptors: every path is relative to a folder that is already open.
 #include "core/file.hpp"
 
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -8,6 +9,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <memory>
 
 namespace kerncap::core {
 
@@ -72,20 +74,64 @@ Result<void> copy_range(int from, std::uint64_t offset, std::uint64_t bytes, int
   return {};
 }
 
-Result<UniqueFd> open_at(int folder, const std::string& name, int flags, unsigned mode) {
-  const int fd = ::openat(folder, name.c_str(), flags | O_CLOEXEC | O_NOFOLLOW, mode);
+Result<UniqueFd> open_at(int folder, const std::string& name, int flags, unsigned mode, Links links) {
+  const int no_follow = links == Links::refuse ? O_NOFOLLOW : 0;
+  const int fd = ::openat(folder, name.c_str(), flags | O_CLOEXEC | no_follow, mode);
   if (fd < 0) return errno_error("cannot open " + name, errno);
   return UniqueFd(fd);
 }
 
-Result<void> make_folder(int folder, const std::string& name) {
-  if (::mkdirat(folder, name.c_str(), 0700) != 0 && errno != EEXIST) return errno_error("cannot make " + name, errno);
+Result<bool> make_folder(int folder, const std::string& name) {
+  if (::mkdirat(folder, name.c_str(), 0700) == 0) return true;
+  if (errno == EEXIST) return false;
+  return errno_error("cannot make " + name, errno);
+}
+
+Result<std::vector<std::string>> list_folder(int folder) {
+  auto opened = open_at(folder, ".", O_DIRECTORY);  // a stream of its own: it moves the descriptor's position
+  if (!opened) return opened.error();
+  const std::unique_ptr<DIR, int (*)(DIR*)> stream(::fdopendir(opened.value().get()), &::closedir);
+  if (!stream) return errno_error("cannot list a folder", errno);
+  (void)opened.value().release();
+  std::vector<std::string> names;
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(stream.get());
+    if (entry == nullptr) break;
+    std::string name = entry->d_name;
+    if (name != "." && name != "..") names.push_back(std::move(name));
+  }
+  if (errno != 0) return errno_error("cannot list a folder", errno);
+  return names;
+}
+
+Result<void> remove_folder(int parent, const std::string& name) {
+  auto folder = open_at(parent, name, O_DIRECTORY);
+  if (!folder) return folder.error();
+  auto names = list_folder(folder.value().get());
+  if (!names) return names.error();
+  for (const std::string& file : names.value()) {
+    if (::unlinkat(folder.value().get(), file.c_str(), 0) != 0) return errno_error("cannot remove " + file, errno);
+  }
+  if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0) return errno_error("cannot remove " + name, errno);
   return {};
 }
 
-Result<void> sync_folder(int fd, const std::string& name) {
-  if (::fsync(fd) != 0) return errno_error("cannot sync " + name, errno);
+Result<void> sync_to_disk(int fd, const std::string& name) {
+  if (::fsync(fd) != 0) return errno_error("cannot bring " + name + " to the disk", errno);
   return {};
+}
+
+Result<std::size_t> read_fully(int fd, std::span<std::byte> buffer, const std::string& name) {
+  std::size_t done = 0;
+  while (done < buffer.size()) {
+    const ssize_t count = ::read(fd, buffer.data() + done, buffer.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error("cannot read " + name, errno);
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+  }
+  return done;
 }
 
 Result<std::span<const std::byte>> read_file(int folder, const std::string& name, std::vector<std::byte>& buffer,
@@ -100,15 +146,10 @@ Result<std::span<const std::byte>> read_file(int folder, const std::string& name
     return Error{ErrorCode::damaged, name + " has " + std::to_string(size) + " bytes, more than fits what it holds"};
   }
   if (buffer.size() < size) buffer.resize(size);
-  std::size_t done = 0;
-  while (done < size) {
-    const ssize_t count = ::read(file.value().get(), buffer.data() + done, size - done);
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno_error("cannot read " + name, errno);
-    if (count == 0) break;  // it shrank under us: what is there will not hash to its name
-    done += static_cast<std::size_t>(count);
-  }
-  return std::span<const std::byte>(buffer).first(done);
+  // If it shrinks under us, what is there will not hash to its name.
+  auto count = read_fully(file.value().get(), std::span(buffer).first(size), name);
+  if (!count) return count.error();
+  return std::span<const std::byte>(buffer).first(count.value());
 }
 
 }  // namespace kerncap::core

@@ -1,14 +1,14 @@
-// Restores memory from its chunks on all cores, and checks many objects at once.
+// Restores memory from its chunks on all cores, and checks many objects at once. Takes no lock: the caller does.
 #pragma once
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <span>
-#include <utility>
 #include <vector>
 
+#include "core/chunk_list.hpp"
 #include "core/object_store.hpp"
-#include "core/transaction.hpp"
 #include "core/worker_pool.hpp"
 
 namespace kerncap::core {
@@ -17,10 +17,13 @@ class MemoryReader {
  public:
   explicit MemoryReader(std::shared_ptr<ObjectStore> store, std::size_t threads = 0);
 
-  // Fills `memory`, whose chunks are `chunk_bytes` long (the last may be short); chunks without a digest become
-  // zeros. Stops at the first fault and names it.
-  [[nodiscard]] Result<void> read(const ChunkDigests& chunks, std::size_t chunk_bytes, std::span<std::byte> memory,
-                                  bool verify);
+  // The chunk list of that digest, verified.
+  [[nodiscard]] Result<ChunkList> list(const Digest& digest);
+
+  // Fills `memory`, which has the list's size: a whole piece of memory, or those of its chunks from `first_chunk` on
+  // that `memory` has room for. Stops at the first fault and names it.
+  [[nodiscard]] Result<void> read(const ChunkList& list, std::span<std::byte> memory, bool verify,
+                                  std::size_t first_chunk = 0);
 
   // Reads and hashes every object; calls `faulty` for those that are missing or damaged, from one thread at a time.
   void check(std::span<const Digest> digests, const std::function<void(const Digest&, const Error&)>& faulty);

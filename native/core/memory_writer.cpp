@@ -1,7 +1,8 @@
 // Memory in order, chunk by chunk, and the list that names the chunks.
-#include <algorithm>
+#include "core/memory_writer.hpp"
 
-#include "core/transaction.hpp"
+#include <algorithm>
+#include <string>
 
 namespace kerncap::core {
 
@@ -71,19 +72,9 @@ Result<Digest> MemoryWriter::finish() {
     return Error{ErrorCode::invalid_argument,
                  "memory ends after " + std::to_string(m_done) + " of " + std::to_string(m_size_bytes) + " bytes"};
   }
-  const std::string payload = chunk_list_payload(m_size_bytes, m_chunks);
-  return m_transaction.put(std::as_bytes(std::span(payload)));
-}
-
-std::string chunk_list_payload(std::uint64_t size_bytes, const ChunkDigests& chunks) {
-  std::string text = "{\"chunk_size_bytes\":" + std::to_string(k_chunk_bytes) + ",\"chunks\":[";
-  text.reserve(chunks.size() * 67 + 128);
-  for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (i > 0) text += ',';
-    text += chunks[i] ? '"' + chunks[i]->hex() + '"' : std::string("null");
-  }
-  text += "],\"kind\":\"memory\",\"schema_version\":1,\"size_bytes\":" + std::to_string(size_bytes) + "}\n";
-  return text;
+  const ChunkList list{m_size_bytes, k_chunk_bytes, m_chunks};
+  const std::string payload = list.payload();
+  return m_transaction.put(std::as_bytes(std::span(payload)), Level::list);
 }
 
 }  // namespace kerncap::core

@@ -17,13 +17,37 @@ namespace {
 constexpr std::string_view k_format = "kerncap-store 1\n";
 constexpr std::size_t k_header_bytes = 18;  // the longest frame header
 constexpr std::size_t k_stream_bytes = 1024 * 1024;
+constexpr std::uint64_t k_buffered_bytes = 8 * 1024 * 1024;  // larger payloads are verified in pieces
+
+Result<void> decode(std::span<const std::byte> frame, const Digest& digest, std::span<std::byte> payload, bool verify,
+                    FrameReader& reader) {
+  auto size = declared_size(frame);
+  if (!size) return size.error();
+  if (size.value() != payload.size()) {
+    return Error{ErrorCode::damaged,
+                 "declares " + std::to_string(size.value()) + " bytes, not " + std::to_string(payload.size())};
+  }
+  if (auto status = reader.read(frame, payload); !status) return status;
+  if (verify && digest_of(payload) != digest) {
+    return Error{ErrorCode::damaged, "its bytes do not hash to its name"};
+  }
+  return {};
+}
+
+// Raw blocks are the longest form of a frame: three bytes for each 128 KiB, and a header.
+std::size_t longest_frame(std::uint64_t payload_bytes) { return ZSTD_compressBound(payload_bytes) + 64; }
 
 }  // namespace
+
+Error named(const Digest& digest, const Error& error) {
+  if (error.code == ErrorCode::not_found) return {ErrorCode::not_found, "object " + digest.hex() + " is missing"};
+  return {error.code, "object " + digest.hex() + ": " + error.message};
+}
 
 Result<std::shared_ptr<ObjectStore>> ObjectStore::open(const std::string& path) {
   auto store = std::shared_ptr<ObjectStore>(new ObjectStore);
   store->m_path = path;
-  const int folder = ::open(path.c_str(), O_DIRECTORY | O_CLOEXEC);
+  const int folder = ::open(path.c_str(), O_DIRECTORY | O_RDONLY | O_CLOEXEC);
   if (folder < 0) return errno_error("cannot open the store " + path, errno);
   store->m_folder = UniqueFd(folder);
   std::vector<std::byte> buffer;
@@ -37,6 +61,7 @@ Result<std::shared_ptr<ObjectStore>> ObjectStore::open(const std::string& path) 
   auto objects = open_at(folder, "objects", O_DIRECTORY);
   if (!objects) return objects.error();
   store->m_objects = std::move(objects).value();
+  store->m_lock = std::make_unique<StoreLock>(folder);
   return store;
 }
 
@@ -51,51 +76,50 @@ bool ObjectStore::has(const Digest& digest) const noexcept {
          S_ISREG(status.st_mode);
 }
 
-Error ObjectStore::named(const Digest& digest, const Error& error) {
-  if (error.code == ErrorCode::not_found) return {ErrorCode::not_found, "object " + digest.hex() + " is missing"};
-  return {error.code, "object " + digest.hex() + ": " + error.message};
-}
-
-Result<std::uint64_t> ObjectStore::payload_bytes(const Digest& digest) const {
-  auto file = open_at(m_objects.get(), relative_path(digest), O_RDONLY);
+Result<ObjectSizes> ObjectStore::sizes(const Digest& digest) const {
+  auto file = open_at(m_objects.get(), relative_path(digest), O_RDONLY | O_NONBLOCK);
   if (!file) return named(digest, file.error());
+  struct stat status {};
+  if (::fstat(file.value().get(), &status) != 0) return named(digest, errno_error("cannot stat", errno));
   std::byte header[k_header_bytes];
   const ssize_t count = ::read(file.value().get(), header, sizeof header);
   if (count < 0) return named(digest, errno_error("cannot read", errno));
   auto size = declared_size(std::span(header).first(static_cast<std::size_t>(count)));
   if (!size) return named(digest, size.error());
-  return size;
+  return ObjectSizes{static_cast<std::uint64_t>(status.st_size), size.value()};
 }
 
 Result<void> ObjectStore::read(const Digest& digest, std::span<std::byte> payload, bool verify,
                                ReadBuffers& buffers) const {
-  // Raw blocks are the longest form of a frame: three bytes for each 128 KiB, and a header.
-  const std::size_t most = ZSTD_compressBound(payload.size()) + 64;
-  auto frame = read_file(m_objects.get(), relative_path(digest), buffers.frame, most);
+  auto frame = read_file(m_objects.get(), relative_path(digest), buffers.frame, longest_frame(payload.size()));
   if (!frame) return named(digest, frame.error());
-  auto size = declared_size(frame.value());
-  if (!size) return named(digest, size.error());
-  if (size.value() != payload.size()) {
-    return named(digest, {ErrorCode::damaged, "declares " + std::to_string(size.value()) + " bytes, not " +
-                                                  std::to_string(payload.size())});
-  }
-  if (auto status = buffers.reader.read(frame.value(), payload); !status) return named(digest, status.error());
-  if (verify && digest_of(payload) != digest) {
-    return named(digest, {ErrorCode::damaged, "its bytes do not hash to its name"});
+  if (auto status = decode(frame.value(), digest, payload, verify, buffers.reader); !status) {
+    return named(digest, status.error());
   }
   return {};
 }
 
 Result<std::vector<std::byte>> ObjectStore::read_whole(const Digest& digest, std::uint64_t most_bytes, bool verify,
-                                                       ReadBuffers& buffers) const {
-  auto size = payload_bytes(digest);
-  if (!size) return size.error();
+                                                       ReadBuffers& buffers, int staging) const {
+  const std::size_t longest = longest_frame(most_bytes);
+  auto frame = staging < 0 ? read_file(m_objects.get(), relative_path(digest), buffers.frame, longest)
+                           : read_file(staging, digest.hex(), buffers.frame, longest);
+  if (!frame) {
+    if (staging >= 0 && frame.error().code == ErrorCode::not_found) {
+      return read_whole(digest, most_bytes, verify, buffers);
+    }
+    return named(digest, frame.error());
+  }
+  auto size = declared_size(frame.value());
+  if (!size) return named(digest, size.error());
   if (size.value() > most_bytes) {
     return named(digest, {ErrorCode::damaged, "declares " + std::to_string(size.value()) + " bytes, more than the " +
-                                                  std::to_string(most_bytes) + " that are read at once"});
+                                                  std::to_string(most_bytes) + " that it may have"});
   }
   std::vector<std::byte> payload(size.value());
-  if (auto status = read(digest, payload, verify, buffers); !status) return status.error();
+  if (auto status = decode(frame.value(), digest, payload, verify, buffers.reader); !status) {
+    return named(digest, status.error());
+  }
   return payload;
 }
 
@@ -137,6 +161,37 @@ Result<std::uint64_t> stream_frame(int frame, const Digest& digest, int out) {
   if (expected != 0 || total != declared) return Error{ErrorCode::damaged, "truncated frame"};
   if (hasher.finish() != digest) return Error{ErrorCode::damaged, "its bytes do not hash to its name"};
   return total;
+}
+
+Result<std::uint64_t> verify_file(int file, const Digest& digest, ReadBuffers& buffers) {
+  struct stat status {};
+  if (::fstat(file, &status) != 0) return errno_error("cannot stat", errno);
+  if (!S_ISREG(status.st_mode)) return Error{ErrorCode::damaged, "not a file"};
+  if (::lseek(file, 0, SEEK_SET) != 0) return errno_error("cannot rewind", errno);
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size > longest_frame(k_buffered_bytes)) return stream_frame(file, digest, -1);
+  if (buffers.frame.size() < size) buffers.frame.resize(size);
+  auto count = read_fully(file, std::span(buffers.frame).first(size), "the object");
+  if (!count) return count.error();
+  const auto frame = std::span<const std::byte>(buffers.frame).first(count.value());
+  auto declared = declared_size(frame);
+  if (!declared) return declared.error();
+  if (declared.value() > k_buffered_bytes) {
+    if (::lseek(file, 0, SEEK_SET) != 0) return errno_error("cannot rewind", errno);
+    return stream_frame(file, digest, -1);
+  }
+  if (buffers.payload.size() < declared.value()) buffers.payload.resize(declared.value());
+  auto decoded = decode(frame, digest, std::span(buffers.payload).first(declared.value()), true, buffers.reader);
+  if (!decoded) return decoded.error();
+  return declared;
+}
+
+Result<void> ObjectStore::verify(const Digest& digest, ReadBuffers& buffers) const {
+  auto file = open_at(m_objects.get(), relative_path(digest), O_RDONLY | O_NONBLOCK);
+  if (!file) return named(digest, file.error());
+  auto verified = verify_file(file.value().get(), digest, buffers);
+  if (!verified) return named(digest, verified.error());
+  return {};
 }
 
 Result<std::uint64_t> ObjectStore::stream(const Digest& digest, int fd) const {

@@ -1,17 +1,14 @@
-// Staging and publishing. The order of the steps is the guarantee: docs/store.md, "Writing".
+// Each payload is hashed, looked up and, only if it is new, compressed and written. docs/store.md, "Writing".
 #include "core/transaction.hpp"
 
-#include <dirent.h>
 #include <fcntl.h>
-#include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
-#include <set>
 
 #include "core/file.hpp"
 
@@ -20,21 +17,26 @@ namespace {
 
 constexpr std::size_t k_file_piece_bytes = 1024 * 1024;
 constexpr std::size_t k_whole_file_bytes = 8 * 1024 * 1024;  // smaller files go the way of chunks: probed
-
-std::string random_name() {
-  unsigned char bytes[12];
-  if (::getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return {};
-  char text[2 * sizeof bytes + 1];
-  for (std::size_t i = 0; i < sizeof bytes; ++i) std::snprintf(text + 2 * i, 3, "%02x", bytes[i]);
-  return text;
-}
+constexpr std::size_t k_zero_block_bytes = 4096;
 
 }  // namespace
 
 bool all_zero(std::span<const std::byte> bytes) noexcept {
-  // Comparing a range with itself one byte on is the C library's fastest loop.
-  return bytes.empty() ||
-         (bytes[0] == std::byte{0} && std::memcmp(bytes.data(), bytes.data() + 1, bytes.size() - 1) == 0);
+  // A block without a branch compiles to vector instructions, and the first block that is not zero ends it.
+  while (!bytes.empty()) {
+    const auto block = bytes.first(std::min(bytes.size(), k_zero_block_bytes));
+    std::uint64_t seen = 0;
+    std::size_t i = 0;
+    for (; i + sizeof seen <= block.size(); i += sizeof seen) {
+      std::uint64_t word;
+      std::memcpy(&word, block.data() + i, sizeof word);
+      seen |= word;
+    }
+    for (; i < block.size(); ++i) seen |= std::to_integer<std::uint64_t>(block[i]);
+    if (seen != 0) return false;
+    bytes = bytes.subspan(block.size());
+  }
+  return true;
 }
 
 Transaction::Transaction(std::shared_ptr<ObjectStore> store, std::size_t threads)
@@ -42,221 +44,217 @@ Transaction::Transaction(std::shared_ptr<ObjectStore> store, std::size_t threads
 
 Result<std::unique_ptr<Transaction>> Transaction::begin(std::shared_ptr<ObjectStore> store, std::size_t threads) {
   auto transaction = std::unique_ptr<Transaction>(new Transaction(std::move(store), threads));
-  if (auto status = transaction->open_staging(); !status) return status.error();
+  auto staging = Staging::make(*transaction->m_store);
+  if (!staging) return transaction->fail(staging.error());
+  transaction->m_staging = std::move(staging).value();
   return transaction;
 }
 
-Result<void> Transaction::open_staging() {
-  auto lock = open_at(m_store->folder(), "lock", O_RDONLY);
-  if (!lock) return lock.error();
-  m_lock = std::move(lock).value();
-  while (::flock(m_lock.get(), LOCK_SH) != 0) {
-    if (errno != EINTR) return errno_error("cannot lock the store", errno);
-  }
-  auto transactions = open_at(m_store->folder(), "tmp", O_DIRECTORY);
-  if (!transactions) return transactions.error();
-  m_transactions = std::move(transactions).value();
-  m_name = random_name();
-  if (m_name.empty()) return errno_error("no random numbers", errno);
-  if (auto status = make_folder(m_transactions.get(), m_name); !status) {
-    m_name.clear();
-    return status.error();
-  }
-  auto staging = open_at(m_transactions.get(), m_name, O_DIRECTORY);
-  if (!staging) return staging.error();
-  m_staging = std::move(staging).value();
-  auto live = open_at(m_staging.get(), "live", O_RDWR | O_CREAT | O_EXCL, 0600);
-  if (!live) return live.error();
-  m_live = std::move(live).value();
-  if (::flock(m_live.get(), LOCK_EX | LOCK_NB) != 0) return errno_error("cannot lock a new transaction", errno);
+// Once something could not be written, objects that others rely on may be absent: nothing more is published.
+Error Transaction::fail(const Error& error) {
+  const std::lock_guard lock(m_mutex);
+  const bool foreign = error.code == ErrorCode::damaged || error.code == ErrorCode::not_found;
+  if (!m_failure) m_failure = foreign ? error : Error{error.code, "the store " + m_store->path() + ": " + error.message};
+  return *m_failure;
+}
+
+Result<void> Transaction::still_good() const {
+  const std::lock_guard lock(m_mutex);
+  if (m_failure) return *m_failure;
   return {};
 }
 
-Transaction::~Transaction() { discard(); }
-
-void Transaction::discard() noexcept {
-  if (m_name.empty()) return;
-  for (const Digest& digest : m_staged) ::unlinkat(m_staging.get(), digest.hex().c_str(), 0);
-  for (unsigned i = 0; i < m_files; ++i) ::unlinkat(m_staging.get(), ("file-" + std::to_string(i)).c_str(), 0);
-  ::unlinkat(m_staging.get(), "live", 0);
-  ::unlinkat(m_transactions.get(), m_name.c_str(), AT_REMOVEDIR);
+// Looks under the shared lock: what is there and pinned then stays while we live.
+Result<bool> Transaction::pin_if_stored(const Digest& digest) {
+  if (!m_store->has(digest)) return false;  // the common case costs no lock
+  auto lock = m_store->lock().shared();
+  if (!lock) return lock.error();
+  if (!m_store->has(digest)) return false;
+  if (auto status = m_staging->pin(std::span(&digest, 1)); !status) return status.error();
+  return true;
 }
 
 // True for the one caller that has to store the object.
-bool Transaction::claim(const Digest& digest, std::size_t payload_bytes) {
+Result<bool> Transaction::claim(const Digest& digest, std::uint64_t payload_bytes) {
   {
     const std::lock_guard lock(m_mutex);
+    if (m_failure) return *m_failure;
     if (!m_claimed.insert(digest).second) {
       m_counts.known_bytes += payload_bytes;
       return false;
     }
   }
-  if (!m_store->has(digest)) return true;
-  add(&WriteCounts::known_bytes, payload_bytes);
-  return false;
-}
-
-void Transaction::forget(const Digest& digest) {
-  const std::lock_guard lock(m_mutex);
-  m_claimed.erase(digest);
-}
-
-void Transaction::add(std::uint64_t WriteCounts::*counter, std::uint64_t bytes) {
-  const std::lock_guard lock(m_mutex);
-  m_counts.*counter += bytes;
-}
-
-Result<Digest> Transaction::put(std::span<const std::byte> payload) { return put_by(m_workers[0], payload); }
-
-Result<Digest> Transaction::put_by(Worker& worker, std::span<const std::byte> payload) {
-  const Digest digest = digest_of(payload);
-  if (claim(digest, payload.size())) {
-    if (auto status = store_frame(worker, digest, payload); !status) {
-      forget(digest);
-      return status.error();
-    }
+  auto pinned = pin_if_stored(digest);
+  if (!pinned) return fail(pinned.error());
+  if (pinned.value()) {
+    const std::lock_guard lock(m_mutex);
+    m_counts.known_bytes += payload_bytes;
   }
+  return !pinned.value();
+}
+
+void Transaction::staged(const Digest& digest, Level level, std::uint64_t payload_bytes, std::uint64_t stored_bytes) {
+  const std::lock_guard lock(m_mutex);
+  m_staged.push_back({digest, level});
+  m_counts.new_bytes += payload_bytes;
+  m_counts.stored_bytes += stored_bytes;
+}
+
+Result<Digest> Transaction::put(std::span<const std::byte> payload, Level level) {
+  const std::lock_guard call(m_call);
+  return put_by(m_workers[0].writer, payload, level);
+}
+
+Result<Digest> Transaction::put_by(FrameWriter& writer, std::span<const std::byte> payload, Level level) {
+  const Digest digest = digest_of(payload);
+  auto ours = claim(digest, payload.size());
+  if (!ours) return ours.error();
+  if (!ours.value()) return digest;
+  const std::string name = digest.hex();
+  auto file = m_staging->create(name);
+  if (!file) return fail(file.error());
+  auto stored = writer.write(file.value().get(), payload);
+  if (!stored) return fail(stored.error());
+  staged(digest, level, payload.size(), stored.value());
   return digest;
 }
 
-Result<void> Transaction::store_frame(Worker& worker, const Digest& digest, std::span<const std::byte> payload) {
-  const std::string name = digest.hex();
-  auto file = open_at(m_staging.get(), name, O_WRONLY | O_CREAT | O_EXCL, 0400);
-  if (!file) return file.error();
-  auto stored = worker.writer.write(file.value().get(), payload);
-  if (!stored) {
-    ::unlinkat(m_staging.get(), name.c_str(), 0);
-    return stored.error();
-  }
-  const std::lock_guard lock(m_mutex);
-  m_staged.push_back(digest);
-  m_counts.new_bytes += payload.size();
-  m_counts.stored_bytes += stored.value();
-  return {};
-}
-
 Result<Digest> Transaction::put_file(const std::string& path) {
-  auto source = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK);
+  auto source = open_at(AT_FDCWD, path, O_RDONLY | O_NONBLOCK, 0, Links::follow);
   if (!source) return source.error();
   struct stat status {};
   if (::fstat(source.value().get(), &status) != 0) return errno_error("cannot stat " + path, errno);
   if (!S_ISREG(status.st_mode)) return Error{ErrorCode::invalid_argument, path + " is not a regular file"};
-  const auto size = static_cast<std::size_t>(status.st_size);
-  std::vector<std::byte> piece(std::min(size, size <= k_whole_file_bytes ? size : k_file_piece_bytes));
-  if (size <= k_whole_file_bytes) {
-    auto whole = read_file(AT_FDCWD, path, piece, size);
-    if (!whole) return whole.error();
-    return put(whole.value());
+  const auto size = static_cast<std::uint64_t>(status.st_size);
+  if (size > k_whole_file_bytes) {
+    const std::lock_guard call(m_call);
+    return put_large_file(path, source.value().get(), size);
   }
-  const std::string name = "file-" + std::to_string(m_files++);
-  auto file = open_at(m_staging.get(), name, O_WRONLY | O_CREAT | O_EXCL, 0400);
-  if (!file) return file.error();
+  std::vector<std::byte> content(size);
+  auto read = read_fully(source.value().get(), content, path);
+  if (!read) return read.error();
+  if (read.value() != size) return Error{ErrorCode::io, path + " became shorter while it was read"};
+  return put(content, Level::leaf);
+}
+
+Result<Digest> Transaction::put_large_file(const std::string& path, int source, std::uint64_t size_bytes) {
+  static constexpr char k_draft[] = "file";
+  m_staging->drop(k_draft);  // left by a file that could not be read to its end
+  auto file = m_staging->create(k_draft);
+  if (!file) return fail(file.error());
   FrameWriter& writer = m_workers[0].writer;
-  if (auto begun = writer.begin(size); !begun) return begun.error();
+  if (auto begun = writer.begin(size_bytes); !begun) return fail(begun.error());
+  std::vector<std::byte> piece(k_file_piece_bytes);
   Hasher hasher;
-  std::size_t done = 0;
-  std::size_t stored = 0;
-  while (done < size) {
-    const ssize_t count = ::read(source.value().get(), piece.data(), std::min(piece.size(), size - done));
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) return errno_error("cannot read " + path, errno);
-    if (count == 0) return Error{ErrorCode::io, path + " became shorter while it was read"};
-    const auto bytes = std::span<const std::byte>(piece).first(static_cast<std::size_t>(count));
-    done += bytes.size();
-    hasher.update(bytes);
-    auto packed = writer.append(file.value().get(), bytes, done == size);
-    if (!packed) return packed.error();
+  std::uint64_t done = 0;
+  std::uint64_t stored = 0;
+  while (done < size_bytes) {
+    const auto wanted = std::span(piece).first(std::min<std::uint64_t>(piece.size(), size_bytes - done));
+    auto count = read_fully(source, wanted, path);
+    if (!count) return count.error();
+    if (count.value() != wanted.size()) return Error{ErrorCode::io, path + " became shorter while it was read"};
+    done += wanted.size();
+    hasher.update(wanted);
+    auto packed = writer.append(file.value().get(), wanted, done == size_bytes);
+    if (!packed) return fail(packed.error());
     stored += packed.value();
   }
   const Digest digest = hasher.finish();
-  if (!claim(digest, size)) {
-    ::unlinkat(m_staging.get(), name.c_str(), 0);
+  auto ours = claim(digest, size_bytes);
+  if (!ours) return ours.error();
+  if (!ours.value()) {
+    m_staging->drop(k_draft);
     return digest;
   }
-  if (::renameat(m_staging.get(), name.c_str(), m_staging.get(), digest.hex().c_str()) != 0) {
-    forget(digest);
-    return errno_error("cannot rename a staged file", errno);
-  }
-  const std::lock_guard lock(m_mutex);
-  m_staged.push_back(digest);
-  m_counts.new_bytes += size;
-  m_counts.stored_bytes += stored;
+  if (auto status = m_staging->keep(k_draft, digest); !status) return fail(status.error());
+  staged(digest, Level::leaf, size_bytes, stored);
   return digest;
 }
 
-Result<void> Transaction::adopt(int fd, std::uint64_t offset, std::uint64_t bytes, const Digest& digest) {
-  if (!claim(digest, 0)) return {};
-  const std::string name = digest.hex();
-  auto file = open_at(m_staging.get(), name, O_RDWR | O_CREAT | O_EXCL, 0400);
-  if (!file) return file.error();
-  auto adopted = copy_range(fd, offset, bytes, file.value().get());
-  if (adopted && ::lseek(file.value().get(), 0, SEEK_SET) != 0) adopted = errno_error("cannot rewind", errno);
-  std::uint64_t payload_bytes = 0;
-  if (adopted) {
-    auto total = stream_frame(file.value().get(), digest, -1);
-    if (total) payload_bytes = total.value();
-    else adopted = Error{total.error().code, "object " + name + ": " + total.error().message};
+Result<void> Transaction::adopt(int fd, std::span<const ForeignFrame> frames) {
+  const std::lock_guard call(m_call);
+  m_pool.run(frames.size(), [&](std::size_t worker, std::size_t item) {
+    // A failure is kept, and ends what follows.
+    (void)adopt_one(fd, frames[item], m_workers[worker].buffers);
+  });
+  return still_good();
+}
+
+Result<void> Transaction::adopt_one(int fd, const ForeignFrame& frame, ReadBuffers& buffers) {
+  auto ours = claim(frame.digest, 0);
+  if (!ours) return ours.error();
+  if (!ours.value()) return {};
+  auto file = m_staging->create(frame.digest.hex());
+  if (!file) return fail(file.error());
+  if (auto copied = copy_range(fd, frame.offset, frame.bytes, file.value().get()); !copied) {
+    return fail(named(frame.digest, copied.error()));
   }
-  if (!adopted) {
-    ::unlinkat(m_staging.get(), name.c_str(), 0);
-    forget(digest);
-    return adopted;
-  }
-  const std::lock_guard lock(m_mutex);
-  m_staged.push_back(digest);
-  m_counts.new_bytes += payload_bytes;
-  m_counts.stored_bytes += bytes;
+  auto payload_bytes = verify_file(file.value().get(), frame.digest, buffers);
+  if (!payload_bytes) return fail(named(frame.digest, payload_bytes.error()));
+  staged(frame.digest, Level::leaf, payload_bytes.value(), frame.bytes);
   return {};
 }
 
 Result<void> Transaction::put_chunks(std::span<const std::byte> memory, ChunkDigests& digests) {
-  const std::size_t count = (memory.size() + k_chunk_bytes - 1) / k_chunk_bytes;
+  const std::lock_guard call(m_call);
+  const std::size_t count = memory.size() / k_chunk_bytes + (memory.size() % k_chunk_bytes != 0);
   const std::size_t before = digests.size();
   digests.resize(before + count);
-  std::mutex failure_mutex;
-  std::optional<Error> failure;
+  std::atomic<std::uint64_t> zero_bytes = 0;
+  std::atomic<bool> failed = false;
   m_pool.run(count, [&](std::size_t worker, std::size_t item) {
+    if (failed.load(std::memory_order_relaxed)) return;
     const std::size_t start = item * k_chunk_bytes;
     const auto chunk = memory.subspan(start, std::min(k_chunk_bytes, memory.size() - start));
     if (all_zero(chunk)) {
-      add(&WriteCounts::zero_bytes, chunk.size());
-      return;
-    }
-    auto digest = put_by(m_workers[worker], chunk);
-    if (digest) {
+      zero_bytes.fetch_add(chunk.size(), std::memory_order_relaxed);
+    } else if (auto digest = put_by(m_workers[worker].writer, chunk, Level::leaf); digest) {
       digests[before + item] = digest.value();
-      return;
+    } else {
+      failed = true;
     }
-    const std::lock_guard lock(failure_mutex);
-    if (!failure) failure = digest.error();
   });
-  if (failure) return *failure;
-  return {};
+  {
+    const std::lock_guard lock(m_mutex);
+    m_counts.zero_bytes += zero_bytes;
+  }
+  return still_good();
 }
 
-Result<void> Transaction::publish() {
-  if (m_staged.empty()) return {};
-  // One sync for all: the file system writes the staged files in the order that suits the disk.
-  if (::syncfs(m_staging.get()) != 0) return errno_error("cannot sync the store", errno);
-  std::set<std::string> folders;
-  std::vector<Digest> left = m_staged;
-  for (const Digest& digest : m_staged) {
-    const std::string target = ObjectStore::relative_path(digest);
-    const std::string folder = target.substr(0, 2);
-    if (folders.insert(folder).second) {
-      if (auto status = make_folder(m_store->objects(), folder); !status) return status.error();
+Result<std::vector<Digest>> Transaction::require(std::span<const Digest> digests) {
+  const std::lock_guard call(m_call);
+  std::vector<Digest> missing;
+  std::vector<Digest> found;
+  auto lock = m_store->lock().shared();
+  if (!lock) return lock.error();
+  for (const Digest& digest : digests) {
+    {
+      const std::lock_guard guard(m_mutex);
+      if (m_failure) return *m_failure;
+      if (m_claimed.contains(digest)) continue;
     }
-    if (::renameat(m_staging.get(), digest.hex().c_str(), m_store->objects(), target.c_str()) != 0) {
-      return errno_error("cannot publish object " + digest.hex(), errno);
-    }
+    (m_store->has(digest) ? found : missing).push_back(digest);
   }
-  for (const std::string& folder : folders) {
-    auto opened = open_at(m_store->objects(), folder, O_DIRECTORY);
-    if (!opened) return opened.error();
-    if (auto status = sync_folder(opened.value().get(), folder); !status) return status.error();
+  if (auto status = m_staging->pin(found); !status) return fail(status.error());
+  const std::lock_guard guard(m_mutex);
+  m_claimed.insert(found.begin(), found.end());
+  return missing;
+}
+
+Result<std::vector<std::byte>> Transaction::read(const Digest& digest, std::uint64_t most_bytes) const {
+  ReadBuffers buffers;
+  return m_store->read_whole(digest, most_bytes, true, buffers, m_staging->folder());
+}
+
+Result<void> Transaction::publish(std::span<const ArtifactLine> lines) {
+  const std::lock_guard call(m_call);
+  if (auto status = still_good(); !status) return status;
+  std::vector<StagedObject> objects;
+  {
+    const std::lock_guard lock(m_mutex);
+    objects.swap(m_staged);
   }
-  if (auto status = sync_folder(m_store->objects(), "objects"); !status) return status.error();
-  m_staged.clear();
+  if (auto status = m_staging->publish(objects, lines); !status) return fail(status.error());
   return {};
 }
 

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kerncap_stages.digest import Digest
-
 if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
 
+    from kerncap_stages.digest import Digest
     from kerncap_stages.store import Store
 
 

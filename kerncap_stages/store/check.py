@@ -1,0 +1,129 @@
+"""Checking a store: every object is what its name says, and everything that is referred to is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages import _native
+from kerncap_stages.digest import Digest
+from kerncap_stages.store.artifacts import roots
+from kerncap_stages.store.objects import BATCH_OBJECTS, stored_objects
+
+if TYPE_CHECKING:
+    from kerncap_stages.store.objects import Progress
+    from kerncap_stages.store.store import Store
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with what.
+
+    kind: ``damaged``: not what its name says; ``missing``: referred to and not there; ``unreadable``: the
+    system refused; ``stray``: a file among the objects that is none.
+    artifacts: roots that cannot be used because of it.
+    """
+
+    kind: str
+    what: str
+    message: str
+    artifacts: tuple[Digest, ...] = ()
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What a check read, and what it found."""
+
+    objects: int
+    checked_objects: int
+    stored_bytes: int
+    checked_bytes: int
+    faults: tuple[Fault, ...]
+    set_aside: tuple[Digest, ...]
+
+    @property
+    def ok(self) -> bool:
+        """Nothing wrong was found."""
+        return not self.faults
+
+
+def check(store: Store, *, sample: float | None, repair: bool, progress: Progress | None) -> CheckReport:
+    """Read and hash every object, or a random share of them, and follow every root's references."""
+    sizes, strays = stored_objects(store.root)
+    chosen = list(sizes) if sample is None else _some(list(sizes), sample)
+    bad = _read_all(store, {digest: sizes[digest] for digest in chosen}, progress)
+    set_aside = _set_aside(store, bad) if repair else ()
+    with store.folder.shared():
+        # What is damaged counts as missing for those who refer to it.
+        owners, lost = _follow_roots(store, {Digest(fault.what) for fault in bad})
+    faults = [Fault(each.kind, each.what, each.message, owners.get(Digest(each.what), ())) for each in bad]
+    known = {fault.what for fault in bad}
+    faults += [
+        Fault(kind, digest, message, owners[digest])
+        for digest, (kind, message) in lost.items()
+        if digest not in known
+    ]
+    faults += [Fault("stray", path, f"objects/{path} is not an object") for path in strays]
+    return CheckReport(
+        objects=len(sizes),
+        checked_objects=len(chosen),
+        stored_bytes=sum(sizes.values()),
+        checked_bytes=sum(sizes[digest] for digest in chosen),
+        faults=tuple(faults),
+        set_aside=set_aside,
+    )
+
+
+def _some(digests: list[Digest], share: float) -> list[Digest]:
+    import random
+
+    count = min(len(digests), max(1, round(len(digests) * share)))
+    return random.sample(digests, count)
+
+
+def _read_all(store: Store, sizes: dict[Digest, int], progress: Progress | None) -> list[Fault]:
+    """Hash objects on all cores; those that a collector removed meanwhile are no faults."""
+    digests, total, done = list(sizes), sum(sizes.values()), 0
+    faults = []
+    for start in range(0, len(digests), BATCH_OBJECTS):
+        batch = digests[start : start + BATCH_OBJECTS]
+        with store.folder.shared():
+            found = _native.check_objects(store.folder.native, list(batch))
+        faults += [Fault(kind, digest, message) for digest, kind, message in found if kind != "missing"]
+        done += sum(sizes[digest] for digest in batch)
+        if progress:
+            progress(done, total)
+    return faults
+
+
+def _set_aside(store: Store, faults: list[Fault]) -> tuple[Digest, ...]:
+    """Move damaged objects out of the way, so that the same bytes can be put again."""
+    damaged = [fault.what for fault in faults if fault.kind == "damaged"]
+    if not damaged:
+        return ()
+    moved = []
+    with store.folder.exclusive():
+        (store.root / "damaged").mkdir(exist_ok=True, mode=0o700)
+        for digest, kind, _ in _native.check_objects(store.folder.native, damaged):
+            if kind == "damaged":
+                store.folder.object_path(digest).replace(store.root / "damaged" / digest)
+                moved.append(Digest(digest))
+    return tuple(moved)
+
+
+def _follow_roots(
+    store: Store, bad: set[Digest]
+) -> tuple[dict[Digest, tuple[Digest, ...]], dict[Digest, tuple[str, str]]]:
+    """(object, bad or lost: the roots that need it), (lost object: kind of fault, message)."""
+    owners: dict[Digest, list[Digest]] = {}
+    lost: dict[Digest, tuple[str, str]] = {}
+    everything = store.walk(roots(store.root))
+    if not (bad or everything.missing or everything.unreadable):
+        return {}, {}
+    for root in roots(store.root):
+        closure = store.walk([root])
+        lost.update({digest: ("missing", message) for digest, message in closure.missing.items()})
+        lost.update({digest: ("damaged", message) for digest, message in closure.unreadable.items()})
+        for digest in closure.missing.keys() | closure.unreadable.keys() | (closure.kinds.keys() & bad):
+            owners.setdefault(digest, []).append(root)
+    return {digest: tuple(sorted(needing)) for digest, needing in owners.items()}, lost

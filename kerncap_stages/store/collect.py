@@ -1,0 +1,94 @@
+"""Collecting garbage: mark from the roots, sweep while nobody else is at work."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.store.artifacts import is_digest, roots
+from kerncap_stages.store.folder import sync_folder
+from kerncap_stages.store.objects import BATCH_OBJECTS, stored_objects
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.store.closure import Closure
+    from kerncap_stages.store.objects import Progress
+    from kerncap_stages.store.store import Store
+
+
+@dataclass(frozen=True)
+class GcReport:
+    """What a collection removed, or would remove."""
+
+    kept_objects: int
+    kept_bytes: int
+    removed_objects: int
+    removed_bytes: int
+    dead_transactions: int
+    stale_actions: int
+    dry_run: bool
+
+
+def collect_garbage(store: Store, *, dry_run: bool, progress: Progress | None) -> GcReport:
+    """Remove every object that no listed artifact, no name and no live transaction reaches.
+
+    Raises StoreError when others use the store for too long, ArtifactError when a root cannot be followed:
+    what it reaches is not known, so nothing is removed.
+    """
+    with store.folder.shared():
+        reached = _mark(store, None)  # most of the work, while others go on
+    with store.folder.shared() if dry_run else store.folder.exclusive():
+        dead = 0 if dry_run else store.folder.native.clear_dead_transactions()
+        reached = _mark(store, reached)
+        kept = reached.kinds.keys() | _pins(store.root)
+        sizes, _ = stored_objects(store.root)
+        garbage = {digest: size for digest, size in sizes.items() if digest not in kept}
+        stale = 0
+        if not dry_run:
+            _remove(store, garbage, progress)
+            stale = store.actions.drop_stale()
+    return GcReport(
+        kept_objects=len(sizes) - len(garbage),
+        kept_bytes=sum(sizes.values()) - sum(garbage.values()),
+        removed_objects=len(garbage),
+        removed_bytes=sum(garbage.values()),
+        dead_transactions=dead,
+        stale_actions=stale,
+        dry_run=dry_run,
+    )
+
+
+def _mark(store: Store, known: Closure | None) -> Closure:
+    reached = store.walk(roots(store.root), known)
+    for message in reached.unreadable.values():
+        raise ArtifactError(
+            f"nothing was removed, since it is not known what is needed: {message}",
+            hint="`kc-store check` names the artifacts; `kc-store rm` takes them off the list",
+        )
+    return reached
+
+
+def _pins(root: Path) -> set[Digest]:
+    """What live transactions build on. Under the exclusive lock no line is half written."""
+    pins = set()
+    for transaction in (root / "tmp").iterdir():
+        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
+            lines = (transaction / "pins").read_text(encoding="ascii").splitlines()
+            pins |= {Digest(line) for line in lines if is_digest(line)}
+    return pins
+
+
+def _remove(store: Store, garbage: dict[Digest, int], progress: Progress | None) -> None:
+    total, done = sum(garbage.values()), 0
+    for number, (digest, size) in enumerate(garbage.items(), start=1):
+        with contextlib.suppress(FileNotFoundError):
+            store.folder.object_path(digest).unlink()
+        done += size
+        if progress and (number % BATCH_OBJECTS == 0 or number == len(garbage)):
+            progress(done, total)
+    for folder in {digest[:2] for digest in garbage}:
+        sync_folder(store.root / "objects" / folder)

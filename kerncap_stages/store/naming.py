@@ -1,0 +1,116 @@
+"""What people call artifacts: names, the start of a digest, ``@`` for the latest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.digest import SHORT_LENGTH, Digest
+from kerncap_stages.errors import ArtifactNotFound, UsageError
+from kerncap_stages.store.artifacts import is_digest, read_artifacts, read_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.store.folder import Folder
+
+_SHORTEST_PREFIX = 4
+_LONGEST_NAME = 100
+_MOST_CANDIDATES = 8
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
+
+
+def can_be_a_name(name: str) -> bool:
+    """Whether a text cannot be mistaken for a digest, a path or `@`."""
+    plain = (
+        bool(name) and set(name) <= _NAME_CHARACTERS and name[0] not in ".-" and len(name) <= _LONGEST_NAME
+    )
+    return plain and not _is_prefix(name)
+
+
+def give_name(folder: Folder, name: str, digest: Digest) -> None:
+    """Let ``name`` mean an object of the store, usually an artifact.
+
+    Raises UsageError for a name that cannot be one, ArtifactNotFound if the object is not there.
+    """
+    if not can_be_a_name(name):
+        raise UsageError(
+            f"{name!r} cannot be a name",
+            hint="letters, digits, `.`, `_` and `-`, not only hexadecimal digits, at most 100",
+        )
+    with folder.shared():
+        if not folder.native.has(digest):
+            raise ArtifactNotFound(
+                f"no object {digest.short} in the store", hint="`kc-store ls` lists artifacts"
+            )
+        folder.write_small(folder.root / "names" / name, f"{digest}\n")
+
+
+def take_name(folder: Folder, name: str) -> None:
+    """Forget a name.
+
+    Raises ArtifactNotFound if nothing bears it.
+    """
+    if name not in read_names(folder.root):
+        raise ArtifactNotFound(f"nothing is named {name!r}", hint="`kc-store ls` shows the names")
+    folder.remove_small(folder.root / "names" / name)
+
+
+def resolve(root: Path, text: str) -> Digest:
+    """What a user's text means: a digest, the start of one, a name, ``@``, ``@capture``, ``@capture~1``.
+
+    Raises ArtifactNotFound if it means nothing, UsageError if it means several.
+    """
+    if text.startswith("@"):
+        return _latest(root, text)
+    names = read_names(root)
+    if text in names:
+        return names[text]
+    if _is_prefix(text):
+        listed = {entry.digest: entry.kind for entry in read_artifacts(root) if entry.digest.startswith(text)}
+        found = listed or dict.fromkeys(_objects(root, text), "object")
+        if len(found) == 1:
+            return next(iter(found))
+        if found:
+            raise _ambiguous(text, found)
+    raise ArtifactNotFound(
+        f"nothing in the store {root} answers to {text!r}", hint="`kc-show` lists the latest artifacts"
+    )
+
+
+def _is_prefix(text: str) -> bool:
+    return _SHORTEST_PREFIX <= len(text) <= 64 and set(text) <= set("0123456789abcdef")
+
+
+def _objects(root: Path, prefix: str) -> list[Digest]:
+    """Objects that are no listed artifacts: chunk lists, files, artifacts taken off the list."""
+    folder = root / "objects" / prefix[:2]
+    if len(prefix) == 64:
+        return [Digest(prefix)] if (folder / prefix).exists() else []
+    files = folder.glob(f"{prefix}*") if folder.is_dir() else []
+    return [Digest(file.name) for file in files if is_digest(file.name)]
+
+
+def _ambiguous(text: str, found: dict[Digest, str]) -> UsageError:
+    shown = [
+        f"{digest[: max(len(text) + 4, SHORT_LENGTH)]} ({kind})" for digest, kind in sorted(found.items())
+    ]
+    more = [f"and {len(shown) - _MOST_CANDIDATES} more"] if len(shown) > _MOST_CANDIDATES else []
+    return UsageError(
+        f"{text!r} is the start of {len(found)} digests: {', '.join(shown[:_MOST_CANDIDATES] + more)}",
+        hint="give more digits",
+    )
+
+
+def _latest(root: Path, text: str) -> Digest:
+    kind, _, back = text[1:].partition("~")
+    if ("~" in text) != back.isdecimal():
+        raise UsageError(f"{text!r} is not an artifact", hint="`@capture~1` is the capture before the latest")
+    entries = [entry for entry in read_artifacts(root) if not kind or entry.kind == kind]
+    index = int(back or 0)
+    if index >= len(entries):
+        what = f"{kind} artifact" if kind else "artifact"
+        raise ArtifactNotFound(
+            f"{text} is nothing: the store {root} lists {len(entries)} {what}{'s' * (len(entries) != 1)}",
+            hint="run the stage that makes one, or pass another --store",
+        )
+    return entries[index].digest

@@ -1,0 +1,52 @@
+"""The files below ``objects/``."""
+
+from __future__ import annotations
+
+import os
+import re
+from typing import TYPE_CHECKING
+
+from kerncap_stages.digest import Digest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Progress = Callable[[int, int], None]  # bytes on disk that are done, and in all
+
+_FOLDER = re.compile(r"[0-9a-f]{2}")
+_NAME = re.compile(r"[0-9a-f]{64}")
+
+# One call into native code is for so many objects: progress shows, and others get the lock in between.
+BATCH_OBJECTS = 1024
+
+
+def stored_objects(root: Path) -> tuple[dict[Digest, int], list[str]]:
+    """Sizes on disk of all objects, in order, and the paths below objects/ of what is none."""
+    sizes: dict[Digest, int] = {}
+    strays = []
+    for path in sorted((root / "objects").iterdir()):
+        folder = path.name
+        if not _FOLDER.fullmatch(folder) or not path.is_dir():
+            strays.append(folder)
+            continue
+        for file in sorted(os.scandir(path), key=lambda entry: entry.name):
+            if not _NAME.fullmatch(file.name) or file.name[:2] != folder:
+                strays.append(f"{folder}/{file.name}")
+                continue
+            try:
+                sizes[Digest(file.name)] = file.stat(follow_symlinks=False).st_size
+            except FileNotFoundError:
+                continue  # collected just now
+    return sizes, strays
+
+
+def size_of(root: Path, digests: set[Digest]) -> int:
+    """Size on disk of some objects; absent ones count nothing."""
+    total = 0
+    for digest in digests:
+        try:
+            total += (root / "objects" / digest[:2] / digest).stat().st_size
+        except FileNotFoundError:
+            continue
+    return total

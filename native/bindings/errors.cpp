@@ -1,0 +1,53 @@
+// Native errors become the exceptions of kerncap_stages/errors.py, each with its next step.
+#include <nanobind/nanobind.h>
+
+#include "bindings/bindings.hpp"
+
+namespace nb = nanobind;
+
+namespace kerncap::bindings {
+namespace {
+
+struct Exception {
+  const char* name;
+  const char* hint;  // none where the caller knows better
+};
+
+Exception exception_for(core::ErrorCode code) {
+  switch (code) {
+    case core::ErrorCode::invalid_argument: return {"UsageError", nullptr};
+    case core::ErrorCode::not_found:
+      return {"ArtifactNotFound", "`kc-store check` names every artifact that is affected; make those again"};
+    case core::ErrorCode::damaged:
+      return {"DigestMismatch", "`kc-store check --repair` sets damaged objects aside; then make or import those "
+                                "artifacts again"};
+    case core::ErrorCode::no_space:
+      return {"StoreError", "free space on that disk, or use another store (--store DIR), and run this again: what "
+                            "was in the store is whole"};
+    case core::ErrorCode::permission: return {"StoreError", "use a store that you may write to: --store DIR"};
+    case core::ErrorCode::timeout: return {"StoreError", "wait for the stages that use it to end, then run this again"};
+    case core::ErrorCode::device: return {"DeviceError", nullptr};
+    case core::ErrorCode::unsupported: return {"Refused", "use the kerncap-stages that made it, or a newer one"};
+    case core::ErrorCode::io: return {"StoreError", "look at the disk and its file system, then run this again"};
+  }
+  return {"StoreError", nullptr};
+}
+
+}  // namespace
+
+void raise_error(const core::Error& error) {
+  const auto [name, hint] = exception_for(error.code);
+  const nb::object type = nb::module_::import_("kerncap_stages.errors").attr(name);
+  nb::object value = type(nb::str(error.message.c_str(), error.message.size()));
+  if (hint != nullptr) value.attr("hint") = nb::str(hint);
+  PyErr_SetObject(type.ptr(), value.ptr());
+  throw nb::python_error();
+}
+
+core::Digest parse(const std::string& text) {
+  const auto digest = core::Digest::from_hex(text);
+  if (!digest) raise_error({core::ErrorCode::invalid_argument, "not a digest: " + text});
+  return *digest;
+}
+
+}  // namespace kerncap::bindings

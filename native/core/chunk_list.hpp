@@ -1,0 +1,34 @@
+// The payload of a memory object: which chunks a piece of memory consists of. docs/store.md, "Memory".
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/digest.hpp"
+#include "core/result.hpp"
+
+namespace kerncap::core {
+
+// Memory is cut into chunks of this size, measured from its base: docs/decisions/0004 says how it was chosen.
+inline constexpr std::size_t k_chunk_bytes = 1024 * 1024;
+
+// The chunks of one piece of memory; none for a chunk of zeros.
+using ChunkDigests = std::vector<std::optional<Digest>>;
+
+struct ChunkList {
+  std::uint64_t size_bytes = 0;
+  std::uint64_t chunk_bytes = k_chunk_bytes;
+  ChunkDigests chunks;
+
+  // The canonical bytes.
+  [[nodiscard]] std::string payload() const;
+
+  // Accepts canonical bytes only, and only if the parts fit together.
+  [[nodiscard]] static Result<ChunkList> parse(std::string_view payload);
+};
+
+}  // namespace kerncap::core
