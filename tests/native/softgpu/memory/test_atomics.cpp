@@ -10,7 +10,7 @@ using namespace kerncap::softgpu::test;
 
 namespace {
 
-constexpr int k_trials = 80;
+constexpr int k_trials = 30;
 constexpr unsigned k_address = 4, k_data = 16, k_second = 24, k_result = 32;
 
 // Interesting operands for the kind of operation: few distinct integers, so that compares hit; floats that are no NaN
