@@ -92,6 +92,29 @@ Instruction* Machine::bind(const Code& code) {
   return m_instruction.handler != nullptr ? &m_instruction : nullptr;
 }
 
+void Machine::load(const State& state) {
+  std::copy_n(state.sgpr.begin(), 128, wave.sgpr.begin());
+  std::ranges::copy(state.vgpr, m_vgpr.begin());
+  std::ranges::copy(state.agpr, m_agpr.begin());
+  for (unsigned i = 0; i < k_extents; ++i) {
+    std::copy_n(state.memory.begin() + i * k_extent_bytes, k_extent_bytes, m_extent[i].begin());
+  }
+  std::ranges::copy(state.scratch, m_scratch.begin());
+  std::ranges::copy(state.lds, m_lds.begin());
+  wave.fault = Fault{};
+}
+
+void Machine::read_back(State& state) const {
+  std::copy_n(wave.sgpr.begin(), 128, state.sgpr.begin());
+  std::ranges::copy(m_vgpr, state.vgpr.begin());
+  std::ranges::copy(m_agpr, state.agpr.begin());
+  for (unsigned i = 0; i < k_extents; ++i) {
+    std::ranges::copy(m_extent[i], state.memory.begin() + i * k_extent_bytes);
+  }
+  std::ranges::copy(m_scratch, state.scratch.begin());
+  std::ranges::copy(m_lds, state.lds.begin());
+}
+
 Fault Machine::run(const Code& code, State& state) {
   const Instruction* instruction = bind(code);
   if (instruction == nullptr) {
@@ -99,29 +122,13 @@ Fault Machine::run(const Code& code, State& state) {
     refused.kind = FaultKind::unknown_instruction;
     return refused;
   }
-  std::copy_n(state.sgpr.begin(), 128, wave.sgpr.begin());
-  std::ranges::copy(state.vgpr, m_vgpr.begin());
-  std::ranges::copy(state.agpr, m_agpr.begin());
-  for (unsigned i = 0; i < k_extents; ++i) {
-    std::copy_n(state.memory.begin() + i * k_extent_bytes, k_extent_bytes, m_extent[i].begin());
-  }
-  m_scratch = state.scratch;
-  std::ranges::copy(state.lds, m_lds.begin());
-  wave.fault = Fault{};
-  map(m_space, k_scratch_va, m_scratch, Rights::read | Rights::write);
+  load(state);
   const AddressSpace::View view(m_space);
   m_worker->memory.begin_slice(m_space, view);
   const Flow flow = instruction->handler(wave, *instruction);
   m_worker->memory.end_slice();
   if ((flow == Flow::fault) != (wave.fault.kind != FaultKind::none)) fail("fault and flow disagree");
-  std::copy_n(wave.sgpr.begin(), 128, state.sgpr.begin());
-  std::ranges::copy(m_vgpr, state.vgpr.begin());
-  std::ranges::copy(m_agpr, state.agpr.begin());
-  for (unsigned i = 0; i < k_extents; ++i) {
-    std::ranges::copy(m_extent[i], state.memory.begin() + i * k_extent_bytes);
-  }
-  state.scratch = m_scratch;
-  std::ranges::copy(m_lds, state.lds.begin());
+  read_back(state);
   return wave.fault;
 }
 

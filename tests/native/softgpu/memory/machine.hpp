@@ -7,6 +7,7 @@
 
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string_view>
@@ -56,6 +57,18 @@ class Machine {
   // Loads `state` into the machine, executes, reads it back; the answer's kind is none unless it stopped.
   Fault run(const Code& code, State& state);
 
+  // Calls measure(once) with the state loaded; once() executes the instruction and aborts when it stops.
+  template <class Measure>
+  void repeat(const Instruction& instruction, const State& state, Measure&& measure) {
+    load(state);
+    const AddressSpace::View view(m_space);
+    m_worker->memory.begin_slice(m_space, view);
+    measure([&] {
+      if (instruction.handler(wave, instruction) != Flow::next) std::abort();
+    });
+    m_worker->memory.end_slice();
+  }
+
   [[nodiscard]] State random_state();
   [[nodiscard]] std::uint64_t random_mask();
   [[nodiscard]] std::uint32_t random(std::uint32_t below) { return static_cast<std::uint32_t>(m_random() % below); }
@@ -64,6 +77,9 @@ class Machine {
   WaveContext wave;
 
  private:
+  void load(const State& state);
+  void read_back(State& state) const;
+
   std::mt19937_64 m_random;
   AddressSpace m_space;
   std::unique_ptr<WorkerState> m_worker = std::make_unique<WorkerState>();
