@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages import __version__
 from kerncap_stages.errors import ExitCode, KerncapError
 from kerncap_stages.rocm_root import build, cache, enter, image, namespaces
 from kerncap_stages.rocm_root.recipes import DEFAULT_ROCM, RECIPES
@@ -44,6 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kc-root", description=_DESCRIPTION, epilog=_EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
+    parser.add_argument("--version", action="version", version=f"%(prog)s (kerncap-stages) {__version__}")
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     which = argparse.ArgumentParser(add_help=False)
     which.add_argument(

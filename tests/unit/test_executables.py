@@ -1,0 +1,67 @@
+"""What holds for every executable of the package, those still to come too."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from importlib.metadata import distribution
+
+import executables
+import pytest
+
+from kerncap_stages import errors
+
+SCRIPTS = {
+    entry.name: entry.value
+    for entry in distribution("kerncap-stages").entry_points
+    if entry.group == "console_scripts"
+}
+# Sets up the machine that the others run on: it must work where typer is not installed yet.
+STANDARD_LIBRARY_ONLY = {"kc-root"}
+HEAVY = {"rich", "pydantic", "numpy", "jinja2", "zstandard", "tree_sitter"}
+
+
+def test_executables_are_installed():
+    assert SCRIPTS.keys() >= {"kc-show", "kc-store", "kc-root"}
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_shows_an_example(name, tmp_path):
+    done = executables.run(name, "--help", store=tmp_path / "none")
+    assert done.returncode == 0
+    assert f"{name} " in done.stdout.split("xample", 1)[1]
+    assert not (tmp_path / "none").exists()
+
+
+@pytest.mark.parametrize("name", sorted(SCRIPTS.keys() - STANDARD_LIBRARY_ONLY))
+def test_help_shows_the_exit_codes(name, tmp_path):
+    done = executables.run(name, "--help", store=tmp_path / "none")
+    codes = done.stdout.partition("Exit codes:")[2]
+    assert all(f"{int(code)} " in codes for code in errors.ExitCode)
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_imports_nothing_heavy(name):
+    module, _, function = SCRIPTS[name].partition(":")
+    program = f"import sys; sys.argv[1:] = ['--help']; from {module} import {function}; {function}()"
+    done = subprocess.run(
+        [sys.executable, "-X", "importtime", "-c", program], capture_output=True, text=True, check=True
+    )
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert imported & HEAVY == set()
+    assert "kerncap_stages" in imported
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_wrong_option_is_wrong_usage(name, tmp_path):
+    done = executables.run(name, "--no-such-option", store=tmp_path / "none")
+    assert done.returncode == 2
+    assert done.stdout == ""
+    assert f"{name}: error: " in done.stderr
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_version_names_the_package(name, tmp_path):
+    done = executables.run(name, "--version", store=tmp_path / "none")
+    assert done.returncode == 0
+    assert done.stdout.startswith(f"{name} (kerncap-stages) ")
