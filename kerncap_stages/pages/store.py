@@ -19,10 +19,10 @@ _MOST_FAULTS = 50
 
 def check_page(report: CheckReport) -> Iterator[RenderableType]:
     """Show what was read, and each fault with the artifacts that it spoils."""
-    part = "" if report.checked == report.objects else f"{report.checked:,} of "
+    part = "" if report.checked_objects == report.objects else f"{report.checked_objects:,} of "
     yield text(
         f"{part}{formats.count(report.objects, 'object')} read, "
-        f"{formats.size(report.stored_size_bytes)} in the store: "
+        f"{formats.size(report.stored_bytes)} in the store: "
         f"{formats.count(len(report.faults), 'fault') if report.faults else 'nothing wrong'}",
         "bold red" if report.faults else "bold green",
     )
@@ -46,12 +46,12 @@ def check_page(report: CheckReport) -> Iterator[RenderableType]:
 
 def gc_page(report: GcReport) -> RenderableType:
     """Show what a collection removed, or would."""
-    removed = f"{formats.count(report.removed_objects, 'object')}, {formats.size(report.removed_size_bytes)}"
+    removed = f"{formats.count(report.removed_objects, 'object')}, {formats.size(report.removed_bytes)}"
     return facts(
         [
             ("would remove" if report.dry_run else "removed", removed),
             ("kept", formats.count(report.kept_objects, "object")),
-            ("given up", formats.count(report.abandoned_transactions, "unfinished transaction")),
+            ("given up", formats.count(report.dead_transactions, "unfinished transaction")),
         ]
     )
 

@@ -38,16 +38,24 @@ def references(manifest: bytes) -> list[tuple[str, Digest]]:
     return [(match[1].decode(), _digest(match[2].decode())) for match in _REFERENCE.finditer(manifest)]
 
 
+def parse_chunk_list(payload: bytes, digest: Digest) -> tuple[int, int, list[Digest | None]]:
+    """(size in bytes, chunk size in bytes, chunks) of a piece of memory; None is a chunk of zeros.
+
+    Raises DigestMismatch if it is not a chunk list.
+    """
+    try:
+        size_bytes, chunk_bytes, chunks = _native.parse_chunk_list(payload)
+    except DigestMismatch as error:
+        raise DigestMismatch(f"object {digest}: {error}", hint=error.hint) from error
+    return size_bytes, chunk_bytes, [None if chunk is None else _digest(chunk) for chunk in chunks]
+
+
 def chunks_of(payload: bytes, digest: Digest) -> list[Digest | None]:
     """The chunks that a list names, None for those of zeros.
 
     Raises DigestMismatch if it is not a chunk list.
     """
-    try:
-        chunks = _native.parse_chunk_list(payload)[2]
-    except DigestMismatch as error:
-        raise DigestMismatch(f"object {digest}: {error}", hint=error.hint) from error
-    return [None if chunk is None else _digest(chunk) for chunk in chunks]
+    return parse_chunk_list(payload, digest)[2]
 
 
 def walk(

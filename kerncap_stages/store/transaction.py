@@ -88,6 +88,17 @@ class Transaction:
         self.publish_listed([(digest, list_entry(kind, parents, time.time_ns()))])
         return digest
 
+    def publish_objects(self) -> None:
+        """Make everything staged durable and visible, and list nothing.
+
+        While the transaction lives nobody collects it; afterwards it is kept only by an artifact.
+        """
+        self._open().publish([])
+
+    def get(self, digest: Digest, *, verify: bool = True) -> bytes:  # noqa: ARG002 - always verified
+        """The payload of an object that is staged or stored, like ``Store.get``."""
+        return self._open().read(digest, MOST_MANIFEST_BYTES)
+
     def publish_listed(self, entries: Sequence[tuple[Digest, bytes]]) -> None:
         """Publish artifacts whose manifests are staged or stored, each with its line of the list."""
         native = self._open()
