@@ -27,6 +27,7 @@ void EngineState::start_workers() {
   // The program's signal handlers are not to run on our threads.
   sigset_t all, before;
   sigfillset(&all);
+  for (const int fault : {SIGSEGV, SIGBUS, SIGILL, SIGFPE}) sigdelset(&all, fault);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   for (unsigned i = 0; i < m_worker_count; ++i) {
     m_threads.emplace_back([this] { Worker(*this).run(); });

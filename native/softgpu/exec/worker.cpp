@@ -9,6 +9,7 @@
 
 #include "softgpu/exec/interpreter.hpp"
 #include "softgpu/exec/monotonic_clock.hpp"
+#include "softgpu/memory/host_guard.hpp"
 
 namespace kerncap::softgpu {
 namespace {
@@ -141,7 +142,22 @@ Worker::SliceEnd Worker::slice(Resident& resident) {
   const AddressSpace::View view(space);
   m_lent->memory.begin_slice(space, view);
   m_lent->code = resident.code;
-  const SliceEnd end = run_waves(resident);
+  SliceEnd end = SliceEnd::fault;
+  const std::uint64_t lost = HostGuard::guarded([&] { end = run_waves(resident); });
+  if (lost != 0) {
+    // A page that the GPU may reach and that the program has unmapped. Such memory has one address for both.
+    const WaveContext& wave = resident.group->waves[resident.next_wave];
+    resident.fault = Fault{};
+    resident.fault.kind = FaultKind::unmapped_address;
+    resident.fault.target = wave.target;
+    resident.fault.address = lost;
+    resident.fault.pc = wave.pc;
+    resident.fault.wave = wave.index;
+    std::copy_n(resident.group->id, 3, resident.fault.group_id);
+    resident.fault.detail = "registered memory that the program has unmapped; the pc is that of an earlier jump";
+    _mm_setcsr(k_default_mxcsr);  // a handler may have been left in the middle of a float mode of its own
+    end = SliceEnd::fault;
+  }
   m_lent->memory.end_slice();
   return end;
 }

@@ -24,7 +24,7 @@ class HostGuard {
     guard.m_outer = s_current;
     if (sigsetjmp(guard.m_context, 0) != 0) {
       s_current = guard.m_outer;
-      return guard.m_address | 1;  // never 0
+      return guard.m_address != 0 ? guard.m_address : 1;
     }
     s_current = &guard;
     function();
