@@ -95,6 +95,14 @@ static_assert(sizeof(Queue) == 256 && offsetof(Queue, write_dispatch_id) == 56 &
 inline constexpr std::uint32_t k_queue_profiling = 1U << 3;
 inline constexpr std::uint32_t k_queue_scratch_once = 1U << 4;
 
+// HsaUserContextSaveAreaHeader: where the driver reports what stopped a queue.
+struct ContextSaveHeader {
+  std::uint32_t offsets_and_sizes[6];
+  std::uint64_t error_reason_ptr;  // 0: ROCr did not enable exceptions, and looks at queue_inactive_signal
+  std::uint32_t error_event_id, reserved;
+};
+static_assert(offsetof(ContextSaveHeader, error_reason_ptr) == 24);
+
 // What the packet processor stores in queue_inactive_signal; ROCr turns it into a status for the queue's callback.
 enum class QueueError : std::uint32_t {
   scratch_wave64 = 1,       // not an error: more scratch memory is wanted

@@ -15,6 +15,23 @@ namespace {
   return {ticks, ticks};
 }
 
+// The driver's numbers for the same errors (KFD_EC_* in its header), as a bit mask.
+[[nodiscard]] std::uint64_t exception_mask(aql::QueueError error) noexcept {
+  const auto bit = [](unsigned code) { return std::uint64_t{1} << (code - 1); };
+  switch (error) {
+    case aql::QueueError::invalid_dimension: return bit(16);
+    case aql::QueueError::invalid_group_memory: return bit(17);
+    case aql::QueueError::invalid_code: return bit(18);
+    case aql::QueueError::invalid_packet: return bit(20);
+    case aql::QueueError::group_too_large: return bit(21);
+    case aql::QueueError::out_of_registers: return bit(22);
+    case aql::QueueError::invalid_vendor_packet: return bit(23);
+    case aql::QueueError::aperture_violation: return bit(6);
+    case aql::QueueError::illegal_instruction: return bit(4);
+    default: return bit(2);  // a trap of the wave
+  }
+}
+
 }  // namespace
 
 AqlQueue::AqlQueue(const QueueContext& context, const QueueSettings& settings)
@@ -216,6 +233,15 @@ AqlQueue::Start AqlQueue::fail(std::uint64_t index, const MemoryFault& fault, co
 
 void AqlQueue::raise(aql::QueueError error) {
   m_state = State::failed;
+  aql::ContextSaveHeader header{};
+  if (m_settings.context_save_va != 0 && m_memory.read(m_settings.context_save_va, &header, sizeof header) &&
+      header.error_reason_ptr != 0) {
+    const auto reasons = m_memory.load<std::uint64_t>(header.error_reason_ptr);
+    if (reasons && m_memory.store(header.error_reason_ptr, *reasons | exception_mask(error))) {
+      if (header.error_event_id != 0) m_context.events.set(header.error_event_id);
+      return;
+    }
+  }
   const auto signal = m_memory.load<std::uint64_t>(m_queue_va + offsetof(aql::Queue, queue_inactive_signal));
   if (!signal || *signal == 0 ||
       !store_signal(m_memory, m_context.events, *signal, static_cast<std::int64_t>(error))) {

@@ -33,6 +33,9 @@ int serve_svm(Driver& driver, void* argument, std::size_t size_bytes) {
   return set_svm(driver, args);
 }
 
+// Asked for by ROCr when it makes a core dump after an error; it carries on without.
+int refuse_debugger(Driver&, void*, std::size_t) { return -EPERM; }
+
 struct Entry {
   unsigned long request;
   Serve serve;
@@ -66,6 +69,8 @@ constexpr Entry k_entries[] = {
     {AMDKFD_IOC_SVM, serve_svm},
     {AMDKFD_IOC_SET_XNACK_MODE, serve<kfd_ioctl_set_xnack_mode_args, set_xnack_mode>},
     {AMDKFD_IOC_AVAILABLE_MEMORY, serve<kfd_ioctl_get_available_memory_args, get_available_memory>},
+    {AMDKFD_IOC_RUNTIME_ENABLE, serve<kfd_ioctl_runtime_enable_args, enable_runtime>},
+    {AMDKFD_IOC_DBG_TRAP, refuse_debugger},
     {AMDKFD_IOC_EXPORT_DMABUF, serve<kfd_ioctl_export_dmabuf_args, export_dma_buf>},
     {AMDKFD_IOWR(k_ipc_import_number, IpcImportArgs), serve<IpcImportArgs, import_ipc>},
     {AMDKFD_IOWR(k_ipc_export_number, IpcExportArgs), serve<IpcExportArgs, export_ipc>},

@@ -28,6 +28,7 @@ int acquire_vm(Driver&, kfd_ioctl_acquire_vm_args&);
 int set_memory_policy(Driver&, kfd_ioctl_set_memory_policy_args&);
 int set_scratch_backing(Driver&, kfd_ioctl_set_scratch_backing_va_args&);
 int set_trap_handler(Driver&, kfd_ioctl_set_trap_handler_args&);
+int enable_runtime(Driver&, kfd_ioctl_runtime_enable_args&);
 int set_xnack_mode(Driver&, kfd_ioctl_set_xnack_mode_args&);
 int get_tile_config(Driver&, kfd_ioctl_get_tile_config_args&);
 

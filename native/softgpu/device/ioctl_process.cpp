@@ -62,6 +62,12 @@ int set_trap_handler(Driver& driver, kfd_ioctl_set_trap_handler_args& args) {
   return driver.gpu(args.gpu_id) != nullptr ? 0 : -EINVAL;  // the packet processor does what it would do
 }
 
+int enable_runtime(Driver&, kfd_ioctl_runtime_enable_args& args) {
+  // "The driver writes core dumps": else ROCr tries to, after each error, and there is nothing to dump.
+  args.capabilities_mask = 0x8000'0000;
+  return 0;
+}
+
 int set_xnack_mode(Driver&, kfd_ioctl_set_xnack_mode_args& args) {
   if (args.xnack_enabled > 0) return -EPERM;
   args.xnack_enabled = 0;

@@ -54,6 +54,7 @@ int create_queue(Driver& driver, kfd_ioctl_create_queue_args& args) {
   settings.ring_bytes = args.ring_size;
   settings.read_pointer_va = args.read_pointer_address;
   settings.write_pointer_va = args.write_pointer_address;
+  settings.context_save_va = args.ctx_save_restore_address;
   args.queue_id = driver.create_queue(*gpu, settings, copies);
   if (args.queue_id == 0) return -ENOMEM;
   const auto queue = driver.queue(args.queue_id);

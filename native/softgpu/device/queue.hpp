@@ -25,6 +25,7 @@ struct QueueSettings {
   std::uint32_t id = 0;
   std::uint64_t ring_va = 0, ring_bytes = 0;
   std::uint64_t read_pointer_va = 0, write_pointer_va = 0;
+  std::uint64_t context_save_va = 0;  // AQL: begins with a ContextSaveHeader
   std::uint64_t* doorbell = nullptr;  // in the memory file's own mapping
 };
 

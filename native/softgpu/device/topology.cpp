@@ -19,6 +19,8 @@ constexpr std::uint32_t k_cap_watch_points = 1U << 7 | 2U << 8;
 constexpr std::uint32_t k_cap_doorbell_type_2 = 2U << 12;
 constexpr std::uint32_t k_cap_memory_ecc = 1U << 20;
 constexpr std::uint32_t k_cap_sram_ecc = 1U << 26;
+// ROCr then has the runtime enabled with the driver, which is also what lets it shut down and start again.
+constexpr std::uint32_t k_cap_debug_traps = 1U << 15, k_cap_debug_firmware = 1U << 29;
 constexpr std::uint32_t k_cap_svm_api = 1U << 27;  // else registered host memory gets a second address
 
 constexpr unsigned k_heap_system = 0, k_heap_public_vram = 1;
@@ -108,7 +110,8 @@ void Topology::add_gpu_node(unsigned index) {
   const Chip& chip = *m_settings.chip;
   const unsigned gpus = m_settings.gpu_count;
   const std::string node = node_path(index + 1);
-  std::uint32_t capability = k_cap_watch_points | k_cap_doorbell_type_2 | k_cap_svm_api;
+  std::uint32_t capability = k_cap_watch_points | k_cap_doorbell_type_2 | k_cap_svm_api |
+                             k_cap_debug_traps | k_cap_debug_firmware;
   if (chip.ecc) capability |= k_cap_memory_ecc | k_cap_sram_ecc;
   const unsigned cache_count = chip.l3_kib != 0 ? 3 : 2;
 
