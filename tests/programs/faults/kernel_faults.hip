@@ -55,7 +55,8 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "unknown case\n");
     return 2;
   }
-  const hipError_t error = hipDeviceSynchronize();
+  hipError_t error = hipGetLastError();  // of the launch
+  if (error == hipSuccess) error = hipDeviceSynchronize();
   std::fprintf(stderr, "went on: %s\n", hipGetErrorString(error));
   return error == hipSuccess ? 0 : 3;
 }
