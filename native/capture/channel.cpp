@@ -1,0 +1,285 @@
+// The library's end of the capture protocol. Runs inside the user's program: it writes nothing to stdout,
+// throws nothing, raises no SIGPIPE, and its thread takes none of the program's signals.
+#include "capture/channel.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <signal.h>
+#include <sys/mman.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <new>
+
+namespace kerncap::capture {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+using core::UniqueFd;
+
+constexpr std::chrono::seconds k_answer_limit{20};  // a loaded machine; a dead collector is noticed at once
+
+Error failure(const char* what) { return {ErrorCode::io, std::string(what) + ": " + std::strerror(errno)}; }
+
+// Receives one message, and a file descriptor when one comes with it. Empty at the end of the connection.
+std::span<std::byte> receive(int socket, std::span<std::byte> buffer, UniqueFd* passed) noexcept {
+  iovec part{buffer.data(), buffer.size()};
+  alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))];
+  msghdr header{};
+  header.msg_iov = &part;
+  header.msg_iovlen = 1;
+  header.msg_control = control;
+  header.msg_controllen = sizeof control;
+  ssize_t count;
+  do {
+    count = ::recvmsg(socket, &header, MSG_CMSG_CLOEXEC);
+  } while (count < 0 && errno == EINTR);
+  if (count <= 0) return {};
+  for (cmsghdr* item = CMSG_FIRSTHDR(&header); item != nullptr; item = CMSG_NXTHDR(&header, item)) {
+    if (item->cmsg_level != SOL_SOCKET || item->cmsg_type != SCM_RIGHTS) continue;
+    int fd;
+    std::memcpy(&fd, CMSG_DATA(item), sizeof fd);
+    UniqueFd owned(fd);
+    if (passed != nullptr) *passed = std::move(owned);
+  }
+  return buffer.first(static_cast<std::size_t>(count));
+}
+
+}  // namespace
+
+Result<Channel*> Channel::connect(const std::string& socket_path, std::string_view backend) {
+  sockaddr_un address{};
+  address.sun_family = AF_UNIX;
+  if (socket_path.size() >= sizeof address.sun_path) {
+    return Error{ErrorCode::invalid_argument, "the collector's socket path is too long"};
+  }
+  std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
+  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!socket.valid()) return failure("socket");
+  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+    return failure("cannot reach the collector");
+  }
+  auto* channel = new (std::nothrow) Channel();
+  if (channel == nullptr) return Error{ErrorCode::no_space, "out of memory"};
+  channel->m_socket = std::move(socket);
+  Result<void> ready = channel->shake_hands(backend);
+  if (ready) ready = channel->start_listening();
+  if (!ready) {
+    delete channel;
+    return ready.error();
+  }
+  return channel;
+}
+
+Result<void> Channel::shake_hands(std::string_view backend) {
+  Message hello(Up::hello);
+  hello.u64(k_magic).u32(k_version).u32(static_cast<std::uint32_t>(::getpid())).text(backend);
+  m_connected.store(true, std::memory_order_relaxed);
+  if (!send(hello)) return Error{ErrorCode::io, "the collector hung up"};
+  const timeval limit{k_answer_limit.count(), 0};
+  (void)::setsockopt(m_socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
+  std::vector<std::byte> buffer(k_max_message_bytes);
+  UniqueFd memfd;
+  const std::span<std::byte> answer = receive(m_socket.get(), buffer, &memfd);
+  const timeval forever{};
+  (void)::setsockopt(m_socket.get(), SOL_SOCKET, SO_RCVTIMEO, &forever, sizeof forever);
+  Reader reader(answer);
+  const auto type = static_cast<Down>(reader.u32());
+  if (type == Down::refused) {
+    return Error{ErrorCode::unsupported, "the collector declined: " + std::string(reader.text())};
+  }
+  if (type != Down::welcome) return Error{ErrorCode::io, "no answer from the collector"};
+  if (Result<void> read = read_welcome(reader); !read) return read;
+  return map_shared(std::move(memfd));
+}
+
+Result<void> Channel::read_welcome(Reader& reader) {
+  const std::uint64_t magic = reader.u64();
+  const std::uint32_t version = reader.u32();
+  if (magic != k_magic || version != k_version) {
+    return Error{ErrorCode::unsupported, "the collector speaks another version of the protocol"};
+  }
+  m_mode = static_cast<Mode>(reader.u32());
+  m_slot_count = reader.u32();
+  m_slot_bytes = reader.u64();
+  (void)reader.u64();  // memory_bytes: the collector's budget, which slot_count already keeps
+  m_wait_limit = std::chrono::milliseconds(reader.u32());
+  m_flags = reader.u32();
+  const std::uint32_t rule_count = reader.u32();
+  if (rule_count > k_max_rules) return Error{ErrorCode::damaged, "too many rules in the collector's answer"};
+  for (std::uint32_t i = 0; i < rule_count; ++i) {
+    Rule rule;
+    rule.first = reader.u64();
+    rule.every = reader.u64();
+    rule.count = reader.u64();
+    for (std::uint32_t& blocks : rule.grid_blocks) blocks = reader.u32();
+    if (rule.every == 0) rule.every = 1;
+    m_rules.push_back(rule);
+  }
+  if (!reader.ok()) return Error{ErrorCode::damaged, "the collector's answer is cut short"};
+  return {};
+}
+
+Result<void> Channel::map_shared(UniqueFd memfd) {
+  struct stat status{};
+  if (!memfd.valid() || ::fstat(memfd.get(), &status) != 0) return failure("no shared memory from the collector");
+  const auto total = static_cast<std::size_t>(status.st_size);
+  const std::size_t least = k_page_bytes + k_record_capacity * sizeof(Record) + m_slot_count * m_slot_bytes;
+  if (total < least) return Error{ErrorCode::damaged, "the collector's shared memory is too small"};
+  void* base = ::mmap(nullptr, total, PROT_READ | PROT_WRITE, MAP_SHARED, memfd.get(), 0);
+  if (base == MAP_FAILED) return failure("cannot map the collector's shared memory");
+  m_base = static_cast<std::byte*>(base);
+  m_control = reinterpret_cast<Control*>(base);
+  if (m_control->magic != k_magic || m_control->version != k_version || m_control->total_bytes != total ||
+      m_control->slots_offset + m_slot_count * m_slot_bytes > total ||
+      m_control->records_offset + k_record_capacity * sizeof(Record) > total) {
+    return Error{ErrorCode::damaged, "the collector's shared memory has an unknown layout"};
+  }
+  m_records = reinterpret_cast<Record*>(m_base + m_control->records_offset);
+  for (std::uint32_t i = m_slot_count; i > 0; --i) m_free_slots.push_back(i - 1);
+  return {};
+}
+
+Result<void> Channel::start_listening() {
+  m_active.store(true, std::memory_order_relaxed);
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  pthread_t thread;
+  const int failed = pthread_create(
+      &thread, nullptr,
+      [](void* self) -> void* {
+        static_cast<Channel*>(self)->listen();
+        return nullptr;
+      },
+      this);
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (failed != 0) return Error{ErrorCode::io, "cannot start a thread"};
+  pthread_setname_np(thread, "kc-listen");
+  pthread_detach(thread);
+  return {};
+}
+
+void Channel::listen() noexcept {
+  static std::array<std::byte, k_max_message_bytes> buffer;  // one channel per process
+  for (;;) {
+    const std::span<std::byte> packet = receive(m_socket.get(), buffer, nullptr);
+    if (packet.empty()) break;
+    Reader reader(packet);
+    hear(reader);
+  }
+  hang_up();
+}
+
+void Channel::hear(Reader& reader) noexcept {
+  switch (static_cast<Down>(reader.u32())) {
+    case Down::free_slot: {
+      const std::uint32_t slot = reader.u32();
+      if (!reader.ok() || slot >= m_slot_count) return;
+      release_unsent_slot(slot);
+      return;
+    }
+    case Down::selected:
+      return hear_selected(reader);
+    case Down::stop:
+      m_active.store(false, std::memory_order_relaxed);
+      return;
+    default:
+      return;
+  }
+}
+
+void Channel::hear_selected(Reader& reader) noexcept {
+  const std::uint64_t module = reader.u64();
+  Selection selection;
+  selection.want_code = reader.u32() != 0;
+  const std::uint32_t count = reader.u32();
+  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
+    const std::uint32_t kernel = reader.u32();
+    const std::uint32_t rule = reader.u32();
+    if (reader.ok() && rule < m_rules.size()) selection.matches.push_back({kernel, rule});
+  }
+  const std::lock_guard lock(m_mutex);
+  if (m_selected_module != module) return;
+  m_selected = std::move(selection);
+  m_changed.notify_all();
+}
+
+void Channel::hang_up() noexcept {
+  const std::lock_guard lock(m_mutex);
+  m_active.store(false, std::memory_order_relaxed);
+  m_connected.store(false, std::memory_order_relaxed);
+  m_changed.notify_all();
+}
+
+bool Channel::send(const Message& message) noexcept {
+  if (!connected() || !message.ok()) return false;
+  const std::lock_guard lock(m_send_mutex);
+  ssize_t count;
+  do {
+    count = ::send(m_socket.get(), message.view().data(), message.size(), MSG_NOSIGNAL);
+  } while (count < 0 && errno == EINTR);
+  return count == static_cast<ssize_t>(message.size());
+}
+
+Selection Channel::select(std::uint64_t module) noexcept {
+  const std::lock_guard one_at_a_time(m_select_mutex);
+  {
+    const std::lock_guard lock(m_mutex);
+    m_selected_module = module;
+    m_selected.reset();
+  }
+  if (!send(Message(Up::module_end).u64(module))) return {};
+  std::unique_lock lock(m_mutex);
+  m_changed.wait_for(lock, k_answer_limit, [this] { return m_selected.has_value() || !connected(); });
+  m_selected_module = 0;
+  return m_selected ? std::move(*m_selected) : Selection{};
+}
+
+std::optional<std::uint32_t> Channel::acquire_slot(std::chrono::steady_clock::time_point deadline) noexcept {
+  std::unique_lock lock(m_mutex);
+  m_changed.wait_until(lock, deadline, [this] { return !m_free_slots.empty() || !connected(); });
+  if (!connected() || m_free_slots.empty()) return std::nullopt;
+  const std::uint32_t slot = m_free_slots.back();
+  m_free_slots.pop_back();
+  return slot;
+}
+
+void Channel::release_unsent_slot(std::uint32_t slot) noexcept {
+  const std::lock_guard lock(m_mutex);
+  // The collector may not hand the same slot out twice.
+  for (const std::uint32_t free : m_free_slots) {
+    if (free == slot) return;
+  }
+  m_free_slots.push_back(slot);
+  m_changed.notify_all();
+}
+
+bool Channel::push_record(const Record& record) noexcept {
+  const std::uint64_t head = m_control->record_head.load(std::memory_order_relaxed);
+  while (head - m_control->record_tail.load(std::memory_order_acquire) >= k_record_capacity) {
+    if (!connected()) return false;
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  m_records[head % k_record_capacity] = record;
+  m_control->record_head.store(head + 1, std::memory_order_release);
+  return true;
+}
+
+void Channel::abandon_in_child() noexcept {
+  m_active.store(false, std::memory_order_relaxed);
+  m_connected.store(false, std::memory_order_relaxed);
+  m_socket.reset();
+}
+
+}  // namespace kerncap::capture

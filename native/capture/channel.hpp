@@ -1,0 +1,109 @@
+// The capture library's end of the protocol: one socket, one shared memory, one thread that listens.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "capture/protocol.hpp"
+#include "capture/wire.hpp"
+#include "core/result.hpp"
+#include "core/unique_fd.hpp"
+
+namespace kerncap::capture {
+
+struct Rule {
+  std::uint64_t first = 0;
+  std::uint64_t every = 1;
+  std::uint64_t count = 1;
+  std::uint32_t grid_blocks[3] = {};
+};
+
+struct Selection {
+  bool want_code = false;
+  struct Match {
+    std::uint32_t kernel;
+    std::uint32_t rule;
+  };
+  std::vector<Match> matches;
+};
+
+// Lives until the process ends: runtimes submit work after static destructors, so nothing is ever torn down.
+class Channel {
+ public:
+  // Connects, says hello and waits for the answer. The caller goes on without us on any error.
+  [[nodiscard]] static core::Result<Channel*> connect(const std::string& socket_path, std::string_view backend);
+
+  // The collector is there and wants more captures.
+  [[nodiscard]] bool active() const noexcept { return m_active.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool connected() const noexcept { return m_connected.load(std::memory_order_relaxed); }
+
+  // Any thread. False once the collector is gone.
+  bool send(const Message& message) noexcept;
+
+  // Blocks until the collector said which kernels of a module it wants; none of them after a time-out.
+  [[nodiscard]] Selection select(std::uint64_t module) noexcept;
+
+  // A staging slot of ours, or none when the collector is gone or `deadline` passes.
+  [[nodiscard]] std::optional<std::uint32_t> acquire_slot(std::chrono::steady_clock::time_point deadline) noexcept;
+  void release_unsent_slot(std::uint32_t slot) noexcept;
+  [[nodiscard]] std::span<std::byte> slot(std::uint32_t index) const noexcept {
+    return {m_base + m_control->slots_offset + index * m_slot_bytes, m_slot_bytes};
+  }
+  [[nodiscard]] std::span<std::byte> slots() const noexcept {
+    return {m_base + m_control->slots_offset, m_slot_count * m_slot_bytes};
+  }
+
+  // One writer thread. Waits for room, at most until the collector is gone.
+  bool push_record(const Record& record) noexcept;
+
+  [[nodiscard]] Control& control() const noexcept { return *m_control; }
+  [[nodiscard]] Mode mode() const noexcept { return m_mode; }
+  [[nodiscard]] std::uint32_t flags() const noexcept { return m_flags; }
+  [[nodiscard]] std::span<const Rule> rules() const noexcept { return m_rules; }
+  [[nodiscard]] std::chrono::milliseconds wait_limit() const noexcept { return m_wait_limit; }
+  [[nodiscard]] std::uint32_t slot_count() const noexcept { return m_slot_count; }
+  [[nodiscard]] std::size_t slot_bytes() const noexcept { return m_slot_bytes; }
+
+  // In a forked child: the parent's conversation is not ours. Async-signal-safe.
+  void abandon_in_child() noexcept;
+
+ private:
+  Channel() = default;
+  core::Result<void> shake_hands(std::string_view backend);
+  core::Result<void> read_welcome(Reader& reader);
+  core::Result<void> map_shared(core::UniqueFd memfd);
+  core::Result<void> start_listening();
+  void listen() noexcept;
+  void hear(Reader& reader) noexcept;
+  void hear_selected(Reader& reader) noexcept;
+  void hang_up() noexcept;
+
+  core::UniqueFd m_socket;
+  std::byte* m_base = nullptr;
+  Control* m_control = nullptr;
+  Record* m_records = nullptr;
+  Mode m_mode = Mode::capture;
+  std::uint32_t m_flags = 0;
+  std::uint32_t m_slot_count = 0;
+  std::size_t m_slot_bytes = 0;
+  std::chrono::milliseconds m_wait_limit{0};
+  std::vector<Rule> m_rules;
+  std::atomic<bool> m_active{false};
+  std::atomic<bool> m_connected{false};
+
+  std::mutex m_send_mutex;
+  std::mutex m_mutex;                  // guards everything below
+  std::condition_variable m_changed;
+  std::vector<std::uint32_t> m_free_slots;
+  std::uint64_t m_selected_module = 0;
+  std::optional<Selection> m_selected;
+  std::mutex m_select_mutex;           // one question at a time
+};
+
+}  // namespace kerncap::capture

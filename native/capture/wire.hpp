@@ -1,0 +1,93 @@
+// Writes and reads the messages of protocol.hpp in buffers of fixed size: no allocation, every bound checked.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <cstring>
+#include <span>
+#include <string_view>
+
+#include "capture/protocol.hpp"
+
+namespace kerncap::capture {
+
+class Message {
+ public:
+  explicit Message(Up type) noexcept { u32(static_cast<std::uint32_t>(type)); }
+
+  Message& u32(std::uint32_t value) noexcept { return raw(&value, sizeof value); }
+  Message& u64(std::uint64_t value) noexcept { return raw(&value, sizeof value); }
+  Message& dim3(const std::uint32_t (&value)[3]) noexcept { return raw(value, sizeof value); }
+  Message& bytes(std::span<const std::byte> value) noexcept {
+    u32(static_cast<std::uint32_t>(value.size()));
+    return raw(value.data(), value.size());
+  }
+  // Text that does not fit is cut, never refused: it only serves people.
+  Message& text(std::string_view value) noexcept {
+    const std::size_t room = m_data.size() - m_size;
+    const std::size_t fits = room > 4 ? room - 4 : 0;
+    return bytes(std::as_bytes(std::span(value.data(), value.size() < fits ? value.size() : fits)));
+  }
+  // Overwrites four bytes, such as a count that is known only at the end.
+  void patch_u32(std::size_t at, std::uint32_t value) noexcept { std::memcpy(&m_data[at], &value, sizeof value); }
+
+  [[nodiscard]] bool ok() const noexcept { return !m_overflow; }
+  [[nodiscard]] std::size_t size() const noexcept { return m_size; }
+  [[nodiscard]] std::size_t room() const noexcept { return m_data.size() - m_size; }
+  [[nodiscard]] std::span<const std::byte> view() const noexcept { return {m_data.data(), m_size}; }
+
+ private:
+  Message& raw(const void* from, std::size_t count) noexcept {
+    if (count > m_data.size() - m_size) {
+      m_overflow = true;
+    } else if (count != 0) {
+      std::memcpy(&m_data[m_size], from, count);
+      m_size += count;
+    }
+    return *this;
+  }
+
+  std::array<std::byte, k_max_message_bytes> m_data;
+  std::size_t m_size = 0;
+  bool m_overflow = false;
+};
+
+class Reader {
+ public:
+  explicit Reader(std::span<const std::byte> data) noexcept : m_data(data) {}
+
+  [[nodiscard]] std::uint32_t u32() noexcept { return number<std::uint32_t>(); }
+  [[nodiscard]] std::uint64_t u64() noexcept { return number<std::uint64_t>(); }
+  [[nodiscard]] std::string_view text() noexcept {
+    const std::size_t length = u32();
+    if (length > m_data.size()) {
+      m_truncated = true;
+      return {};
+    }
+    const auto* begin = reinterpret_cast<const char*>(m_data.data());
+    m_data = m_data.subspan(length);
+    return {begin, length};
+  }
+  // Once false, everything read since the fault was zero or empty.
+  [[nodiscard]] bool ok() const noexcept { return !m_truncated; }
+  [[nodiscard]] bool at_end() const noexcept { return m_data.empty(); }
+
+ private:
+  template <typename T>
+  T number() noexcept {
+    T value{};
+    if (sizeof value > m_data.size()) {
+      m_truncated = true;
+      m_data = {};
+    } else {
+      std::memcpy(&value, m_data.data(), sizeof value);
+      m_data = m_data.subspan(sizeof value);
+    }
+    return value;
+  }
+
+  std::span<const std::byte> m_data;
+  bool m_truncated = false;
+};
+
+}  // namespace kerncap::capture

@@ -1,0 +1,214 @@
+// Code and dispatch of the HSA driver; its memory is in memory.cpp.
+#include "hsa/driver/hsa_driver.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "hsa/packets.hpp"
+
+namespace kerncap::hsa {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+constexpr std::uint32_t k_queue_packets = 64;
+constexpr std::size_t k_least_kernarg_bytes = 4096;
+constexpr std::uint64_t k_flush_bytes = 512ull << 20;   // more than any cache of a GPU holds
+
+std::string architecture_of(const std::string& isa) {
+  const std::size_t begin = isa.find("--");
+  const std::string target = begin == std::string::npos ? isa : isa.substr(begin + 2);
+  return target.substr(0, target.find(':'));
+}
+
+}  // namespace
+
+struct HsaDriver::LoadedCode final : replay::Code {
+  std::vector<std::byte> file;                  // ROCr keeps reading it
+  hsa_executable_t executable{};
+  std::uint64_t kernel_object = 0;
+};
+
+std::string HsaDriver::fault() const {
+  const std::lock_guard lock(m_fault_mutex);
+  return m_fault;
+}
+
+void HsaDriver::note_fault(const std::string& text) {
+  const std::lock_guard lock(m_fault_mutex);
+  m_fault += (m_fault.empty() ? "" : "; ") + text;
+}
+
+Result<void> HsaDriver::open(const replay::Plan& plan) {
+  m_plan = &plan;
+  Result<Runtime> runtime = open_runtime();
+  if (!runtime) return runtime.error();
+  m_runtime = runtime.value();
+  const hsa_status_t started = m_runtime.hsa_init();
+  if (started != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "ROCr does not start", started);
+  Result<Machine> machine = find_machine(m_runtime);
+  if (!machine) return machine.error();
+  m_machine = std::move(machine.value());
+  for (const replay::Region& region : plan.regions) {
+    if (region.device != replay::k_no_device && plan.actual_device(region.device) >= m_machine.devices.size()) {
+      return Error{ErrorCode::unsupported, "the capture holds memory of device " + std::to_string(region.device) +
+                                               ", and there are " + std::to_string(m_machine.devices.size()) +
+                                               " GPUs here"};
+    }
+  }
+  if (plan.actual_device(plan.kernel_device) >= m_machine.devices.size()) {
+    return Error{ErrorCode::unsupported, "no GPU " + std::to_string(plan.actual_device(plan.kernel_device)) + " here"};
+  }
+  m_device = &device_of(plan.kernel_device);
+  if (architecture_of(m_device->isa) != architecture_of(plan.isa)) {
+    return Error{ErrorCode::unsupported, "the capture is of a " + architecture_of(plan.isa) + ", and this GPU is a " +
+                                             architecture_of(m_device->isa)};
+  }
+  return make_queue();
+}
+
+Result<void> HsaDriver::make_queue() {
+  hsa_status_t status = m_runtime.hsa_queue_create(
+      m_device->agent, k_queue_packets, HSA_QUEUE_TYPE_SINGLE,
+      [](hsa_status_t why, hsa_queue_t*, void* self) {
+        auto& driver = *static_cast<HsaDriver*>(self);
+        driver.note_fault(runtime_error(driver.m_runtime, "the queue stopped", why).message);
+      },
+      this, UINT32_MAX, UINT32_MAX, &m_queue);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating a queue", status);
+  m_runtime.hsa_amd_profiling_set_profiler_enabled(m_queue, 1);
+  m_runtime.hsa_amd_register_system_event_handler(
+      [](const hsa_amd_event_t* event, void* self) {
+        if (event->event_type != HSA_AMD_GPU_MEMORY_FAULT_EVENT) return HSA_STATUS_ERROR;
+        char text[96];
+        std::snprintf(text, sizeof text, "the kernel touched 0x%lx, which it may not (reasons 0x%x)",
+                      event->memory_fault.virtual_address, event->memory_fault.fault_reason_mask);
+        static_cast<HsaDriver*>(self)->note_fault(text);
+        return HSA_STATUS_SUCCESS;
+      },
+      this);
+  status = m_runtime.hsa_signal_create(1, 0, nullptr, &m_done);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating a signal", status);
+  return make_staging();
+}
+
+Result<std::unique_ptr<replay::Code>> HsaDriver::load(std::span<const std::byte> file, const std::string& symbol) {
+  auto code = std::make_unique<LoadedCode>();
+  code->file.assign(file.begin(), file.end());
+  hsa_code_object_reader_t reader{};
+  hsa_status_t status =
+      m_runtime.hsa_code_object_reader_create_from_memory(code->file.data(), code->file.size(), &reader);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "reading the code object", status);
+  status = m_runtime.hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr,
+                                               &code->executable);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating an executable", status);
+  status = m_runtime.hsa_executable_load_agent_code_object(code->executable, m_device->agent, reader, nullptr, nullptr);
+  if (status != HSA_STATUS_SUCCESS) {
+    return runtime_error(m_runtime, "loading the code object on a " + architecture_of(m_device->isa), status);
+  }
+  status = m_runtime.hsa_executable_freeze(code->executable, nullptr);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "freezing the executable", status);
+  hsa_executable_symbol_t found{};
+  status = m_runtime.hsa_executable_get_symbol_by_name(code->executable, (symbol + ".kd").c_str(), &m_device->agent,
+                                                       &found);
+  if (status != HSA_STATUS_SUCCESS) {
+    return Error{ErrorCode::not_found, "the code object has no kernel " + symbol};
+  }
+  const auto info = [&](hsa_executable_symbol_info_t attribute, auto& value) {
+    m_runtime.hsa_executable_symbol_get_info(found, attribute, &value);
+  };
+  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, code->kernel_object);
+  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE, code->static_lds_bytes);
+  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE, code->private_bytes);
+  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE, code->kernarg_bytes);
+  return std::unique_ptr<replay::Code>(std::move(code));
+}
+
+std::optional<std::uint64_t> HsaDriver::variable(replay::Code& code, const std::string& name, std::uint64_t bytes) {
+  auto& loaded = static_cast<LoadedCode&>(code);
+  hsa_executable_symbol_t symbol{};
+  const hsa_status_t status =
+      m_runtime.hsa_executable_get_symbol_by_name(loaded.executable, name.c_str(), &m_device->agent, &symbol);
+  if (status != HSA_STATUS_SUCCESS) return std::nullopt;
+  hsa_symbol_kind_t kind{};
+  std::uint32_t size = 0;
+  std::uint64_t address = 0;
+  m_runtime.hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_TYPE, &kind);
+  m_runtime.hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE, &size);
+  m_runtime.hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS, &address);
+  if (kind != HSA_SYMBOL_KIND_VARIABLE || size != bytes) return std::nullopt;
+  return address;
+}
+
+Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& launch) {
+  if (Result<void> settled = settle(); !settled) return settled.error();
+  auto& loaded = static_cast<LoadedCode&>(code);
+  const std::size_t needed = std::max<std::size_t>({k_least_kernarg_bytes, launch.kernarg.size(), loaded.kernarg_bytes});
+  if (needed > m_kernarg_room) {
+    const Result<std::byte*> memory =
+        allocate(m_machine.host, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT, needed);
+    if (!memory) return memory.error();
+    m_kernarg = memory.value();
+    m_kernarg_room = needed;
+  }
+  std::memset(m_kernarg, 0, m_kernarg_room);
+  std::copy(launch.kernarg.begin(), launch.kernarg.end(), m_kernarg);
+  const auto queue_address = reinterpret_cast<std::uint64_t>(m_queue);
+  for (const replay::HiddenSlot& slot : m_plan->hidden) {
+    if (slot.kind == "hidden_queue_ptr") std::memcpy(m_kernarg + slot.offset, &queue_address, sizeof queue_address);
+  }
+  m_runtime.hsa_signal_store_relaxed(m_done, 1);
+  hsa_kernel_dispatch_packet_t packet{};
+  packet.header = static_cast<std::uint16_t>((HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE) |
+                                             k_barrier_bit | k_system_scopes);
+  packet.setup = 3 << HSA_KERNEL_DISPATCH_PACKET_SETUP_DIMENSIONS;
+  packet.grid_size_x = launch.grid[0];
+  packet.grid_size_y = launch.grid[1];
+  packet.grid_size_z = launch.grid[2];
+  packet.workgroup_size_x = static_cast<std::uint16_t>(launch.block[0]);
+  packet.workgroup_size_y = static_cast<std::uint16_t>(launch.block[1]);
+  packet.workgroup_size_z = static_cast<std::uint16_t>(launch.block[2]);
+  packet.group_segment_size = loaded.static_lds_bytes + launch.dynamic_lds_bytes;
+  packet.private_segment_size = std::max(loaded.private_bytes, launch.private_bytes);
+  packet.kernel_object = loaded.kernel_object;
+  packet.kernarg_address = m_kernarg;
+  packet.completion_signal = m_done;
+  const std::uint64_t index = m_runtime.hsa_queue_add_write_index_relaxed(m_queue, 1);
+  publish(static_cast<Packet*>(m_queue->base_address)[index & (m_queue->size - 1)], to_packet(packet));
+  m_runtime.hsa_signal_store_screlease(m_queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
+  // The stage that started this process sets the time limit; here only a fault ends the wait.
+  constexpr std::uint64_t k_look_every_ns = 50'000'000;
+  while (m_runtime.hsa_signal_wait_scacquire(m_done, HSA_SIGNAL_CONDITION_LT, 1, k_look_every_ns,
+                                             HSA_WAIT_STATE_BLOCKED) >= 1) {
+    if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
+  }
+  if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
+  hsa_amd_profiling_dispatch_time_t time{};
+  m_runtime.hsa_amd_profiling_get_dispatch_time(m_device->agent, m_done, &time);
+  return replay::Timing{time.end - time.start};
+}
+
+Result<void> HsaDriver::flush_cache() {
+  if (m_flush == nullptr) {
+    const Result<std::byte*> memory =
+        allocate(*m_device, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, k_flush_bytes);
+    if (!memory) return memory.error();
+    m_flush = memory.value();
+  }
+  const hsa_status_t status = m_runtime.hsa_amd_memory_fill(m_flush, 0, k_flush_bytes / 4);
+  return status == HSA_STATUS_SUCCESS ? Result<void>() : runtime_error(m_runtime, "flushing the caches", status);
+}
+
+replay::Driver::About HsaDriver::about() const {
+  return {m_device->name, m_device->isa, m_machine.runtime_version};
+}
+
+}  // namespace kerncap::hsa
+
+int main(int argc, char** argv) {
+  kerncap::hsa::HsaDriver driver;
+  return kerncap::replay::replay_main(argc, argv, driver);
+}

@@ -1,0 +1,79 @@
+// The HSA back end of a replay.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "hsa/driver/machine.hpp"
+#include "hsa/driver/runtime.hpp"
+#include "replay/driver.hpp"
+
+namespace kerncap::hsa {
+
+class HsaDriver final : public replay::Driver {
+ public:
+  core::Result<void> open(const replay::Plan& plan) override;
+  core::Result<void> place(const replay::Range& range) override;
+  core::Result<void> write(const replay::Region& region, std::uint64_t address,
+                           std::span<const std::byte> data) override;
+  core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
+  core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file,
+                                                   const std::string& symbol) override;
+  std::optional<std::uint64_t> variable(replay::Code& code, const std::string& name, std::uint64_t bytes) override;
+  core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& launch) override;
+  core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
+  core::Result<void> restore_saved() override;
+  core::Result<void> flush_cache() override;
+  [[nodiscard]] About about() const override;
+
+ private:
+  struct LoadedCode;
+  // A part of the write set and its copy.
+  struct Saved {
+    bool on_host;
+    hsa_agent_t agent;                  // whose memory it is
+    std::uint64_t address;
+    std::uint64_t bytes;
+    std::byte* copy;
+  };
+
+  [[nodiscard]] const ReplayDevice& device_of(std::uint32_t captured) const;
+  [[nodiscard]] std::vector<hsa_agent_t> agents_of(std::uint64_t access) const;
+  core::Result<void> place_on_device(const replay::Range& range);
+  core::Result<void> place_on_host(const replay::Range& range);
+  core::Result<void> make_queue();
+  core::Result<std::byte*> allocate(const ReplayDevice& owner, std::uint32_t flags, std::uint64_t bytes);
+  core::Result<void> copy(bool to_saved);
+  // Transfers go through staging memory, several at a time. settle() waits for all of them.
+  core::Result<void> make_staging();
+  core::Result<void> settle();
+  core::Result<void> settle(std::size_t buffer);
+  // What the device said when it stopped; empty while all is well.
+  [[nodiscard]] std::string fault() const;
+  void note_fault(const std::string& text);
+
+  Runtime m_runtime;
+  Machine m_machine;
+  const replay::Plan* m_plan = nullptr;
+  const ReplayDevice* m_device = nullptr;       // runs the kernel
+  hsa_queue_t* m_queue = nullptr;
+  hsa_signal_t m_done{};
+  std::byte* m_kernarg = nullptr;
+  std::size_t m_kernarg_room = 0;
+  struct Staging {
+    std::byte* memory = nullptr;
+    hsa_signal_t done{};                        // 0 when the buffer is free
+  };
+  std::vector<Staging> m_staging;
+  std::size_t m_next_staging = 0;
+  std::vector<Saved> m_saved;
+  std::byte* m_flush = nullptr;
+  mutable std::mutex m_fault_mutex;
+  std::string m_fault;
+};
+
+}  // namespace kerncap::hsa

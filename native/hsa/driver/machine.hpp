@@ -1,0 +1,36 @@
+// The GPUs, pools and the queue that a replay uses.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "hsa/driver/runtime.hpp"
+
+namespace kerncap::hsa {
+
+struct ReplayPool {
+  hsa_amd_memory_pool_t handle;
+  std::uint32_t flags;                  // HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_*
+};
+
+struct ReplayDevice {
+  hsa_agent_t agent;
+  std::string name;
+  std::string isa;
+  std::vector<ReplayPool> pools;
+
+  // The pool with one of these flags; null when there is none.
+  [[nodiscard]] const ReplayPool* pool(std::uint32_t flags) const;
+};
+
+struct Machine {
+  std::vector<ReplayDevice> devices;
+  ReplayDevice host;
+  std::string runtime_version;
+};
+
+[[nodiscard]] core::Result<Machine> find_machine(const Runtime& runtime);
+
+}  // namespace kerncap::hsa

@@ -1,0 +1,248 @@
+// Memory of the HSA driver: placed at the captured addresses, as the captured kinds.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "hsa/driver/hsa_driver.hpp"
+
+namespace kerncap::hsa {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+using replay::Kind;
+
+constexpr std::size_t k_staging_buffers = 4;
+constexpr std::size_t k_staging_bytes = 4 << 20;
+
+std::string hex(std::uint64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%lx", value);
+  return text;
+}
+
+std::string span_of(const replay::Range& range) { return hex(range.base) + "-" + hex(range.base + range.bytes); }
+
+void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+// The flags of the pool that memory of this kind comes from.
+std::uint32_t pool_flags(Kind kind) {
+  switch (kind) {
+    case Kind::device_fine: return HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED;
+    case Kind::device_extended_fine: return HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_EXTENDED_SCOPE_FINE_GRAINED;
+    default: return HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED;
+  }
+}
+
+}  // namespace
+
+const ReplayDevice& HsaDriver::device_of(std::uint32_t captured) const {
+  const std::uint32_t index = captured == replay::k_no_device ? m_plan->kernel_device : captured;
+  return m_machine.devices[m_plan->actual_device(index)];
+}
+
+std::vector<hsa_agent_t> HsaDriver::agents_of(std::uint64_t access) const {
+  std::vector<hsa_agent_t> agents;
+  for (std::uint32_t captured = 0; captured < 64; ++captured) {
+    if ((access >> captured & 1) == 0 || m_plan->actual_device(captured) >= m_machine.devices.size()) continue;
+    agents.push_back(device_of(captured).agent);
+  }
+  return agents;
+}
+
+Result<void> HsaDriver::place(const replay::Range& range) {
+  return range.first->on_host() ? place_on_host(range) : place_on_device(range);
+}
+
+Result<void> HsaDriver::place_on_device(const replay::Range& range) {
+  const replay::Region& region = *range.first;
+  const ReplayDevice& owner = device_of(region.device);
+  const ReplayPool* pool = owner.pool(pool_flags(region.kind));
+  if (pool == nullptr) pool = owner.pool(HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED);
+  if (pool == nullptr) return Error{ErrorCode::unsupported, "no memory pool for " + span_of(range)};
+  void* got = nullptr;
+  hsa_status_t status = m_runtime.hsa_amd_vmem_address_reserve(&got, range.bytes, range.base, 0);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "reserving " + span_of(range), status);
+  if (got != pointer(range.base)) {
+    return Error{ErrorCode::device, "ROCr would place " + span_of(range) + " of the capture at " +
+                                        hex(reinterpret_cast<std::uint64_t>(got)) + " instead"};
+  }
+  hsa_amd_vmem_alloc_handle_t handle{};
+  status = m_runtime.hsa_amd_vmem_handle_create(pool->handle, range.bytes, MEMORY_TYPE_NONE, 0, &handle);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "allocating memory for " + span_of(range), status);
+  status = m_runtime.hsa_amd_vmem_map(got, range.bytes, 0, handle, 0);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "mapping " + span_of(range), status);
+  std::vector<hsa_amd_memory_access_desc_t> rights;
+  for (const hsa_agent_t agent : agents_of(region.access)) rights.push_back({HSA_ACCESS_PERMISSION_RW, agent});
+  const bool owner_listed = std::any_of(rights.begin(), rights.end(), [&](const hsa_amd_memory_access_desc_t& right) {
+    return right.agent_handle.handle == owner.agent.handle;
+  });
+  if (!owner_listed) rights.push_back({HSA_ACCESS_PERMISSION_RW, owner.agent});  // it does our copies
+  status = m_runtime.hsa_amd_vmem_set_access(got, range.bytes, rights.data(), rights.size());
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "access to " + span_of(range), status);
+  return {};
+}
+
+Result<void> HsaDriver::place_on_host(const replay::Range& range) {
+  void* got = ::mmap(pointer(range.base), range.bytes, PROT_READ | PROT_WRITE,
+                     MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE, -1, 0);
+  if (got != pointer(range.base)) {
+    return Error{ErrorCode::device, "cannot map host memory at " + span_of(range) + ": " + std::strerror(errno)};
+  }
+  std::vector<hsa_agent_t> agents = agents_of(range.first->access);
+  if (range.first->kind == Kind::managed) {
+    std::vector<hsa_amd_svm_attribute_pair_t> attributes;
+    for (const hsa_agent_t agent : agents) {
+      attributes.push_back({HSA_AMD_SVM_ATTRIB_AGENT_ACCESSIBLE_IN_PLACE, agent.handle});
+    }
+    const hsa_status_t status =
+        m_runtime.hsa_amd_svm_attributes_set(got, range.bytes, attributes.data(), attributes.size());
+    if (status == HSA_STATUS_SUCCESS) return {};
+  }
+  void* seen = nullptr;
+  const hsa_status_t status =
+      m_runtime.hsa_amd_memory_lock(got, range.bytes, agents.data(), static_cast<int>(agents.size()), &seen);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "pinning " + span_of(range), status);
+  if (seen != got) {
+    return Error{ErrorCode::device, "the GPU would see the host memory " + span_of(range) + " at " +
+                                        hex(reinterpret_cast<std::uint64_t>(seen)) + " instead"};
+  }
+  return {};
+}
+
+Result<void> HsaDriver::make_staging() {
+  for (std::size_t i = 0; i < k_staging_buffers; ++i) {
+    Staging staging;
+    const Result<std::byte*> memory =
+        allocate(m_machine.host, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, k_staging_bytes);
+    if (!memory) return memory.error();
+    staging.memory = memory.value();
+    const hsa_status_t status = m_runtime.hsa_signal_create(0, 0, nullptr, &staging.done);
+    if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating a signal", status);
+    m_staging.push_back(staging);
+  }
+  return {};
+}
+
+Result<void> HsaDriver::settle(std::size_t buffer) {
+  const hsa_signal_t done = m_staging[buffer].done;
+  const hsa_signal_value_t left = m_runtime.hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX,
+                                                                      HSA_WAIT_STATE_BLOCKED);
+  if (left < 0) return Error{ErrorCode::device, "a transfer to or from the device failed"};
+  return {};
+}
+
+Result<void> HsaDriver::settle() {
+  for (std::size_t i = 0; i < m_staging.size(); ++i) {
+    if (Result<void> settled = settle(i); !settled) return settled;
+  }
+  return {};
+}
+
+Result<void> HsaDriver::write(const replay::Region& region, std::uint64_t address, std::span<const std::byte> data) {
+  if (region.on_host()) {
+    std::memcpy(pointer(address), data.data(), data.size());
+    return {};
+  }
+  const hsa_agent_t agent = device_of(region.device).agent;
+  for (std::size_t done = 0; done < data.size();) {
+    const std::size_t piece = std::min(k_staging_bytes, data.size() - done);
+    const std::size_t buffer = m_next_staging++ % m_staging.size();
+    if (Result<void> settled = settle(buffer); !settled) return settled;
+    const Staging& staging = m_staging[buffer];
+    std::memcpy(staging.memory, &data[done], piece);
+    m_runtime.hsa_signal_store_relaxed(staging.done, 1);
+    // Agents are given, as the runtime takes an address of hsa_amd_vmem_* for ordinary host memory otherwise.
+    const hsa_status_t status =
+        m_runtime.hsa_amd_memory_async_copy(pointer(address + done), agent, staging.memory, m_machine.host.agent,
+                                            piece, 0, nullptr, staging.done);
+    if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "restoring " + hex(address), status);
+    done += piece;
+  }
+  return {};
+}
+
+Result<void> HsaDriver::read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) {
+  if (Result<void> settled = settle(); !settled) return settled;
+  if (region.on_host()) {
+    std::memcpy(data.data(), pointer(address), data.size());
+    return {};
+  }
+  const hsa_agent_t agent = device_of(region.device).agent;
+  const Staging& staging = m_staging[0];
+  for (std::size_t done = 0; done < data.size();) {
+    const std::size_t piece = std::min(k_staging_bytes, data.size() - done);
+    m_runtime.hsa_signal_store_relaxed(staging.done, 1);
+    const hsa_status_t status =
+        m_runtime.hsa_amd_memory_async_copy(staging.memory, m_machine.host.agent, pointer(address + done), agent,
+                                            piece, 0, nullptr, staging.done);
+    if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "reading " + hex(address), status);
+    if (Result<void> settled = settle(0); !settled) return settled;
+    std::memcpy(&data[done], staging.memory, piece);
+    done += piece;
+  }
+  return {};
+}
+
+Result<std::byte*> HsaDriver::allocate(const ReplayDevice& owner, std::uint32_t flags, std::uint64_t bytes) {
+  const ReplayPool* pool = owner.pool(flags);
+  if (pool == nullptr) return Error{ErrorCode::device, "no memory pool of the wanted kind"};
+  void* memory = nullptr;
+  hsa_status_t status = m_runtime.hsa_amd_memory_pool_allocate(pool->handle, bytes, 0, &memory);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "allocating memory", status);
+  if (owner.agent.handle == m_machine.host.agent.handle) {
+    status = m_runtime.hsa_amd_agents_allow_access(1, &m_device->agent, nullptr, memory);
+    if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "sharing memory", status);
+  }
+  return static_cast<std::byte*>(memory);
+}
+
+Result<void> HsaDriver::save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) {
+  for (const auto& [region, part] : parts) {
+    Saved saved{region->on_host(), {}, region->base + part.offset, part.bytes, nullptr};
+    if (saved.on_host) {
+      saved.copy = new std::byte[part.bytes];
+    } else {
+      const ReplayDevice& owner = device_of(region->device);
+      saved.agent = owner.agent;
+      const Result<std::byte*> memory = allocate(owner, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, part.bytes);
+      if (!memory) return memory.error();
+      saved.copy = memory.value();
+    }
+    m_saved.push_back(saved);
+  }
+  return copy(true);
+}
+
+Result<void> HsaDriver::restore_saved() { return copy(false); }
+
+Result<void> HsaDriver::copy(bool to_saved) {
+  if (Result<void> settled = settle(); !settled) return settled;
+  hsa_signal_t done{};
+  m_runtime.hsa_signal_create(0, 0, nullptr, &done);
+  hsa_signal_value_t expected = 0;
+  for (const Saved& saved : m_saved) expected += saved.on_host ? 0 : 1;
+  m_runtime.hsa_signal_store_relaxed(done, expected);
+  Result<void> result;
+  for (const Saved& saved : m_saved) {
+    void* to = to_saved ? static_cast<void*>(saved.copy) : pointer(saved.address);
+    const void* from = to_saved ? pointer(saved.address) : static_cast<const void*>(saved.copy);
+    if (saved.on_host) {
+      std::memcpy(to, from, saved.bytes);
+      continue;
+    }
+    const hsa_status_t status =
+        m_runtime.hsa_amd_memory_async_copy(to, saved.agent, from, saved.agent, saved.bytes, 0, nullptr, done);
+    if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "copying the write set", status);
+  }
+  m_runtime.hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED);
+  if (m_runtime.hsa_signal_load_scacquire(done) < 0) return Error{ErrorCode::device, "copying the write set failed"};
+  m_runtime.hsa_signal_destroy(done);
+  return {};
+}
+
+}  // namespace kerncap::hsa

@@ -1,0 +1,71 @@
+// What ROCr calls. It loads this library because HSA_TOOLS_LIB names it, patches nothing itself, and goes on
+// whatever we answer.
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <string>
+
+#include "hsa/api.hpp"
+#include "hsa/tool.hpp"
+
+namespace kerncap::hsa {
+namespace {
+
+std::atomic<Tool*> g_tool{nullptr};
+
+// The only words that we ever say in the program's name, on its standard error.
+void complain(const core::Error& error) noexcept {
+  const std::string line = "kerncap: not active in process " + std::to_string(::getpid()) + ": " + error.message + "\n";
+  (void)!::write(STDERR_FILENO, line.data(), line.size());
+}
+
+core::Result<void> start(HsaApiTable& table, const char* socket_path) noexcept {
+  if (core::Result<void> saved = save_api(table); !saved) return saved;
+  auto* made = new Tool();
+  if (!made->agents.discover()) return {};  // a machine without a GPU: nothing to see, nothing to say
+  core::Result<capture::Channel*> channel = capture::Channel::connect(socket_path, "hsa");
+  if (!channel) return channel.error();
+  made->channel = channel.value();
+  made->channel->send(made->agents.facts(capture::k_no_device));
+  for (std::uint32_t i = 0; i < made->agents.devices().size(); ++i) made->channel->send(made->agents.facts(i));
+  g_tool.store(made, std::memory_order_release);
+  made->enabled.store(true, std::memory_order_release);
+  pthread_atfork(nullptr, nullptr, [] {
+    // The runtime does not survive a fork, and neither does our conversation. The parent goes on as before.
+    tool()->enabled.store(false, std::memory_order_relaxed);
+    tool()->channel->abandon_in_child();
+  });
+  (void)::atexit([] {
+    if (enabled() && tool()->profiling()) tool()->profiler.harvest();
+  });
+  install_hooks(table);
+  return {};
+}
+
+}  // namespace
+
+Tool* tool() noexcept { return g_tool.load(std::memory_order_acquire); }
+
+}  // namespace kerncap::hsa
+
+extern "C" {
+
+__attribute__((visibility("default"))) bool OnLoad(HsaApiTable* table, std::uint64_t, std::uint64_t,
+                                                   const char* const*) noexcept {
+  using namespace kerncap::hsa;
+  const char* socket_path = ::getenv("KERNCAP_SOCKET");
+  // Not started by us, or loaded a second time.
+  if (socket_path == nullptr || table == nullptr || tool() != nullptr) return true;
+  if (const auto started = start(*table, socket_path); !started) complain(started.error());
+  return true;
+}
+
+__attribute__((visibility("default"))) void OnUnload() noexcept {
+  using namespace kerncap::hsa;
+  if (!enabled()) return;
+  if (tool()->profiling()) tool()->profiler.harvest();
+  tool()->enabled.store(false, std::memory_order_relaxed);
+}
+}

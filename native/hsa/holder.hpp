@@ -1,0 +1,38 @@
+// Keeps the other queues still while a snapshot is taken.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "core/result.hpp"
+#include "hsa/hsa_headers.hpp"
+#include "hsa/queues.hpp"
+
+namespace kerncap::hsa {
+
+class Holder {
+ public:
+  using Deadline = std::chrono::steady_clock::time_point;
+
+  // Puts two barriers into every queue but `target`: one that tells that all before it is done, one that
+  // holds all behind it until `resume` is zero. Returns when each queue stands still: its first barrier was
+  // reached, or it is blocked on a condition that cannot come true while we hold, or it is itself stopped in
+  // front of another capture's dispatch (`stopped`: queues for which that is known).
+  core::Result<void> hold(const Queue& target, hsa_signal_t resume, const std::vector<const Queue*>& stopped,
+                          Deadline deadline) noexcept;
+
+  // The queues that were only blocked are blocked still: nothing slipped past while we copied.
+  [[nodiscard]] bool still_held() const noexcept;
+
+ private:
+  struct Held {
+    Queue* queue;
+    hsa_signal_t drained;
+    std::uint64_t blocked_at;           // the device's read index while blocked, or k_not_blocked
+  };
+  static constexpr std::uint64_t k_not_blocked = ~std::uint64_t{0};
+  std::vector<Held> m_held;
+};
+
+}  // namespace kerncap::hsa

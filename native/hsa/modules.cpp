@@ -1,0 +1,249 @@
+// Describes loaded code objects to the collector. Runs in hsa_executable_freeze, on the program's thread.
+#include "hsa/modules.hpp"
+
+#include <elf.h>
+
+#include <algorithm>
+#include <atomic>
+#include <cstring>
+#include <string>
+
+#include "hsa/api.hpp"
+#include "hsa/staging.hpp"
+#include "hsa/tool.hpp"
+
+namespace kerncap::hsa {
+namespace {
+
+using capture::Message;
+using capture::Up;
+
+std::atomic<std::uint64_t> g_next_module{1};
+std::atomic<std::uint32_t> g_next_kernel{1};
+
+template <typename T>
+T loaded_info(hsa_loaded_code_object_t loaded, hsa_ven_amd_loader_loaded_code_object_info_t attribute) noexcept {
+  T value{};
+  api().loader.hsa_ven_amd_loader_loaded_code_object_get_info(loaded, attribute, &value);
+  return value;
+}
+
+template <typename T>
+T symbol_info(hsa_executable_symbol_t symbol, hsa_executable_symbol_info_t attribute) noexcept {
+  T value{};
+  api().core.hsa_executable_symbol_get_info_fn(symbol, attribute, &value);
+  return value;
+}
+
+std::string symbol_name(hsa_executable_symbol_t symbol) {
+  std::string name(symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME_LENGTH), '\0');
+  api().core.hsa_executable_symbol_get_info_fn(symbol, HSA_EXECUTABLE_SYMBOL_INFO_NAME, name.data());
+  return name;
+}
+
+struct Loaded {
+  std::uint64_t module;
+  std::uint32_t device;
+  std::uint64_t base;
+  std::uint64_t bytes;
+  std::int64_t delta;                       // loaded address - address in the file
+  std::span<const std::byte> file;
+  std::string uri;
+};
+
+struct Symbols {
+  const Loaded* loaded;
+  std::vector<hsa_executable_symbol_t> kernels;
+  std::vector<hsa_executable_symbol_t> variables;
+};
+
+hsa_status_t sort_symbol(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t symbol, void* out) {
+  auto& symbols = *static_cast<Symbols*>(out);
+  const auto type = symbol_info<hsa_symbol_kind_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_TYPE);
+  const bool is_kernel = type == HSA_SYMBOL_KIND_KERNEL;
+  if (!is_kernel && type != HSA_SYMBOL_KIND_VARIABLE) return HSA_STATUS_SUCCESS;
+  // An executable may hold several code objects; the address tells whose symbol it is.
+  const auto address = symbol_info<std::uint64_t>(
+      symbol, is_kernel ? HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT : HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS);
+  if (address < symbols.loaded->base || address >= symbols.loaded->base + symbols.loaded->bytes) {
+    return HSA_STATUS_SUCCESS;
+  }
+  (is_kernel ? symbols.kernels : symbols.variables).push_back(symbol);
+  return HSA_STATUS_SUCCESS;
+}
+
+// Sends `count` items in as many messages as they need. `write` appends one item.
+template <typename Items, typename Write>
+void send_list(Up type, std::uint64_t owner, const Items& items, Write write) {
+  std::size_t next = 0;
+  do {
+    Message message(type);
+    message.u64(owner);
+    const std::size_t count_at = message.size();
+    message.u32(0);
+    std::uint32_t count = 0;
+    // A name longer than half a message is cut by text(): symbols come nowhere near that.
+    while (next < items.size() && message.room() > capture::k_max_message_bytes / 2) {
+      write(message, next);
+      ++next;
+      ++count;
+    }
+    message.patch_u32(count_at, count);
+    tool()->channel->send(message);
+  } while (next < items.size());
+}
+
+void send_variables(const Loaded& loaded, const std::vector<hsa_executable_symbol_t>& variables) {
+  send_list(Up::variables, loaded.module, variables, [&](Message& message, std::size_t i) {
+    const hsa_executable_symbol_t symbol = variables[i];
+    message.u64(symbol_info<std::uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS))
+        .u64(symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE))
+        .u32(symbol_info<bool>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_IS_CONST) ? 1 : 0)
+        .text(symbol_name(symbol));
+  });
+}
+
+// The parts of a loaded code object that hold data: kernels reach them by pointers, ours and other modules'.
+void add_data_segments(const Loaded& loaded) {
+  constexpr std::uint64_t page = 4096;
+  Elf64_Ehdr header;
+  if (loaded.file.size() < sizeof header) return;
+  std::memcpy(&header, loaded.file.data(), sizeof header);
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(Elf64_Phdr)) return;
+  for (std::size_t i = 0; i < header.e_phnum; ++i) {
+    const std::size_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
+    Elf64_Phdr segment;
+    if (at + sizeof segment > loaded.file.size()) return;
+    std::memcpy(&segment, &loaded.file[at], sizeof segment);
+    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) != 0 || segment.p_memsz == 0) continue;
+    const auto address = static_cast<std::uint64_t>(static_cast<std::int64_t>(segment.p_vaddr) + loaded.delta);
+    Allocation region;
+    region.base = address & ~(page - 1);
+    region.bytes = ((address + segment.p_memsz + page - 1) & ~(page - 1)) - region.base;
+    region.kind = capture::MemoryKind::code_object;
+    region.device = loaded.device;
+    region.access = std::uint64_t{1} << loaded.device;
+    region.module = loaded.module;
+    tool()->allocations.add(region);
+  }
+}
+
+Loaded describe(hsa_loaded_code_object_t handle, std::uint32_t device) {
+  Loaded loaded{};
+  loaded.module = g_next_module.fetch_add(1, std::memory_order_relaxed);
+  loaded.device = device;
+  loaded.base = loaded_info<std::uint64_t>(handle, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_BASE);
+  loaded.bytes = loaded_info<std::uint64_t>(handle, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_SIZE);
+  loaded.delta = loaded_info<std::int64_t>(handle, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_DELTA);
+  const auto storage = loaded_info<std::uint64_t>(
+      handle, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_CODE_OBJECT_STORAGE_MEMORY_BASE);
+  const auto size = loaded_info<std::uint64_t>(
+      handle, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_CODE_OBJECT_STORAGE_MEMORY_SIZE);
+  loaded.file = {reinterpret_cast<const std::byte*>(storage), storage == 0 ? 0 : size};
+  loaded.uri.resize(loaded_info<std::uint32_t>(handle, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_URI_LENGTH));
+  api().loader.hsa_ven_amd_loader_loaded_code_object_get_info(
+      handle, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_URI, loaded.uri.data());
+  return loaded;
+}
+
+}  // namespace
+
+void Modules::add(hsa_executable_t executable) noexcept {
+  std::vector<hsa_loaded_code_object_t> all;
+  api().loader.hsa_ven_amd_loader_executable_iterate_loaded_code_objects(
+      executable,
+      [](hsa_executable_t, hsa_loaded_code_object_t loaded, void* out) {
+        static_cast<std::vector<hsa_loaded_code_object_t>*>(out)->push_back(loaded);
+        return HSA_STATUS_SUCCESS;
+      },
+      &all);
+  for (const hsa_loaded_code_object_t loaded : all) add_one(executable, loaded);
+}
+
+void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t handle) noexcept {
+  const auto agent = loaded_info<hsa_agent_t>(handle, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_AGENT);
+  const std::uint32_t device = tool()->agents.index_of(agent);
+  if (device >= 64) return;
+  const Loaded loaded = describe(handle, device);
+  Symbols symbols{&loaded, {}, {}};
+  api().core.hsa_executable_iterate_agent_symbols_fn(executable, agent, sort_symbol, &symbols);
+  tool()->channel->send(Message(Up::module)
+                            .u64(loaded.module)
+                            .u32(device)
+                            .u64(loaded.file.size())
+                            .u64(loaded.base)
+                            .u64(loaded.bytes)
+                            .text(loaded.uri));
+  const std::uint32_t first_kernel =
+      g_next_kernel.fetch_add(static_cast<std::uint32_t>(symbols.kernels.size()), std::memory_order_relaxed);
+  send_list(Up::kernels, loaded.module, symbols.kernels, [&](Message& message, std::size_t i) {
+    message.u32(first_kernel + static_cast<std::uint32_t>(i)).text(symbol_name(symbols.kernels[i]));
+  });
+  std::vector<std::uint32_t> rules(symbols.kernels.size(), k_no_rule);
+  if (tool()->profiling()) {
+    tool()->channel->send(Message(Up::module_end).u64(loaded.module));
+  } else {
+    add_data_segments(loaded);
+    const capture::Selection selection = tool()->channel->select(loaded.module);
+    for (const auto& match : selection.matches) {
+      const std::uint32_t i = match.kernel - first_kernel;
+      if (i < rules.size()) rules[i] = match.rule;
+    }
+    if (selection.want_code) {
+      send_variables(loaded, symbols.variables);
+      const auto sent = send_stream(capture::StreamKind::code, capture::k_no_capture, loaded.module, loaded.file);
+      if (!sent) tool()->snapshots.warn("a code object could not be sent: its kernels cannot be captured");
+      tool()->snapshots.prepare();
+    }
+  }
+  for (std::size_t i = 0; i < symbols.kernels.size(); ++i) {
+    Kernel kernel;
+    kernel.id = first_kernel + static_cast<std::uint32_t>(i);
+    kernel.rule = rules[i];
+    kernel.device = device;
+    kernel.module = loaded.module;
+    kernel.kernarg_bytes = symbol_info<std::uint32_t>(
+        symbols.kernels[i], HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE);
+    const auto object =
+        symbol_info<std::uint64_t>(symbols.kernels[i], HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT);
+    tool()->kernels.add(object, kernel);
+  }
+  const std::lock_guard lock(m_mutex);
+  m_by_executable[executable.handle].push_back(loaded.module);
+}
+
+void Modules::remove(hsa_executable_t executable) noexcept {
+  std::vector<std::uint64_t> gone;
+  {
+    const std::lock_guard lock(m_mutex);
+    const auto found = m_by_executable.find(executable.handle);
+    if (found == m_by_executable.end()) return;
+    gone = std::move(found->second);
+    m_by_executable.erase(found);
+  }
+  for (const std::uint64_t module : gone) {
+    tool()->kernels.remove_module(module);
+    tool()->allocations.remove_module(module);
+    tool()->channel->send(Message(Up::module_gone).u64(module));
+  }
+}
+
+}  // namespace kerncap::hsa
+
+namespace kerncap::hsa::hooks {
+
+hsa_status_t hsa_executable_freeze(hsa_executable_t executable, const char* options) {
+  const hsa_status_t status = api().core.hsa_executable_freeze_fn(executable, options);
+  if (status == HSA_STATUS_SUCCESS && enabled()) tool()->modules.add(executable);
+  return status;
+}
+
+hsa_status_t hsa_executable_destroy(hsa_executable_t executable) {
+  if (enabled()) {
+    tool()->snapshots.wait_until_idle();
+    tool()->modules.remove(executable);
+  }
+  return api().core.hsa_executable_destroy_fn(executable);
+}
+
+}  // namespace kerncap::hsa::hooks

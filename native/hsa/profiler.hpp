@@ -1,0 +1,56 @@
+// Times every dispatch: a signal of ours goes into each packet, and one thread reads the time stamps that the
+// device wrote there. A packet's own signal is completed by that thread, with the same time stamps.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "capture/protocol.hpp"
+#include "hsa/hsa_headers.hpp"
+#include "hsa/queues.hpp"
+
+namespace kerncap::hsa {
+
+// Dispatches of one queue whose time is not known yet. The queue's callback writes, the harvester reads.
+struct PendingRing {
+  struct Entry {
+    hsa_signal_t ours{};
+    hsa_signal_t theirs{};
+    capture::Record record{};
+    std::atomic<bool> waiting{false};
+  };
+  hsa_agent_t agent{};
+  std::uint32_t device = 0;
+  std::uint32_t queue = 0;
+  std::uint32_t size = 0;
+  std::unique_ptr<Entry[]> entries;
+  alignas(64) std::atomic<std::uint64_t> head{0};
+  alignas(64) std::atomic<std::uint64_t> tail{0};
+};
+
+class Profiler {
+ public:
+  // Null when no signals can be had: the queue's dispatches go untimed, and that is counted.
+  [[nodiscard]] PendingRing* add_queue(hsa_agent_t agent, std::uint32_t device, std::uint32_t queue,
+                                       std::uint32_t packets) noexcept;
+
+  // From the queue callback: gives the packet a signal. False: it stays as it is.
+  bool time(Queue& queue, Packet& packet) noexcept;
+
+  // Records what has ended by now. Also called when the program ends.
+  void harvest() noexcept;
+
+ private:
+  void run() noexcept;
+  [[nodiscard]] bool harvest(PendingRing& ring) noexcept;   // true: the program waits for one of its signals
+
+  std::mutex m_mutex;                          // rings, and one harvester at a time
+  std::vector<std::unique_ptr<PendingRing>> m_rings;
+  std::atomic<bool> m_hurry{false};
+  bool m_started = false;
+};
+
+}  // namespace kerncap::hsa

@@ -1,0 +1,241 @@
+// Makes intercept queues and rewrites what is submitted to them. The callback runs under the queue's lock, on
+// the program's thread or on the runtime's event thread: it never waits, and it calls the writer exactly once.
+#include "hsa/queues.hpp"
+
+#include <sys/mman.h>
+#include <time.h>
+
+#include <algorithm>
+
+#include "hsa/api.hpp"
+#include "hsa/tool.hpp"
+
+namespace kerncap::hsa {
+namespace {
+
+// Packets that do not fit the ring make the runtime stash and retry, a path that has had bugs: small rings
+// are enlarged. Large enough for any batch that HIP submits at once, with room for our own packets.
+constexpr std::uint32_t k_least_ring_packets = 4096;
+constexpr std::uint32_t k_scratch_extra_packets = 16;
+constexpr std::uint64_t k_packets_per_capture = 3;  // beside the dispatch itself
+
+using Writer = hsa_amd_queue_intercept_packet_writer;
+
+// A packet that ROCr does not pass on: it calls us back with the ring that the device reads.
+Packet hardware_marker(Queue& queue) noexcept {
+  amd_aql_intercept_marker_t marker{};
+  marker.header = HSA_PACKET_TYPE_VENDOR_SPECIFIC << HSA_PACKET_HEADER_TYPE;
+  marker.format = AMD_AQL_FORMAT_INTERCEPT_MARKER;
+  marker.callback = [](const amd_aql_intercept_marker_t* packet, hsa_queue_t* hardware, std::uint64_t) {
+    reinterpret_cast<Queue*>(packet->user_data[0])->hardware.store(hardware, std::memory_order_release);
+  };
+  marker.user_data[0] = reinterpret_cast<std::uint64_t>(&queue);
+  Packet packet{};
+  static_assert(sizeof marker == sizeof packet);
+  std::memcpy(&packet, &marker, sizeof packet);
+  return packet;
+}
+
+// Rewrites a submission in the queue's scratch space, from the first change on.
+class Rewriter {
+ public:
+  Rewriter(Queue& queue, const PacketView& packets) noexcept : m_queue(queue), m_packets(packets) {}
+
+  void change(std::uint64_t at, const Packet* replacement, std::uint64_t count) noexcept {
+    copy_up_to(at);
+    for (std::uint64_t i = 0; i < count; ++i) m_queue.scratch[m_size++] = replacement[i];
+    m_taken = at + 1;
+  }
+  void insert_first(const Packet& packet) noexcept { m_queue.scratch[m_size++] = packet; }
+  // The device's ring must stay larger than any one submission, or ROCr aborts.
+  [[nodiscard]] bool has_room_for(std::uint64_t more) const noexcept {
+    return m_size + (m_packets.size() - m_taken) + more < m_queue.size;
+  }
+  void submit(const void* original, Writer writer) noexcept {
+    if (m_size == 0) return writer(original, m_packets.size());
+    copy_up_to(m_packets.size());
+    writer(m_queue.scratch, m_size);
+  }
+
+ private:
+  void copy_up_to(std::uint64_t end) noexcept {
+    for (; m_taken < end; ++m_taken) m_queue.scratch[m_size++] = m_packets[m_taken];
+  }
+
+  Queue& m_queue;
+  const PacketView& m_packets;
+  std::uint64_t m_size = 0;
+  std::uint64_t m_taken = 0;
+};
+
+void capture_packets(Queue& queue, const PacketView& packets, Rewriter& rewriter) noexcept {
+  Tool& state = *tool();
+  if (!queue.marked && rewriter.has_room_for(1)) {
+    rewriter.insert_first(hardware_marker(queue));
+    queue.marked = true;
+  }
+  for (std::uint64_t i = 0; i < packets.size(); ++i) {
+    if (type_of(header_of(packets[i])) != HSA_PACKET_TYPE_KERNEL_DISPATCH) continue;
+    const std::uint64_t index = state.channel->control().dispatches.fetch_add(1, std::memory_order_relaxed);
+    const hsa_kernel_dispatch_packet_t dispatch = as_dispatch(packets[i]);
+    const Kernel* kernel = state.kernels.find(dispatch.kernel_object);
+    if (kernel == nullptr || kernel->rule == k_no_rule) continue;
+    const auto match = state.snapshots.match(*kernel, dispatch);
+    if (!match) continue;
+    if (!rewriter.has_room_for(k_packets_per_capture)) {
+      state.snapshots.refuse(*kernel, capture::FailureCode::too_large_a_batch,
+                             "the submission that holds the dispatch fills the whole queue");
+      continue;
+    }
+    const std::uint32_t flags = packets.size() > 1 ? capture::k_capture_from_batch : 0;
+    std::array<Packet, 4> replacement;
+    if (state.snapshots.begin(queue, *kernel, dispatch, index, *match, flags, replacement)) {
+      rewriter.change(i, replacement.data(), replacement.size());
+    }
+  }
+}
+
+void on_packets(const void* pkts, std::uint64_t count, std::uint64_t index, void* data, Writer writer) {
+  Queue& queue = *static_cast<Queue*>(data);
+  if (!enabled()) return writer(pkts, count);
+  const PacketView packets(pkts, count, index, *queue.handle);
+  Rewriter rewriter(queue, packets);
+  if (tool()->profiling()) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (type_of(header_of(packets[i])) != HSA_PACKET_TYPE_KERNEL_DISPATCH) continue;
+      Packet timed = packets[i];
+      if (tool()->profiler.time(queue, timed)) rewriter.change(i, &timed, 1);
+    }
+  } else {
+    capture_packets(queue, packets, rewriter);
+  }
+  rewriter.submit(pkts, writer);
+}
+
+Packet* allocate_scratch(std::uint32_t packets) noexcept {
+  // Untouched pages cost nothing: nearly all submissions pass through as they are.
+  void* space = ::mmap(nullptr, packets * sizeof(Packet), PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  return space == MAP_FAILED ? nullptr : static_cast<Packet*>(space);
+}
+
+}  // namespace
+
+hsa_status_t Queues::create(hsa_agent_t agent, std::uint32_t device, std::uint32_t size, hsa_queue_type32_t type,
+                            ErrorCallback callback, void* data, std::uint32_t private_bytes,
+                            std::uint32_t group_bytes, hsa_queue_t** queue) noexcept {
+  std::uint32_t largest = 0;
+  api().core.hsa_agent_get_info_fn(agent, HSA_AGENT_INFO_QUEUE_MAX_SIZE, &largest);
+  const std::uint32_t packets = std::max(size, std::min(k_least_ring_packets, largest));
+  // We may have to add packets of our own from another thread: there is more than one producer.
+  const hsa_queue_type32_t shared =
+      type == HSA_QUEUE_TYPE_SINGLE ? hsa_queue_type32_t{HSA_QUEUE_TYPE_MULTI} : type;
+  auto made = std::make_unique<Queue>();
+  made->scratch = allocate_scratch(packets + k_scratch_extra_packets);
+  hsa_status_t status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+  if (made->scratch != nullptr) {
+    status = api().ext.hsa_amd_queue_intercept_create_fn(agent, packets, shared, callback, data, private_bytes,
+                                                         group_bytes, queue);
+  }
+  if (status != HSA_STATUS_SUCCESS) {
+    tool()->channel->control().uninterceptable_queues.fetch_add(1, std::memory_order_relaxed);
+    return api().core.hsa_queue_create_fn(agent, size, type, callback, data, private_bytes, group_bytes, queue);
+  }
+  made->handle = *queue;
+  made->device = device;
+  made->size = (*queue)->size;
+  made->index = static_cast<std::uint32_t>(
+      tool()->channel->control().queues.fetch_add(1, std::memory_order_relaxed));
+  api().ext.hsa_amd_profiling_set_profiler_enabled_fn(*queue, 1);
+  if (tool()->profiling()) made->pending = tool()->profiler.add_queue(agent, device, made->index, made->size);
+  api().ext.hsa_amd_queue_intercept_register_fn(*queue, on_packets, made.get());
+  const std::lock_guard lock(m_mutex);
+  m_queues.push_back(std::move(made));
+  return HSA_STATUS_SUCCESS;
+}
+
+void Queues::forget(const hsa_queue_t* handle) noexcept {
+  const std::lock_guard lock(m_mutex);
+  for (const auto& queue : m_queues) {
+    if (queue->handle == handle) queue->gone.store(true, std::memory_order_release);
+  }
+}
+
+std::vector<Queue*> Queues::live() const {
+  std::vector<Queue*> result;
+  const std::lock_guard lock(m_mutex);
+  for (const auto& queue : m_queues) {
+    if (!queue->gone.load(std::memory_order_acquire)) result.push_back(queue.get());
+  }
+  return result;
+}
+
+core::Result<void> Queues::append(Queue& queue, const Packet* packets, std::uint64_t count,
+                                  std::uint64_t limit_ms) noexcept {
+  hsa_queue_t* handle = queue.handle;
+  const auto& core = api().core;
+  for (std::uint64_t waited_ms = 0;; ++waited_ms) {
+    std::uint64_t write = core.hsa_queue_load_write_index_relaxed_fn(handle);
+    const std::uint64_t read = core.hsa_queue_load_read_index_scacquire_fn(handle);
+    if (write + count - read <= handle->size &&
+        core.hsa_queue_cas_write_index_scacq_screl_fn(handle, write, write + count) == write) {
+      auto* ring = static_cast<Packet*>(handle->base_address);
+      for (std::uint64_t i = 0; i < count; ++i) publish(ring[(write + i) & (handle->size - 1)], packets[i]);
+      core.hsa_signal_store_screlease_fn(handle->doorbell_signal,
+                                         static_cast<hsa_signal_value_t>(write + count - 1));
+      return {};
+    }
+    if (waited_ms >= limit_ms) {
+      return core::Error{core::ErrorCode::timeout, "another queue stayed full while it had to be held"};
+    }
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+}
+
+bool Queues::is_blocked(const Queue& queue) noexcept {
+  const hsa_queue_t* hardware = queue.hardware.load(std::memory_order_acquire);
+  if (hardware == nullptr) return false;
+  const auto* amd = reinterpret_cast<const amd_queue_v2_t*>(hardware);
+  const std::uint64_t read = amd->read_dispatch_id;
+  const std::uint64_t write = amd->write_dispatch_id;
+  const auto* ring = static_cast<const Packet*>(hardware->base_address);
+  // The device may move its read index at the start or at the end of a packet: look at both candidates.
+  for (std::uint64_t at = read == 0 ? 0 : read - 1; at <= read && at < write; ++at) {
+    const Packet packet = ring[at & (hardware->size - 1)];
+    const std::uint16_t header = header_of(packet);
+    const unsigned type = type_of(header);
+    if (type == HSA_PACKET_TYPE_INVALID) continue;
+    if (type != HSA_PACKET_TYPE_BARRIER_AND || (header & k_barrier_bit) == 0) return false;
+    hsa_barrier_and_packet_t waiting;
+    std::memcpy(&waiting, &packet, sizeof waiting);
+    for (const hsa_signal_t signal : waiting.dep_signal) {
+      if (signal.handle != 0 && api().core.hsa_signal_load_scacquire_fn(signal) != 0) return true;
+    }
+    return false;
+  }
+  return false;
+}
+
+}  // namespace kerncap::hsa
+
+namespace kerncap::hsa::hooks {
+
+hsa_status_t hsa_queue_create(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t type,
+                              void (*callback)(hsa_status_t status, hsa_queue_t* source, void* data), void* data,
+                              uint32_t private_segment_size, uint32_t group_segment_size, hsa_queue_t** queue) {
+  const std::uint32_t device = enabled() && queue != nullptr ? tool()->agents.index_of(agent) : capture::k_no_device;
+  if (device == capture::k_no_device) {
+    return api().core.hsa_queue_create_fn(agent, size, type, callback, data, private_segment_size,
+                                          group_segment_size, queue);
+  }
+  return tool()->queues.create(agent, device, size, type, callback, data, private_segment_size,
+                               group_segment_size, queue);
+}
+
+hsa_status_t hsa_queue_destroy(hsa_queue_t* queue) {
+  if (enabled()) tool()->queues.forget(queue);
+  return api().core.hsa_queue_destroy_fn(queue);
+}
+
+}  // namespace kerncap::hsa::hooks

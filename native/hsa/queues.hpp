@@ -1,0 +1,54 @@
+// The program's queues, each made as an intercept queue, and the callback that sees every packet.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "core/result.hpp"
+#include "hsa/hsa_headers.hpp"
+#include "hsa/packets.hpp"
+
+namespace kerncap::hsa {
+
+struct PendingRing;
+
+struct Queue {
+  hsa_queue_t* handle = nullptr;         // what the program holds
+  std::uint32_t index = 0;
+  std::uint32_t device = 0;
+  std::uint32_t size = 0;
+  // The ring that the device reads, learned from a marker packet: tells whether the queue is blocked.
+  std::atomic<const hsa_queue_t*> hardware{nullptr};
+  std::atomic<bool> gone{false};
+  bool marked = false;                   // callback only: the marker packet was sent
+  Packet* scratch = nullptr;             // callback only: where a submission is rewritten, `size` + 16 packets
+  PendingRing* pending = nullptr;        // profiling only
+};
+
+class Queues {
+ public:
+  using ErrorCallback = void (*)(hsa_status_t, hsa_queue_t*, void*);
+  hsa_status_t create(hsa_agent_t agent, std::uint32_t device, std::uint32_t size, hsa_queue_type32_t type,
+                      ErrorCallback callback, void* data, std::uint32_t private_bytes, std::uint32_t group_bytes,
+                      hsa_queue_t** queue) noexcept;
+  void forget(const hsa_queue_t* handle) noexcept;
+
+  // Queue objects are never freed: a late callback may still name one.
+  [[nodiscard]] std::vector<Queue*> live() const;
+
+  // Appends packets to a queue as one more producer. Waits for room, not longer than `limit_ms`.
+  [[nodiscard]] core::Result<void> append(Queue& queue, const Packet* packets, std::uint64_t count,
+                                          std::uint64_t limit_ms) noexcept;
+
+  // The device stands still in front of a barrier whose condition does not hold.
+  [[nodiscard]] static bool is_blocked(const Queue& queue) noexcept;
+
+ private:
+  mutable std::mutex m_mutex;
+  std::vector<std::unique_ptr<Queue>> m_queues;
+};
+
+}  // namespace kerncap::hsa

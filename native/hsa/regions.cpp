@@ -1,0 +1,83 @@
+// Gathers regions from the allocation maps and describes them to the collector.
+#include "hsa/regions.hpp"
+
+#include <algorithm>
+
+#include "hsa/staging.hpp"
+#include "hsa/tool.hpp"
+
+namespace kerncap::hsa {
+namespace {
+
+using capture::MemoryKind;
+using capture::Message;
+using capture::Up;
+
+}  // namespace
+
+std::vector<Allocation> reachable_regions(std::uint32_t device) {
+  Tool& state = *tool();
+  std::vector<Allocation> all;
+  // In order of trust: what was allocated as such, then mappings, then pinned and managed ranges of host memory.
+  state.allocations.append_to(all);
+  state.mappings.append_to(all);
+  state.pinned.append_to(all);
+  state.managed.append_to(all);
+  std::erase_if(all, [device](const Allocation& region) { return (region.access >> device & 1) == 0; });
+  return disjoint(std::move(all));
+}
+
+const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
+  auto after = std::upper_bound(regions.begin(), regions.end(), address,
+                                [](std::uint64_t at, const Allocation& region) { return at < region.base; });
+  if (after == regions.begin()) return nullptr;
+  const Allocation& found = *std::prev(after);
+  return address < found.base + found.bytes ? &found : nullptr;
+}
+
+bool is_host_readable(const Allocation& region) noexcept {
+  switch (region.kind) {
+    case MemoryKind::host_coarse:
+    case MemoryKind::host_pinned:
+    case MemoryKind::host_registered:
+    case MemoryKind::managed:
+      return true;
+    case MemoryKind::kernarg:
+      return region.device == capture::k_no_device;
+    default:
+      return false;
+  }
+}
+
+std::uint32_t reader_of(const Allocation& region, std::uint32_t kernel_device) noexcept {
+  const bool owner_reads = region.device < 64 && (region.access >> region.device & 1) != 0;
+  return owner_reads ? region.device : kernel_device;
+}
+
+void send_regions(std::uint64_t capture, const std::vector<Allocation>& regions) noexcept {
+  constexpr std::size_t k_per_message = 300;  // 72 bytes each
+  for (std::size_t first = 0; first < regions.size(); first += k_per_message) {
+    const std::size_t end = std::min(regions.size(), first + k_per_message);
+    Message message(Up::regions);
+    message.u64(capture).u32(static_cast<std::uint32_t>(end - first));
+    for (std::size_t i = first; i < end; ++i) {
+      const Allocation& region = regions[i];
+      message.u32(static_cast<std::uint32_t>(i)).u32(static_cast<std::uint32_t>(region.kind)).u32(region.device);
+      message.u32(region.flags).u64(region.base).u64(region.bytes).u64(region.access).u64(region.host);
+      message.u64(region.align).u32(0).u64(region.module);
+    }
+    tool()->channel->send(message);
+  }
+}
+
+core::Result<void> send_host_region(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
+                                    const Allocation& region) noexcept {
+  const std::uint64_t host = region.host != 0 ? region.host : region.base;
+  // Memory that came from a pool stays until the capture is over; the rest is the program's to unmap.
+  if (region.kind == MemoryKind::host_registered || region.kind == MemoryKind::managed) {
+    return send_unsafe_range(kind, capture, index, host, region.bytes);
+  }
+  return send_stream(kind, capture, index, {reinterpret_cast<const std::byte*>(host), region.bytes});
+}
+
+}  // namespace kerncap::hsa

@@ -1,0 +1,25 @@
+// The list of regions that one capture holds, and how each can be read.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/result.hpp"
+#include "hsa/allocations.hpp"
+
+namespace kerncap::hsa {
+
+// Everything that the device may touch now, ordered by address, without overlap.
+[[nodiscard]] std::vector<Allocation> reachable_regions(std::uint32_t device);
+[[nodiscard]] const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept;
+
+// Host memory is read by the CPU, device memory by the device.
+[[nodiscard]] bool is_host_readable(const Allocation& region) noexcept;
+// The device whose queue reads the region: its owner if it may, else the one that runs the kernel.
+[[nodiscard]] std::uint32_t reader_of(const Allocation& region, std::uint32_t kernel_device) noexcept;
+
+void send_regions(std::uint64_t capture, const std::vector<Allocation>& regions) noexcept;
+core::Result<void> send_host_region(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
+                                    const Allocation& region) noexcept;
+
+}  // namespace kerncap::hsa

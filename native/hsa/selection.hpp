@@ -1,0 +1,34 @@
+// Which dispatches a rule takes. Counting is one atomic addition, shared with the collector.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <optional>
+
+#include "capture/channel.hpp"
+
+namespace kerncap::hsa {
+
+struct Shape {
+  std::uint32_t grid_work_items[3];
+  std::uint32_t block[3];
+
+  [[nodiscard]] std::uint32_t blocks(int axis) const noexcept {
+    const std::uint32_t size = block[axis] == 0 ? 1 : block[axis];
+    return (grid_work_items[axis] + size - 1) / size;
+  }
+};
+
+// The dispatch's number among those that match, when the rule wants it.
+[[nodiscard]] inline std::optional<std::uint64_t> take(const capture::Rule& rule, std::atomic<std::uint64_t>& matched,
+                                                       const Shape& shape) noexcept {
+  for (int axis = 0; axis < 3; ++axis) {
+    if (rule.grid_blocks[axis] != 0 && rule.grid_blocks[axis] != shape.blocks(axis)) return std::nullopt;
+  }
+  const std::uint64_t number = matched.fetch_add(1, std::memory_order_relaxed);
+  if (number < rule.first || (number - rule.first) % rule.every != 0) return std::nullopt;
+  if ((number - rule.first) / rule.every >= rule.count) return std::nullopt;
+  return number;
+}
+
+}  // namespace kerncap::hsa

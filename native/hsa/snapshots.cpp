@@ -1,0 +1,338 @@
+// The capture thread. It is the only thread that waits for the device; the queue callback only hands it jobs.
+#include "hsa/snapshots.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "hsa/api.hpp"
+#include "hsa/regions.hpp"
+#include "hsa/selection.hpp"
+#include "hsa/staging.hpp"
+#include "hsa/threads.hpp"
+#include "hsa/tool.hpp"
+
+namespace kerncap::hsa {
+namespace {
+
+using capture::FailureCode;
+using capture::Message;
+using capture::StreamKind;
+using capture::Up;
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+constexpr std::size_t k_unknown_kernarg_bytes = 4080;  // read when the symbol does not tell; the collector cuts it
+
+hsa_signal_t quiet_signal() noexcept {
+  // Watched by polling only: no interrupt, no event, cheap enough to be made in the callback.
+  hsa_signal_t signal{};
+  api().ext.hsa_amd_signal_create_fn(1, 0, nullptr, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal);
+  return signal;
+}
+
+FailureCode failure_of(ErrorCode code) noexcept {
+  if (code == ErrorCode::timeout) return FailureCode::timeout;
+  if (code == ErrorCode::unsupported) return FailureCode::unsupported_memory;
+  return FailureCode::device;
+}
+
+std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) noexcept {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now() - begin).count());
+}
+
+void send_failure(std::uint64_t capture, FailureCode code, const std::string& reason) noexcept {
+  tool()->channel->send(Message(Up::failed).u64(capture).u32(static_cast<std::uint32_t>(code)).text(reason));
+}
+
+// Polls with growing pauses, so that a short kernel is not held for long and a long one costs no CPU.
+Result<void> wait_for_zero(hsa_signal_t signal, std::chrono::steady_clock::time_point deadline, const char* what) {
+  timespec pause{0, 10'000};
+  while (api().core.hsa_signal_load_scacquire_fn(signal) > 0) {
+    if (std::chrono::steady_clock::now() > deadline) return Error{ErrorCode::timeout, what};
+    if (!tool()->channel->connected()) return Error{ErrorCode::io, "the collector is gone"};
+    ::nanosleep(&pause, nullptr);
+    pause.tv_nsec = std::min(pause.tv_nsec * 2, 500'000L);
+  }
+  return {};
+}
+
+}  // namespace
+
+Snapshots::Clock::time_point Snapshots::deadline() const noexcept {
+  return Clock::now() + tool()->channel->wait_limit();
+}
+
+void Snapshots::warn(const char* text) noexcept {
+  tool()->channel->send(Message(Up::note).u32(static_cast<std::uint32_t>(capture::NoteLevel::warning)).text(text));
+}
+
+void Snapshots::prepare() noexcept {
+  const std::lock_guard lock(m_prepare_mutex);
+  if (m_ready || m_broken) return;
+  Result<void> ready = m_copier.prepare();
+  if (ready && !start_thread("kc-capture", [](void* self) { static_cast<Snapshots*>(self)->run(); }, this)) {
+    ready = Error{ErrorCode::io, "cannot start a thread"};
+  }
+  if (!ready) {
+    m_broken = true;
+    send_failure(capture::k_no_capture, failure_of(ready.error().code), ready.error().message);
+  }
+  m_ready = ready.ok();
+}
+
+std::optional<std::uint64_t> Snapshots::match(const Kernel& kernel,
+                                              const hsa_kernel_dispatch_packet_t& dispatch) noexcept {
+  capture::Channel& channel = *tool()->channel;
+  const Shape shape{{dispatch.grid_size_x, dispatch.grid_size_y, dispatch.grid_size_z},
+                    {dispatch.workgroup_size_x, dispatch.workgroup_size_y, dispatch.workgroup_size_z}};
+  const auto number = hsa::take(channel.rules()[kernel.rule], channel.control().matched[kernel.rule], shape);
+  if (!number || !channel.active() || !m_ready) return std::nullopt;
+  return number;
+}
+
+void Snapshots::refuse(const Kernel&, FailureCode code, const char* reason) noexcept {
+  send_failure(capture::k_no_capture, code, reason);
+}
+
+bool Snapshots::begin(Queue& queue, const Kernel& kernel, const hsa_kernel_dispatch_packet_t& dispatch,
+                      std::uint64_t index_in_process, std::uint64_t index_of_kernel, std::uint32_t flags,
+                      std::array<Packet, 4>& packets) noexcept {
+  auto job = std::make_unique<Job>();
+  for (hsa_signal_t* signal : {&job->reached, &job->go, &job->done, &job->resume, &job->left}) {
+    *signal = quiet_signal();
+    if (signal->handle == 0) {
+      refuse(kernel, FailureCode::device, "the runtime has no signal left");
+      return false;
+    }
+  }
+  job->queue = &queue;
+  job->kernel = kernel;
+  job->dispatch = dispatch;
+  job->index_in_process = index_in_process;
+  job->index_of_kernel = index_of_kernel;
+  job->flags = flags;
+  job->begun = Clock::now();
+  job->number = tool()->copies.begin_capture();
+  hsa_kernel_dispatch_packet_t alone = dispatch;
+  alone.header = static_cast<std::uint16_t>((dispatch.header & 0xFFu) | k_barrier_bit | k_system_scopes);
+  alone.completion_signal = job->done;
+  packets[0] = barrier({}, job->reached);
+  packets[1] = barrier(job->go, {});
+  packets[2] = to_packet(alone);
+  packets[3] = barrier(job->resume, job->left);
+  const std::lock_guard lock(m_mutex);
+  m_jobs.push_back(std::move(job));
+  m_changed.notify_all();
+  return true;
+}
+
+bool Snapshots::keep_until_idle(SnapshotKeep keep) noexcept {
+  if (!m_window.load(std::memory_order_seq_cst)) return false;
+  const std::lock_guard lock(m_mutex);
+  if (!m_window.load(std::memory_order_relaxed)) return false;
+  m_kept.push_back(keep);
+  return true;
+}
+
+void Snapshots::wait_until_idle() noexcept {
+  if (!m_window.load(std::memory_order_seq_cst)) return;
+  std::unique_lock lock(m_mutex);
+  m_changed.wait_for(lock, 2 * tool()->channel->wait_limit(), [this] { return !m_window.load(); });
+}
+
+void Snapshots::close_window() noexcept {
+  std::vector<SnapshotKeep> kept;
+  {
+    const std::lock_guard lock(m_mutex);
+    m_window.store(false, std::memory_order_seq_cst);
+    kept.swap(m_kept);
+    m_changed.notify_all();
+  }
+  for (const SnapshotKeep& keep : kept) {
+    if (keep.kind == SnapshotKeep::pool_memory) api().ext.hsa_amd_memory_pool_free_fn(keep.pointer);
+    if (keep.kind == SnapshotKeep::region_memory) api().core.hsa_memory_free_fn(keep.pointer);
+  }
+}
+
+void Snapshots::run() noexcept {
+  for (;;) {
+    bool expired = false;
+    const std::unique_ptr<Job> job = next_reached(expired);
+    carry_out(*job, expired);
+  }
+}
+
+// The first job whose queue has come to it. Not the first that was submitted: that one may wait for another.
+std::unique_ptr<Job> Snapshots::next_reached(bool& expired) noexcept {
+  timespec pause{0, 10'000};
+  std::unique_lock lock(m_mutex);
+  for (;;) {
+    if (m_jobs.empty()) {
+      m_changed.wait(lock, [this] { return !m_jobs.empty(); });
+      pause.tv_nsec = 10'000;
+    }
+    const auto now = Clock::now();
+    for (auto it = m_jobs.begin(); it != m_jobs.end(); ++it) {
+      Job& job = **it;
+      const bool reached = api().core.hsa_signal_load_scacquire_fn(job.reached) <= 0;
+      const bool late = now - job.begun > tool()->channel->wait_limit() || !tool()->channel->active();
+      if (!reached && !late && !job.queue->gone.load()) continue;
+      expired = !reached;
+      std::unique_ptr<Job> found = std::move(*it);
+      m_jobs.erase(it);
+      return found;
+    }
+    lock.unlock();
+    ::nanosleep(&pause, nullptr);
+    pause.tv_nsec = std::min(pause.tv_nsec * 2, 500'000L);
+    lock.lock();
+  }
+}
+
+void Snapshots::carry_out(Job& job, bool expired) noexcept {
+  Result<void> taken = Error{ErrorCode::timeout, "work before the dispatch did not end in time"};
+  if (!tool()->channel->active()) {
+    taken = Error{ErrorCode::io, "the collector wants no more captures"};
+  } else if (!expired && m_broken) {
+    taken = Error{ErrorCode::device, "an earlier capture left the copy queue hanging"};
+  } else if (!expired) {
+    taken = take(job);
+  }
+  release(job);
+  if (!taken) send_failure(job.number, failure_of(taken.error().code), taken.error().message);
+}
+
+// Lets everything go, in whatever state the capture is.
+void Snapshots::release(Job& job) noexcept {
+  const auto& core = api().core;
+  core.hsa_signal_store_screlease_fn(job.go, 0);
+  if (job.dispatch.completion_signal.handle != 0) {
+    // The program's signal is completed by the dispatch's own end, however late it comes.
+    while (core.hsa_signal_load_scacquire_fn(job.done) > 0) {
+      const timespec pause{0, 100'000};
+      ::nanosleep(&pause, nullptr);
+    }
+    give_back_signal(job);
+  }
+  core.hsa_signal_store_screlease_fn(job.resume, 0);
+  close_window();
+  tool()->copies.end_capture(job.number);
+}
+
+// The program may read the dispatch's times from its own signal.
+void Snapshots::give_back_signal(const Job& job) noexcept {
+  auto* theirs = reinterpret_cast<amd_signal_t*>(job.dispatch.completion_signal.handle);
+  const auto* ours = reinterpret_cast<const amd_signal_t*>(job.done.handle);
+  theirs->start_ts = ours->start_ts;
+  theirs->end_ts = ours->end_ts;
+  api().core.hsa_signal_subtract_screlease_fn(job.dispatch.completion_signal, 1);
+}
+
+Result<void> Snapshots::take(Job& job) noexcept {
+  Tool& state = *tool();
+  const auto held_since = Clock::now();
+  std::vector<const Queue*> stopped;
+  {
+    const std::lock_guard lock(m_mutex);
+    for (const auto& other : m_jobs) {
+      if (api().core.hsa_signal_load_scacquire_fn(other->reached) <= 0) stopped.push_back(other->queue);
+    }
+  }
+  if (Result<void> held = m_holder.hold(*job.queue, job.resume, stopped, deadline()); !held) return held;
+  if (Result<void> drained = m_copier.drain(state.copies.routes(), deadline()); !drained) return drained;
+  const std::uint64_t drain_ns = ns_since(held_since);
+  {
+    const std::lock_guard lock(m_mutex);
+    m_window.store(true, std::memory_order_seq_cst);
+  }
+  const std::vector<Allocation> regions = reachable_regions(job.kernel.device);
+  Result<std::vector<std::byte>> kernarg = read_kernarg(job, regions);
+  if (!kernarg) return kernarg.error();
+  describe(job, regions, kernarg.value());
+  const auto pre_since = Clock::now();
+  if (Result<void> copied = copy(job, StreamKind::pre, regions); !copied) return copied;
+  const std::uint64_t pre_ns = ns_since(pre_since);
+  if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the pre-state was copied"};
+
+  api().core.hsa_signal_store_screlease_fn(job.go, 0);
+  if (Result<void> ran = wait_for_zero(job.done, deadline(), "the kernel did not end in time"); !ran) return ran;
+  hsa_amd_profiling_dispatch_time_t time{};
+  api().ext.hsa_amd_profiling_get_dispatch_time_fn(state.agents.devices()[job.kernel.device].agent, job.done, &time);
+  const auto post_since = Clock::now();
+  if ((state.channel->flags() & capture::k_flag_no_post) == 0) {
+    if (Result<void> copied = copy(job, StreamKind::post, regions); !copied) return copied;
+    if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the post-state was copied"};
+  }
+  std::uint64_t copied_bytes = 0;
+  for (const Allocation& region : regions) copied_bytes += region.bytes;
+  Message done(Up::done);
+  done.u64(job.number).u64(time.end - time.start);
+  done.u64(drain_ns).u64(pre_ns).u64(ns_since(post_since)).u64(ns_since(held_since)).u64(copied_bytes);
+  if (!state.channel->send(done)) return Error{ErrorCode::io, "the collector is gone"};
+  return {};
+}
+
+Result<std::vector<std::byte>> Snapshots::read_kernarg(const Job& job,
+                                                       const std::vector<Allocation>& regions) noexcept {
+  const auto address = reinterpret_cast<std::uint64_t>(job.dispatch.kernarg_address);
+  if (address == 0) return std::vector<std::byte>{};
+  const Allocation* region = region_at(regions, address);
+  if (region == nullptr) {
+    return Error{ErrorCode::unsupported, "the kernel's arguments lie in memory that was never seen to be allocated"};
+  }
+  const std::uint64_t room = region->base + region->bytes - address;
+  const std::uint64_t wanted = job.kernel.kernarg_bytes != 0 ? job.kernel.kernarg_bytes : k_unknown_kernarg_bytes;
+  std::vector<std::byte> bytes(std::min(room, wanted));
+  if (is_host_readable(*region)) {
+    std::memcpy(bytes.data(), reinterpret_cast<const void*>(address), bytes.size());
+    return bytes;
+  }
+  const std::uint32_t reader = reader_of(*region, job.kernel.device);
+  Result<void> read = m_copier.read(reader, address, bytes.data(), bytes.size(), deadline());
+  if (!read) return read.error();
+  return bytes;
+}
+
+void Snapshots::describe(const Job& job, const std::vector<Allocation>& regions,
+                         const std::vector<std::byte>& kernarg) noexcept {
+  const hsa_kernel_dispatch_packet_t& packet = job.dispatch;
+  const std::uint32_t grid[3] = {packet.grid_size_x, packet.grid_size_y, packet.grid_size_z};
+  const std::uint32_t block[3] = {packet.workgroup_size_x, packet.workgroup_size_y, packet.workgroup_size_z};
+  Message message(Up::capture);
+  message.u64(job.number).u32(job.kernel.rule).u32(job.kernel.id).u64(job.kernel.module).u32(job.kernel.device);
+  message.u32(job.queue->index).u64(job.index_in_process).u64(job.index_of_kernel).dim3(grid).dim3(block);
+  message.u32(packet.group_segment_size).u32(packet.private_segment_size);
+  message.u64(reinterpret_cast<std::uint64_t>(packet.kernarg_address)).u32(job.flags);
+  message.bytes(kernarg).bytes(std::as_bytes(std::span(&packet, 1)));
+  tool()->channel->send(message);
+  send_regions(job.number, regions);
+}
+
+Result<void> Snapshots::copy(const Job& job, StreamKind kind, const std::vector<Allocation>& regions) noexcept {
+  // Device memory first, in one pipeline; host memory after it, as it needs no device.
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (is_host_readable(regions[i])) continue;
+    const std::uint32_t stream = open_stream(kind, job.number, i, regions[i].bytes);
+    const std::uint32_t reader = reader_of(regions[i], job.kernel.device);
+    if (Result<void> sent = m_copier.send(stream, regions[i], reader, deadline()); !sent) {
+      m_broken = m_broken || sent.error().code == ErrorCode::timeout;
+      return sent;
+    }
+  }
+  if (Result<void> flushed = m_copier.flush(deadline()); !flushed) {
+    m_broken = true;
+    return flushed;
+  }
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (!is_host_readable(regions[i])) continue;
+    if (Result<void> sent = send_host_region(kind, job.number, i, regions[i]); !sent) return sent;
+  }
+  return {};
+}
+
+}  // namespace kerncap::hsa

@@ -1,0 +1,120 @@
+// The address space of a replay process.
+#include "replay/address_space.hpp"
+
+#include <sys/mman.h>
+#include <sys/personality.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <fstream>
+#include <sstream>
+
+namespace kerncap::replay {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+constexpr std::uint64_t k_page = 4096;
+constexpr char k_attempt_variable[] = "KERNCAP_REPLAY_ATTEMPT";
+constexpr int k_random_attempts = 3;   // other layouts that the loader rolls; the last attempt uses none
+
+bool same_placement(const Region& a, const Region& b) {
+  return a.kind == b.kind && a.device == b.device && a.access == b.access && a.flags == b.flags;
+}
+
+std::string hex(std::uint64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%lx", value);
+  return text;
+}
+
+void* pointer(std::uint64_t address) { return reinterpret_cast<void*>(address); }
+
+Error taken(const Range& range) {
+  return {ErrorCode::device, "the addresses " + hex(range.base) + "-" + hex(range.base + range.bytes) +
+                                 " of the capture are taken here, by " + holder_of(range.base, range.bytes)};
+}
+
+// Starts this program again; only returns on failure.
+void start_again(char** argv) {
+  const char* text = std::getenv(k_attempt_variable);
+  const int attempt = text == nullptr ? 0 : std::atoi(text);
+  if (attempt > k_random_attempts) return;
+  ::setenv(k_attempt_variable, std::to_string(attempt + 1).c_str(), 1);
+  if (attempt == k_random_attempts) {
+    const int current = ::personality(0xFFFFFFFF);
+    if (current < 0 || ::personality(static_cast<unsigned long>(current) | ADDR_NO_RANDOMIZE) < 0) return;
+  }
+  ::execv("/proc/self/exe", argv);
+}
+
+}  // namespace
+
+Result<std::vector<Range>> ranges_of(const Plan& plan) {
+  std::vector<Range> ranges;
+  for (const Region& region : plan.regions) {
+    const std::uint64_t begin = region.base & ~(k_page - 1);
+    const std::uint64_t end = (region.end() + k_page - 1) & ~(k_page - 1);
+    if (ranges.empty() || begin > ranges.back().base + ranges.back().bytes) {
+      ranges.push_back({begin, end - begin, &region});
+      continue;
+    }
+    Range& last = ranges.back();
+    const std::uint64_t last_end = last.base + last.bytes;
+    if (same_placement(*last.first, region)) {
+      last.bytes = std::max(last_end, end) - last.base;
+    } else if (begin >= last_end) {
+      ranges.push_back({begin, end - begin, &region});
+    } else if (last.first->on_host() && region.on_host()) {
+      // Two pinned ranges of different rights share a page: the page gets the rights of the first, and the
+      // rest its own.
+      if (end > last_end) ranges.push_back({last_end, end - last_end, &region});
+    } else {
+      return Error{ErrorCode::unsupported, "regions of different kinds share the page at " + hex(begin)};
+    }
+  }
+  return ranges;
+}
+
+Result<void> hold(const std::vector<Range>& ranges, char** argv) {
+  for (const Range& range : ranges) {
+    const int flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED_NOREPLACE;
+    void* got = ::mmap(pointer(range.base), range.bytes, PROT_NONE, flags, -1, 0);
+    if (got == pointer(range.base)) continue;
+    const Error error = got == MAP_FAILED && errno != EEXIST
+                            ? Error{ErrorCode::no_space, "cannot hold " + hex(range.base) + ": " + std::strerror(errno)}
+                            : taken(range);
+    start_again(argv);
+    return error;
+  }
+  return {};
+}
+
+Result<void> let_go(const Range& range) {
+  if (::munmap(pointer(range.base), range.bytes) == 0) return {};
+  return Error{ErrorCode::io, "cannot release " + hex(range.base) + ": " + std::strerror(errno)};
+}
+
+std::string holder_of(std::uint64_t base, std::uint64_t bytes) {
+  std::ifstream maps("/proc/self/maps");
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
+    if (begin >= base + bytes || end <= base) continue;
+    std::istringstream words(line);
+    std::string span, rights, offset, device, inode, name;
+    words >> span >> rights >> offset >> device >> inode;
+    std::getline(words >> std::ws, name);
+    return hex(begin) + "-" + hex(end) + " " + rights + " " + (name.empty() ? "(anonymous memory)" : name);
+  }
+  return "nothing that /proc/self/maps shows";
+}
+
+}  // namespace kerncap::replay

@@ -1,0 +1,26 @@
+// Chunks of memory out of a store, decompressed and verified.
+#pragma once
+
+#include <cstddef>
+#include <memory>
+#include <span>
+#include <string>
+
+#include "core/object_store.hpp"
+#include "core/result.hpp"
+
+namespace kerncap::replay {
+
+// One per thread: it keeps its buffers between chunks.
+class ChunkReader {
+ public:
+  explicit ChunkReader(std::shared_ptr<core::ObjectStore> store) : m_store(std::move(store)) {}
+  // The chunk must be exactly as long as `out`.
+  [[nodiscard]] core::Result<void> read(const std::string& digest, std::span<std::byte> out);
+
+ private:
+  std::shared_ptr<core::ObjectStore> m_store;
+  core::ReadBuffers m_buffers;
+};
+
+}  // namespace kerncap::replay

@@ -1,0 +1,84 @@
+// What a back end does for a replay. One device API each; the engine knows none. Called from one thread.
+// Addresses are those of the capture: a driver either puts memory there or says why it cannot.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "replay/plan.hpp"
+
+namespace kerncap::replay {
+
+// A run of whole pages that is placed in one go: regions of one kind that touch each other.
+struct Range {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+  const Region* first = nullptr;         // stands for all of them: kind, device, access, flags
+};
+
+// A loaded code object and the kernel in it. Belongs to the driver.
+struct Code {
+  virtual ~Code() = default;
+  std::uint64_t load_address = 0;
+  std::uint32_t static_lds_bytes = 0;
+  std::uint32_t private_bytes = 0;
+  std::uint32_t kernarg_bytes = 0;
+};
+
+struct Launch {
+  std::uint32_t grid[3];                 // work-items
+  std::uint32_t block[3];
+  std::uint32_t dynamic_lds_bytes;
+  std::uint32_t private_bytes;
+  std::span<const std::byte> kernarg;    // hidden arguments are the driver's to rebuild
+};
+
+struct Timing {
+  std::uint64_t duration_ns = 0;
+};
+
+class Driver {
+ public:
+  virtual ~Driver() = default;
+
+  // Finds the devices. Fails when one cannot run the captured code.
+  virtual core::Result<void> open(const Plan& plan) = 0;
+  // The range is free when this is called.
+  virtual core::Result<void> place(const Range& range) = 0;
+
+  // Any placed or loaded address of the region's device. Returns when the data is there.
+  virtual core::Result<void> write(const Region& region, std::uint64_t address, std::span<const std::byte> data) = 0;
+  virtual core::Result<void> read(const Region& region, std::uint64_t address, std::span<std::byte> data) = 0;
+
+  virtual core::Result<std::unique_ptr<Code>> load(std::span<const std::byte> file, const std::string& symbol) = 0;
+  // Where a variable of that name is now, if the code object has one of that size.
+  virtual std::optional<std::uint64_t> variable(Code& code, const std::string& name, std::uint64_t bytes) = 0;
+
+  // Runs the kernel and waits for it.
+  virtual core::Result<Timing> launch(Code& code, const Launch& launch) = 0;
+
+  // Keeps copies of parts of memory on the device, to put them back quickly between runs.
+  virtual core::Result<void> save(const std::vector<std::pair<const Region*, ByteRange>>& parts) = 0;
+  virtual core::Result<void> restore_saved() = 0;
+  // Drives what the last run left in the device's caches out of them.
+  virtual core::Result<void> flush_cache() = 0;
+
+  // For the report: name and ISA of the device that runs the kernel, and the runtime's version.
+  struct About {
+    std::string name;
+    std::string isa;
+    std::string runtime;
+  };
+  [[nodiscard]] virtual About about() const = 0;
+};
+
+// The whole command line of a replayer; the back end's main() calls it with its driver.
+int replay_main(int argc, char** argv, Driver& driver);
+
+}  // namespace kerncap::replay

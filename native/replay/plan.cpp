@@ -1,0 +1,216 @@
+// Reads a replay plan. A line that is not understood ends the replay: a plan is never followed in part.
+#include "replay/plan.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <functional>
+
+namespace kerncap::replay {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+constexpr std::array<std::string_view, 12> k_kinds = {
+    "device_coarse", "device_fine",     "device_extended_fine", "vmem",    "async_pool", "ipc",
+    "host_coarse",   "host_pinned",     "host_registered",      "managed", "kernarg",    "code_object"};
+
+// The words of one line; `ok` turns false at the first that is missing or no number.
+class Words {
+ public:
+  explicit Words(std::string_view line) : m_rest(line) {}
+  std::string_view word() {
+    const std::size_t end = std::min(m_rest.find(' '), m_rest.size());
+    const std::string_view found = m_rest.substr(0, end);
+    m_rest.remove_prefix(std::min(m_rest.size(), end + 1));
+    ok = ok && !found.empty();
+    return found;
+  }
+  std::string_view rest() {
+    ok = ok && !m_rest.empty();
+    return m_rest;
+  }
+  std::uint64_t number() {
+    std::string_view text = word();
+    const int base = text.starts_with("0x") ? 16 : 10;
+    if (base == 16) text.remove_prefix(2);
+    std::uint64_t value = 0;
+    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value, base);
+    ok = ok && fault == std::errc{} && end == text.data() + text.size();
+    return value;
+  }
+  std::uint32_t small() {
+    const std::uint64_t value = number();
+    ok = ok && value <= UINT32_MAX;
+    return static_cast<std::uint32_t>(value);
+  }
+  void dim3(std::uint32_t (&out)[3]) {
+    for (std::uint32_t& value : out) value = small();
+  }
+  std::uint32_t device() {
+    if (m_rest.starts_with("- ")) return word(), k_no_device;
+    return small();
+  }
+
+  bool ok = true;
+
+ private:
+  std::string_view m_rest;
+};
+
+std::vector<std::byte> from_hex(std::string_view text, bool& ok) {
+  std::vector<std::byte> bytes;
+  if (text == "-") return bytes;
+  ok = ok && text.size() % 2 == 0;
+  for (std::size_t i = 0; ok && i < text.size(); i += 2) {
+    unsigned value = 0;
+    const auto [end, fault] = std::from_chars(&text[i], &text[i] + 2, value, 16);
+    ok = fault == std::errc{} && end == &text[i] + 2;
+    bytes.push_back(static_cast<std::byte>(value));
+  }
+  return bytes;
+}
+
+class Parser {
+ public:
+  explicit Parser(Plan& plan) : m_plan(plan) {}
+
+  bool line(std::string_view text) {
+    Words words(text);
+    const std::string_view what = words.word();
+    if (what == "store") m_plan.store = words.rest();
+    else if (what == "code") code(words);
+    else if (what == "symbol") m_plan.symbol = words.rest();
+    else if (what == "isa") m_plan.isa = words.rest();
+    else if (what == "software") m_plan.software = words.number() != 0;
+    else if (what == "device") { const auto from = words.small(); m_plan.devices[from] = words.small(); }
+    else if (what == "kernel_device") m_plan.kernel_device = words.small();
+    else if (what == "grid") words.dim3(m_plan.grid);
+    else if (what == "block") words.dim3(m_plan.block);
+    else if (what == "lds") { m_plan.static_lds_bytes = words.small(); m_plan.dynamic_lds_bytes = words.small(); }
+    else if (what == "private") m_plan.private_bytes = words.small();
+    else if (what == "kernarg") m_plan.kernarg = from_hex(words.word(), words.ok);
+    else if (what == "slot") hidden(words);
+    else if (what == "loaded") { m_plan.loaded_address = words.number(); m_plan.loaded_bytes = words.number(); }
+    else if (what == "region") region(words);
+    else if (what == "written") written(words);
+    else if (what == "variable") variable(words);
+    else if (what == "memory") memory(words);
+    else if (what == "chunk") chunk(words);
+    else return false;
+    return words.ok;
+  }
+
+ private:
+  const Memory* named(Words& words) {
+    const std::string_view name = words.word();
+    if (name == "-") return nullptr;
+    return &m_plan.memories[std::string(name)];
+  }
+  void code(Words& words) {
+    const std::string_view role = words.word();
+    words.ok = words.ok && (role == "baseline" || role == "variant");
+    (role == "variant" ? m_plan.variant : m_plan.baseline) = words.rest();
+  }
+  void hidden(Words& words) {
+    HiddenSlot slot{words.number(), words.number(), {}};
+    slot.kind = words.word();
+    words.ok = words.ok && slot.offset + slot.bytes <= m_plan.kernarg.size();
+    m_plan.hidden.push_back(std::move(slot));
+  }
+  void region(Words& words) {
+    Region region;
+    region.base = words.number();
+    region.bytes = words.number();
+    const auto kind = std::find(k_kinds.begin(), k_kinds.end(), words.word());
+    words.ok = words.ok && kind != k_kinds.end();
+    region.kind = static_cast<Kind>(kind - k_kinds.begin());
+    region.device = words.device();
+    region.access = words.number();
+    region.flags = words.small();
+    region.host = words.number();
+    region.align = words.number();
+    region.own_code = words.number() != 0;
+    region.pre = named(words);
+    region.post = named(words);
+    const bool ascending = m_plan.regions.empty() || m_plan.regions.back().end() <= region.base;
+    words.ok = words.ok && ascending && region.base + region.bytes >= region.base;
+    m_plan.regions.push_back(std::move(region));
+  }
+  void written(Words& words) {
+    const std::uint64_t index = words.number();
+    const ByteRange range{words.number(), words.number()};
+    words.ok = words.ok && index < m_plan.regions.size() &&
+               range.offset + range.bytes <= m_plan.regions[index].bytes;
+    if (words.ok) m_plan.regions[index].written.push_back(range);
+  }
+  void variable(Words& words) {
+    Variable variable;
+    variable.address = words.number();
+    variable.bytes = words.number();
+    variable.pre = named(words);
+    variable.post = named(words);
+    variable.name = words.rest();
+    m_plan.variables.push_back(std::move(variable));
+  }
+  void memory(Words& words) {
+    m_memory = &m_plan.memories[std::string(words.word())];
+    m_memory->bytes = words.number();
+    m_memory->chunk_bytes = words.number();
+    words.ok = words.ok && m_memory->chunk_bytes > 0;
+  }
+  void chunk(Words& words) {
+    const std::string_view digest = words.word();
+    words.ok = words.ok && m_memory != nullptr;
+    if (words.ok) m_memory->chunks.emplace_back(digest == "-" ? "" : digest);
+  }
+
+  Plan& m_plan;
+  Memory* m_memory = nullptr;
+};
+
+bool complete(const Memory& memory) {
+  return memory.chunk_bytes > 0 && memory.chunks.size() == (memory.bytes + memory.chunk_bytes - 1) / memory.chunk_bytes;
+}
+
+}  // namespace
+
+std::uint32_t Plan::actual_device(std::uint32_t captured) const {
+  const auto found = devices.find(captured);
+  return found == devices.end() ? captured : found->second;
+}
+
+const Region* Plan::region_at(std::uint64_t address) const {
+  auto after = std::upper_bound(regions.begin(), regions.end(), address,
+                                [](std::uint64_t at, const Region& region) { return at < region.base; });
+  if (after == regions.begin()) return nullptr;
+  const Region& found = *std::prev(after);
+  return address < found.end() ? &found : nullptr;
+}
+
+Result<Plan> read_plan(const std::string& path) {
+  std::ifstream file(path);
+  std::string line;
+  if (!std::getline(file, line) || line != "kcplan 1") {
+    return Error{ErrorCode::invalid_argument, path + " is not a replay plan of version 1"};
+  }
+  Plan plan;
+  Parser parser(plan);
+  for (std::size_t number = 2; std::getline(file, line); ++number) {
+    if (!parser.line(line)) {
+      return Error{ErrorCode::invalid_argument, path + ":" + std::to_string(number) + ": not understood: " + line};
+    }
+  }
+  for (const auto& [name, memory] : plan.memories) {
+    if (!complete(memory)) return Error{ErrorCode::invalid_argument, path + ": memory " + name + " is incomplete"};
+  }
+  if (plan.symbol.empty() || plan.baseline.empty()) {
+    return Error{ErrorCode::invalid_argument, path + ": no kernel to run"};
+  }
+  return plan;
+}
+
+}  // namespace kerncap::replay

@@ -1,0 +1,121 @@
+// What a replay process is asked to do, read from a file that the stage wrote. Text, one item a line, words
+// between single blanks; numbers are decimal or 0x..., digests 64 hexadecimal digits, `-` stands for none:
+//
+//   plan      = "kcplan 1" NL line*
+//   line      = "store" folder                        the rest of the line is the path
+//             | "code" role path                      role: baseline | variant
+//             | "symbol" name                         of the kernel, mangled, without .kd
+//             | "isa" name                            of the captured device
+//             | "software" 0|1                        whether that device was a software GPU
+//             | "device" captured actual              where a captured device index is to be found here
+//             | "kernel_device" captured
+//             | "grid" x y z | "block" x y z          work-items
+//             | "lds" static dynamic | "private" bytes
+//             | "kernarg" hex                         the captured segment; empty: "kernarg -"
+//             | "slot" offset size kind               for hidden arguments only, LLVM's word for the kind
+//             | "loaded" address bytes                where the kernel's code object was
+//             | "region" base bytes kind device access flags host align own pre post
+//             | "written" region offset bytes         a part of a region that the kernel changed
+//             | "variable" address bytes pre post name
+//             | "memory" name bytes chunk_bytes       followed by its chunks, in order
+//             | "chunk" digest|-                      - : all zero
+//   region    : device, pre, post may be -; access: mask of captured devices; flags: see below; host: its host
+//               address or 0; own: 1 = part of the kernel's own code object
+//   pre, post : the name of a memory (its digest)
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "core/result.hpp"
+
+namespace kerncap::replay {
+
+inline constexpr std::uint32_t k_no_device = 0xFFFFFFFFu;
+inline constexpr std::uint32_t k_flag_read_only = 1u << 0;
+
+enum class Kind {
+  device_coarse, device_fine, device_extended_fine, vmem, async_pool, ipc, host_coarse, host_pinned,
+  host_registered, managed, kernarg, code_object,
+};
+
+struct Memory {
+  std::uint64_t bytes = 0;
+  std::uint64_t chunk_bytes = 0;
+  std::vector<std::string> chunks;              // empty: all zero
+};
+
+struct ByteRange {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+};
+
+struct Region {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+  Kind kind = Kind::device_coarse;
+  std::uint32_t device = k_no_device;           // as captured
+  std::uint64_t access = 0;
+  std::uint32_t flags = 0;
+  std::uint64_t host = 0;
+  std::uint64_t align = 0;
+  bool own_code = false;
+  const Memory* pre = nullptr;
+  const Memory* post = nullptr;
+  std::vector<ByteRange> written;
+
+  [[nodiscard]] std::uint64_t end() const noexcept { return base + bytes; }
+  [[nodiscard]] bool on_host() const noexcept {
+    return kind == Kind::host_coarse || kind == Kind::host_pinned || kind == Kind::host_registered ||
+           kind == Kind::managed || (kind == Kind::kernarg && device == k_no_device);
+  }
+};
+
+struct Variable {
+  std::string name;
+  std::uint64_t address = 0;                    // as captured
+  std::uint64_t bytes = 0;
+  const Memory* pre = nullptr;
+  const Memory* post = nullptr;
+};
+
+struct HiddenSlot {
+  std::uint64_t offset;
+  std::uint64_t bytes;
+  std::string kind;
+};
+
+struct Plan {
+  std::string store;
+  std::string baseline;
+  std::string variant;
+  std::string symbol;
+  std::string isa;
+  bool software = false;
+  std::map<std::uint32_t, std::uint32_t> devices;
+  std::uint32_t kernel_device = 0;
+  std::uint32_t grid[3] = {1, 1, 1};
+  std::uint32_t block[3] = {1, 1, 1};
+  std::uint32_t static_lds_bytes = 0;
+  std::uint32_t dynamic_lds_bytes = 0;
+  std::uint32_t private_bytes = 0;
+  std::vector<std::byte> kernarg;
+  std::vector<HiddenSlot> hidden;
+  std::uint64_t loaded_address = 0;
+  std::uint64_t loaded_bytes = 0;
+  std::vector<Region> regions;                  // by ascending address
+  std::vector<Variable> variables;
+  std::map<std::string, Memory> memories;       // the pointers above lead here
+
+  // The captured device's number here.
+  [[nodiscard]] std::uint32_t actual_device(std::uint32_t captured) const;
+  [[nodiscard]] const Region* region_at(std::uint64_t address) const;
+};
+
+[[nodiscard]] core::Result<Plan> read_plan(const std::string& path);
+
+}  // namespace kerncap::replay

@@ -1,0 +1,65 @@
+// JSON by hand: numbers, and strings with everything unusual escaped.
+#include "replay/report.hpp"
+
+#include <cstdio>
+
+namespace kerncap::replay {
+namespace {
+
+std::string quoted(std::string_view text) {
+  std::string out = "\"";
+  for (const char letter : text) {
+    const auto code = static_cast<unsigned char>(letter);
+    if (letter == '"' || letter == '\\') {
+      out += '\\';
+      out += letter;
+    } else if (code < 0x20 || code == 0x7F) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\u%04x", code);
+      out += escaped;
+    } else {
+      out += letter;
+    }
+  }
+  return out + '"';
+}
+
+std::string list(const std::vector<std::uint64_t>& values) {
+  std::string out = "[";
+  for (std::size_t i = 0; i < values.size(); ++i) out += (i == 0 ? "" : ",") + std::to_string(values[i]);
+  return out + "]";
+}
+
+std::string number(std::uint64_t value) { return std::to_string(value); }
+
+}  // namespace
+
+std::string report_outcome(const Outcome& outcome, const Driver::About& about) {
+  std::string out = "{\"version\":1,\"outcome\":\"completed\"";
+  out += ",\"device\":{\"name\":" + quoted(about.name) + ",\"isa\":" + quoted(about.isa) + "}";
+  out += ",\"runtime_version\":" + quoted(about.runtime);
+  out += ",\"baseline_ns\":" + list(outcome.baseline_ns) + ",\"variant_ns\":" + list(outcome.variant_ns);
+  out += ",\"restored_bytes\":" + number(outcome.restored_bytes) + ",\"restore_ns\":" + number(outcome.restore_ns);
+  out += ",\"compared\":" + std::string(outcome.compared ? "true" : "false");
+  out += ",\"compared_bytes\":" + number(outcome.compared_bytes) + ",\"differences\":[";
+  for (std::size_t i = 0; i < outcome.differences.size(); ++i) {
+    const Difference& difference = outcome.differences[i];
+    out += i == 0 ? "{" : ",{";
+    out += "\"name\":" + quoted(difference.name) + ",\"base\":" + number(difference.base);
+    out += ",\"first_offset\":" + number(difference.first_offset) + ",\"bytes\":" + number(difference.bytes) + "}";
+  }
+  return out + "]}\n";
+}
+
+std::string report_error(const core::Error& error) {
+  static constexpr const char* k_names[] = {"invalid_argument", "not_found", "damaged", "no_space", "permission",
+                                            "io", "timeout", "device", "unsupported"};
+  return "{\"version\":1,\"outcome\":\"failed\",\"code\":" + quoted(k_names[static_cast<int>(error.code)]) +
+         ",\"message\":" + quoted(error.message) + "}\n";
+}
+
+std::string report_fault(const core::Error& error) {
+  return "{\"version\":1,\"outcome\":\"faulted\",\"message\":" + quoted(error.message) + "}\n";
+}
+
+}  // namespace kerncap::replay

@@ -1,0 +1,93 @@
+// Which dispatches a rule takes, the order of deferred copies, and the table that every dispatch is looked up in.
+#include <atomic>
+#include <memory>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "check.hpp"
+#include "hsa/copies.hpp"
+#include "hsa/kernels.hpp"
+#include "hsa/selection.hpp"
+
+using namespace kerncap::hsa;
+using kerncap::capture::Rule;
+
+namespace {
+
+std::string taken(const Rule& rule, int dispatches) {
+  std::atomic<std::uint64_t> matched{0};
+  const Shape shape{{1000, 1, 1}, {256, 1, 1}};
+  std::string marks;
+  for (int i = 0; i < dispatches; ++i) marks += take(rule, matched, shape) ? 'x' : '.';
+  CHECK(matched == static_cast<std::uint64_t>(dispatches));
+  return marks;
+}
+
+void rules_count_from_zero() {
+  CHECK(taken({}, 4) == "x...");
+  CHECK(taken({.first = 2}, 5) == "..x..");
+  CHECK(taken({.first = 1, .every = 1, .count = 3}, 6) == ".xxx..");
+  CHECK(taken({.first = 1, .every = 3, .count = 2}, 9) == ".x..x....");
+}
+
+void the_grid_is_in_work_groups_and_a_partial_one_counts() {
+  CHECK(taken({.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 0, 0}}, 2) == "xx");
+  std::atomic<std::uint64_t> matched{0};
+  const Shape shape{{1000, 1, 1}, {256, 1, 1}};
+  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {3, 0, 0}}, matched, shape));
+  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 2, 0}}, matched, shape));
+  CHECK(matched == 0);  // a dispatch of another shape is no match, and does not count
+}
+
+void a_copy_waits_for_captures_begun_before_it_and_no_others() {
+  CaptureOrder order;
+  const auto first = order.begin();
+  const auto copy = order.now();
+  const auto second = order.begin();
+  CHECK(!order.passed(copy));
+  order.end(second);  // the second may be over first, on another queue
+  CHECK(!order.passed(copy));
+  order.end(first);
+  CHECK(order.passed(copy) && order.idle());
+  const auto third = order.begin();
+  CHECK(order.passed(copy));  // or the third, which may wait for the copy, would wait for ever
+  order.end(third);
+}
+
+void the_table_survives_growth_reuse_and_readers() {
+  KernelTable table;
+  std::atomic<bool> stop{false};
+  std::thread reader([&] {
+    while (!stop) {
+      for (std::uint64_t i = 1; i <= 20000; i += 37) {
+        const Kernel* kernel = table.find(i * 64);
+        CHECK(kernel == nullptr || kernel->id == i || kernel->id == i + 1'000'000);
+      }
+    }
+  });
+  for (std::uint64_t i = 1; i <= 20000; ++i) {
+    table.add(i * 64, {.id = static_cast<std::uint32_t>(i), .module = i % 2});
+  }
+  for (std::uint64_t i = 1; i <= 20000; ++i) CHECK(table.find(i * 64)->id == i);
+  CHECK(table.find(20001 * 64) == nullptr);
+  table.remove_module(1);
+  for (std::uint64_t i = 1; i <= 20000; ++i) CHECK((table.find(i * 64) == nullptr) == (i % 2 == 1));
+  // Another kernel at the address of one that is gone.
+  for (std::uint64_t i = 1; i <= 20000; i += 2) {
+    table.add(i * 64, {.id = static_cast<std::uint32_t>(i + 1'000'000), .module = 5});
+  }
+  for (std::uint64_t i = 1; i <= 20000; i += 2) CHECK(table.find(i * 64)->id == i + 1'000'000);
+  stop = true;
+  reader.join();
+}
+
+}  // namespace
+
+int main() {
+  rules_count_from_zero();
+  the_grid_is_in_work_groups_and_a_partial_one_counts();
+  a_copy_waits_for_captures_begun_before_it_and_no_others();
+  the_table_survives_growth_reuse_and_readers();
+  return kerncap::test::exit_code();
+}
