@@ -21,6 +21,18 @@ _BAR_WIDTH = 20
 
 def render(profile: Profile) -> Iterator[RenderableType]:
     """Show the top kernels, then the run that they are from."""
+    yield from kernels_section(profile, _LONGEST_LIST)
+    wall = None if profile.wall_ns is None else formats.duration(profile.wall_ns)
+    processes = None if profile.processes is None else str(profile.processes)
+    yield facts([("wall time", wall), ("processes", processes)])
+    if profile.program is not None:
+        yield from program_section(profile.program)
+    if profile.environment is not None:
+        yield from environment_section(profile.environment)
+
+
+def kernels_section(profile: Profile, longest: int) -> Iterator[RenderableType]:
+    """Rank the kernels, at most ``longest`` of them."""
     total_ns = sum(kernel.total_ns for kernel in profile.kernels)
     source = profile.imported_from or profile.time_source.value
     yield heading("Kernels", f"{formats.duration(total_ns)} of GPU time ({source})")
@@ -38,18 +50,11 @@ def render(profile: Profile) -> Iterator[RenderableType]:
                 formats.duration(kernel.max_ns),
                 kernel.name,
             )
-            for rank, kernel in enumerate(profile.kernels[:_LONGEST_LIST], start=1)
+            for rank, kernel in enumerate(profile.kernels[:longest], start=1)
         ),
     )
-    if len(profile.kernels) > _LONGEST_LIST:
-        yield note(f"and {formats.count(len(profile.kernels) - _LONGEST_LIST, 'more kernel')}: see `--json`")
-    wall = None if profile.wall_ns is None else formats.duration(profile.wall_ns)
-    processes = None if profile.processes is None else str(profile.processes)
-    yield facts([("wall time", wall), ("processes", processes)])
-    if profile.program is not None:
-        yield from program_section(profile.program)
-    if profile.environment is not None:
-        yield from environment_section(profile.environment)
+    if len(profile.kernels) > longest:
+        yield note(f"and {formats.count(len(profile.kernels) - longest, 'more kernel')}: see `--json`")
 
 
 def _bar(share: float) -> str:

@@ -1,0 +1,155 @@
+"""What an AMD GPU code object says about its kernels: the metadata note, and the kernel descriptors.
+
+The note (type NT_AMDGPU_METADATA of owner AMDGPU) is MessagePack, laid out as LLVM's AMDGPU usage guide says.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.manifests.kernel import KernargSlot, Registers
+
+if TYPE_CHECKING:
+    from elftools.elf.elffile import ELFFile
+
+_NT_AMDGPU_METADATA = 32
+_EM_AMDGPU = 224
+# kernel_descriptor_t: kernarg_preload is at byte 58; bits 0..6 length, 7..15 offset, both in dwords.
+_DESCRIPTOR_BYTES = 64
+_PRELOAD_AT = 58
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """One kernel as its code object describes it."""
+
+    symbol: str
+    slots: tuple[KernargSlot, ...]
+    kernarg_size_bytes: int
+    kernarg_align_bytes: int | None
+    static_lds_bytes: int
+    scratch_bytes_per_work_item: int
+    uses_dynamic_stack: bool
+    wavefront_size: int
+    registers: Registers
+    max_work_group_size: int | None
+    required_work_group_size: tuple[int, int, int] | None
+    preload_offset_dwords: int
+    preload_length_dwords: int
+    language: str | None
+
+
+@dataclass(frozen=True)
+class CodeObjectFacts:
+    """A code object: its target, the version of its ABI, and its kernels by mangled name."""
+
+    isa: str
+    abi_version: int | None
+    kernels: dict[str, KernelFacts]
+
+
+def read_code_object(data: bytes) -> CodeObjectFacts:
+    """Parse a code object.
+
+    Raises ArtifactError when it is not one, or has no metadata that we understand.
+    """
+    import msgpack  # type: ignore[import-untyped]
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        elf = ELFFile(io.BytesIO(data))
+        if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
+            raise ArtifactError("not a code object for an AMD GPU", hint="give the output of --offload-arch")
+        metadata = _metadata(elf, msgpack)
+        descriptors = _preloads(elf)
+        # 0 is code object version 2, and so on.
+        abi_version = elf["e_ident"]["EI_ABIVERSION"] + 2
+    except (ELFError, ValueError, struct.error, KeyError, msgpack.exceptions.ExtraData) as error:
+        raise ArtifactError(f"damaged code object: {error}", hint="compile it again") from error
+    kernels = {}
+    for kernel in metadata.get("amdhsa.kernels", []):
+        symbol = str(kernel[".symbol"]).removesuffix(".kd")
+        kernels[symbol] = _kernel_facts(symbol, kernel, descriptors.get(symbol, (0, 0)))
+    return CodeObjectFacts(str(metadata.get("amdhsa.target", "unknown")), abi_version, kernels)
+
+
+def _metadata(elf: ELFFile, msgpack: Any) -> dict[str, Any]:
+    for segment in elf.iter_segments("PT_NOTE"):
+        for note in cast("Any", segment).iter_notes():
+            if note["n_name"] == "AMDGPU" and note["n_type"] in (_NT_AMDGPU_METADATA, "NT_AMDGPU_METADATA"):
+                found = note["n_desc"]
+                raw = found.encode("latin-1") if isinstance(found, str) else bytes(found)
+                unpacked = msgpack.unpackb(raw, strict_map_key=False)
+                if isinstance(unpacked, dict):
+                    return unpacked
+    raise ArtifactError(
+        "the code object has no metadata note", hint="code object version 3 or later is needed"
+    )
+
+
+def _preloads(elf: ELFFile) -> dict[str, tuple[int, int]]:
+    """Return (offset, length) in dwords of the preloaded kernarg, by kernel."""
+    table = cast("Any", elf.get_section_by_name(".dynsym"))
+    found = {}
+    for symbol in table.iter_symbols() if table is not None else ():
+        if not symbol.name.endswith(".kd"):
+            continue
+        address = symbol["st_value"]
+        for segment in elf.iter_segments("PT_LOAD"):
+            at = address - segment["p_vaddr"]
+            if at >= 0 and at + _DESCRIPTOR_BYTES <= segment["p_filesz"]:
+                (word,) = struct.unpack_from("<H", segment.data(), at + _PRELOAD_AT)
+                found[symbol.name.removesuffix(".kd")] = (word >> 7, word & 0x7F)
+    return found
+
+
+def _kernel_facts(symbol: str, kernel: dict[str, Any], preload: tuple[int, int]) -> KernelFacts:
+    required = kernel.get(".reqd_workgroup_size")
+    return KernelFacts(
+        symbol=symbol,
+        slots=tuple(_slot(argument) for argument in kernel.get(".args", [])),
+        kernarg_size_bytes=int(kernel.get(".kernarg_segment_size", 0)),
+        kernarg_align_bytes=_optional(kernel, ".kernarg_segment_align"),
+        static_lds_bytes=int(kernel.get(".group_segment_fixed_size", 0)),
+        scratch_bytes_per_work_item=int(kernel.get(".private_segment_fixed_size", 0)),
+        uses_dynamic_stack=bool(kernel.get(".uses_dynamic_stack", False)),
+        wavefront_size=int(kernel.get(".wavefront_size", 64)),
+        registers=Registers(
+            sgpr_count=_optional(kernel, ".sgpr_count"),
+            vgpr_count=_optional(kernel, ".vgpr_count"),
+            agpr_count=_optional(kernel, ".agpr_count"),
+            sgpr_spill_count=_optional(kernel, ".sgpr_spill_count"),
+            vgpr_spill_count=_optional(kernel, ".vgpr_spill_count"),
+        ),
+        max_work_group_size=_optional(kernel, ".max_flat_workgroup_size"),
+        required_work_group_size=(int(required[0]), int(required[1]), int(required[2])) if required else None,
+        preload_offset_dwords=preload[0],
+        preload_length_dwords=preload[1],
+        language=kernel.get(".language"),
+    )
+
+
+def _slot(argument: dict[str, Any]) -> KernargSlot:
+    return KernargSlot(
+        offset_bytes=int(argument[".offset"]),
+        size_bytes=int(argument[".size"]),
+        value_kind=str(argument[".value_kind"]),
+        name=argument.get(".name"),
+        type_name=argument.get(".type_name"),
+        address_space=argument.get(".address_space"),
+        access=argument.get(".actual_access") or argument.get(".access"),
+        pointee_align_bytes=_optional(argument, ".pointee_align"),
+        is_const=bool(argument.get(".is_const", False)),
+        is_restrict=bool(argument.get(".is_restrict", False)),
+        is_volatile=bool(argument.get(".is_volatile", False)),
+    )
+
+
+def _optional(values: dict[str, Any], key: str) -> int | None:
+    value = values.get(key)
+    return None if value is None else int(value)

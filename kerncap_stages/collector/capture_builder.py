@@ -1,0 +1,344 @@
+"""Puts one capture together: memory as it comes in, then the manifest, published as a whole or not at all."""
+
+from __future__ import annotations
+
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kerncap_stages import __version__
+from kerncap_stages._native import CHUNK_SIZE_BYTES
+from kerncap_stages.code_object import KernelFacts, read_code_object
+from kerncap_stages.collector.protocol import (
+    COOPERATIVE,
+    EXECUTABLE,
+    FROM_BATCH,
+    LEFT_OUT,
+    MEMORY_KINDS,
+    NO_DEVICE,
+    READ_ONLY,
+    UNCACHED,
+    ProtocolError,
+    Reader,
+    StreamKind,
+)
+from kerncap_stages.collector.ranking import blocks_of
+from kerncap_stages.collector.write_set import (
+    GAP_BYTES,
+    WrittenRanges,
+    changed_ranges,
+    read_part,
+    written_ranges,
+)
+from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
+from kerncap_stages.errors import Refused
+from kerncap_stages.manifests import dump
+from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, Reach
+from kerncap_stages.manifests.environment import Backend, Environment, Program
+from kerncap_stages.manifests.kernel import CodeObject, CodeObjectFormat, Kernel, Language, Launch
+from kerncap_stages.manifests.memory import LoadedCodeObject, ModuleVariable, Region
+from kerncap_stages.manifests.timing import TimeSource
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kerncap_stages.collector.modules import Module, Modules
+    from kerncap_stages.collector.selection import KernelRule
+    from kerncap_stages.store import MemoryWriter, Store
+
+
+@dataclass(frozen=True)
+class CaptureContext:
+    """What all captures of a run have in common."""
+
+    store: Store
+    program: Callable[[], Program]
+    parents: tuple[Digest, ...] = ()
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    backend: Backend = Backend.HSA
+    with_post: bool = True
+    reach: Reach = Reach.ALL
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much of a capture's memory is here."""
+
+    done_bytes: int
+    total_bytes: int
+
+
+@dataclass
+class _Region:
+    kind: int
+    device: int
+    flags: int
+    base: int
+    size_bytes: int
+    access: int
+    host: int
+    align: int
+    module: int
+    pre: Digest | None = None
+    post: Digest | None = None
+
+
+class CaptureBuilder:
+    """One capture on its way. Begun by CAPTURE, ended by ``publish`` or ``abandon``."""
+
+    def __init__(
+        self, reader: Reader, modules: Modules, rules: list[KernelRule], context: CaptureContext
+    ) -> None:
+        self._context = context
+        self._modules = modules
+        self.number = reader.u64()
+        self._rule = rules[reader.u32()]
+        self._kernel_number = reader.u32()
+        self._module: Module = modules.module(reader.u64())
+        self._device, self._queue = reader.u32(), reader.u32()
+        self._index_in_process, self._index_of_kernel = reader.u64(), reader.u64()
+        self._grid, self._block = reader.dim3(), reader.dim3()
+        self._group_bytes, self._private_bytes = reader.u32(), reader.u32()
+        self._kernarg_address, self._flags = reader.u64(), reader.u32()
+        self._kernarg, self._packet = reader.raw(), reader.raw()
+        self._regions: list[_Region] = []
+        self._begun = time.monotonic()
+        self._received_bytes = 0
+        self._transaction_context = context.store.transaction()
+        self._transaction = self._transaction_context.__enter__()
+
+    @property
+    def seconds(self) -> float:
+        """How long the capture took so far."""
+        return time.monotonic() - self._begun
+
+    def count(self, size_bytes: int) -> Progress:
+        """Count bytes that came in."""
+        self._received_bytes += size_bytes
+        states = 2 if self._context.with_post else 1
+        return Progress(self._received_bytes, states * sum(region.size_bytes for region in self._regions))
+
+    def abandon(self) -> None:
+        """Leave nothing in the store."""
+        stop = Refused("abandoned")
+        self._transaction_context.__exit__(type(stop), stop, None)
+
+    def hear_regions(self, reader: Reader) -> None:
+        """Take in REGIONS (after the number of the capture)."""
+        for _ in range(reader.u32()):
+            index, kind, device, flags = reader.u32(), reader.u32(), reader.u32(), reader.u32()
+            base, size, access, host, align = (reader.u64() for _ in range(5))
+            reader.u32()  # reason; whether a region was left out stands in its flags
+            region = _Region(kind, device, flags, base, size, access, host, align, reader.u64())
+            if index != len(self._regions) or not 1 <= kind <= len(MEMORY_KINDS):
+                raise ProtocolError("the capture library lists regions in a way that we do not know")
+            self._regions.append(region)
+
+    def open_stream(self, kind: StreamKind, index: int, size_bytes: int) -> MemoryWriter:
+        """Begin the contents of a region."""
+        if index >= len(self._regions) or self._regions[index].size_bytes != size_bytes:
+            raise ProtocolError(f"the capture library sent {kind.name} of a region that it never listed")
+        return self._transaction.memory_writer(size_bytes)
+
+    def close_stream(self, kind: StreamKind, index: int, writer: MemoryWriter) -> None:
+        """Finish the contents of a region."""
+        digest = writer.finish()
+        if kind is StreamKind.PRE:
+            self._regions[index].pre = digest
+        else:
+            self._regions[index].post = digest
+
+    def publish(self, reader: Reader, process_id: int, environment: Environment) -> tuple[Digest, Capture]:
+        """Take in DONE (after the number), and make the artifact."""
+        duration_ns = reader.u64()
+        drain_ns, pre_ns, post_ns, held_ns, copied_bytes = (reader.u64() for _ in range(5))
+        kernel, launch_facts = self._describe_kernel()
+        software = environment.devices[self._device].software
+        capture = Capture(
+            parents=tuple(ManifestRef.to(parent) for parent in self._context.parents),
+            made_by=f"kerncap-stages {__version__}",
+            environment=environment,
+            program=self._context.program(),
+            selection=self._rule.selection,
+            dispatch=Dispatch(
+                run_id=self._context.run_id,
+                process_id=process_id,
+                rank=_rank(process_id),
+                index_in_process=self._index_in_process,
+                index_of_kernel=self._index_of_kernel,
+                device_index=self._device,
+                queue_index=self._queue,
+                from_graph=bool(self._flags & FROM_BATCH),
+                duration_ns=duration_ns,
+                time_source=TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE,
+            ),
+            kernel=kernel,
+            launch=self._launch(launch_facts),
+            kernarg=self._kernarg[: kernel.kernarg_size_bytes].hex(),
+            kernarg_address=self._kernarg_address,
+            reach=self._context.reach,
+            chunk_size_bytes=CHUNK_SIZE_BYTES,
+            write_set_gap_bytes=GAP_BYTES,
+            regions=tuple(self._region(region) for region in self._regions),
+            module_variables=self._variables(kernel.code_object.payload.digest),
+            loaded_code_objects=(self._loaded(kernel.code_object.payload),),
+            cost=CaptureCost(
+                drain_ns=drain_ns,
+                pre_copy_ns=pre_ns,
+                post_copy_ns=post_ns,
+                held_ns=held_ns,
+                copied_size_bytes=copied_bytes,
+            ),
+        )
+        digest = self._transaction.publish(dump(capture), "capture", self._context.parents)
+        self._transaction_context.__exit__(None, None, None)
+        return digest, capture
+
+    def _describe_kernel(self) -> tuple[Kernel, KernelFacts]:
+        loaded = self._modules.kernels[self._kernel_number]
+        if self._module.code is None:
+            raise ProtocolError(f"the code object of {loaded.demangled} never arrived")
+        data = self._module.code.read_bytes()
+        code = read_code_object(data)
+        facts = code.kernels.get(loaded.mangled)
+        if facts is None:
+            raise Refused(
+                f"the code object says nothing about {loaded.demangled}: its metadata lists "
+                f"{len(code.kernels)} other kernels",
+                hint="assembly kernels need an .amdhsa.kernels entry",
+            )
+        if facts.kernarg_size_bytes > len(self._kernarg):
+            raise Refused(
+                f"only {len(self._kernarg)} of the {facts.kernarg_size_bytes} bytes of arguments of "
+                f"{loaded.demangled} lie in memory that the program allocated",
+                hint="capture another dispatch of it",
+            )
+        kernel = Kernel(
+            mangled_name=loaded.mangled,
+            demangled_name=loaded.demangled,
+            language=Language.HIP if loaded.mangled.startswith("_Z") else Language.UNKNOWN,
+            code_object=CodeObject(
+                payload=FileRef.to(self._transaction.put_bytes(data)),
+                size_bytes=len(data),
+                format=CodeObjectFormat.ELF_AMDGPU,
+                isa=code.isa,
+                abi_version=code.abi_version,
+                uri=self._module.uri or None,
+            ),
+            wavefront_size=facts.wavefront_size,
+            registers=facts.registers,
+            static_lds_bytes=facts.static_lds_bytes,
+            scratch_bytes_per_work_item=facts.scratch_bytes_per_work_item,
+            uses_dynamic_stack=facts.uses_dynamic_stack,
+            kernarg_size_bytes=facts.kernarg_size_bytes,
+            kernarg_align_bytes=facts.kernarg_align_bytes,
+            kernarg_preload_offset_dwords=facts.preload_offset_dwords,
+            kernarg_preload_length_dwords=facts.preload_length_dwords,
+            slots=facts.slots,
+            max_work_group_size=facts.max_work_group_size,
+            required_work_group_size=facts.required_work_group_size,
+        )
+        return kernel, facts
+
+    def _launch(self, facts: KernelFacts) -> Launch:
+        return Launch(
+            grid_work_items=self._grid,
+            grid_blocks=blocks_of(self._grid, self._block),
+            block_work_items=self._block,
+            static_lds_bytes=facts.static_lds_bytes,
+            dynamic_lds_bytes=max(0, self._group_bytes - facts.static_lds_bytes),
+            private_segment_bytes=self._private_bytes,
+            is_cooperative=bool(self._flags & COOPERATIVE),
+            aql_packet=self._packet.hex(),
+        )
+
+    def _written(self, region: _Region) -> WrittenRanges | None:
+        if region.pre is None or region.post is None:
+            return None
+        return written_ranges(self._transaction, MemoryRef.to(region.pre), MemoryRef.to(region.post))
+
+    def _region(self, region: _Region) -> Region:
+        written = self._written(region)
+        flags = {EXECUTABLE: "executable", UNCACHED: "uncached"}
+        return Region(
+            base_address=region.base,
+            size_bytes=region.size_bytes,
+            kind=MEMORY_KINDS[region.kind - 1],
+            device_index=None if region.device == NO_DEVICE else region.device,
+            accessible_from=tuple(bit for bit in range(64) if region.access >> bit & 1),
+            read_only=bool(region.flags & READ_ONLY),
+            host_address=region.host if region.host not in (0, region.base) else None,
+            alignment_bytes=region.align,
+            flags=tuple(name for bit, name in flags.items() if region.flags & bit),
+            pre=None if region.pre is None else MemoryRef.to(region.pre),
+            post=None if region.post is None else MemoryRef.to(region.post),
+            written=None if written is None else written.ranges,
+            written_size_bytes=None if written is None else written.size_bytes,
+            left_out_reason="not reachable from the arguments" if region.flags & LEFT_OUT else None,
+        )
+
+    def _variables(self, code_object: Digest) -> tuple[ModuleVariable, ...]:
+        """The variables of the kernel's own code object: slices of the regions that hold its data."""
+        found = []
+        for variable in self._module.variables:
+            region = next(
+                (
+                    region
+                    for region in self._regions
+                    if region.base <= variable.address
+                    and variable.address + variable.size_bytes <= region.base + region.size_bytes
+                ),
+                None,
+            )
+            if region is None or region.pre is None:
+                continue
+            states: dict[str, Digest] = {}
+            contents = {}
+            for state, digest in (("pre", region.pre), ("post", region.post)):
+                if digest is None:
+                    continue
+                begin = variable.address - region.base
+                memory = read_part(self._transaction, MemoryRef.to(digest), begin, variable.size_bytes)
+                contents[state] = memory
+                states[state] = self._transaction.put_memory(memory)
+            post = states.get("post")
+            written = None if post is None else changed_ranges(contents["pre"], contents["post"])
+            found.append(
+                ModuleVariable(
+                    symbol=variable.name,
+                    code_object=code_object,
+                    device_index=self._module.device,
+                    address=variable.address,
+                    size_bytes=variable.size_bytes,
+                    is_const=variable.is_const,
+                    pre=MemoryRef.to(states["pre"]),
+                    post=None if post is None else MemoryRef.to(post),
+                    written=None if written is None else written.ranges,
+                    written_size_bytes=None if written is None else written.size_bytes,
+                )
+            )
+        return tuple(found)
+
+    def _loaded(self, payload: FileRef) -> LoadedCodeObject:
+        return LoadedCodeObject(
+            code_object=payload.digest,
+            payload=payload,
+            device_index=self._module.device,
+            load_address=self._module.load_address,
+            load_size_bytes=self._module.load_bytes,
+            uri=self._module.uri or None,
+        )
+
+
+def _rank(process_id: int) -> int | None:
+    """The rank of an MPI or torchrun process, by what its launcher tells it."""
+    try:
+        with open(f"/proc/{process_id}/environ", "rb") as file:  # noqa: PTH123
+            values = dict(item.partition(b"=")[::2] for item in file.read().split(b"\0"))
+    except OSError:
+        return None
+    for name in (b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"SLURM_PROCID", b"RANK"):
+        if values.get(name, b"").isdigit():
+            return int(values[name])
+    return None

@@ -1,0 +1,257 @@
+"""One process under capture: its modules, its selections, and the captures that it sends."""
+
+from __future__ import annotations
+
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.collector.capture_builder import CaptureBuilder
+from kerncap_stages.collector.facts import Facts
+from kerncap_stages.collector.modules import Modules
+from kerncap_stages.collector.protocol import (
+    Down,
+    FailureCode,
+    ProtocolError,
+    Reader,
+    StreamKind,
+    Up,
+    pack,
+    selected,
+)
+from kerncap_stages.collector.selection import KernelRule, first_wanting
+from kerncap_stages.errors import KerncapError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kerncap_stages.collector.capture_builder import CaptureContext
+    from kerncap_stages.collector.modules import Module
+    from kerncap_stages.collector.server import Connection
+
+
+@dataclass(frozen=True)
+class Captured:
+    """A capture is in the store."""
+
+    digest: Any
+    manifest: Any
+    seconds: float
+
+
+@dataclass(frozen=True)
+class CaptureFailed:
+    """A capture was begun and could not be made; the program went on."""
+
+    process_id: int
+    reason: str
+    code: FailureCode | None
+
+
+@dataclass(frozen=True)
+class Warned:
+    """The capture library has something to say."""
+
+    process_id: int
+    text: str
+
+
+@dataclass
+class ProcessSummary:
+    """What one process did, for the words at the end."""
+
+    process_id: int
+    kernels: set[str] = field(default_factory=set)
+    matched: list[int] = field(default_factory=list)
+    dispatches: int = 0
+    uninterceptable_queues: int = 0
+
+
+@dataclass
+class _Stream:
+    kind: StreamKind
+    capture: int
+    index: int
+    size_bytes: int
+    writer: Any  # a MemoryWriter, for code a file; none once the capture has failed on our side
+    received_bytes: int = 0
+
+
+class CaptureSession:
+    """The Session of kc-capture."""
+
+    def __init__(
+        self,
+        connection: Connection,
+        emit: Callable[[Any], None],
+        rules: list[KernelRule],
+        context: CaptureContext,
+    ) -> None:
+        self._connection = connection
+        self._emit = emit
+        self._rules = rules
+        self._context = context
+        self._facts = Facts()
+        self._modules = Modules()
+        self._builders: dict[int, CaptureBuilder] = {}
+        self._streams: dict[int, _Stream] = {}
+        self._folder = tempfile.TemporaryDirectory(prefix="kerncap-code-")
+
+    def hear(self, kind: Up, reader: Reader) -> None:
+        """Take in a message."""
+        match kind:
+            case Up.FACTS:
+                self._facts.hear(reader)
+            case Up.MODULE:
+                self._modules.hear_module(reader)
+            case Up.KERNELS:
+                self._modules.hear_kernels(reader)
+            case Up.VARIABLES:
+                self._modules.hear_variables(reader)
+            case Up.MODULE_END:
+                self._select(reader.u64())
+            case Up.MODULE_GONE:
+                self._modules.hear_gone(reader)
+            case Up.CAPTURE:
+                self._begin(reader)
+            case Up.REGIONS:
+                builder = self._builders.get(reader.u64())
+                if builder is not None:
+                    builder.hear_regions(reader)
+            case Up.OPEN:
+                self._open(reader)
+            case Up.DATA:
+                self._data(reader)
+            case Up.CLOSE:
+                self._close_stream(reader.u32())
+            case Up.DONE:
+                self._done(reader)
+            case Up.FAILED:
+                self._failed(reader)
+            case Up.NOTE:
+                reader.u32()
+                self._emit(Warned(self._connection.process_id, reader.text()))
+            case _:
+                raise ProtocolError(f"the capture library sent {kind.name}, which has no place here")
+
+    def idle(self) -> None:
+        """Nothing to do between messages."""
+
+    def close(self) -> None:
+        """Undo captures that were not finished; tell what the process did."""
+        for builder in self._builders.values():
+            self._emit(
+                CaptureFailed(
+                    self._connection.process_id, "the process ended in the middle of a capture", None
+                )
+            )
+            builder.abandon()
+        shared = self._connection.shared
+        self._emit(
+            ProcessSummary(
+                process_id=self._connection.process_id,
+                kernels={kernel.demangled for kernel in self._modules.kernels.values()},
+                matched=[shared.matched(index) for index in range(len(self._rules))],
+                dispatches=shared.dispatches,
+                uninterceptable_queues=shared.uninterceptable_queues,
+            )
+        )
+        self._folder.cleanup()
+
+    def _select(self, number: int) -> None:
+        module = self._modules.module(number)
+        matches = []
+        for kernel in module.kernels:
+            rule = first_wanting(self._rules, kernel.mangled, kernel.demangled)
+            if rule is not None:
+                matches.append((kernel.number, rule))
+        # One message holds some 4,000 matches; a selection that is so wide is answered in part.
+        self._connection.send(selected(number, bool(matches), matches[:4000]))
+
+    def _begin(self, reader: Reader) -> None:
+        builder = CaptureBuilder(reader, self._modules, self._rules, self._context)
+        self._builders[builder.number] = builder
+
+    def _open(self, reader: Reader) -> None:
+        number, kind = reader.u32(), StreamKind(reader.u32())
+        stream = _Stream(kind, reader.u64(), reader.u64(), reader.u64(), None)
+        if kind is StreamKind.CODE:
+            path = Path(self._folder.name) / f"{stream.index}.co"
+            stream.writer = path.open("wb")
+        else:
+            builder = self._builders.get(stream.capture)
+            if builder is not None:
+                stream.writer = builder.open_stream(kind, stream.index, stream.size_bytes)
+        self._streams[number] = stream
+
+    def _data(self, reader: Reader) -> None:
+        number, slot, size_bytes = reader.u32(), reader.u32(), reader.u32()
+        stream = self._streams.get(number)
+        shared = self._connection.shared
+        if stream is None or slot >= shared.slot_count or size_bytes > shared.slot_bytes:
+            raise ProtocolError("the capture library sent data that belongs nowhere")
+        stream.received_bytes += size_bytes
+        try:
+            with shared.slot(slot, size_bytes) as view:
+                if stream.writer is None:
+                    pass  # the capture has failed on our side; the library still finishes its sending
+                elif stream.kind is StreamKind.CODE:
+                    stream.writer.write(view)
+                else:
+                    stream.writer.append(view)
+                    self._emit(self._builders[stream.capture].count(size_bytes))
+        except (KerncapError, OSError) as error:
+            self._fail(stream.capture, error)
+        finally:
+            self._connection.send(pack(Down.FREE, "I", slot))
+
+    def _close_stream(self, number: int) -> None:
+        stream = self._streams.pop(number, None)
+        if stream is None or stream.writer is None:
+            return
+        if stream.received_bytes != stream.size_bytes:
+            raise ProtocolError("the capture library sent less than it had announced")
+        if stream.kind is StreamKind.CODE:
+            stream.writer.close()
+            module: Module = self._modules.module(stream.index)
+            module.code = Path(stream.writer.name)
+            return
+        try:
+            self._builders[stream.capture].close_stream(stream.kind, stream.index, stream.writer)
+        except (KerncapError, OSError) as error:
+            self._fail(stream.capture, error)
+
+    def _done(self, reader: Reader) -> None:
+        builder = self._builders.pop(reader.u64(), None)
+        if builder is None:
+            return
+        try:
+            environment = self._facts.environment(self._context.backend)
+            digest, manifest = builder.publish(reader, self._connection.process_id, environment)
+        except (KerncapError, OSError) as error:
+            builder.abandon()
+            self._report(error)
+            return
+        self._emit(Captured(digest, manifest, builder.seconds))
+
+    def _failed(self, reader: Reader) -> None:
+        number, code = reader.u64(), reader.u32()
+        builder = self._builders.pop(number, None)
+        if builder is not None:
+            builder.abandon()
+        known = FailureCode(code) if code in FailureCode else None
+        self._emit(CaptureFailed(self._connection.process_id, reader.text(), known))
+
+    def _fail(self, number: int, error: Exception) -> None:
+        """Give a capture up because of an error of ours; what still comes of it is taken and dropped."""
+        builder = self._builders.pop(number, None)
+        for stream in self._streams.values():
+            if stream.capture == number:
+                stream.writer = None
+        if builder is not None:
+            builder.abandon()
+            self._report(error)
+
+    def _report(self, error: Exception) -> None:
+        self._emit(CaptureFailed(self._connection.process_id, str(error), None))

@@ -1,0 +1,100 @@
+"""The machine as the capture library and the operating system describe it."""
+
+from __future__ import annotations
+
+import os
+import platform
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.collector.protocol import NO_DEVICE
+from kerncap_stages.manifests.environment import Backend, Device, Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerncap_stages.collector.protocol import Reader
+
+
+class Facts:
+    """Book-keeping of FACTS."""
+
+    def __init__(self) -> None:
+        self._by_scope: dict[int, dict[str, str]] = {}
+
+    def hear(self, reader: Reader) -> None:
+        """Take in FACTS."""
+        scope = reader.u32()
+        self._by_scope.setdefault(scope, {}).update(
+            {reader.text(): reader.text() for _ in range(reader.u32())}
+        )
+
+    @property
+    def xnack(self) -> bool:
+        """Whether devices can fault host pages in: then all host memory is within reach."""
+        return self._by_scope.get(NO_DEVICE, {}).get("xnack") == "1"
+
+    def environment(self, backend: Backend) -> Environment:
+        """Describe the machine for a manifest."""
+        machine = self._by_scope.get(NO_DEVICE, {})
+        return Environment(
+            recorded_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            backend=backend,
+            operating_system=_operating_system(),
+            kernel_release=platform.release(),
+            driver_version=_driver_version(),
+            runtime_version=machine.get("runtime_version"),
+            toolkit_version=_toolkit_version(),
+            devices=tuple(
+                _device(scope, facts) for scope, facts in sorted(self._by_scope.items()) if scope != NO_DEVICE
+            ),
+        )
+
+
+def _device(index: int, facts: Mapping[str, str]) -> Device:
+    isa = facts.get("isa", "unknown")
+    target = isa.split("--")[-1]
+    return Device(
+        index=index,
+        name=facts.get("name", "unknown"),
+        architecture=target.split(":")[0],
+        target=target,
+        isa=isa,
+        uuid=facts.get("uuid"),
+        pci_address=facts.get("pci_address"),
+        memory_size_bytes=int(facts.get("memory_size_bytes", "0")),
+        compute_units=int(facts.get("compute_units", "0")),
+        wavefront_size=int(facts.get("wavefront_size", "64")),
+        xnack=_feature(target, "xnack"),
+        sramecc=_feature(target, "sramecc"),
+        software="software" in facts.get("name", "").lower(),
+    )
+
+
+def _feature(target: str, name: str) -> bool | None:
+    found = re.search(rf":{name}([+-])", target)
+    return None if found is None else found[1] == "+"
+
+
+def _operating_system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"
+
+
+def _driver_version() -> str | None:
+    try:
+        return Path("/sys/module/amdgpu/version").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _toolkit_version() -> str | None:
+    folder = Path(os.environ.get("ROCM_PATH", "/opt/rocm"))
+    try:
+        return (folder / ".info" / "version").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None

@@ -1,0 +1,82 @@
+"""One process under profile: its kernels, and the times of their dispatches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.collector.facts import Facts
+from kerncap_stages.collector.modules import Modules
+from kerncap_stages.collector.protocol import ProtocolError, Up
+from kerncap_stages.collector.statistics import Tally, tally_records
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kerncap_stages.collector.protocol import Reader
+    from kerncap_stages.collector.server import Connection
+
+_UNKNOWN = "(a kernel of no known code object)"
+
+
+@dataclass
+class ProcessProfile:
+    """What one process did. Tallies are by (mangled, demangled) name."""
+
+    process_id: int
+    facts: Facts
+    tallies: dict[tuple[str | None, str], Tally] = field(default_factory=dict)
+    dispatches: int = 0
+    untimed: int = 0
+    uninterceptable_queues: int = 0
+
+
+class ProfileSession:
+    """The Session of kc-profile."""
+
+    def __init__(self, connection: Connection, emit: Callable[[Any], None]) -> None:
+        self._connection = connection
+        self._emit = emit
+        self._facts = Facts()
+        self._modules = Modules()
+        self._tallies: dict[int, Tally] = {}
+
+    def hear(self, kind: Up, reader: Reader) -> None:
+        """Take in a message."""
+        match kind:
+            case Up.FACTS:
+                self._facts.hear(reader)
+            case Up.MODULE:
+                self._modules.hear_module(reader)
+            case Up.KERNELS:
+                self._modules.hear_kernels(reader)
+            case Up.MODULE_END | Up.NOTE | Up.FAILED:
+                pass
+            case Up.MODULE_GONE:
+                self._modules.hear_gone(reader)
+            case _:
+                raise ProtocolError(f"the capture library sent {kind.name}, which has no place here")
+        self.idle()
+
+    def idle(self) -> None:
+        """Take the records that have come in."""
+        records = self._connection.shared.take_records()
+        if len(records):
+            tally_records(records, self._tallies)
+
+    def close(self) -> None:
+        """Take the last records, and tell."""
+        self.idle()
+        shared = self._connection.shared
+        profile = ProcessProfile(
+            process_id=self._connection.process_id,
+            facts=self._facts,
+            dispatches=shared.dispatches,
+            untimed=shared.untimed,
+            uninterceptable_queues=shared.uninterceptable_queues,
+        )
+        for number, tally in self._tallies.items():
+            kernel = self._modules.kernels.get(number)
+            name = (None, _UNKNOWN) if kernel is None else (kernel.mangled, kernel.demangled)
+            profile.tallies.setdefault(name, Tally()).merge(tally)
+        self._emit(profile)

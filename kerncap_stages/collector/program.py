@@ -1,0 +1,158 @@
+"""Runs the user's program with a capture library in its environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ProgramError
+from kerncap_stages.manifests.base import os_text
+from kerncap_stages.manifests.environment import Program
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+# What decides which GPU code runs and how: recorded, so that a program can be run again the same way.
+_RECORDED_PREFIXES = (
+    "AMD_",
+    "CUDA_",
+    "GPU_",
+    "HIP_",
+    "HSA_",
+    "KOKKOS_",
+    "MIOPEN_",
+    "OMP_",
+    "PYTORCH_",
+    "ROCBLAS_",
+    "ROCM_",
+    "ROCR_",
+    "TENSILE_",
+    "TORCH_",
+    "TRITON_",
+)
+_RECORDED_NAMES = ("LD_LIBRARY_PATH", "LD_PRELOAD", "PYTHONPATH")
+_GRACE_S = 5.0
+
+
+@dataclass(frozen=True)
+class ProgramSpec:
+    """What to run. ``environment`` is added to ours."""
+
+    command: tuple[str, ...]
+    working_directory: Path = field(default_factory=Path.cwd)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stdout: Path | None = None
+    stdin: Path | None = None
+
+    @property
+    def merged_environment(self) -> dict[str, str]:
+        """The whole environment, without what the capture adds."""
+        return {**os.environ, **self.environment}
+
+
+class RunningProgram:
+    """A program of the user, in a process group of its own."""
+
+    def __init__(self, spec: ProgramSpec, added: Mapping[str, str]) -> None:
+        self.spec = spec
+        with contextlib.ExitStack() as files:
+            stdin: BinaryIO | int = subprocess.DEVNULL
+            if spec.stdin is not None:
+                stdin = files.enter_context(spec.stdin.open("rb"))
+            stdout: BinaryIO | int = 2  # ours is for digests
+            if spec.stdout is not None:
+                stdout = files.enter_context(spec.stdout.open("wb"))
+            try:
+                self._process = subprocess.Popen(
+                    spec.command,
+                    cwd=spec.working_directory,
+                    env={**spec.merged_environment, **added},
+                    stdin=stdin,
+                    stdout=stdout,
+                    process_group=0,
+                )
+            except OSError as error:
+                raise ProgramError(
+                    f"cannot run {spec.command[0]}: {error.strerror}", hint="check the command after `--`"
+                ) from error
+        self.pidfd = os.pidfd_open(self._process.pid)
+
+    def ended(self) -> bool:
+        """Whether the process that we started is over; its children may go on."""
+        return self._process.poll() is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """What it returned; none while it runs or if a signal ended it."""
+        code = self._process.returncode
+        return code if code is None or code >= 0 else None
+
+    @property
+    def exit_signal(self) -> int | None:
+        """The signal that ended it."""
+        code = self._process.returncode
+        return -code if code is not None and code < 0 else None
+
+    def describe_end(self) -> str:
+        """Say how it ended."""
+        if self.exit_signal is not None:
+            try:
+                name = signal.Signals(self.exit_signal).name
+            except ValueError:
+                name = str(self.exit_signal)
+            return f"ended by {name}"
+        return f"ended with exit code {self.exit_code}"
+
+    def stop(self) -> None:
+        """End the whole process group: ask first, then insist."""
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            try:
+                os.killpg(self._process.pid, number)
+            except ProcessLookupError:
+                break
+            deadline = time.monotonic() + _GRACE_S
+            while time.monotonic() < deadline and self._process.poll() is None:
+                time.sleep(0.01)
+            if self._process.poll() is not None:
+                break
+        self._process.wait()
+
+    def manifest(self) -> Program:
+        """Describe it for a manifest."""
+        environment = self.spec.merged_environment
+        recorded = {
+            name: os_text(value)
+            for name, value in sorted(environment.items())
+            if name.startswith(_RECORDED_PREFIXES) or name in _RECORDED_NAMES or name in self.spec.environment
+        }
+        return Program(
+            command=tuple(os_text(part) for part in self.spec.command),
+            working_directory=os_text(str(self.spec.working_directory)),
+            environment=recorded,
+            executable=executable_digest(self.spec.command, self.spec.working_directory, environment),
+            exit_code=self.exit_code,
+            exit_signal=self.exit_signal,
+        )
+
+
+def executable_digest(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Digest | None:
+    """Hash the file that a command runs; none when it cannot be read."""
+    import hashlib
+    import shutil
+
+    name = command[0]
+    found = str(folder / name) if "/" in name else shutil.which(name, path=environment.get("PATH"))
+    if found is None:
+        return None
+    try:
+        with Path(found).open("rb") as file:
+            return Digest(hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError:
+        return None

@@ -1,0 +1,54 @@
+"""Kernels in the order of the time that they took."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.profile import KernelStatistics, LaunchShape
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerncap_stages.collector.statistics import ShapeKey, Tally
+
+
+def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStatistics, ...]:
+    """Rank tallies, which are by (mangled, demangled) name."""
+    everything = sum(tally.total_ns for tally in tallies.values())
+    order = sorted(tallies.items(), key=lambda item: (-item[1].total_ns, item[0][1], item[0][0] or ""))
+    return tuple(
+        KernelStatistics(
+            name=demangled,
+            mangled_name=mangled,
+            calls=tally.calls,
+            total_ns=tally.total_ns,
+            mean_ns=tally.mean_ns,
+            min_ns=tally.min_ns,
+            max_ns=tally.max_ns,
+            stddev_ns=tally.stddev_ns,
+            share=tally.total_ns / everything if everything else 0.0,
+            launch_shapes=_shapes(tally.shapes),
+        )
+        for (mangled, demangled), tally in order
+    )
+
+
+def _shapes(shapes: Mapping[ShapeKey, tuple[int, int]]) -> tuple[LaunchShape, ...]:
+    order = sorted(shapes.items(), key=lambda item: (-item[1][0], item[0].grid_work_items))
+    return tuple(
+        LaunchShape(
+            grid_work_items=shape.grid_work_items,
+            grid_blocks=blocks_of(shape.grid_work_items, shape.block_work_items),
+            block_work_items=shape.block_work_items,
+            lds_bytes=shape.lds_bytes,
+            calls=calls,
+            total_ns=total_ns,
+        )
+        for shape, (calls, total_ns) in order
+    )
+
+
+def blocks_of(grid_work_items: tuple[int, int, int], block: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Work-groups of a grid that is given in work-items; AQL allows a last, partial one."""
+    x, y, z = (-(-items // max(1, size)) for items, size in zip(grid_work_items, block, strict=True))
+    return (x, y, z)

@@ -1,0 +1,89 @@
+"""Which kernels a capture takes: patterns against mangled and demangled names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kerncap_stages.collector.protocol import Rule
+from kerncap_stages.errors import UsageError
+from kerncap_stages.manifests.capture import NameMatch, Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_CLOSE_NAMES = 5
+
+
+@dataclass(frozen=True)
+class KernelRule:
+    """One kernel (or family of kernels) that the user asked for."""
+
+    selection: Selection
+    _regex: re.Pattern[str] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, selection: Selection) -> KernelRule:
+        """Prepare a selection.
+
+        Raises UsageError when its pattern is no regular expression.
+        """
+        if selection.match is not NameMatch.REGEX:
+            return cls(selection)
+        try:
+            return cls(selection, re.compile(selection.pattern or ""))
+        except re.error as error:
+            raise UsageError(f"not a regular expression: {selection.pattern}: {error}") from error
+
+    def wants(self, mangled: str, demangled: str) -> bool:
+        """Whether a kernel of these names is asked for."""
+        pattern = self.selection.pattern or ""
+        match self.selection.match:
+            case NameMatch.ANY:
+                return True
+            case NameMatch.SUBSTRING:
+                return pattern in demangled or pattern == mangled
+            case NameMatch.EXACT:
+                return pattern in {demangled, without_parameters(demangled)}
+            case NameMatch.MANGLED:
+                return pattern.removesuffix(".kd") == mangled
+            case NameMatch.REGEX:
+                return self._regex is not None and self._regex.search(demangled) is not None
+
+    @property
+    def rule(self) -> Rule:
+        """The part that the capture library needs to know."""
+        wanted = self.selection
+        grid = wanted.grid_blocks or (0, 0, 0)
+        return Rule(first=wanted.dispatch, every=wanted.every, count=wanted.count, grid_blocks=grid)
+
+
+def without_parameters(demangled: str) -> str:
+    """Cut the parameter list, and the return type, off a demangled name."""
+    depth = 0
+    for at in range(len(demangled) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(demangled[at], 0)
+        if depth == 0 and demangled[at] == "(":
+            return demangled[:at].removeprefix("void ")
+        if depth == 0 and demangled[at] != ")" and not demangled.endswith(")"):
+            break
+    return demangled
+
+
+def first_wanting(rules: Iterable[KernelRule], mangled: str, demangled: str) -> int | None:
+    """Return the index of the first rule that wants a kernel."""
+    for index, rule in enumerate(rules):
+        if rule.wants(mangled, demangled):
+            return index
+    return None
+
+
+def close_names(pattern: str, names: Iterable[str]) -> list[str]:
+    """Return the names that come closest to what was asked for."""
+    candidates = {without_parameters(name): name for name in names}
+    close = difflib.get_close_matches(pattern, candidates, n=_CLOSE_NAMES, cutoff=0.3)
+    lowered = pattern.lower()
+    inside = [name for name in candidates if lowered in name.lower() and name not in close]
+    return (inside + close)[:_CLOSE_NAMES]

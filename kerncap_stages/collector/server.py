@@ -1,0 +1,284 @@
+"""Runs a program and serves every process of it that loads a capture library.
+
+One thread for each process: they share nothing but the store. What a thread finds goes into one queue that
+``Collector.events`` hands to the stage.
+"""
+
+from __future__ import annotations
+
+import os
+import queue
+import selectors
+import shutil
+import socket
+import struct
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol
+
+from kerncap_stages.collector import protocol
+from kerncap_stages.collector.program import ProgramSpec, RunningProgram
+from kerncap_stages.collector.protocol import Down, Mode, ProtocolError, Reader, Up
+from kerncap_stages.collector.shared_memory import SharedMemory
+from kerncap_stages.errors import KerncapError
+from kerncap_stages.native_paths import native_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kerncap_stages.collector.protocol import Rule
+
+# How long processes that the program left behind may keep us after its end.
+_LINGER_S = 2.0
+_TICK_S = 0.05
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How the collector serves the library."""
+
+    mode: Mode
+    rules: list[Rule] = field(default_factory=list)
+    flags: int = 0
+    wait_ms: int = 60_000
+    memory_bytes: int = 512 << 20
+
+    @property
+    def slot_bytes(self) -> int:
+        """Size of a staging slot; the same as a chunk of the store, or a few."""
+        return 4 << 20
+
+    @property
+    def slot_count(self) -> int:
+        """Slots for one process: a sixteenth of the budget, so that several processes fit in."""
+        if self.mode is Mode.PROFILE:
+            return 1
+        return max(3, min(8, self.memory_bytes // 16 // self.slot_bytes))
+
+
+class Session(Protocol):
+    """What is done with one process's messages."""
+
+    def hear(self, kind: Up, reader: Reader) -> None:
+        """Take in a message."""
+
+    def idle(self) -> None:
+        """Nothing came for a moment."""
+
+    def close(self) -> None:
+        """The process is gone: undo what is not finished."""
+
+
+class Connection:
+    """One process of the program."""
+
+    def __init__(self, sock: socket.socket, settings: Settings, emit: Callable[[Any], None]) -> None:
+        self._socket = sock
+        self._emit = emit
+        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
+        self.process_id, user, _ = struct.unpack("3i", credentials)
+        if user != os.geteuid():
+            raise ProtocolError("a process of another user tried to connect")
+        self.shared = SharedMemory(settings.slot_count, settings.slot_bytes)
+        self.backend = ""
+
+    def shake_hands(self, settings: Settings) -> None:
+        """Hear HELLO, and answer it."""
+        reader = Reader(self._socket.recv(protocol.MAX_MESSAGE_BYTES))
+        hello = (reader.u32(), reader.u64(), reader.u32())
+        if hello != (Up.HELLO, protocol.MAGIC, protocol.VERSION):
+            reason = b"another version of the capture protocol"
+            self._socket.send(protocol.pack(Down.REFUSED, f"I{len(reason)}s", len(reason), reason))
+            raise ProtocolError("a process speaks another version of the capture protocol")
+        reader.u32()  # its own idea of its number, which a PID namespace may have changed
+        self.backend = reader.text()
+        answer = protocol.welcome(
+            settings.mode,
+            settings.slot_count,
+            settings.slot_bytes,
+            settings.memory_bytes,
+            settings.wait_ms,
+            settings.flags,
+            settings.rules,
+        )
+        socket.send_fds(self._socket, [answer], [self.shared.fd])
+
+    def send(self, message: bytes) -> None:
+        """Send a message; a process that is gone is noticed by who reads."""
+        try:
+            self._socket.send(message)
+        except OSError:
+            return
+
+    def messages(self) -> Iterator[bytes | None]:
+        """Yield messages until the process is gone; None when none came for a moment."""
+        self._socket.settimeout(_TICK_S)
+        while True:
+            try:
+                message = self._socket.recv(protocol.MAX_MESSAGE_BYTES)
+            except TimeoutError:
+                yield None
+                continue
+            except OSError:
+                return
+            if not message:
+                return
+            yield message
+
+    def hang_up(self) -> None:
+        """End the conversation from any thread; the one that reads then leaves its loop."""
+        try:
+            self._socket.shutdown(socket.SHUT_RDWR)
+        except OSError:
+            return
+
+    def close(self) -> None:
+        """Give everything back."""
+        self._socket.close()
+        self.shared.close()
+
+
+class Collector:
+    """Starts the program and its capture library, and gathers what the sessions find."""
+
+    def __init__(
+        self,
+        spec: ProgramSpec,
+        settings: Settings,
+        session: Callable[[Connection, Callable[[Any], None]], Session],
+    ) -> None:
+        self.settings = settings
+        self._session = session
+        self._events: queue.Queue[Any] = queue.Queue()
+        self._folder = Path(tempfile.mkdtemp(prefix="kerncap-"))
+        self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self._listener.bind(str(self._folder / "socket"))
+        self._listener.listen(64)
+        self._threads: list[threading.Thread] = []
+        self._connections: list[Connection] = []
+        self._lock = threading.Lock()
+        self.timed_out = False
+        self.started = time.monotonic_ns()
+        self.program = RunningProgram(spec, self._environment(spec))
+
+    def _environment(self, spec: ProgramSpec) -> dict[str, str]:
+        library = native_file("libkerncap_hsa.so")
+        if any(letter in str(library) for letter in " \"'"):
+            # ROCr takes the variable for a list of names between blanks.
+            link = self._folder / library.name
+            link.symlink_to(library)
+            library = link
+        others = spec.merged_environment.get("HSA_TOOLS_LIB")
+        return {
+            "KERNCAP_SOCKET": str(self._folder / "socket"),
+            "HSA_TOOLS_LIB": f"{others} {library}" if others else str(library),
+            # Builds of ROCr with rocprofiler-register would skip HSA_TOOLS_LIB when another tool registers.
+            "HSA_TOOLS_DISABLE_REGISTER": "1",
+            # A doorbell that HIP rings by itself would pass the intercept queue by.
+            "DEBUG_CLR_DIRECT_DOORBELL": "0",
+        }
+
+    def events(self, timeout_s: float | None = None) -> Iterator[Any]:
+        """Yield what the sessions emit, until the program and all its processes are done.
+
+        After ``timeout_s`` the program is ended, and ``timed_out`` is set.
+        """
+        ended_at: float | None = None
+        give_up_at = None if timeout_s is None else time.monotonic() + timeout_s
+        with selectors.DefaultSelector() as selector:
+            selector.register(self._listener, selectors.EVENT_READ)
+            selector.register(self.program.pidfd, selectors.EVENT_READ)
+            while True:
+                for key, _ in selector.select(_TICK_S):
+                    if key.fileobj is self._listener:
+                        self._accept()
+                    elif self.program.ended():
+                        selector.unregister(self.program.pidfd)
+                        ended_at = time.monotonic()
+                yield from self._pending()
+                if ended_at is None:
+                    if give_up_at is not None and time.monotonic() > give_up_at:
+                        self.timed_out = True
+                        self.stop_program()
+                    continue
+                if not any(thread.is_alive() for thread in self._threads):
+                    break
+                if time.monotonic() - ended_at > _LINGER_S:
+                    self.hang_up()
+        for thread in self._threads:
+            thread.join()
+        yield from self._pending()
+
+    def _pending(self) -> Iterator[Any]:
+        while True:
+            try:
+                event = self._events.get_nowait()
+            except queue.Empty:
+                return
+            if isinstance(event, BaseException):
+                raise event
+            yield event
+
+    def _accept(self) -> None:
+        sock, _ = self._listener.accept()
+        thread = threading.Thread(target=self._serve, args=(sock,), daemon=True)
+        self._threads.append(thread)
+        thread.start()
+
+    def _serve(self, sock: socket.socket) -> None:
+        try:
+            connection = Connection(sock, self.settings, self._events.put)
+        except (KerncapError, OSError) as error:
+            sock.close()
+            self._events.put(error)
+            return
+        with self._lock:
+            self._connections.append(connection)
+        try:
+            connection.shake_hands(self.settings)
+            session = self._session(connection, self._events.put)
+            try:
+                for message in connection.messages():
+                    if message is None:
+                        session.idle()
+                    else:
+                        reader = Reader(message)
+                        session.hear(_kind(reader), reader)
+            finally:
+                session.close()
+        except Exception as error:  # a thread's error is the stage's to report
+            self._events.put(error)
+        finally:
+            with self._lock:
+                self._connections.remove(connection)
+            connection.close()
+
+    def hang_up(self) -> None:
+        """End all conversations; the processes go on without us."""
+        with self._lock:
+            for connection in self._connections:
+                connection.hang_up()
+
+    def stop_program(self) -> None:
+        """End the program."""
+        self.program.stop()
+
+    def close(self) -> None:
+        """Leave nothing behind."""
+        self.hang_up()
+        for thread in self._threads:
+            thread.join()
+        self._listener.close()
+        os.close(self.program.pidfd)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _kind(reader: Reader) -> Up:
+    number = reader.u32()
+    try:
+        return Up(number)
+    except ValueError as error:
+        raise ProtocolError(f"the capture library sent a message of unknown type {number}") from error

@@ -1,0 +1,114 @@
+"""Writes the plan that a native replayer follows; its grammar is in ``native/replay/plan.hpp``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.validation.chunks import read_chunk_list
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.store import Store
+
+_READ_ONLY = 1
+
+
+@dataclass(frozen=True)
+class PlanFiles:
+    """Where the code objects lie, and which device stands for which."""
+
+    baseline: Path
+    variant: Path | None = None
+    devices: Mapping[int, int] = field(default_factory=dict)
+
+
+def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> None:
+    """Write the plan of a capture.
+
+    Raises ArtifactError for a path that the plan's lines cannot hold, and what reading the store raises.
+    """
+    lines = ["kcplan 1", *_head(store, capture, files), *_memories(store, capture)]
+    regions = [region for region in capture.regions if region.pre is not None]
+    for index, region in enumerate(regions):
+        lines.append(_region_line(capture, region))
+        lines += [f"written {index} {offset} {length}" for offset, length in region.written or ()]
+    lines += [
+        f"variable {variable.address:#x} {variable.size_bytes} {_name(variable.pre)} {_name(variable.post)} "
+        f"{variable.symbol}"
+        for variable in capture.module_variables
+        if variable.code_object == capture.kernel.code_object.payload.digest
+    ]
+    bad = next((line for line in lines if "\n" in line), None)
+    if bad is not None:
+        raise ArtifactError(f"a name with a line break cannot be replayed: {bad!r}")
+    path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
+
+
+def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
+    kernel, launch = capture.kernel, capture.launch
+    device = capture.environment.devices[capture.dispatch.device_index]
+    yield f"store {store.root}"
+    yield f"code baseline {files.baseline}"
+    if files.variant is not None:
+        yield f"code variant {files.variant}"
+    yield f"symbol {kernel.mangled_name}"
+    yield f"isa {device.isa}"
+    yield f"software {int(device.software)}"
+    for captured, actual in files.devices.items():
+        yield f"device {captured} {actual}"
+    yield f"kernel_device {capture.dispatch.device_index}"
+    yield "grid " + " ".join(map(str, launch.grid_work_items))
+    yield "block " + " ".join(map(str, launch.block_work_items))
+    yield f"lds {launch.static_lds_bytes} {launch.dynamic_lds_bytes}"
+    yield f"private {launch.private_segment_bytes}"
+    yield f"kernarg {capture.kernarg or '-'}"
+    for slot in kernel.slots:
+        if slot.is_hidden:
+            yield f"slot {slot.offset_bytes} {slot.size_bytes} {slot.value_kind}"
+    for loaded in capture.loaded_code_objects:
+        if loaded.code_object == kernel.code_object.payload.digest:
+            yield f"loaded {loaded.load_address:#x} {loaded.load_size_bytes}"
+
+
+def _memories(store: Store, capture: Capture) -> Iterator[str]:
+    parts = (*capture.regions, *capture.module_variables)
+    wanted = {state: None for part in parts for state in (part.pre, part.post) if state is not None}
+    for reference in wanted:
+        memory = read_chunk_list(store, reference)
+        yield f"memory {reference.digest} {memory.size_bytes} {memory.chunk_size_bytes}"
+        for chunk in memory.digests:
+            yield f"chunk {chunk or '-'}"
+
+
+def _region_line(capture: Capture, region: Region) -> str:
+    access = sum(1 << device for device in region.accessible_from)
+    own = any(
+        loaded.load_address <= region.base_address < loaded.load_address + loaded.load_size_bytes
+        for loaded in capture.loaded_code_objects
+        if loaded.code_object == capture.kernel.code_object.payload.digest
+    )
+    words = (
+        f"{region.base_address:#x}",
+        region.size_bytes,
+        region.kind.value,
+        "-" if region.device_index is None else region.device_index,
+        f"{access:#x}",
+        _READ_ONLY if region.read_only else 0,
+        f"{region.host_address or 0:#x}",
+        region.alignment_bytes or 0,
+        int(own),
+        _name(region.pre),
+        _name(region.post),
+    )
+    return "region " + " ".join(map(str, words))
+
+
+def _name(state: MemoryRef | None) -> str:
+    return "-" if state is None else state.digest

@@ -1,0 +1,189 @@
+"""Runs the native replayer in a process of its own: a crash or a hang of it is a result."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.errors import ArtifactError, DeviceError, KerncapError, Refused, UsageError
+from kerncap_stages.manifests.environment import Backend
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.native_paths import native_file
+from kerncap_stages.replaying.plan import PlanFiles, write_plan
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.store import Store
+
+_REPLAYERS = {Backend.HSA: "kc-replay-hsa", Backend.CUDA: "kc-replay-cuda"}
+# What the replayer reports before it runs anything is an error of ours to raise, not a result.
+_RAISED: dict[str, type[KerncapError]] = {
+    "invalid_argument": UsageError,
+    "not_found": ArtifactError,
+    "damaged": ArtifactError,
+    "no_space": DeviceError,
+    "permission": DeviceError,
+    "io": DeviceError,
+    "timeout": DeviceError,
+    "device": DeviceError,
+    "unsupported": Refused,
+}
+
+
+@dataclass(frozen=True)
+class ReplayRequest:
+    """One run of the native replayer."""
+
+    variant: Path | None = None
+    iterations: int = 1
+    warmup: int = 0
+    flush_cache: bool = False
+    compare: bool = True
+    interleave: bool = False
+    dump_folder: Path | None = None
+    grid_work_items: tuple[int, int, int] | None = None
+    block_work_items: tuple[int, int, int] | None = None
+    dynamic_lds_bytes: int | None = None
+    timeout_s: float | None = None
+    devices: Mapping[int, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """A region, or a variable of that name, whose state after the run is not the golden one."""
+
+    name: str
+    base_address: int
+    first_offset_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """What came of a run. Times are the device's own, in the order of the runs."""
+
+    outcome: ReplayOutcome
+    explanation: str | None = None
+    exit_code: int | None = None
+    exit_signal: int | None = None
+    baseline_ns: tuple[int, ...] = ()
+    variant_ns: tuple[int, ...] = ()
+    compared: bool = False
+    compared_size_bytes: int = 0
+    mismatches: tuple[Mismatch, ...] = ()
+    restored_size_bytes: int = 0
+    restore_ns: int = 0
+    device_name: str = ""
+    device_isa: str = ""
+    runtime_version: str = ""
+
+    @property
+    def matches_golden(self) -> bool | None:
+        """Whether everything is as it was after the captured dispatch; none where it was not compared."""
+        return not self.mismatches if self.compared else None
+
+
+def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> ReplayResult:
+    """Run a capture again. A fault, a crash or a time-out of the run is a result.
+
+    Raises what stood in the way before anything ran: Refused for the wrong GPU, DeviceError for addresses
+    that cannot be had, ArtifactError for damage.
+    """
+    program = native_file(_REPLAYERS[capture.environment.backend])
+    with tempfile.TemporaryDirectory(prefix="kerncap-replay-") as name:
+        folder = Path(name)
+        baseline = folder / "baseline.co"
+        baseline.write_bytes(store.get(capture.kernel.code_object.payload.digest))
+        plan = folder / "plan"
+        files = PlanFiles(
+            baseline, None if request.variant is None else request.variant.absolute(), request.devices
+        )
+        write_plan(store, capture, files, plan)
+        return _run([str(program), str(plan), *_arguments(request)], request.timeout_s)
+
+
+def _arguments(request: ReplayRequest) -> list[str]:
+    words = ["--iterations", str(request.iterations), "--warmup", str(request.warmup)]
+    words += [
+        flag
+        for flag, wanted in (
+            ("--flush-cache", request.flush_cache),
+            ("--no-compare", not request.compare),
+            ("--interleave", request.interleave),
+        )
+        if wanted
+    ]
+    if request.dump_folder is not None:
+        request.dump_folder.mkdir(parents=True, exist_ok=True)
+        words += ["--dump-output", str(request.dump_folder)]
+    for flag, shape in (("--grid", request.grid_work_items), ("--block", request.block_work_items)):
+        if shape is not None:
+            words += [flag, ",".join(map(str, shape))]
+    if request.dynamic_lds_bytes is not None:
+        words += ["--lds", str(request.dynamic_lds_bytes)]
+    return words
+
+
+def _run(command: list[str], timeout_s: float | None) -> ReplayResult:
+    try:
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=timeout_s, check=False
+        )
+    except subprocess.TimeoutExpired:
+        return ReplayResult(
+            ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {timeout_s:g} s"
+        )
+    if done.returncode < 0:
+        number = -done.returncode
+        return ReplayResult(
+            ReplayOutcome.CRASHED,
+            explanation=f"the replay process ended by signal {number}",
+            exit_signal=number,
+        )
+    report = _last_object(done.stdout)
+    if report is None:
+        return ReplayResult(
+            ReplayOutcome.CRASHED,
+            explanation=f"the replay process ended with exit code {done.returncode} and no report",
+            exit_code=done.returncode,
+        )
+    if report["outcome"] == "failed":
+        raise _RAISED.get(report["code"], DeviceError)(report["message"])
+    return _result(report, done.returncode)
+
+
+def _last_object(output: bytes) -> dict[str, Any] | None:
+    """The report is the last line: a kernel's printf may come before it."""
+    lines = output.decode(errors="replace").strip().splitlines()
+    try:
+        report = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        return None
+    return report if isinstance(report, dict) and report.get("version") == 1 else None
+
+
+def _result(report: dict[str, Any], exit_code: int) -> ReplayResult:
+    return ReplayResult(
+        outcome=ReplayOutcome(report["outcome"]),
+        explanation=report.get("message"),
+        exit_code=exit_code,
+        baseline_ns=tuple(report.get("baseline_ns", ())),
+        variant_ns=tuple(report.get("variant_ns", ())),
+        compared=report.get("compared", False),
+        compared_size_bytes=report.get("compared_bytes", 0),
+        mismatches=tuple(
+            Mismatch(part["name"], part["base"], part["first_offset"], part["bytes"])
+            for part in report.get("differences", ())
+        ),
+        restored_size_bytes=report.get("restored_bytes", 0),
+        restore_ns=report.get("restore_ns", 0),
+        device_name=report.get("device", {}).get("name", ""),
+        device_isa=report.get("device", {}).get("isa", ""),
+        runtime_version=report.get("runtime_version", ""),
+    )

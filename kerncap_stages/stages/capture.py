@@ -1,0 +1,340 @@
+"""kc-capture: take one dispatch of a kernel out of a running program, with everything that it could reach."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kerncap_stages.command_line import take_command
+from kerncap_stages.console import emit, epilog, run, say
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import (
+    AnswerIsNo,
+    DeviceError,
+    ExitCode,
+    KerncapError,
+    ProgramError,
+    Refused,
+    UsageError,
+)
+from kerncap_stages.inputs import artifact_texts
+from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from kerncap_stages.collector.capture_session import CaptureFailed, ProcessSummary
+    from kerncap_stages.collector.program import ProgramSpec, RunningProgram
+    from kerncap_stages.manifests.capture import Capture, Selection
+    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.store import Store
+
+app = stage_app()
+_command: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """What is taken, and how."""
+
+    selections: tuple[Selection, ...]
+    parents: tuple[Digest, ...] = ()
+    with_post: bool = True
+    reachable_only: bool = False
+    stop_after: bool = False
+    wait_s: float = 60.0
+    timeout_s: float | None = None
+    memory_bytes: int = 512 << 20
+    warn: Callable[[str], None] = field(default=lambda _text: None)
+    progress: Callable[[int, int], None] = field(default=lambda _done, _total: None)
+
+
+def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Iterator[tuple[Digest, Capture]]:
+    """Run a program and yield each capture as soon as it is in the store.
+
+    Raises AnswerIsNo if no dispatch matched, Refused or DeviceError if one did and could not be captured,
+    ProgramError if the program failed before.
+    """
+    from kerncap_stages.collector.capture_builder import CaptureContext, Progress
+    from kerncap_stages.collector.capture_session import (
+        Captured,
+        CaptureFailed,
+        CaptureSession,
+        ProcessSummary,
+        Warned,
+    )
+    from kerncap_stages.collector.protocol import NO_POST, REACHABLE, Mode
+    from kerncap_stages.collector.selection import KernelRule
+    from kerncap_stages.collector.server import Collector, Connection, Settings
+    from kerncap_stages.manifests.capture import Reach
+
+    rules = [KernelRule.of(selection) for selection in options.selections]
+    flags = (0 if options.with_post else NO_POST) | (REACHABLE if options.reachable_only else 0)
+    settings = Settings(
+        Mode.CAPTURE,
+        rules=[rule.rule for rule in rules],
+        flags=flags,
+        wait_ms=int(options.wait_s * 1000),
+        memory_bytes=options.memory_bytes,
+    )
+    context = CaptureContext(
+        store=store,
+        program=lambda: collector.program.manifest(),
+        parents=options.parents,
+        with_post=options.with_post,
+        reach=Reach.REACHABLE if options.reachable_only else Reach.ALL,
+    )
+
+    def session(connection: Connection, put: Callable[[Any], None]) -> CaptureSession:
+        return CaptureSession(connection, put, rules, context)
+
+    collector = Collector(spec, settings, session)
+    captured = 0
+    failures: list[CaptureFailed] = []
+    processes: list[ProcessSummary] = []
+    wanted = sum(selection.count for selection in options.selections)
+    try:
+        for event in collector.events(options.timeout_s):
+            match event:
+                case Captured():
+                    captured += 1
+                    yield event.digest, event.manifest
+                    if options.stop_after and captured >= wanted:
+                        collector.stop_program()
+                case Progress():
+                    options.progress(event.done_bytes, event.total_bytes)
+                case CaptureFailed():
+                    failures.append(event)
+                    options.warn(f"process {event.process_id}: a capture failed: {event.reason}")
+                case Warned():
+                    options.warn(f"process {event.process_id}: {event.text}")
+                case ProcessSummary():
+                    processes.append(event)
+    finally:
+        if not collector.program.ended():
+            collector.stop_program()
+        collector.close()
+    if captured == 0:
+        raise _why_none(options.selections, collector.program, failures, processes)
+    if not options.stop_after and (collector.program.exit_code != 0):
+        options.warn(f"the program {collector.program.describe_end()} after the capture, which is whole")
+
+
+def _why_none(
+    selections: Sequence[Selection],
+    program: RunningProgram,
+    failures: Sequence[CaptureFailed],
+    processes: Sequence[ProcessSummary],
+) -> KerncapError:
+    from kerncap_stages.collector.protocol import FailureCode
+    from kerncap_stages.collector.selection import close_names
+
+    what = program.spec.command[0]
+    if failures:
+        last = failures[-1]
+        refused = (
+            FailureCode.UNSUPPORTED_MEMORY,
+            FailureCode.UNSUPPORTED_QUEUE,
+            FailureCode.TOO_LARGE_A_BATCH,
+        )
+        kind = Refused if last.code in refused else DeviceError
+        return kind(f"no capture was made: {last.reason}", hint="`--wait` allows longer waits")
+    if program.exit_code != 0:
+        return ProgramError(
+            f"{what} {program.describe_end()} before the kernel was captured",
+            hint="run it without kc-capture first",
+        )
+    if not processes:
+        return AnswerIsNo(
+            f"{what} never used a GPU through ROCr",
+            hint="check that the program runs on the GPU: `rocminfo` must list one",
+        )
+    names = {name for process in processes for name in process.kernels}
+    matched = sum(count for process in processes for count in process.matched)
+    if matched:
+        return AnswerIsNo(
+            f"{what} dispatched it {matched} times, and none was number {selections[0].dispatch}",
+            hint="numbers count from 0; leave `--dispatch` out for the first",
+        )
+    pattern = selections[0].pattern or ""
+    close = close_names(pattern, names)
+    hint = "kernels that were loaded and come close: " + ", ".join(close) if close else None
+    return AnswerIsNo(
+        f"{what} never dispatched a kernel that matches {pattern!r} ({len(names)} kernels were loaded)",
+        hint=hint or "`kc-profile` lists the kernels that run",
+    )
+
+
+@dataclass(frozen=True)
+class _Request:
+    """A program and what to take from it."""
+
+    spec: ProgramSpec
+    kernels: tuple[tuple[str, bool], ...]  # (pattern, it is a mangled name)
+    parents: tuple[Digest, ...]
+
+
+def _from_profile(digest: Digest, profile: Profile, rank: int, kernels: Sequence[str]) -> _Request:
+    from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.manifests.base import os_string
+
+    if profile.program is None:
+        raise UsageError(
+            f"profile {digest.short} does not say how the program was run",
+            hint="give the command: kc-capture --kernel NAME -- ./app",
+        )
+    chosen = tuple((name, False) for name in kernels)
+    if not chosen:
+        if rank > len(profile.kernels):
+            raise UsageError(
+                f"profile {digest.short} has {len(profile.kernels)} kernels, and rank {rank} is asked for"
+            )
+        top = profile.kernels[rank - 1]
+        chosen = ((top.mangled_name, True),) if top.mangled_name else ((top.name, False),)
+    spec = ProgramSpec(
+        command=tuple(os_string(part) for part in profile.program.command),
+        working_directory=Path(os_string(profile.program.working_directory)),
+        environment={name: os_string(value) for name, value in profile.program.environment.items()},
+    )
+    return _Request(spec, chosen, (digest,))
+
+
+@app.command(epilog=epilog("kc-profile -- ./app | kc-capture\nkc-capture --kernel 'scale<float>' -- ./app"))
+def capture(
+    profiles: ArtifactArguments = None,
+    kernel: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--kernel", "-k", metavar="NAME", help="Part of the kernel's name; several are several captures."
+        ),
+    ] = None,
+    exact: Annotated[bool, typer.Option(help="NAME is the whole name, with or without parameters.")] = False,
+    regex: Annotated[bool, typer.Option(help="NAME is a regular expression.")] = False,
+    mangled: Annotated[bool, typer.Option(help="NAME is a symbol.")] = False,
+    rank: Annotated[int, typer.Option(min=1, help="Of the kernels of a profile, the n-th.")] = 1,
+    dispatch: Annotated[int, typer.Option(min=0, help="Which of its dispatches, from 0.")] = 0,
+    count: Annotated[int, typer.Option(min=1, help="How many dispatches, from that one on.")] = 1,
+    every: Annotated[int, typer.Option(min=1, help="Take every n-th from there.")] = 1,
+    grid: Annotated[
+        str | None,
+        typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of so many work-groups; 0 is any."),
+    ] = None,
+    post: Annotated[
+        bool, typer.Option("--post/--no-post", help="Take the state after the kernel, too.")
+    ] = True,
+    reachable: Annotated[bool, typer.Option(help="Only memory that the arguments can lead to.")] = False,
+    stop_after: Annotated[bool, typer.Option(help="End the program once all is captured.")] = False,
+    wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long anything may be held up.")] = 60.0,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="End the program after this.")
+    ] = None,
+    max_memory: Annotated[int, typer.Option(metavar="MIB", min=64, help="Bound on memory of ours.")] = 512,
+    app_stdout: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The program's standard output; else standard error.")
+    ] = None,
+    app_stdin: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+    version: VersionOption = False,  # noqa: ARG001
+) -> ExitCode:
+    """Capture dispatches of a kernel: from a profile, or from the program whose command stands after `--`."""
+    from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.manifests.capture import NameMatch, Selection
+    from kerncap_stages.manifests.codec import load_as
+    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.progress import progress
+    from kerncap_stages.store import Store
+
+    if exact + regex + mangled > 1:
+        raise UsageError("--exact, --regex and --mangled exclude each other")
+    match = NameMatch.SUBSTRING
+    for wanted, meaning in ((exact, NameMatch.EXACT), (regex, NameMatch.REGEX), (mangled, NameMatch.MANGLED)):
+        match = meaning if wanted else match
+    opened = Store.open(store)
+    names = tuple(kernel or ())
+    requests: list[_Request] = []
+    if _command is not None:
+        if profiles:
+            raise UsageError("give a profile or a command after `--`, not both")
+        if not _command or not names:
+            raise UsageError(
+                "no kernel given" if _command else "no program given after `--`",
+                hint="kc-capture --kernel NAME -- ./app; `kc-profile -- ./app` finds the names",
+            )
+        requests.append(_Request(ProgramSpec(_command), tuple((name, False) for name in names), ()))
+    else:
+        for text in artifact_texts(profiles):
+            digest = opened.resolve(text)
+            requests.append(_from_profile(digest, load_as(opened, digest, Profile), rank, names))
+    shape = _grid(grid)
+    with progress("capture", counts_bytes=True) as report:
+        for request in requests:
+            selections = tuple(
+                Selection(
+                    match=NameMatch.MANGLED if is_symbol else match,
+                    pattern=pattern,
+                    dispatch=dispatch,
+                    count=count,
+                    every=every,
+                    grid_blocks=shape,
+                )
+                for pattern, is_symbol in request.kernels
+            )
+            options = CaptureOptions(
+                selections=selections,
+                parents=request.parents,
+                with_post=post,
+                reachable_only=reachable,
+                stop_after=stop_after,
+                wait_s=wait,
+                timeout_s=timeout,
+                memory_bytes=max_memory << 20,
+                warn=lambda text: say(f"kc-capture: warning: {text}"),
+                progress=report,
+            )
+            spec = replace(request.spec, stdout=app_stdout, stdin=app_stdin)
+            for digest, made in run_capture(opened, spec, options):
+                say(_summary(made))
+                emit(digest, made if json else None)
+    return ExitCode.DONE
+
+
+def _grid(text: str | None) -> tuple[int, int, int] | None:
+    if text is None:
+        return None
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not 1 <= len(numbers) <= 3 or any(number < 0 for number in numbers):
+        raise UsageError(
+            f"--grid takes up to three numbers of work-groups, not {text!r}",
+            hint="--grid 128 or --grid 16,16",
+        )
+    padded = [*numbers, 0, 0]
+    return (padded[0], padded[1], padded[2])
+
+
+def _summary(capture: Capture) -> str:
+    from kerncap_stages.pages import formats
+
+    regions = [region for region in capture.regions if region.pre is not None]
+    total = formats.size(sum(region.size_bytes for region in regions))
+    text = f"{capture.kernel.demangled_name}: {formats.count(len(regions), 'region')}, {total}"
+    if capture.has_post:
+        written = sum(region.written_size_bytes or 0 for region in capture.regions)
+        text += f", {formats.size(written)} written"
+    return text + f"; the program was held for {formats.duration(capture.cost.held_ns)}"
+
+
+def main() -> None:
+    """Run the stage."""
+    global _command
+    _command = take_command(sys.argv)
+    run(app)

@@ -1,0 +1,164 @@
+"""kc-profile: rank a program's kernels by the GPU time that they take."""
+
+from __future__ import annotations
+
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncap_stages.command_line import take_command
+from kerncap_stages.console import emit, epilog, run
+from kerncap_stages.errors import AnswerIsNo, DeviceError, ProgramError, UsageError
+from kerncap_stages.options import JsonOption, StoreOption, VersionOption, stage_app
+
+if TYPE_CHECKING:
+    from kerncap_stages.collector.profile_session import ProcessProfile
+    from kerncap_stages.collector.program import ProgramSpec, RunningProgram
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.store import Store
+
+app = stage_app()
+_command: tuple[str, ...] | None = None
+
+
+@dataclass(frozen=True)
+class ProfileOptions:
+    """How the program is run."""
+
+    timeout_s: float | None = None
+
+
+def run_profile(
+    store: Store, spec: ProgramSpec, options: ProfileOptions | None = None
+) -> tuple[Digest, Profile]:
+    """Run a program, time every dispatch, publish the profile.
+
+    Raises AnswerIsNo if nothing ran on a GPU, ProgramError if the program failed before anything did.
+    """
+    from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
+    from kerncap_stages.collector.protocol import Mode
+    from kerncap_stages.collector.server import Collector, Settings
+    from kerncap_stages.manifests import dump
+
+    options = options or ProfileOptions()
+    collector = Collector(spec, Settings(Mode.PROFILE), ProfileSession)
+    processes: list[ProcessProfile] = []
+    try:
+        for event in collector.events(options.timeout_s):
+            if isinstance(event, ProcessProfile):
+                processes.append(event)
+    finally:
+        collector.close()
+    wall_ns = time.monotonic_ns() - collector.started
+    _check(processes, collector.program)
+    profile = _manifest(processes, collector.program, wall_ns)
+    with store.transaction() as transaction:
+        digest = transaction.publish(dump(profile), "profile", [])
+    return digest, profile
+
+
+def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
+    if any(process.tallies for process in processes):
+        return
+    how = program.describe_end()
+    if program.exit_code != 0:
+        raise ProgramError(
+            f"{program.spec.command[0]} {how} before a kernel ran", hint="run it without kc-profile first"
+        )
+    if not processes:
+        raise AnswerIsNo(
+            f"{program.spec.command[0]} {how} and never used a GPU through ROCr",
+            hint="check that the program runs on the GPU: `rocminfo` must list one",
+        )
+    raise AnswerIsNo(f"{program.spec.command[0]} {how} without running a kernel")
+
+
+def _manifest(processes: list[ProcessProfile], program: RunningProgram, wall_ns: int) -> Profile:
+    from kerncap_stages import __version__
+    from kerncap_stages.collector.ranking import ranked
+    from kerncap_stages.collector.statistics import Tally
+    from kerncap_stages.manifests.environment import Backend
+    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.manifests.timing import TimeSource
+
+    tallies: dict[tuple[str | None, str], Tally] = {}
+    for process in processes:
+        for name, tally in process.tallies.items():
+            tallies.setdefault(name, Tally()).merge(tally)
+    used = [process for process in processes if process.tallies]
+    environment = used[0].facts.environment(Backend.HSA)
+    software = any(device.software for device in environment.devices)
+    return Profile(
+        made_by=f"kerncap-stages {__version__}",
+        environment=environment,
+        program=program.manifest(),
+        time_source=TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE,
+        wall_ns=wall_ns,
+        processes=len(used),
+        kernels=ranked(tallies),
+    )
+
+
+@app.command(epilog=epilog("kc-profile -- ./app --size 4096\nkc-profile -- ./app | kc-capture | kc-replay"))
+def profile(
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON, too.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=1, help="How many kernels the table shows.")] = 20,
+    from_rocprofv3: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Read rocprofv3's kernel statistics or kernel trace CSV instead."),
+    ] = None,
+    app_stdout: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The program's standard output; else standard error.")
+    ] = None,
+    app_stdin: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", help="End the program after this.")
+    ] = None,
+    store: StoreOption = None,
+    json: JsonOption = False,
+    version: VersionOption = False,  # noqa: ARG001
+) -> None:
+    """Run a program and rank its kernels by GPU time.
+
+    The program's command stands after `--`. Every dispatch is timed by the device's own time stamps.
+    """
+    from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.console import people
+    from kerncap_stages.manifests import dump
+    from kerncap_stages.pages.profile import kernels_section
+    from kerncap_stages.rocprofv3 import import_profile
+    from kerncap_stages.store import Store
+
+    opened = Store.open(store)
+    if from_rocprofv3:
+        if _command is not None:
+            raise UsageError("--from-rocprofv3 reads a file: give no command")
+        digest, made = import_profile(opened, from_rocprofv3)
+    else:
+        if not _command:
+            raise UsageError("no program given", hint="put its command after `--`: kc-profile -- ./app")
+        spec = ProgramSpec(_command, stdout=app_stdout, stdin=app_stdin)
+        digest, made = run_profile(opened, spec, ProfileOptions(timeout_s=timeout))
+    people().print(*kernels_section(made, top))
+    if output is not None:
+        try:
+            output.write_bytes(dump(made))
+        except OSError as error:
+            raise DeviceError(f"cannot write {output}: {error.strerror}") from error
+    emit(digest, made if json else None)
+
+
+def main() -> None:
+    """Run the stage."""
+    global _command
+    _command = take_command(sys.argv)
+    run(app)

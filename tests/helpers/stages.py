@@ -1,0 +1,94 @@
+"""Running the stages as a user does: the installed executables, on the software GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from kerncap_stages.softgpu import SoftGpu
+from kerncap_stages.store import Store
+
+TIMEOUT_S = 240
+
+
+def executable(stage: str) -> list[str]:
+    """Words that run a stage: its installed executable, or its module where only that is importable."""
+    installed = Path(sys.executable).with_name(f"kc-{stage}")
+    if installed.exists():
+        return [str(installed)]
+    return [sys.executable, "-c", f"from kerncap_stages.stages.{stage} import main; main()"]
+
+
+@dataclass
+class Finished:
+    """A stage that ended."""
+
+    command: list[str]
+    code: int
+    out: str
+    err: str
+
+    @property
+    def digests(self) -> list[str]:
+        return self.out.split()
+
+    @property
+    def manifest(self) -> dict[str, Any]:
+        """The one manifest that --json printed."""
+        return json.loads(self.out)
+
+    def must(self, code: int = 0) -> Finished:
+        """Fail, with all that was said and the command to try it again, unless the exit code is that."""
+        assert self.code == code, f"exit code {self.code}: {shlex.join(self.command)}\n{self.out}{self.err}"
+        return self
+
+
+@dataclass
+class Stages:
+    """The stages on one store and one kind of GPU."""
+
+    store: Path
+    folder: Path
+    target: str = "gfx90a"
+    gpus: int = 1
+    variables: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def environment(self) -> dict[str, str]:
+        gpu = SoftGpu(target=self.target, gpus=self.gpus).environment()
+        return {**os.environ, **gpu, "KERNCAP_STORE": str(self.store), **self.variables}
+
+    def run(self, stage: str, *words: object, stdin: str | None = None, **variables: str) -> Finished:
+        command = [*executable(stage), *map(str, words)]
+        done = subprocess.run(
+            command,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            env={**self.environment, **variables},
+            cwd=self.folder,
+            timeout=TIMEOUT_S,
+            check=False,
+        )
+        return Finished(command, done.returncode, done.stdout, done.stderr)
+
+    def capture(
+        self, kernel: str, program: Path, *words: object, options: tuple[object, ...] = ()
+    ) -> list[str]:
+        """Capture a kernel of a program; returns the digests."""
+        return self.run("capture", "--kernel", kernel, *options, "--", program, *words).must().digests
+
+    def show(self, artifact: str) -> dict[str, Any]:
+        """The manifest of an artifact."""
+        store = Store.open(self.store)
+        return json.loads(store.get(store.resolve(artifact)))
+
+    def replay(self, artifact: str, *options: object) -> Finished:
+        return self.run("replay", artifact, "--json", *options)

@@ -1,0 +1,34 @@
+"""Programs of tests/programs/capture, built once, and the stages on a store of the test's own."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from programs import SOURCES, Build, Program, compile_once
+from stages import Stages
+
+from kerncap_stages.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def stages(tmp_path: Path) -> Stages:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    Store.open(tmp_path / "store")
+    return Stages(store=tmp_path / "store", folder=folder)
+
+
+@pytest.fixture(scope="session")
+def program() -> Callable[..., Path]:
+    """Path of a test program, by name; for the target that it will run on."""
+
+    def build(name: str, target: str = "gfx90a", opt: str = "O3") -> Path:
+        found = next(iter(SOURCES.glob(f"*/{name}.*")))
+        return compile_once(Build(Program(found), target if found.suffix == ".hip" else "", opt))
+
+    return build
