@@ -40,7 +40,9 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._native = None  # the native side removes what was not published
+        native, self._native = self._native, None
+        if native is not None:
+            native.discard()  # now, not when the last frame of a traceback forgets it
 
     def put_bytes(self, payload: Buffer) -> Digest:
         """Stage one object."""

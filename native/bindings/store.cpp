@@ -126,11 +126,19 @@ void bind_store(nb::module_& module) {
       .def_static("open", [](const std::string& path) { return without_gil([&] { return ObjectStore::open(path); }); },
                   "path"_a)
       .def("lock_shared", [](const ObjectStore& store) {
-             return Lock(without_gil([&] { return store.lock().shared(); }));
+             return Lock(without_gil([&]() -> core::Result<core::SharedLock> {
+               auto lock = store.lock().shared();
+               if (!lock) return store.about(lock.error());
+               return lock;
+             }));
            })
       .def("lock_exclusive", [](const ObjectStore& store, double wait_s) {
              const std::chrono::milliseconds wait(static_cast<std::int64_t>(wait_s * 1000));
-             return Lock(without_gil([&] { return store.lock().exclusive(wait); }));
+             return Lock(without_gil([&]() -> core::Result<core::ExclusiveLock> {
+               auto lock = store.lock().exclusive(wait);
+               if (!lock) return store.about(lock.error());
+               return lock;
+             }));
            }, "wait_s"_a)
       .def("clear_dead_transactions", [](const ObjectStore& store) {
              return without_gil([&] { return core::clear_dead_transactions(store); });

@@ -76,7 +76,7 @@ std::vector<std::string> require(Transaction& transaction, const std::vector<std
   return missing;
 }
 
-nb::bytes read(const Transaction& transaction, const std::string& text, std::uint64_t most_bytes) {
+nb::bytes read(Transaction& transaction, const std::string& text, std::uint64_t most_bytes) {
   const Digest digest = parse(text);
   const auto bytes = without_gil([&] { return transaction.read(digest, most_bytes); });
   return nb::bytes(bytes.data(), bytes.size());
@@ -112,6 +112,7 @@ void bind_transaction(nb::module_& module) {
       .def("require", &require, "digests"_a)
       .def("read", &read, "digest"_a, "most_bytes"_a)
       .def("publish", &publish, "entries"_a)
+      .def("discard", &Transaction::discard, nb::call_guard<nb::gil_scoped_release>())
       .def("counts", &counts);
 
   nb::class_<Writer>(module, "MemoryWriter")

@@ -46,6 +46,8 @@ class ObjectStore {
   [[nodiscard]] static Result<std::shared_ptr<ObjectStore>> open(const std::string& path);
 
   [[nodiscard]] const std::string& path() const noexcept { return m_path; }
+  // The error of a system call, with the store's path in front.
+  [[nodiscard]] Error about(const Error& error) const { return {error.code, "the store " + m_path + ": " + error.message}; }
   [[nodiscard]] int folder() const noexcept { return m_folder.get(); }
   [[nodiscard]] int objects() const noexcept { return m_objects.get(); }
 

@@ -87,7 +87,7 @@ Result<ExclusiveLock> StoreLock::exclusive(std::chrono::milliseconds wait) {
   for (const int fd : {held.m_gate.get(), held.m_lock.get()}) {
     auto locked = lock_until(fd, deadline);
     if (!locked) return locked.error();
-    if (!locked.value()) return Error{ErrorCode::timeout, "the store is in use by another process"};
+    if (!locked.value()) return Error{ErrorCode::timeout, "in use by another process"};
   }
   return held;
 }

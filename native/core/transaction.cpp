@@ -54,8 +54,14 @@ Result<std::unique_ptr<Transaction>> Transaction::begin(std::shared_ptr<ObjectSt
 Error Transaction::fail(const Error& error) {
   const std::lock_guard lock(m_mutex);
   const bool foreign = error.code == ErrorCode::damaged || error.code == ErrorCode::not_found;
-  if (!m_failure) m_failure = foreign ? error : Error{error.code, "the store " + m_store->path() + ": " + error.message};
+  if (!m_failure) m_failure = foreign ? error : m_store->about(error);
   return *m_failure;
+}
+
+void Transaction::discard() {
+  const std::lock_guard call(m_call);
+  (void)fail({ErrorCode::invalid_argument, "the transaction has ended"});
+  m_staging.reset();
 }
 
 Result<void> Transaction::still_good() const {
@@ -139,6 +145,7 @@ Result<Digest> Transaction::put_file(const std::string& path) {
 
 Result<Digest> Transaction::put_large_file(const std::string& path, int source, std::uint64_t size_bytes) {
   static constexpr char k_draft[] = "file";
+  if (auto status = still_good(); !status) return status.error();
   m_staging->drop(k_draft);  // left by a file that could not be read to its end
   auto file = m_staging->create(k_draft);
   if (!file) return fail(file.error());
@@ -223,6 +230,7 @@ Result<void> Transaction::put_chunks(std::span<const std::byte> memory, ChunkDig
 
 Result<std::vector<Digest>> Transaction::require(std::span<const Digest> digests) {
   const std::lock_guard call(m_call);
+  if (auto status = still_good(); !status) return status.error();
   std::vector<Digest> missing;
   std::vector<Digest> found;
   auto lock = m_store->lock().shared();
@@ -230,7 +238,6 @@ Result<std::vector<Digest>> Transaction::require(std::span<const Digest> digests
   for (const Digest& digest : digests) {
     {
       const std::lock_guard guard(m_mutex);
-      if (m_failure) return *m_failure;
       if (m_claimed.contains(digest)) continue;
     }
     (m_store->has(digest) ? found : missing).push_back(digest);
@@ -241,7 +248,9 @@ Result<std::vector<Digest>> Transaction::require(std::span<const Digest> digests
   return missing;
 }
 
-Result<std::vector<std::byte>> Transaction::read(const Digest& digest, std::uint64_t most_bytes) const {
+Result<std::vector<std::byte>> Transaction::read(const Digest& digest, std::uint64_t most_bytes) {
+  const std::lock_guard call(m_call);
+  if (auto status = still_good(); !status) return status.error();
   ReadBuffers buffers;
   return m_store->read_whole(digest, most_bytes, true, buffers, m_staging->folder());
 }

@@ -65,11 +65,14 @@ class Transaction {
   [[nodiscard]] Result<std::vector<Digest>> require(std::span<const Digest> digests);
 
   // The payload of an object that is staged, or in the store.
-  [[nodiscard]] Result<std::vector<std::byte>> read(const Digest& digest, std::uint64_t most_bytes) const;
+  [[nodiscard]] Result<std::vector<std::byte>> read(const Digest& digest, std::uint64_t most_bytes);
 
   // Writes everything staged to disk and makes it appear, then lists the artifacts, whose manifests are staged or
   // stored. The transaction can go on afterwards; after a failure it cannot.
   [[nodiscard]] Result<void> publish(std::span<const ArtifactLine> lines);
+
+  // Throws away what was not published; every later call is an error. So does the destructor.
+  void discard();
 
   [[nodiscard]] WriteCounts counts() const;
 

@@ -1,0 +1,205 @@
+"""The store on a full disk, read-only, of another user, killed while it writes, and used by many at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from stores import publish_memory, random_bytes
+
+from kerncap_stages.errors import StoreError
+from kerncap_stages.store import Store
+
+PROGRAMS = Path(__file__).parents[2] / "programs/store"
+MIB = 1 << 20
+
+
+def program(name, *arguments, prefix=()):
+    """Start a program of tests/programs/store; the command line to run it again is in every failure."""
+    # -P: what is tested is the installed package, never the checkout.
+    command = [*prefix, sys.executable, "-P", PROGRAMS / name, *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+def result_of(process):
+    out, err = process.communicate(timeout=300)
+    assert process.returncode == 0, f"{process.args}\n{err}"
+    return json.loads(out)
+
+
+@pytest.fixture(scope="session")
+def own_mounts():
+    """The words that give a program a mount namespace of its own."""
+    plain = ["unshare", "--mount"]
+    ways = [plain, [*plain, "--user", "--map-root-user"]]
+    if "shared:" not in Path("/proc/self/mountinfo").read_text():
+        ways.append(
+            [*plain, "--propagation", "unchanged"]
+        )  # in a chroot / is no mount that could be made private
+    for words in ways:
+        mount = [*words, "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+        if subprocess.run(mount, check=False, capture_output=True).returncode == 0:
+            return words
+    pytest.skip("this kernel lets us mount nothing, not even in namespaces of our own")
+
+
+# From "nothing fits" to "all but the last entry fits": 4 chunks, a list, a manifest and its list entry, their folders.
+@pytest.mark.parametrize(
+    ("free_bytes", "free_inodes"), [(0, 500), (100_000, 500), (2 * MIB, 500), (64 * MIB, 0)]
+)
+def test_a_full_disk_loses_nothing(tmp_path, own_mounts, free_bytes, free_inodes):
+    result = result_of(program("full_disk.py", tmp_path, free_bytes, free_inodes, prefix=own_mounts))
+    assert result["error"].startswith("StoreError: the store /")
+    assert "No space left on device" in result["error"]
+    assert "free space" in result["hint"]
+    assert (result["faults"], result["listed"], result["staged"]) == ([], 1, 0)
+    assert result["kept"]
+    assert result["again"]
+
+
+def test_a_disk_that_fills_up_at_any_file_loses_nothing(tmp_path, own_mounts):
+    """Each number of free inodes stops the put at another file or folder."""
+    outcomes = set()
+    for free_inodes in range(1, 21):
+        result = result_of(program("full_disk.py", tmp_path, 64 * MIB, free_inodes, prefix=own_mounts))
+        assert (result["faults"], result["staged"], result["kept"], result["again"]) == ([], 0, True, True)
+        assert result["listed"] == (2 if result["error"] is None else 1)
+        outcomes.add(result["error"] is None)
+    assert outcomes == {True, False}
+
+
+def test_a_read_only_store_is_read_and_refuses_writing(store, own_mounts):
+    publish_memory(store, random_bytes(MIB))
+    result = result_of(program("read_only.py", store.root, prefix=own_mounts))
+    assert result.pop("read") is True
+    assert result.pop("dry run") == 0
+    for text in result.values():
+        assert text.startswith("StoreError")
+        assert "Read-only file system" in text
+        assert str(store.root) in text
+        assert "--store DIR" in text
+
+
+def test_a_store_of_another_user_is_read_and_refuses_writing(store):
+    artifact, memory = publish_memory(store, random_bytes(100))
+    try:
+        os.chown(store.root, 12345, -1)
+    except OSError as error:
+        pytest.skip(f"only root can give a folder away: {error}")
+    other = Store.open(store.root)
+    assert other.read_memory(memory).size == 100
+    for write in (other.transaction, lambda: other.name("x", artifact), other.collect_garbage):
+        with pytest.raises(StoreError, match=f"{store.root} belongs to user 12345") as raised:
+            write()
+        assert "--store DIR" in raised.value.hint
+
+
+def killed(store, times, seed):
+    result = result_of(program("killed.py", store.root, times, seed))
+    assert result["faults"] == []
+    assert result["ok"]
+    assert result["left"] == 0
+    assert result["listed"] == 1
+    assert result["unfinished"] > 0  # some were killed on their way
+    return result
+
+
+def test_a_killed_put_leaves_nothing_wrong_and_a_second_one_completes(store):
+    killed(store, 25, seed=1)
+
+
+@pytest.mark.slow
+def test_a_put_killed_very_often_leaves_nothing_wrong(store):
+    killed(store, 1000, seed=2)
+
+
+def busy(store, seconds):
+    roles = ["writer", "writer", "collector", "reader"]
+    processes = [program("busy.py", store.root, role, seconds, number) for number, role in enumerate(roles)]
+    first, second, collector, reader = map(result_of, processes)
+    assert (first["wrong"], second["wrong"], reader["faults"]) == (0, 0, [])
+    assert min(first["made"], second["made"], collector["runs"], reader["checks"]) > 3
+    assert collector["removed"] > 0
+    assert {entry.digest for entry in store.artifacts()} == {*first["mine"], *second["mine"]}
+    assert store.check().ok
+
+
+def test_two_writers_a_collector_and_a_reader_at_once(store):
+    busy(store, 8)
+
+
+@pytest.mark.slow
+def test_two_writers_a_collector_and_a_reader_for_minutes(store):
+    busy(store, 120)
+
+
+def test_two_processes_put_the_same_memory_at_once(store, tmp_path):
+    memory = random_bytes(48 * MIB)
+    np.save(tmp_path / "memory.npy", memory)
+    code = """
+import sys
+from pathlib import Path
+import numpy as np
+from kerncap_stages.store import Store
+memory = np.load(sys.argv[2])
+store = Store.open(Path(sys.argv[1]))
+print("ready", flush=True)
+sys.stdin.readline()
+with store.transaction() as transaction:
+    digest = transaction.put_memory(memory)
+    text = f'{{"kind":"capture","memory":"memory:{digest}"}}\\n'
+    print(transaction.publish(text.encode(), "capture"))
+"""
+    command = [sys.executable, "-P", "-c", code, store.root, tmp_path / "memory.npy"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    both = [subprocess.Popen(command, **pipes) for _ in range(2)]
+    for process in both:
+        assert process.stdout.readline() == "ready\n"
+    for process in both:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    made = {process.communicate(timeout=300)[0].strip() for process in both}
+    assert [entry.digest for entry in store.artifacts()] == list(made)
+    assert store.check().ok
+    assert len(list((store.root / "objects").glob("*/*"))) == 48 + 2
+    assert store.collect_garbage().removed_objects == 0
+
+
+def test_an_ended_transaction_refuses(store):
+    with store.transaction() as transaction:
+        pass
+    with pytest.raises(StoreError, match="has ended"):
+        transaction.put_bytes(b"x")
+
+
+def test_a_failed_transaction_publishes_nothing_more(own_mounts, tmp_path):
+    """After a failed write, objects that others of the same transaction rely on may be absent."""
+    code = """
+import os, subprocess, sys
+from pathlib import Path
+from kerncap_stages.errors import StoreError
+from kerncap_stages.store import Store
+subprocess.run(["mount", "-t", "tmpfs", "tmpfs", sys.argv[1], "-o", "size=2m"], check=True)
+store = Store.open(Path(sys.argv[1]) / "store")
+with store.transaction() as transaction:
+    for payload in (os.urandom(8 << 20), b"small"):
+        try:
+            transaction.put_bytes(payload)
+        except StoreError as error:
+            print(error)
+    try:
+        transaction.publish(b'{"kind":"capture"}\\n', "capture")
+    except StoreError as error:
+        print(error)
+print(len(store.artifacts()))
+"""
+    command = [*own_mounts, sys.executable, "-P", "-c", code, tmp_path]
+    out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
+    assert len(out) == 4
+    assert all("No space left on device" in line for line in out[:3])
+    assert out[3] == "0"

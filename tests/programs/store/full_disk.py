@@ -1,0 +1,64 @@
+"""Puts into a store on a file system that fills up; prints what happened as JSON.
+
+usage: full_disk.py FOLDER FREE_BYTES FREE_INODES, FOLDER being a mount point of this process's own
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from kerncap_stages.errors import KerncapError
+from kerncap_stages.store import Store
+
+MIB = 1 << 20
+
+
+def manifest(digest: str, number: int) -> bytes:
+    return b'{"kind":"capture","memory":"memory:%s","n":%d}\n' % (digest.encode(), number)
+
+
+def publish(store: Store, memory: bytes, number: int) -> str:
+    with store.transaction(threads=2) as transaction:
+        digest = transaction.put_memory(memory)
+        transaction.publish(manifest(digest, number), "capture")
+    return digest
+
+
+def main() -> None:
+    folder, free_bytes, free_inodes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+    mount = ["mount", "-t", "tmpfs", "tmpfs", folder, "-o"]
+    subprocess.run([*mount, "size=64m,nr_inodes=1000"], check=True)
+    store = Store.open(folder / "store")
+    first = os.urandom(2 * MIB)
+    kept = publish(store, first, 1)
+    used = os.statvfs(folder)
+    size = (used.f_blocks - used.f_bfree) * used.f_frsize + free_bytes
+    inodes = used.f_files - used.f_ffree + free_inodes
+    subprocess.run([*mount, f"remount,size={size},nr_inodes={inodes}"], check=True)
+    second = os.urandom(4 * MIB)
+    error = None
+    try:
+        publish(store, second, 2)
+    except KerncapError as raised:
+        error = raised
+    report = store.check()
+    before = {
+        "error": error and f"{type(error).__name__}: {error}",
+        "hint": error and error.hint,
+        "faults": [str(fault) for fault in report.faults],
+        "listed": len(store.artifacts()),
+        "staged": len(list((store.root / "tmp").iterdir())),
+        "kept": bytes(store.read_memory(kept)) == first,
+    }
+    subprocess.run([*mount, "remount,size=64m,nr_inodes=1000"], check=True)
+    again = publish(store, second, 2)
+    before["again"] = bytes(store.read_memory(again)) == second and store.check().ok
+    print(json.dumps(before))
+
+
+if __name__ == "__main__":
+    main()

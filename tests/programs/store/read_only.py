@@ -1,0 +1,43 @@
+"""Uses a store that is mounted read-only in a mount namespace of its own; prints what happened as JSON.
+
+usage: read_only.py STORE
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+from kerncap_stages.errors import KerncapError
+from kerncap_stages.store import Store
+
+
+def refused(call: object) -> str:
+    try:
+        call()  # type: ignore[operator]
+    except KerncapError as error:
+        return f"{type(error).__name__}: {error} | {error.hint}"
+    return "it went through"
+
+
+def main() -> None:
+    root = Path(sys.argv[1])
+    subprocess.run(["mount", "--bind", root, root], check=True)
+    subprocess.run(["mount", "-o", "remount,ro,bind", root], check=True)
+    store = Store.open(root)
+    artifact = store.resolve("@")
+    result = {
+        "read": len(store.get(artifact)) > 0 and store.check().ok and store.usage(artifact).objects > 0,
+        "transaction": refused(store.transaction),
+        "name": refused(lambda: store.name("x", artifact)),
+        "remove": refused(lambda: store.remove(artifact)),
+        "collect": refused(store.collect_garbage),
+        "dry run": store.collect_garbage(dry_run=True).removed_objects,
+    }
+    print(json.dumps(result))
+
+
+if __name__ == "__main__":
+    main()

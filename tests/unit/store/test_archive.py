@@ -1,0 +1,227 @@
+"""A closure as one file: whole, verified, and never more than objects."""
+
+from __future__ import annotations
+
+import io
+import json
+import tarfile
+
+import pytest
+from stores import manifest, object_file, publish_memory, random_bytes
+
+from kerncap_stages._native import CHUNK_SIZE_BYTES
+from kerncap_stages.errors import ArtifactError, DigestMismatch, Refused, StoreError
+from kerncap_stages.store import Store
+
+
+@pytest.fixture
+def other(tmp_path):
+    return Store.open(tmp_path / "other")
+
+
+@pytest.fixture
+def archive(store, tmp_path):
+    publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    path = tmp_path / "archive.tar"
+    store.export([store.resolve("@")], path)
+    return path
+
+
+def rewrite(path, change):
+    """Write an archive again, its members changed: change(name, content) gives the new ones."""
+    members = []
+    with tarfile.open(path) as archive:
+        for member in archive:
+            members += change(member.name, archive.extractfile(member).read())
+    with tarfile.open(path, "w") as archive:
+        for name, content in members:
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+
+
+def nothing_came(store):
+    return store.artifacts() == [] and not list((store.root / "objects").glob("*/*"))
+
+
+def test_import_gives_what_was_exported(store, other, tmp_path):
+    parent, memory = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    publish_memory(store, random_bytes(10), n=2)
+    with store.transaction() as transaction:
+        child = transaction.publish(manifest("source", parents=[f"manifest:{parent}"]), "source", [parent])
+    store.name("mine", child)
+    seen = []
+    store.export([child], tmp_path / "a.tar", lambda *progress: seen.append(progress))
+    assert seen[-1][0] == seen[-1][1]
+    assert other.import_(tmp_path / "a.tar") == [child]
+    assert other.check().ok
+    assert other.names() == {"mine": child}
+    listed = {entry.digest: entry for entry in store.artifacts()}
+    assert other.artifacts() == [listed[child], listed[parent]]
+    assert other.read_memory(memory).tobytes() == store.read_memory(memory).tobytes()
+
+
+def test_equal_exports_are_equal_files(store, archive, tmp_path):
+    store.export([store.resolve("@")], tmp_path / "again.tar")
+    assert (tmp_path / "again.tar").read_bytes() == archive.read_bytes()
+
+
+def test_import_into_the_same_store_changes_nothing(store, archive):
+    assert store.import_(archive) == [store.resolve("@")]
+    assert store.check().ok
+
+
+def test_export_of_an_artifact_with_a_missing_object_leaves_no_file(store, tmp_path):
+    memory = random_bytes(CHUNK_SIZE_BYTES)
+    artifact, digest = publish_memory(store, memory)
+    object_file(store, digest).unlink()
+    with pytest.raises(ArtifactError, match=digest):
+        store.export([artifact], tmp_path / "a.tar")
+    assert not list(tmp_path.glob("*a.tar*"))
+
+
+def test_export_to_a_folder_that_is_not_there_is_an_error(store, tmp_path):
+    publish_memory(store, random_bytes(10))
+    with pytest.raises(StoreError, match="nowhere"):
+        store.export([store.resolve("@")], tmp_path / "nowhere" / "a.tar")
+
+
+@pytest.mark.parametrize("keep", [0, 1, 511, 512, 0.3, 0.9])
+def test_a_truncated_archive_is_refused(archive, other, keep):
+    content = archive.read_bytes()
+    archive.write_bytes(content[: int(keep * len(content)) if keep < 1 else keep])
+    with pytest.raises(DigestMismatch, match="archive"):
+        other.import_(archive)
+    assert nothing_came(other)
+
+
+def test_a_bit_flip_anywhere_in_an_object_is_refused(archive, other):
+    content = bytearray(archive.read_bytes())
+    content[len(content) // 2] ^= 4
+    archive.write_bytes(content)
+    with pytest.raises(DigestMismatch, match="archive"):
+        other.import_(archive)
+    assert nothing_came(other)
+
+
+def test_an_archive_that_lacks_an_object_is_refused(archive, other):
+    names = []
+    rewrite(
+        archive, lambda name, content: names.append(name) or ([] if len(names) == 3 else [(name, content)])
+    )
+    with pytest.raises(ArtifactError):
+        other.import_(archive)
+    assert nothing_came(other)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "../../escape",
+        "/etc/escape",
+        "objects/../../escape",
+        "objects/ab/escape",
+        f"objects/ab/cd{'0' * 62}",
+        f"./objects/ab/ab{'0' * 62}",
+        f"objects/ab/ab{'0' * 62}/..",
+        "names/x",
+    ],
+)
+def test_no_member_leaves_its_place(archive, other, tmp_path, name):
+    before = sorted(tmp_path.rglob("*"))
+    rewrite(archive, lambda member, content: [(member, content)] + [(name, b"x")] * (member != "kerncap"))
+    with pytest.raises(DigestMismatch, match="is no object"):
+        other.import_(archive)
+    assert sorted(tmp_path.rglob("*")) == before
+    assert nothing_came(other)
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.DIRTYPE, tarfile.FIFOTYPE])
+def test_a_member_that_is_no_file_is_refused(archive, other, kind):
+    with tarfile.open(archive, "a") as opened:
+        member = tarfile.TarInfo(f"objects/ab/ab{'0' * 62}")
+        member.type = kind
+        member.linkname = "/etc/passwd"
+        opened.addfile(member)
+    with pytest.raises(DigestMismatch, match="is no object"):
+        other.import_(archive)
+    assert nothing_came(other)
+
+
+def change_index(path, **changes):
+    def change(name, content):
+        if name != "kerncap-archive.json":
+            return [(name, content)]
+        return [(name, json.dumps(json.loads(content) | changes).encode())]
+
+    rewrite(path, change)
+
+
+def test_an_archive_of_another_version_is_refused(archive, other):
+    change_index(archive, version=2)
+    with pytest.raises(Refused, match="version 2"):
+        other.import_(archive)
+
+
+@pytest.mark.parametrize(
+    "entry",
+    [
+        {},
+        {"digest": "../x", "kind": "capture", "created_at_ns": 1, "parents": [], "names": []},
+        {"digest": "0" * 64, "kind": 3, "created_at_ns": 1, "parents": [], "names": []},
+        {"digest": "0" * 64, "kind": "capture", "created_at_ns": 1, "parents": [], "names": ["../../x"]},
+        {"digest": "0" * 64, "kind": "capture", "created_at_ns": 1, "parents": ["x"], "names": []},
+    ],
+)
+def test_a_malformed_list_of_artifacts_is_refused(archive, other, entry):
+    change_index(archive, artifacts=[entry])
+    with pytest.raises(DigestMismatch, match="malformed"):
+        other.import_(archive)
+    assert nothing_came(other)
+
+
+def test_an_archive_that_lists_what_it_lacks_is_refused(archive, other):
+    entry = {"digest": "0" * 64, "kind": "capture", "created_at_ns": 1, "parents": [], "names": []}
+    change_index(archive, artifacts=[entry])
+    with pytest.raises(ArtifactError, match="0" * 64):
+        other.import_(archive)
+    assert nothing_came(other)
+
+
+def test_names_that_are_taken_stay(archive, store, other):
+    change_index(
+        archive,
+        artifacts=[
+            {
+                "digest": store.resolve("@"),
+                "kind": "capture",
+                "created_at_ns": 1,
+                "parents": [],
+                "names": ["mine"],
+            }
+        ],
+    )
+    mine, _ = publish_memory(other, random_bytes(7), n=7)
+    other.name("mine", mine)
+    other.import_(archive)
+    assert other.names() == {"mine": mine}
+
+
+def test_copy_closure_makes_a_whole_store(store, tmp_path):
+    artifact, memory = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    store.copy_closure([artifact], tmp_path / "project" / "store")
+    copy = Store.open(tmp_path / "project" / "store", create=False)
+    assert copy.check().ok
+    assert copy.artifacts() == store.artifacts()
+    path = object_file(copy, memory)
+    assert path.stat().st_ino != object_file(store, memory).stat().st_ino
+
+
+def test_copy_closure_refuses_damage(store, tmp_path):
+    artifact, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    path = object_file(store, sorted(store.closure(artifact).kinds)[0])
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(ArtifactError):
+        store.copy_closure([artifact], tmp_path / "copy")
+    assert Store.open(tmp_path / "copy").artifacts() == []

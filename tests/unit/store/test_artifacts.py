@@ -1,0 +1,197 @@
+"""The list of artifacts, names, what people type, and the action cache."""
+
+from __future__ import annotations
+
+import re
+import stat
+
+import pytest
+from stores import manifest, publish_memory, random_bytes
+
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ArtifactError, ArtifactNotFound, UsageError
+from kerncap_stages.store import Store
+
+
+def publish(store, kind="capture", parents=(), **content):
+    with store.transaction() as transaction:
+        content["parents"] = [f"manifest:{parent}" for parent in parents]
+        return transaction.publish(manifest(kind, **content), kind, parents)
+
+
+def test_artifacts_are_listed_newest_first(store):
+    first = publish(store, "profile")
+    second = publish(store, "capture", [first])
+    entries = store.artifacts()
+    assert [(entry.digest, entry.kind, entry.parents) for entry in entries] == [
+        (second, "capture", (first,)),
+        (first, "profile", ()),
+    ]
+    assert [entry.digest for entry in store.artifacts("profile")] == [first]
+    assert entries[0].created_at >= entries[1].created_at
+
+
+def test_an_artifact_made_again_becomes_the_latest(store):
+    first, _ = publish(store, n=1), publish(store, n=2)
+    assert publish(store, n=1) == first
+    assert store.resolve("@") == first
+    assert len(store.artifacts()) == 2
+
+
+def test_latest_of_a_kind_and_the_one_before(store):
+    one, two = publish(store, n=1), publish(store, n=2)
+    publish(store, "profile")
+    assert store.resolve("@capture") == two
+    assert store.resolve("@capture~1") == one
+    with pytest.raises(ArtifactNotFound, match="2 capture artifacts"):
+        store.resolve("@capture~2")
+    with pytest.raises(ArtifactNotFound, match="0 replay artifacts"):
+        store.resolve("@replay")
+    for wrong in ("@capture~", "@capture~x", "@~-1"):
+        with pytest.raises(UsageError):
+            store.resolve(wrong)
+
+
+def test_a_unique_prefix_means_its_artifact(store):
+    digest = publish(store)
+    assert store.resolve(digest) == store.resolve(digest[:4]) == digest
+
+
+def test_an_ambiguous_prefix_lists_the_candidates(store):
+    for letter in "0123":
+        file = store.root / "artifacts" / (f"abcd{letter}" + "0" * 59)
+        file.write_bytes(b'{"created_at_ns":1,"kind":"capture","parents":[]}\n')
+    with pytest.raises(
+        UsageError, match=r"'abcd' is the start of 4 digests: abcd00000000 \(capture\)"
+    ) as raised:
+        store.resolve("abcd")
+    assert raised.value.hint == "give more digits"
+    assert store.resolve("abcd2").startswith("abcd2")
+
+
+@pytest.mark.parametrize("text", ["", "abc", "no-such", "../../etc/passwd", "f" * 64, "0123", "g" * 64])
+def test_what_means_nothing_is_named_in_the_error(store, text):
+    with pytest.raises(ArtifactNotFound, match=re.escape(repr(text))):
+        store.resolve(text)
+
+
+def test_objects_that_are_not_listed_answer_to_a_prefix(store):
+    _, digest = publish_memory(store, random_bytes(10))
+    assert store.resolve(digest[:12]) == store.resolve(digest) == digest
+
+
+def test_names_point_at_artifacts(store):
+    digest = publish(store)
+    store.name("before-fix", digest)
+    assert store.resolve("before-fix") == digest
+    assert store.names() == {"before-fix": digest}
+    assert store.artifacts()[0].names == ("before-fix",)
+    store.unname("before-fix")
+    assert store.names() == {}
+    with pytest.raises(ArtifactNotFound, match="before-fix"):
+        store.unname("before-fix")
+
+
+@pytest.mark.parametrize(
+    "name", ["", ".", "..", "../up", "a/b", "-x", "@x", "abcd", "0" * 64, "x" * 101, "a\n", "ü"]
+)
+def test_a_name_that_could_mean_something_else_is_refused(store, name):
+    digest = publish(store)
+    with pytest.raises(UsageError, match="cannot be a name"):
+        store.name(name, digest)
+    assert store.names() == {}
+
+
+def test_only_what_is_there_can_be_named(store):
+    with pytest.raises(ArtifactNotFound):
+        store.name("x", Digest("0" * 64))
+
+
+def test_prune_keeps_the_newest_of_each_kind_and_named_ones(store):
+    old, middle, new = (publish(store, n=n) for n in range(3))
+    profile = publish(store, "profile")
+    store.name("keep", old)
+    assert store.prune(1) == [middle]
+    assert {entry.digest for entry in store.artifacts()} == {old, new, profile}
+
+
+def test_removing_what_is_not_listed_is_an_error(store):
+    with pytest.raises(ArtifactNotFound, match="not a listed artifact"):
+        store.remove(Digest("0" * 64))
+
+
+def test_an_action_answers_while_its_output_is_listed(store):
+    key, output = Digest("1" * 64), publish(store)
+    assert store.actions.get(key) is None
+    store.actions.put(key, output)
+    assert store.actions.get(key) == output
+    store.remove(output)
+    assert store.actions.get(key) is None
+    assert store.collect_garbage().stale_actions == 1
+    assert list((store.root / "actions").iterdir()) == []
+
+
+def test_a_manifest_never_names_what_is_missing(store):
+    with store.transaction() as transaction:
+        for kind in ("manifest", "memory", "file"):
+            with pytest.raises(ArtifactError, match=f"refers to 0000000000.*{'0' * 64} is missing"):
+                transaction.publish(manifest(of=f"{kind}:{'0' * 64}"), "capture")
+    assert store.artifacts() == []
+
+
+def test_a_manifest_never_names_memory_whose_chunk_is_missing(store):
+    memory = random_bytes(100)
+    artifact, digest = publish_memory(store, memory)
+    with store.transaction() as transaction:
+        chunk = transaction.put_bytes(memory)
+    (store.root / "objects" / chunk[:2] / chunk).unlink()
+    with store.transaction() as transaction, pytest.raises(ArtifactError, match=chunk):
+        transaction.publish(manifest(n=2, of=f"memory:{digest}"), "capture")
+    assert [entry.digest for entry in store.artifacts()] == [artifact]
+
+
+@pytest.mark.parametrize(
+    ("payload", "reason"),
+    [
+        (b'{"kind": "capture"}\n', "canonical"),
+        (b'{"kind":"capture"}', "canonical"),
+        (b'{"kind":"profile"}\n', "is a profile"),
+        (b'{"kind":"capture","x":"memory\\u003a0"}\n', "canonical"),
+    ],
+)
+def test_publish_refuses_what_a_collector_could_misread(store, payload, reason):
+    with store.transaction() as transaction, pytest.raises(ValueError, match=reason):
+        transaction.publish(payload, "capture")
+
+
+def test_publish_refuses_a_parent_that_the_manifest_does_not_name(store):
+    parent = publish(store)
+    with store.transaction() as transaction, pytest.raises(ValueError, match="parent"):
+        transaction.publish(manifest(n=1), "capture", [parent])
+
+
+def test_several_artifacts_can_be_published_in_one_transaction(store):
+    with store.transaction() as transaction:
+        first = transaction.publish(manifest(n=1), "capture")
+        assert store.resolve("@") == first
+        second = transaction.publish(manifest(n=2, parents=[f"manifest:{first}"]), "capture", [first])
+    assert {entry.digest for entry in store.artifacts()} == {first, second}
+
+
+def test_a_new_store_is_private(tmp_path):
+    store = Store.open(tmp_path / "deep" / "er")
+    assert stat.S_IMODE(store.root.stat().st_mode) == 0o700
+
+
+def test_the_store_is_where_the_environment_says(tmp_path, monkeypatch):
+    monkeypatch.setenv("KERNCAP_STORE", str(tmp_path / "a"))
+    assert Store.open().root == tmp_path / "a"
+    monkeypatch.delenv("KERNCAP_STORE")
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    assert Store.open().root == tmp_path / "data/kerncap-stages/store"
+
+
+def test_a_store_that_must_be_there_is_not_made(tmp_path):
+    with pytest.raises(ArtifactError, match="there is no store"):
+        Store.open(tmp_path / "x", create=False)
+    assert not (tmp_path / "x").exists()

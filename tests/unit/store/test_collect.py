@@ -1,0 +1,142 @@
+"""A collection removes what no root reaches, and nothing else."""
+
+from __future__ import annotations
+
+import pytest
+from stores import manifest, object_file, publish_memory, random_bytes
+
+from kerncap_stages._native import CHUNK_SIZE_BYTES
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.store import Store
+
+
+def objects(store):
+    return {path.name for path in (store.root / "objects").glob("*/*")}
+
+
+def test_what_listed_artifacts_reach_stays(store):
+    publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    before = objects(store)
+    report = store.collect_garbage()
+    assert objects(store) == before
+    assert (report.removed_objects, report.kept_objects) == (0, 5)
+
+
+def test_what_nobody_reaches_goes(store):
+    artifact, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    size = sum(object_file(store, name).stat().st_size for name in objects(store))
+    store.remove(artifact)
+    assert store.collect_garbage(dry_run=True).removed_bytes == size
+    assert len(objects(store)) == 5
+    assert store.collect_garbage().removed_bytes == size
+    assert objects(store) == set()
+
+
+def test_chunks_that_others_share_stay(store):
+    memory = random_bytes(4 * CHUNK_SIZE_BYTES)
+    changed = memory.copy()
+    changed[0] ^= 1
+    first, _ = publish_memory(store, memory)
+    _, kept = publish_memory(store, changed)
+    store.remove(first)
+    assert store.collect_garbage().removed_objects == 3  # one chunk, one list, one manifest
+    assert store.read_memory(kept).tobytes() == changed.tobytes()
+
+
+def test_parents_of_listed_artifacts_stay(store):
+    parent, _ = publish_memory(store, random_bytes(10))
+    with store.transaction() as transaction:
+        transaction.publish(manifest("source", parents=[f"manifest:{parent}"]), "source", [parent])
+    store.remove(parent)
+    assert store.collect_garbage().removed_objects == 0
+
+
+def test_names_are_roots(store):
+    artifact, _ = publish_memory(store, random_bytes(10))
+    store.name("keep", artifact)
+    (store.root / "artifacts" / artifact).unlink()
+    assert store.collect_garbage().removed_objects == 0
+
+
+def test_actions_are_not_roots(store):
+    artifact, digest = publish_memory(store, random_bytes(10))
+    store.actions.put(digest, artifact)
+    store.remove(artifact)
+    assert store.collect_garbage().removed_objects == 3
+
+
+def test_what_a_live_transaction_builds_on_stays(store):
+    memory = random_bytes(2 * CHUNK_SIZE_BYTES)
+    artifact, digest = publish_memory(store, memory)
+    store.remove(artifact)
+    with store.transaction() as transaction:
+        assert transaction.put_memory(memory) == digest  # known: nothing is written
+        assert transaction.counts()["new_bytes"] == 0
+        other = Store.open(store.root)
+        assert other.collect_garbage().removed_objects == 1  # the manifest alone
+        transaction.publish(manifest(memory=f"memory:{digest}"), "capture")
+    assert store.check().ok
+    assert store.read_memory(digest).tobytes() == memory.tobytes()
+
+
+def test_what_a_live_transaction_has_staged_stays(store):
+    memory = random_bytes(2 * CHUNK_SIZE_BYTES)
+    with store.transaction() as transaction:
+        digest = transaction.put_memory(memory)
+        assert Store.open(store.root).collect_garbage().dead_transactions == 0
+        transaction.publish(manifest(memory=f"memory:{digest}"), "capture")
+    assert store.check().ok
+
+
+def test_dead_transactions_are_removed(store):
+    dead = store.root / "tmp" / "0123456789abcdef01234567"
+    dead.mkdir()
+    (dead / "live").touch()
+    (dead / ("0" * 64)).write_bytes(b"half an obj")
+    (store.root / "tmp" / "small-abc").write_bytes(b"")
+    assert store.collect_garbage().dead_transactions == 2
+    assert list((store.root / "tmp").iterdir()) == []
+
+
+def test_a_new_transaction_removes_dead_ones(store):
+    dead = store.root / "tmp" / "0123456789abcdef01234567"
+    dead.mkdir()
+    with store.transaction():
+        assert not dead.exists()
+
+
+def test_nothing_is_removed_when_a_root_cannot_be_followed(store):
+    first, _ = publish_memory(store, random_bytes(10))
+    artifact, _ = publish_memory(store, random_bytes(20), n=2)
+    store.remove(first)
+    path = object_file(store, artifact)
+    path.chmod(0o600)
+    path.write_bytes(b"damaged")
+    before = objects(store)
+    with pytest.raises(ArtifactError, match=f"nothing was removed.*{artifact}"):
+        store.collect_garbage()
+    assert objects(store) == before
+    store.remove(artifact)
+    store.collect_garbage()
+    assert objects(store) == set()
+
+
+def test_usage_tells_sizes_and_sharing(store):
+    memory = random_bytes(4 * CHUNK_SIZE_BYTES)
+    changed = memory.copy()
+    changed[0] ^= 1
+    first, _ = publish_memory(store, memory)
+    publish_memory(store, changed)
+    usage = store.usage(first)
+    assert usage.objects == 6
+    assert 4 * CHUNK_SIZE_BYTES < usage.logical_bytes < 4 * CHUNK_SIZE_BYTES + 1000
+    shared = 3 * (CHUNK_SIZE_BYTES + 14 + 8 * 3)  # three raw frames
+    assert usage.shared_bytes == shared
+    assert store.usage().objects == 9
+
+
+def test_compressible_memory_takes_less_room(store):
+    _, digest = publish_memory(store, random_bytes(CHUNK_SIZE_BYTES) % 4)
+    usage = store.usage(store.resolve("@"))
+    assert usage.stored_bytes < 0.35 * usage.logical_bytes
+    assert store.read_memory(digest).max() == 3

@@ -1,0 +1,202 @@
+"""Damage is found, named with the next step, and never used."""
+
+from __future__ import annotations
+
+import hashlib
+import struct
+
+import pytest
+import zstandard
+from stores import manifest, object_file, publish_memory, random_bytes
+
+from kerncap_stages._native import CHUNK_SIZE_BYTES
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ArtifactNotFound, DigestMismatch, Refused, StoreError, UsageError
+from kerncap_stages.store import Store
+
+
+def replace(path, content):
+    path.chmod(0o600)
+    path.write_bytes(content)
+
+
+def plant(store, frame, payload):
+    """Put bytes where the object of a payload should lie; returns its digest."""
+    digest = Digest(hashlib.sha256(payload).hexdigest())
+    path = object_file(store, digest)
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(frame)
+    return digest
+
+
+def truncated(frame):
+    return frame[: len(frame) // 2]
+
+
+def bit_flipped(frame):
+    middle = len(frame) // 2
+    return frame[:middle] + bytes([frame[middle] ^ 0x10]) + frame[middle + 1 :]
+
+
+def declares_more(frame):
+    return frame[:6] + struct.pack("<Q", 1 << 50) + frame[14:]
+
+
+DAMAGES = {
+    "truncated": truncated,
+    "bit-flipped": bit_flipped,
+    "declares more": declares_more,
+    "bytes behind the end": lambda frame: frame + b"x",
+    "a second frame": lambda frame: frame + frame,
+    "empty": lambda _: b"",
+    "no frame": lambda _: b"not a zstd frame at all",
+    "skippable frame": lambda _: struct.pack("<II", 0x184D2A50, 4) + b"1234",
+    "another payload": lambda _: zstandard.ZstdCompressor().compress(b"another payload"),
+    "no content size": lambda _: zstandard.ZstdCompressor(write_content_size=False).compress(b"x"),
+    "a zstd bomb": lambda _: zstandard.ZstdCompressor().compress(bytes(200 << 20)),
+}
+
+
+@pytest.fixture(params=DAMAGES)
+def damage(request):
+    return DAMAGES[request.param]
+
+
+def test_get_refuses_a_damaged_object(store, damage):
+    payload = random_bytes(100_000).tobytes()
+    with store.transaction() as transaction:
+        digest = transaction.put_bytes(payload)
+        transaction.publish(manifest(file=f"file:{digest}"), "capture")
+    frame = object_file(store, digest).read_bytes()
+    assert frame[4:6] == b"\xc0\x50"  # raw blocks
+    replace(object_file(store, digest), damage(frame))
+    with pytest.raises(DigestMismatch, match=digest) as raised:
+        store.get(digest)
+    assert "kc-store check --repair" in raised.value.hint
+
+
+def test_read_memory_refuses_a_damaged_chunk(store, damage):
+    memory = random_bytes(3 * CHUNK_SIZE_BYTES)
+    _, digest = publish_memory(store, memory)
+    chunk = hashlib.sha256(memory[:CHUNK_SIZE_BYTES]).hexdigest()
+    replace(object_file(store, chunk), damage(object_file(store, chunk).read_bytes()))
+    with pytest.raises(DigestMismatch, match=chunk):
+        store.read_memory(digest)
+
+
+def test_check_names_the_object_and_the_artifacts_that_need_it(store, damage):
+    memory = random_bytes(2 * CHUNK_SIZE_BYTES)
+    artifact, _ = publish_memory(store, memory)
+    publish_memory(store, random_bytes(CHUNK_SIZE_BYTES, seed=1))
+    chunk = hashlib.sha256(memory[:CHUNK_SIZE_BYTES]).hexdigest()
+    replace(object_file(store, chunk), damage(object_file(store, chunk).read_bytes()))
+    (fault,) = store.check().faults
+    assert (fault.kind, fault.what, fault.artifacts) == ("damaged", chunk, (artifact,))
+
+
+def test_repair_sets_damage_aside_and_a_second_put_mends_it(store, damage):
+    memory = random_bytes(2 * CHUNK_SIZE_BYTES)
+    artifact, digest = publish_memory(store, memory)
+    chunk = hashlib.sha256(memory[:CHUNK_SIZE_BYTES]).hexdigest()
+    replace(object_file(store, chunk), damage(object_file(store, chunk).read_bytes()))
+    report = store.check(repair=True)
+    assert report.set_aside == (chunk,)
+    (fault,) = store.check().faults
+    assert (fault.kind, fault.artifacts) == ("missing", (artifact,))
+    publish_memory(store, memory)
+    assert store.check().ok
+    assert store.read_memory(digest).tobytes() == memory.tobytes()
+
+
+@pytest.mark.parametrize("of", ["chunk", "list", "manifest"])
+def test_a_missing_object_is_named(store, of):
+    memory = random_bytes(CHUNK_SIZE_BYTES)
+    artifact, digest = publish_memory(store, memory)
+    lost = {"chunk": hashlib.sha256(memory).hexdigest(), "list": digest, "manifest": artifact}[of]
+    object_file(store, lost).unlink()
+    (fault,) = store.check().faults
+    assert (fault.kind, fault.what, fault.artifacts) == ("missing", lost, (artifact,))
+    if of != "manifest":
+        with pytest.raises(ArtifactNotFound, match=lost):
+            store.read_memory(digest)
+
+
+def test_a_renamed_object_is_damage_under_its_new_name(store):
+    memory = random_bytes(CHUNK_SIZE_BYTES)
+    publish_memory(store, memory)
+    chunk = hashlib.sha256(memory).hexdigest()
+    wrong = chunk[:-1] + ("0" if chunk[-1] != "0" else "1")
+    object_file(store, chunk).rename(object_file(store, wrong))
+    assert {(fault.kind, fault.what) for fault in store.check().faults} == {
+        ("missing", chunk),
+        ("damaged", wrong),
+    }
+
+
+def test_a_stray_file_is_named(store):
+    (store.root / "objects" / "ab").mkdir()
+    (store.root / "objects" / "ab" / "notes.txt").write_text("x")
+    (fault,) = store.check().faults
+    assert (fault.kind, fault.what) == ("stray", "ab/notes.txt")
+
+
+def test_a_link_in_place_of_an_object_is_not_followed(store, tmp_path):
+    digest = plant(store, b"", b"secret")
+    (tmp_path / "elsewhere").write_bytes(zstandard.ZstdCompressor().compress(b"secret"))
+    object_file(store, digest).unlink()
+    object_file(store, digest).symlink_to(tmp_path / "elsewhere")
+    assert not store.has(digest)
+    with pytest.raises(StoreError):
+        store.get(digest)
+
+
+def test_a_sample_reads_some_objects(store):
+    for seed in range(20):
+        publish_memory(store, random_bytes(10, seed), seed=seed)
+    report = store.check(sample=0.1)
+    assert (report.objects, report.checked_objects) == (60, 6)
+
+
+@pytest.mark.parametrize(
+    "payload",
+    [
+        b"{}",
+        b"nonsense",
+        b'{"chunk_size_bytes":1048576,"chunks":[null],"kind":"memory","schema_version":1,"size_bytes":0}\n',
+        b'{"chunk_size_bytes":0,"chunks":[],"kind":"memory","schema_version":1,"size_bytes":0}\n',
+        b'{"chunk_size_bytes":1048576,"chunks":[],"kind":"memory","schema_version":2,"size_bytes":0}\n',
+        b'{"chunk_size_bytes":1048576,"chunks":["../x"],"kind":"memory","schema_version":1,"size_bytes":5}\n',
+        b'{"chunk_size_bytes": 1048576,"chunks":[],"kind":"memory","schema_version":1,"size_bytes":0}\n',
+        b'{"chunk_size_bytes":1048576,"chunks":[],"kind":"memory","schema_version":1,"size_bytes":0}\n\n',
+        b'{"chunk_size_bytes":1048576,"chunks":[],"kind":"memory","schema_version":1,'
+        b'"size_bytes":99999999999999999999999}\n',
+    ],
+)
+def test_a_malformed_chunk_list_is_refused(store, payload):
+    digest = plant(store, zstandard.ZstdCompressor().compress(payload), payload)
+    with pytest.raises(DigestMismatch, match=digest):
+        store.read_memory(digest)
+
+
+def test_a_list_whose_chunks_have_another_size_is_refused(store):
+    chunk = plant(store, zstandard.ZstdCompressor().compress(b"short"), b"short")
+    payload = (
+        f'{{"chunk_size_bytes":1048576,"chunks":["{chunk}"],"kind":"memory","schema_version":1,'
+        '"size_bytes":1048576}\n'
+    ).encode()
+    digest = plant(store, zstandard.ZstdCompressor().compress(payload), payload)
+    with pytest.raises(DigestMismatch, match="5 bytes"):
+        store.read_memory(digest)
+
+
+def test_a_store_of_another_version_is_refused(store):
+    (store.root / "format").write_text("kerncap-store 2\n")
+    with pytest.raises(Refused, match="do not know"):
+        Store.open(store.root)
+
+
+def test_a_folder_of_something_else_is_refused(tmp_path):
+    (tmp_path / "thesis.tex").write_text("x")
+    with pytest.raises(UsageError, match="something else"):
+        Store.open(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
