@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
+import time
 from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.digest import ManifestRef
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,10 +28,17 @@ def run(name: str, *arguments: object, store: Path, piped: str | None = None, **
     return subprocess.run([executable, *map(str, arguments)], **(settings | options))
 
 
-def publish(store: Store, manifest: Manifest) -> str:
-    """Publish a manifest as a stage would; what it refers to need not be there."""
+def publish(store: Store, manifest: Manifest | bytes, kind: str | None = None) -> str:
+    """List a manifest whose objects may be missing, as after a disk lost them: a stage could not."""
     from kerncap_stages.manifests import dump
+    from kerncap_stages.store.artifacts import list_entry
 
+    payload = manifest if isinstance(manifest, bytes) else dump(manifest)
+    content = json.loads(payload)
+    parents = [ManifestRef(parent).digest for parent in content["parents"]]
     with store.transaction() as transaction:
-        parents = [parent.digest for parent in manifest.parents]
-        return str(transaction.publish(dump(manifest), manifest.kind, parents))
+        digest = transaction.put_bytes(payload)
+        transaction.publish_objects()
+        entry = list_entry(kind or content["kind"], parents, time.time_ns())
+        (store.root / "artifacts" / digest).write_bytes(entry)
+    return str(digest)

@@ -156,8 +156,7 @@ def test_ambiguous_start_lists_the_candidates(show, store):
 def test_unreadable_manifest_is_refused_by_name(show, store, change, message):
     content = json.loads(dump(examples.profile())) | change
     payload = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
-    with store.transaction() as transaction:
-        digest = transaction.publish(payload.encode(), "profile", [])
+    digest = executables.publish(store, payload.encode(), "profile")
     for arguments in ((digest,), ("--json", digest)):
         done = show(*arguments)
         assert done.returncode == 3

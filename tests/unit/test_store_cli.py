@@ -222,8 +222,7 @@ def test_manifest_that_would_leave_the_folder_is_refused(kc, store, folder, tmp_
     content = json.loads(store.get(Digest(put(kc, folder))))
     content["files"][0]["path"] = "../../escaped"
     payload = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
-    with store.transaction() as transaction:
-        digest = transaction.publish(payload.encode(), "files", [])
+    digest = executables.publish(store, payload.encode())
     (tmp_path / "a" / "b").mkdir(parents=True)
     done = kc("get", digest, "copy", cwd=tmp_path / "a" / "b")
     assert done.returncode == 3
@@ -236,8 +235,7 @@ def test_sizes_that_a_manifest_lies_about_are_refused(kc, store, folder, tmp_pat
     content = json.loads(store.get(Digest(put(kc, folder / "text.txt"))))
     content["files"][0]["size_bytes"] = 3
     payload = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
-    with store.transaction() as transaction:
-        digest = transaction.publish(payload.encode(), "files", [])
+    digest = executables.publish(store, payload.encode())
     done = kc("get", digest, tmp_path / "copy")
     assert done.returncode == 3
     assert not (tmp_path / "copy").exists()
