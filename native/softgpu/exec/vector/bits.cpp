@@ -47,12 +47,12 @@ constexpr auto k_align_byte = [](u32 high, u32 low, u32 shift) {
 
 // Selector bytes: 0..7 that byte of {a, b} (b is the low half), 8..11 the sign of byte 1, 3, 5, 7, 12 zero, above: ones.
 constexpr auto k_permute = [](u32 a, u32 b, u32 selectors) {
-  const u64 data = (u64{a} << 32) | b;
   u32 result = 0;
   for (unsigned i = 0; i < 4; ++i) {
     const u32 select = (selectors >> (8 * i)) & 0xFF;
-    const auto byte = static_cast<u32>(data >> (8 * (select & 7))) & 0xFF;
-    const u32 sign = ((data >> (16 * (select & 3) + 15)) & 1) != 0 ? 0xFFU : 0U;
+    const u32 byte = (((select & 4) != 0 ? a : b) >> (8 * (select & 3))) & 0xFF;
+    const u32 sign_word = ((select & 2) != 0 ? a : b) << ((select & 1) != 0 ? 0 : 16);
+    const u32 sign = static_cast<u32>(static_cast<i32>(sign_word) >> 31) & 0xFF;
     u32 value = select < 8 ? byte : sign;
     value = select == 12 ? 0 : value;
     value = select > 12 ? 0xFF : value;

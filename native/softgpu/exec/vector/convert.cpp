@@ -83,10 +83,26 @@ constexpr auto k_pk_byte = [](float value, u32 index, u32 old) {
 };
 
 // The rounding mode is fixed: toward zero.
-[[nodiscard]] inline u16 half_toward_zero(float value) noexcept {
-  return static_cast<u16>(_cvtss_sh(value, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
+template <bool k_plain>
+Flow pack_toward_zero(WaveContext& wave, const Instruction& instruction) noexcept {
+  const auto halves = [](const u32* values) {
+    const __m256 floats = _mm256_castsi256_ps(load_lanes(values));
+    return _mm256_cvtepu16_epi32(_mm256_cvtps_ph(floats, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC));
+  };
+  Lanes<u32> buffers[2];
+  const u32* low = load_source<float, k_plain>(wave, instruction, 0, buffers[0]);
+  const u32* high = load_source<float, k_plain>(wave, instruction, 1, buffers[1]);
+  Row result;
+  for (unsigned i = 0; i < k_lanes; i += k_step) {
+    store_lanes(&result.lane[i], _mm256_or_si256(halves(low + i), _mm256_slli_epi32(halves(high + i), 16)));
+  }
+  commit_plain(wave, instruction, &result, 1);
+  return Flow::next;
 }
-constexpr auto k_pkrtz = [](float a, float b) { return pack(half_toward_zero(a), half_toward_zero(b)); };
+Handler make_pack_toward_zero(Target target, Instruction& instruction) {
+  if (!form_is_supported(target, instruction) || instruction.variant != Variant::plain) return nullptr;
+  return is_plain(instruction) ? pack_toward_zero<true> : pack_toward_zero<false>;
+}
 
 // Packs two halves; a signaling NaN stays what it is.
 constexpr auto k_pack_halves = [](u16 a, u16 b) { return pack(a, b); };
@@ -148,7 +164,7 @@ void register_convert(HandlerTable& table) {
       {"v_cvt_pknorm_u16_f16", lanewise<k_pk_unorm_half, k_saturates>},
       {"v_cvt_pk_u16_u32", lanewise<k_pk_u16, k_saturates>},
       {"v_cvt_pk_i16_i32", lanewise<k_pk_i16, k_saturates>},
-      {"v_cvt_pkrtz_f16_f32", lanewise<k_pkrtz, LaneOptions{.ignores_float_mode = true}>},
+      {"v_cvt_pkrtz_f16_f32", make_pack_toward_zero},
       {"v_cvt_pk_u8_f32", lanewise<k_pk_byte, k_saturates>},
       {"v_cvt_pkaccum_u8_f32", always<pk_accumulate>},
       {"v_sat_pk_u8_i16", lanewise<k_sat_pk, k_saturates_keep>},

@@ -1,7 +1,9 @@
 // Handlers of the division helpers, and of the table lookup behind trigonometric range reduction.
 #include "softgpu/exec/vector/division.hpp"
 
+#include <algorithm>
 #include <array>
+#include <bit>
 
 #include "softgpu/exec/vector/compare.hpp"
 #include "softgpu/exec/vector/families.hpp"
@@ -14,13 +16,18 @@ using u32 = std::uint32_t;
 using u64 = std::uint64_t;
 
 template <class T>
+constexpr auto k_plain_division = [](T denominator, T numerator) { return needs_no_scale(denominator, numerator); };
+
+template <class T>
 Flow scale(WaveContext& wave, const Instruction& instruction) noexcept {
   const FloatModeScope scope(wave, std::is_same_v<T, float> ? FloatWidth::f32 : FloatWidth::f16_f64);
   Lanes<Storage<T>> buffers[3], result;
   const Storage<T>* sources[3];
   for (unsigned s = 0; s < 3; ++s) sources[s] = load_source<T, false>(wave, instruction, s, buffers[s]);
+  std::copy_n(sources[0], k_lanes, result.lane);
   u64 rescale = 0;
-  for (unsigned i = 0; i < k_lanes; ++i) {
+  for (u64 left = ~compare_lanes<k_plain_division<T>, T, T>(sources[1], sources[2]); left != 0; left &= left - 1) {
+    const auto i = static_cast<unsigned>(std::countr_zero(left));
     const Scaled<T> scaled = div_scale(from_storage<T>(sources[0][i]), from_storage<T>(sources[1][i]),
                                        from_storage<T>(sources[2][i]));
     result.lane[i] = to_storage(scaled.value);

@@ -66,6 +66,19 @@ template <class T>
   return {value, false};
 }
 
+// Whether div_scale() leaves both alone: everything is in the middle of the range. Errs on the safe side.
+template <class T>
+[[nodiscard]] inline bool needs_no_scale(T denominator, T numerator) noexcept {
+  using F = FloatBits<T>;
+  using L = DivisionLimits<T>;
+  const auto biased = [](T value) {
+    return static_cast<std::int32_t>((bits_of(value) & F::k_exponent) >> F::k_mantissa);
+  };
+  const std::int32_t d = biased(denominator), n = biased(numerator);
+  const bool in_range = d > 0 && d < 2 * F::k_bias - 2 && n > L::k_tiny_numerator + F::k_bias + 1 && n <= 2 * F::k_bias;
+  return in_range && n - d < L::k_huge_quotient && n - d > 3 - F::k_bias;
+}
+
 // a * b + c, times 2^64 when the quotient c is at least 2, else times 2^-64, rounded once.
 [[nodiscard]] inline float div_fmas_rescaled(float a, float b, float c) noexcept {
   const double product = static_cast<double>(a) * static_cast<double>(b);  // exact

@@ -3,14 +3,14 @@
 
 #include <array>
 
+#include "softgpu/exec/vector/lane_transfer.hpp"
+
 namespace kerncap::softgpu {
 
 namespace {
 
 constexpr std::uint8_t k_no_lane = 0xFF;
 constexpr unsigned k_row = 16;  // lanes in a DPP row
-
-using LaneMap = std::array<std::uint8_t, k_lanes>;
 
 // dpp_ctrl: quad_perm 0x000..0x0FF, row_shl 0x101.., row_shr 0x111.., row_ror 0x121.., wave_shl 0x130, wave_rol 0x134,
 // wave_shr 0x138, wave_ror 0x13C, row_mirror 0x140, row_half_mirror 0x141, row_bcast15 0x142, row_bcast31 0x143,
@@ -41,13 +41,23 @@ constexpr std::uint8_t source_lane(unsigned control, unsigned lane) {
   }
 }
 
+// Where each lane comes from (itself where there is no such lane), and which lanes have a source.
+struct LaneMap {
+  Row from;
+  std::uint64_t exists;
+};
+
 constexpr unsigned k_controls = 0x170;
 
 const std::array<LaneMap, k_controls>& lane_maps() {
   static const auto k_maps = [] {
     std::array<LaneMap, k_controls> maps{};
     for (unsigned control = 0; control < k_controls; ++control) {
-      for (unsigned lane = 0; lane < k_lanes; ++lane) maps[control][lane] = source_lane(control, lane);
+      for (unsigned lane = 0; lane < k_lanes; ++lane) {
+        const std::uint8_t source = source_lane(control, lane);
+        maps[control].from.lane[lane] = source == k_no_lane ? lane : source;
+        maps[control].exists |= static_cast<std::uint64_t>(source != k_no_lane) << lane;
+      }
     }
     return maps;
   }();
@@ -55,21 +65,33 @@ const std::array<LaneMap, k_controls>& lane_maps() {
 }
 
 LaneMap dpp8_map(std::uint32_t select) noexcept {
-  LaneMap map{};
-  for (unsigned lane = 0; lane < k_lanes; ++lane) {
-    map[lane] = static_cast<std::uint8_t>((lane & ~7U) + ((select >> (3 * (lane & 7))) & 7));
-  }
+  LaneMap map{{}, k_all_lanes};
+  for (unsigned lane = 0; lane < k_lanes; ++lane) map.from.lane[lane] = (lane & ~7U) + ((select >> (3 * (lane & 7))) & 7);
   return map;
 }
 
 // Lanes whose source exists and may be read.
 std::uint64_t valid_lanes(const WaveContext& wave, const Instruction& instruction, const LaneMap& map) noexcept {
   const std::uint64_t readable = instruction.dpp.fetch_inactive ? k_all_lanes : wave.exec();
-  std::uint64_t valid = 0;
-  for (unsigned lane = 0; lane < k_lanes; ++lane) {
-    if (map[lane] < wave.lanes) valid |= ((readable >> map[lane]) & 1) << lane;
+  std::uint64_t valid = map.exists;
+  if (readable != k_all_lanes || wave.lanes != k_lanes) {
+    for (unsigned lane = 0; lane < k_lanes; ++lane) {
+      const std::uint32_t source = map.from.lane[lane];
+      const bool good = source < wave.lanes && ((readable >> source) & 1) != 0;
+      valid &= ~(static_cast<std::uint64_t>(!good) << lane);
+    }
   }
   return valid;
+}
+
+void gather_lanes(const LaneMap& map, std::uint64_t valid, const Row& in, Row& out) noexcept {
+  Row mask;
+  expand_mask(valid, mask);
+  for (unsigned i = 0; i < k_lanes; i += k_step) {
+    const auto* base = reinterpret_cast<const int*>(in.lane);
+    const __m256i gathered = _mm256_i32gather_epi32(base, load_lanes(&map.from.lane[i]), 4);
+    store_lanes(&out.lane[i], _mm256_and_si256(gathered, load_lanes(&mask.lane[i])));
+  }
 }
 
 }  // namespace
@@ -90,21 +112,24 @@ bool dpp_control_exists(Target target, unsigned control) noexcept {
 }
 
 void permute_lanes(const WaveContext& wave, const Instruction& instruction, const Row& in, Row& out) noexcept {
-  const LaneMap map = instruction.variant == Variant::dpp8 ? dpp8_map(instruction.dpp.dpp8_select)
-                                                           : lane_maps()[instruction.dpp.control];
-  const std::uint64_t valid = valid_lanes(wave, instruction, map);
-  for (unsigned lane = 0; lane < k_lanes; ++lane) {
-    out.lane[lane] = in.lane[map[lane] % k_lanes] & (0U - static_cast<std::uint32_t>((valid >> lane) & 1));
+  if (instruction.variant == Variant::dpp8) {
+    const LaneMap map = dpp8_map(instruction.dpp.dpp8_select);
+    gather_lanes(map, valid_lanes(wave, instruction, map), in, out);
+  } else {
+    const LaneMap& map = lane_maps()[instruction.dpp.control];
+    gather_lanes(map, valid_lanes(wave, instruction, map), in, out);
   }
 }
 
 std::uint64_t dpp_write_mask(const WaveContext& wave, const Instruction& instruction) noexcept {
   if (instruction.variant == Variant::dpp8) return k_all_lanes;  // neither masks nor bounds
-  std::uint64_t mask = 0;
-  for (unsigned lane = 0; lane < k_lanes; ++lane) {
-    const bool allowed = ((instruction.dpp.row_mask >> (lane / k_row)) & (instruction.dpp.bank_mask >> (lane % k_row / 4)) & 1) != 0;
-    mask |= static_cast<std::uint64_t>(allowed) << lane;
+  constexpr std::uint64_t k_every_row = 0x0001000100010001U, k_one_row = 0xFFFF, k_one_bank = 0xF;
+  std::uint64_t rows = 0, banks = 0;
+  for (unsigned i = 0; i < 4; ++i) {
+    if (((instruction.dpp.row_mask >> i) & 1) != 0) rows |= k_one_row << (k_row * i);
+    if (((instruction.dpp.bank_mask >> i) & 1) != 0) banks |= (k_one_bank << (4 * i)) * k_every_row;
   }
+  const std::uint64_t mask = rows & banks;
   if (instruction.dpp.bound_control) return mask;
   return mask & valid_lanes(wave, instruction, lane_maps()[instruction.dpp.control]);
 }

@@ -51,7 +51,7 @@ void register_float16(HandlerTable& table) {
       {"v_trunc_f16", lanewise<[](Half a) -> Half { return {std::trunc(a.value)}; }>},
       {"v_ceil_f16", lanewise<[](Half a) -> Half { return {std::ceil(a.value)}; }>},
       {"v_floor_f16", lanewise<[](Half a) -> Half { return {std::floor(a.value)}; }>},
-      {"v_rndne_f16", lanewise<[](Half a) -> Half { return {__builtin_roundevenf(a.value)}; }>},
+      {"v_rndne_f16", lanewise<[](Half a) -> Half { return {nearest_integer(a.value)}; }, LaneOptions{.ignores_float_mode = true}>},
       {"v_fract_f16", lanewise<k_fract>},
       {"v_ldexp_f16", lanewise<k_ldexp>},
       {"v_frexp_mant_f16", lanewise<[](Half a) -> Half { return {frexp_mantissa(a.value)}; }>},

@@ -81,7 +81,7 @@ void register_float32(HandlerTable& table) {
       {"v_trunc_f32", lanewise<[](float a) { return std::trunc(a); }>},
       {"v_ceil_f32", lanewise<[](float a) { return std::ceil(a); }>},
       {"v_floor_f32", lanewise<[](float a) { return std::floor(a); }>},
-      {"v_rndne_f32", lanewise<[](float a) { return __builtin_roundevenf(a); }>},
+      {"v_rndne_f32", lanewise<[](float a) { return nearest_integer(a); }, LaneOptions{.ignores_float_mode = true}>},
       {"v_fract_f32", lanewise<k_fract>},
       {"v_ldexp_f32", lanewise<k_ldexp>},
       {"v_frexp_mant_f32", lanewise<[](float a) { return frexp_mantissa(a); }>},

@@ -17,15 +17,21 @@ constexpr auto k_fract = [](double a) {
   return fraction >= 1.0 ? 0x1.fffffffffffffp-1 : fraction;
 };
 
-// Adds to the exponent where that stays among the normal numbers, and rounds once where it does not.
+// A product with powers of two. The first two are exact: together they go as far as the result stays a normal number
+// (a denormal may go up as far as it likes). The last one alone rounds, and more than its range makes no difference.
 constexpr auto k_ldexp = [](double a, std::int32_t exponent) {
-  const std::uint64_t bits = bits_of(a);
-  const auto biased = static_cast<std::int64_t>((bits >> 52) & 0x7FF);
-  const std::int64_t moved = biased + exponent;
-  if (biased != 0 && biased != 0x7FF && moved > 0 && moved < 0x7FF) {
-    return std::bit_cast<double>(bits + (static_cast<std::uint64_t>(static_cast<std::int64_t>(exponent)) << 52));
-  }
-  return std::ldexp(a, exponent);
+  const auto bounded = [](std::int32_t value, std::int32_t least, std::int32_t most) {
+    const std::int32_t raised = value < least ? least : value;
+    return raised > most ? most : raised;
+  };
+  const auto power = [](std::int32_t n) {
+    return std::bit_cast<double>(static_cast<std::uint64_t>(static_cast<std::int64_t>(n) + 1023) << 52);
+  };
+  const auto biased = static_cast<std::int32_t>((bits_of(a) >> 52) & 0x7FF);
+  const std::int32_t total = biased == 0x7FF ? 0 : bounded(exponent, -2200, 2200);  // infinities and NaN stay
+  const std::int32_t exact = bounded(total, biased == 0 ? 0 : 2 - biased, biased == 0x7FF ? 0 : 2046 - biased);
+  const std::int32_t half = exact / 2;
+  return a * power(half) * power(exact - half) * power(bounded(total - exact, -1022, 1023));
 };
 
 }  // namespace
@@ -39,7 +45,7 @@ void register_float64(HandlerTable& table) {
       {"v_trunc_f64", lanewise<[](double a) { return std::trunc(a); }>},
       {"v_ceil_f64", lanewise<[](double a) { return std::ceil(a); }>},
       {"v_floor_f64", lanewise<[](double a) { return std::floor(a); }>},
-      {"v_rndne_f64", lanewise<[](double a) { return __builtin_roundeven(a); }>},
+      {"v_rndne_f64", lanewise<[](double a) { return nearest_integer(a); }, LaneOptions{.ignores_float_mode = true}>},
       {"v_fract_f64", lanewise<k_fract>},
       {"v_ldexp_f64", lanewise<k_ldexp>},
       {"v_rcp_f64", lanewise<[](double a) { return 1.0 / a; }>},

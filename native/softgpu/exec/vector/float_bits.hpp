@@ -48,37 +48,48 @@ template <class T>
   return std::bit_cast<T>((bits_of(value) & F::k_exponent) == 0 ? bits_of(value) & F::k_sign : bits_of(value));
 }
 
-// -0 is less than +0; one NaN loses against a number; with IEEE mode a signaling NaN wins and is made quiet.
-template <bool k_ieee, class T>
+// What minimum and maximum do about NaN: `quiet`: one NaN loses against a number; `ieee` mode: besides, a signaling NaN
+// wins and is made quiet; `none`: the caller knows that there is none.
+enum class NanRule { none, quiet, ieee };
+
+template <NanRule k_rule, class T>
+[[nodiscard]] inline T with_nan_rule(T result, T a, T b) noexcept {
+  if constexpr (k_rule != NanRule::none) result = b != b ? a : result;
+  if constexpr (k_rule == NanRule::ieee) {
+    result = is_signaling(b) ? quieted(b) : result;
+    result = is_signaling(a) ? quieted(a) : result;
+  }
+  return result;
+}
+// -0 is less than +0.
+template <NanRule k_rule, class T>
 [[nodiscard]] inline T minimum(T a, T b) noexcept {
-  T result = a < b ? a : b;
-  result = a == b ? std::bit_cast<T>(bits_of(a) | bits_of(b)) : result;
-  result = b != b ? a : result;
-  if constexpr (k_ieee) {
-    result = is_signaling(b) ? quieted(b) : result;
-    result = is_signaling(a) ? quieted(a) : result;
-  }
-  return result;
+  const T result = a < b ? a : b;
+  return with_nan_rule<k_rule>(a == b ? std::bit_cast<T>(bits_of(a) | bits_of(b)) : result, a, b);
 }
-template <bool k_ieee, class T>
+template <NanRule k_rule, class T>
 [[nodiscard]] inline T maximum(T a, T b) noexcept {
-  T result = a > b ? a : b;
-  result = a == b ? std::bit_cast<T>(bits_of(a) & bits_of(b)) : result;
-  result = b != b ? a : result;
-  if constexpr (k_ieee) {
-    result = is_signaling(b) ? quieted(b) : result;
-    result = is_signaling(a) ? quieted(a) : result;
-  }
-  return result;
+  const T result = a > b ? a : b;
+  return with_nan_rule<k_rule>(a == b ? std::bit_cast<T>(bits_of(a) & bits_of(b)) : result, a, b);
 }
-template <bool k_ieee, class T>
+template <NanRule k_rule, class T>
 [[nodiscard]] inline T median(T a, T b, T c) noexcept {
-  const T least = minimum<k_ieee>(minimum<k_ieee>(a, b), c);
-  const T most = maximum<k_ieee>(maximum<k_ieee>(a, b), c);
-  const T without_c = maximum<k_ieee>(a, b), without_b = maximum<k_ieee>(a, c), without_a = maximum<k_ieee>(b, c);
+  constexpr NanRule k_numbers = NanRule::none;  // with a NaN, the least is the result
+  const T without_c = maximum<k_numbers>(a, b), without_b = maximum<k_numbers>(a, c), without_a = maximum<k_numbers>(b, c);
+  const T most = maximum<k_numbers>(without_c, c);
   T result = most == b ? without_b : without_c;
   result = most == a ? without_a : result;
-  return a != a || b != b || c != c ? least : result;
+  if constexpr (k_rule == NanRule::none) return result;
+  return a != a || b != b || c != c ? minimum<k_rule>(minimum<k_rule>(a, b), c) : result;
+}
+
+// To the nearest integer, ties to even, whatever the sign; only right while MXCSR rounds to nearest even.
+template <class T>
+[[nodiscard]] inline T nearest_integer(T value) noexcept {
+  constexpr T k_no_fraction = static_cast<T>(std::uint64_t{1} << FloatBits<T>::k_mantissa);
+  const T magnitude = std::fabs(value);
+  const T rounded = std::copysign((magnitude + k_no_fraction) - k_no_fraction, value);
+  return magnitude < k_no_fraction ? rounded : value;
 }
 
 // The mantissa in [0.5, 1) and its exponent, denormals normalised; infinities and NaN as they are, with exponent 0.

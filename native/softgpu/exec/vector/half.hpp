@@ -28,11 +28,12 @@ namespace kerncap::softgpu {
   const float sum = product + c;
   const float part = sum - product;
   const float error = (product - (sum - part)) + (c - part);
-  const std::uint32_t bits = std::bit_cast<std::uint32_t>(sum);
-  const bool away = (error > 0) == (sum > 0);
-  const std::uint32_t odd = (bits & 1) != 0 ? bits : (away ? bits + 1 : bits - 1);
-  // error is NaN when the sum is infinite or NaN, and compares false both ways.
-  return std::bit_cast<float>(error > 0 || error < 0 ? odd : bits);
+  const auto bits = std::bit_cast<std::uint32_t>(sum), error_bits = std::bit_cast<std::uint32_t>(error);
+  // Truncated: one less where the sum was rounded away from zero.
+  const std::uint32_t truncated = bits - ((bits ^ error_bits) >> 31);
+  // The error of an infinite sum is NaN.
+  const bool inexact = (error_bits & 0x7FFFFFFFU) - 1U < 0x7F7FFFFFU;
+  return std::bit_cast<float>(inexact ? truncated | 1U : bits);
 }
 
 }  // namespace kerncap::softgpu

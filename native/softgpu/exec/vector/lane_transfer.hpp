@@ -64,15 +64,20 @@ inline void halves_to_floats(const Row& row, Lanes<float>& out) noexcept {
     _mm256_store_ps(&out.lane[i], _mm256_cvtph_ps(low_halves(&row.lane[i])));
   }
 }
-// The same with signaling NaN kept: the conversion makes them quiet.
-inline void halves_to_ordered_floats(const Row& row, Lanes<float>& out) noexcept {
-  halves_to_floats(row, out);
+// The conversion makes signaling NaN quiet; this takes that back.
+inline void restore_signaling(const Lanes<std::uint16_t>& halves, Lanes<float>& values) noexcept {
   for (unsigned i = 0; i < k_lanes; ++i) {
-    const std::uint32_t magnitude = row.lane[i] & 0x7FFF;
+    const std::uint32_t magnitude = halves.lane[i] & 0x7FFFU;
     const bool signaling = magnitude > 0x7C00 && magnitude < 0x7E00;
-    const auto bits = std::bit_cast<std::uint32_t>(out.lane[i]);
-    out.lane[i] = std::bit_cast<float>(signaling ? bits & ~0x00400000U : bits);
+    const auto bits = std::bit_cast<std::uint32_t>(values.lane[i]);
+    values.lane[i] = std::bit_cast<float>(signaling ? bits & ~0x00400000U : bits);
   }
+}
+inline void halves_to_ordered_floats(const Row& row, Lanes<float>& out) noexcept {
+  Lanes<std::uint16_t> halves;
+  narrow_row(row, halves);
+  halves_to_floats(row, out);
+  restore_signaling(halves, out);
 }
 inline void floats_to_halves(const Lanes<float>& in, Row& row) noexcept {
   for (unsigned i = 0; i < k_lanes; i += k_step) {

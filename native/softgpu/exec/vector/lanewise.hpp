@@ -77,6 +77,12 @@ template <class T, bool k_plain>
 
 template <class T, bool k_plain, HighHalf k_high>
 inline void store_result(WaveContext& wave, const Instruction& instruction, Lanes<Storage<T>>& values) noexcept {
+  if constexpr (ElementTraits<T>::k_dwords == 2 && k_plain) {
+    if (wave.all_lanes_active()) [[likely]] {
+      split_lanes(values, wave.destination_row(instruction.dst));
+      return;
+    }
+  }
   Row rows[2];
   Row* result = rows;
   if constexpr (ElementTraits<T>::k_dwords == 1 && !ElementTraits<T>::k_half_register) {

@@ -1,62 +1,88 @@
-// Packed instructions: one function on each half of the registers, the halves chosen for each source and half.
+// Packed instructions: one function on both halves of the registers. A register is 128 halves in the order of memory;
+// sources whose halves are exchanged, repeated or negated are put into that order first.
 #pragma once
+
+#include <array>
+#include <cstring>
 
 #include "softgpu/exec/vector/lanewise.hpp"
 
 namespace kerncap::softgpu {
 
-inline constexpr unsigned k_source_count = 3;
-
-// One half of source i: op_sel picks it for the low result, op_sel_hi for the high one; likewise neg and neg_hi.
+inline constexpr unsigned k_parts = 2;  // a row of 128 halves is two of 64
 template <class T>
-[[nodiscard]] inline const Storage<T>* load_half(WaveContext& wave, const Instruction& instruction, unsigned i,
-                                                 bool high_result, Lanes<Storage<T>>& buffer) noexcept {
-  const unsigned select = high_result ? instruction.op_sel_hi : instruction.op_sel;
+using Halves = std::array<Lanes<Storage<T>>, k_parts>;
+
+// Source i with op_sel (the low result's half), op_sel_hi (the high one's), and the signs of neg and neg_hi.
+[[nodiscard]] inline const Row& selected_halves(WaveContext& wave, const Instruction& instruction, unsigned i,
+                                                bool is_float, Row& buffer) noexcept {
   const Row& row = *wave.source_row(instruction, i);
-  Row shifted;
-  const Row* half = &row;
-  if (((select >> i) & 1) != 0) {
-    for (unsigned lane = 0; lane < k_lanes; ++lane) shifted.lane[lane] = row.lane[lane] >> 16;
-    half = &shifted;
+  const bool swap_low = ((instruction.op_sel >> i) & 1) != 0, keep_high = ((instruction.op_sel_hi >> i) & 1) != 0;
+  const std::uint32_t flip = !is_float ? 0
+                                       : (((instruction.neg >> i) & 1) != 0 ? 0x8000U : 0U) |
+                                             (((instruction.neg_hi >> i) & 1) != 0 ? 0x80000000U : 0U);
+  if (!swap_low && keep_high && flip == 0) return row;
+  const unsigned low_shift = swap_low ? 16 : 0, high_shift = keep_high ? 16 : 0;
+  for (unsigned lane = 0; lane < k_lanes; ++lane) {
+    const std::uint32_t low = (row.lane[lane] >> low_shift) & 0xFFFF, high = row.lane[lane] >> high_shift;
+    buffer.lane[lane] = (low | (high << 16)) ^ flip;
   }
-  if constexpr (k_is_half<T>) {
-    unpack_halves<T>(*half, buffer);
-    if (!f16_mode_is_default(wave)) [[unlikely]] flush_f16_sources(wave, buffer);
-    const unsigned negate = high_result ? instruction.neg_hi : instruction.neg;
-    if (((negate >> i) & 1) != 0) {
-      for (float& value : buffer.lane) value = -value;
-    }
-  } else {
-    narrow_row(*half, buffer);
-  }
-  return buffer.lane;
+  return buffer;
 }
 
-// Two rows of 16-bit results into one register.
-inline void commit_halves(WaveContext& wave, const Instruction& instruction, const Row& low, const Row& high) noexcept {
-  Row packed;
-  for (unsigned i = 0; i < k_lanes; ++i) packed.lane[i] = (low.lane[i] & 0xFFFF) | (high.lane[i] << 16);
-  commit_plain(wave, instruction, &packed, 1);
+// 128 halves to the storage that the lane loop reads, and back.
+template <class T>
+inline void unpack_row(const WaveContext& wave, const Row& row, Halves<T>& out) noexcept {
+  if constexpr (k_is_half<T>) {
+    for (unsigned p = 0; p < k_parts; ++p) {
+      for (unsigned i = 0; i < k_lanes; i += k_step) {
+        const auto* from = reinterpret_cast<const __m128i*>(&row.lane[(p * k_lanes + i) / 2]);
+        _mm256_store_ps(&out[p].lane[i], _mm256_cvtph_ps(_mm_load_si128(from)));
+      }
+      if constexpr (std::is_same_v<T, OrderedHalf>) {
+        Lanes<std::uint16_t> halves;
+        std::memcpy(&halves, &row.lane[p * k_lanes / 2], sizeof halves);
+        restore_signaling(halves, out[p]);
+      }
+      if (!f16_mode_is_default(wave)) [[unlikely]] flush_f16_sources(wave, out[p]);
+    }
+  } else {
+    static_assert(sizeof out == sizeof row);
+    std::memcpy(out.data(), &row, sizeof row);
+  }
+}
+template <class T>
+inline void pack_row(const Halves<T>& in, Row& row) noexcept {
+  if constexpr (k_is_half<T>) {
+    for (unsigned p = 0; p < k_parts; ++p) {
+      for (unsigned i = 0; i < k_lanes; i += k_step) {
+        auto* to = reinterpret_cast<__m128i*>(&row.lane[(p * k_lanes + i) / 2]);
+        _mm_store_si128(to, _mm256_cvtps_ph(_mm256_load_ps(&in[p].lane[i]), _MM_FROUND_CUR_DIRECTION));
+      }
+    }
+  } else {
+    std::memcpy(&row, in.data(), sizeof row);
+  }
 }
 
 template <auto k_function, class R, class... A, std::size_t... k_index>
 inline void run_packed(WaveContext& wave, const Instruction& instruction, std::tuple<A...>*,
                        std::index_sequence<k_index...>) noexcept {
-  Row halves[2];
-  for (unsigned h = 0; h < 2; ++h) {
-    std::tuple<Lanes<Storage<A>>...> buffers;
-    Lanes<Storage<R>> result;
-    run_lanes<k_function, R, A...>(result.lane,
-                                   load_half<A>(wave, instruction, k_index, h == 1, std::get<k_index>(buffers))...);
+  std::tuple<Halves<A>...> sources;
+  Row selected;
+  (unpack_row<A>(wave, selected_halves(wave, instruction, k_index, k_is_half<A>, selected), std::get<k_index>(sources)),
+   ...);
+  Halves<R> result;
+  for (unsigned p = 0; p < k_parts; ++p) {
+    run_lanes<k_function, R, A...>(result[p].lane, std::get<k_index>(sources)[p].lane...);
     if constexpr (k_is_half<R>) {
-      if (instruction.clamp) finish_result(wave, instruction, result);
-      if (!f16_mode_is_default(wave)) [[unlikely]] flush_f16_results(wave, result);
-      floats_to_halves(result, halves[h]);
-    } else {
-      widen_lanes(result, halves[h]);
+      if (instruction.clamp) finish_result(wave, instruction, result[p]);
+      if (!f16_mode_is_default(wave)) [[unlikely]] flush_f16_results(wave, result[p]);
     }
   }
-  commit_halves(wave, instruction, halves[0], halves[1]);
+  Row packed;
+  pack_row<R>(result, packed);
+  commit_plain(wave, instruction, &packed, 1);
 }
 
 template <auto k_function>
@@ -76,7 +102,7 @@ Flow packed_handler(WaveContext& wave, const Instruction& instruction) noexcept 
   return Flow::next;
 }
 
-// k_saturating: the function to use with clamp; the same one where clamp is handled as for floats.
+// k_saturating: the integer function to use with clamp.
 template <auto k_function, auto k_saturating>
 Handler packed(Target target, Instruction& instruction) {
   if (!form_is_supported(target, instruction)) return nullptr;

@@ -36,10 +36,10 @@ constexpr auto k_mul = [](u16 a, u16 b) { return static_cast<u16>(std::uint32_t{
 constexpr auto k_mul_saturated = [](u16 a, u16 b) { return saturated<u16>(std::int64_t{a} * b); };
 
 constexpr auto k_fma = [](Half a, Half b, Half c) -> Half { return {fused_half(a.value, b.value, c.value)}; };
-template <bool k_ieee>
-constexpr auto k_min_half = [](OrderedHalf a, OrderedHalf b) -> OrderedHalf { return {minimum<k_ieee>(a.value, b.value)}; };
-template <bool k_ieee>
-constexpr auto k_max_half = [](OrderedHalf a, OrderedHalf b) -> OrderedHalf { return {maximum<k_ieee>(a.value, b.value)}; };
+template <NanRule k_rule>
+constexpr auto k_min_half = [](OrderedHalf a, OrderedHalf b) -> OrderedHalf { return {minimum<k_rule>(a.value, b.value)}; };
+template <NanRule k_rule>
+constexpr auto k_max_half = [](OrderedHalf a, OrderedHalf b) -> OrderedHalf { return {maximum<k_rule>(a.value, b.value)}; };
 
 template <auto k_ieee, auto k_quiet>
 Flow ordered(WaveContext& wave, const Instruction& instruction) noexcept {
@@ -80,8 +80,8 @@ void register_packed16(HandlerTable& table) {
       {"v_pk_mul_f16", packed<[](Half a, Half b) -> Half { return {a.value * b.value}; }>},
       {"v_pk_fma_f16", packed<k_fma>},
       {"v_pk_fmac_f16", make_fmac},
-      {"v_pk_min_f16", make_ordered<k_min_half<true>, k_min_half<false>>},
-      {"v_pk_max_f16", make_ordered<k_max_half<true>, k_max_half<false>>},
+      {"v_pk_min_f16", make_ordered<k_min_half<NanRule::ieee>, k_min_half<NanRule::quiet>>},
+      {"v_pk_max_f16", make_ordered<k_max_half<NanRule::ieee>, k_max_half<NanRule::quiet>>},
   };
   table.add(k_entries);
 }

@@ -8,7 +8,6 @@
 #include <bit>
 #include <cmath>
 #include <cstdint>
-#include <initializer_list>
 #include <limits>
 
 #include "softgpu/exec/vector/float_bits.hpp"
@@ -17,6 +16,13 @@ namespace kerncap::softgpu {
 
 inline constexpr double k_round_magic = 0x1.8p52;  // added and taken away again: rounds to an integer
 
+// Coefficients from the highest power down. No loop, or the lane loop around it would not vectorise.
+template <class... C>
+[[nodiscard]] inline double polynomial(double x, double sum, C... coefficients) noexcept {
+  ((sum = std::fma(sum, x, coefficients)), ...);
+  return sum;
+}
+
 // 2^x: 2^n times the Taylor series of e^(f ln 2) for f in [-0.5, 0.5]; its 11th term is below 2^-42.
 [[nodiscard]] inline float approximate_exp2(float x) noexcept {
   constexpr double k_ln2 = 0x1.62e42fefa39efp-1;
@@ -24,9 +30,8 @@ inline constexpr double k_round_magic = 0x1.8p52;  // added and taken away again
   bounded = x < -300.0F ? -300.0 : bounded;
   const double shifted = bounded + k_round_magic;
   const double t = (bounded - (shifted - k_round_magic)) * k_ln2;
-  double sum = 1.0 / 3628800;
-  constexpr double k_coefficients[] = {1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24, 1.0 / 6, 0.5, 1.0, 1.0};
-  for (const double coefficient : k_coefficients) sum = std::fma(sum, t, coefficient);
+  const double sum = polynomial(t, 1.0 / 3628800, 1.0 / 362880, 1.0 / 40320, 1.0 / 5040, 1.0 / 720, 1.0 / 120, 1.0 / 24,
+                                1.0 / 6, 0.5, 1.0, 1.0);
   // The low bits of `shifted` are n.
   const std::uint64_t scaled = std::bit_cast<std::uint64_t>(sum) + (std::bit_cast<std::uint64_t>(shifted) << 52);
   const auto result = static_cast<float>(std::bit_cast<double>(scaled));
@@ -44,10 +49,7 @@ inline constexpr double k_round_magic = 0x1.8p52;  // added and taken away again
   const auto exponent = static_cast<std::int32_t>(bits >> 23) - 127 + (halve ? 1 : 0);
   const double s = (static_cast<double>(m) - 1.0) / (static_cast<double>(m) + 1.0);
   const double z = s * s;
-  double sum = 1.0 / 15;
-  for (const double coefficient : {1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0}) {
-    sum = std::fma(sum, z, coefficient);
-  }
+  const double sum = polynomial(z, 1.0 / 15, 1.0 / 13, 1.0 / 11, 1.0 / 9, 1.0 / 7, 1.0 / 5, 1.0 / 3, 1.0);
   auto result = static_cast<float>(std::fma(sum * s, k_two_over_ln2, static_cast<double>(exponent)));
   result = x == 0 ? -std::numeric_limits<float>::infinity() : result;
   result = x < 0 ? std::numeric_limits<float>::quiet_NaN() : result;
@@ -62,12 +64,8 @@ inline constexpr double k_round_magic = 0x1.8p52;  // added and taken away again
   const double folded = std::copysign(0.5, reduced) - reduced;
   const double t = (std::fabs(reduced) > 0.25 ? folded : reduced) * k_two_pi;
   const double z = t * t;
-  double sum = 1.0 / 355687428096000;
-  for (const double coefficient : {-1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880, -1.0 / 5040,
-                                   1.0 / 120, -1.0 / 6, 1.0}) {
-    sum = std::fma(sum, z, coefficient);
-  }
-  return sum * t;
+  return t * polynomial(z, 1.0 / 355687428096000, -1.0 / 1307674368000, 1.0 / 6227020800, -1.0 / 39916800, 1.0 / 362880,
+                        -1.0 / 5040, 1.0 / 120, -1.0 / 6, 1.0);
 }
 
 // The input is in turns. Hardware's valid range is [-256, 256]; beyond it, sine is 0 and cosine 1.
