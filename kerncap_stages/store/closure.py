@@ -50,14 +50,6 @@ def parse_chunk_list(payload: bytes, digest: Digest) -> tuple[int, int, list[Dig
     return size_bytes, chunk_bytes, [None if chunk is None else _digest(chunk) for chunk in chunks]
 
 
-def chunks_of(payload: bytes, digest: Digest) -> list[Digest | None]:
-    """The chunks that a list names, None for those of zeros.
-
-    Raises DigestMismatch if it is not a chunk list.
-    """
-    return parse_chunk_list(payload, digest)[2]
-
-
 def walk(
     roots: Iterable[Digest],
     read: Callable[[Digest], bytes],
@@ -92,7 +84,7 @@ def walk(
         try:
             payload = read(digest)
             below = references(payload) if kind == "manifest" else []
-            chunks = chunks_of(payload, digest) if kind == "memory" else []
+            chunks = parse_chunk_list(payload, digest)[2] if kind == "memory" else []
         except ArtifactError as error:
             closure.unreadable[digest] = str(error)
             continue

@@ -119,6 +119,10 @@ Result<void> Staging::publish(std::span<const StagedObject> objects, std::span<c
   if (auto status = sync(objects, lines); !status) return status;
   auto lock = m_store.lock().shared();
   if (!lock) return lock.error();
+  // They stay ours while we live, whatever becomes of the artifacts: later manifests may rely on them.
+  std::vector<Digest> digests;
+  for (const StagedObject& object : objects) digests.push_back(object.digest);
+  if (auto status = pin(digests); !status) return status;
   for (const Level level : {Level::leaf, Level::list, Level::manifest}) {
     if (auto status = move_level(objects, level); !status) return status;
   }

@@ -140,3 +140,15 @@ def test_compressible_memory_takes_less_room(store):
     usage = store.usage(store.resolve("@"))
     assert usage.stored_bytes < 0.35 * usage.logical_bytes
     assert store.read_memory(digest).max() == 3
+
+
+def test_what_a_live_transaction_has_published_stays(store):
+    memory = random_bytes(2 * CHUNK_SIZE_BYTES)
+    with store.transaction() as transaction:
+        digest = transaction.put_memory(memory)
+        transaction.publish_objects()
+        assert Store.open(store.root).collect_garbage().removed_objects == 0
+        artifact = transaction.publish(manifest(memory=f"memory:{digest}"), "capture")
+    assert store.check().ok
+    store.remove(artifact)
+    assert store.collect_garbage().removed_objects == 4
