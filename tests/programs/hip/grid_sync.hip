@@ -5,6 +5,11 @@
 
 constexpr int k_threads = 64;
 
+// HIP sets up the device's heap at the first launch of a kernel that could use it (at -O0 each could) and waits for
+// that; in a cooperative launch it has by then laid out the grid's barrier in memory that the wait gives back. So
+// the first launch of the process is an ordinary one.
+__global__ void use_heap(int** out) { *out = new int(5); }
+
 __global__ void rotate_sums(int* a, int* b, int rounds, int count) {
   const cooperative_groups::grid_group grid = cooperative_groups::this_grid();
   const int i = static_cast<int>(grid.thread_rank());
@@ -18,6 +23,9 @@ __global__ void rotate_sums(int* a, int* b, int rounds, int count) {
 
 int main() {
   constexpr int k_blocks = 8, k_count = k_blocks * k_threads;
+  const DeviceArray<int*> made(1);
+  use_heap<<<1, 1>>>(made.get());
+  HIP_DONE();
   int rounds = 5, count = k_count;
   std::vector<int> a(k_count), b(k_count);
   for (int i = 0; i < k_count; ++i) a[i] = i % 23;

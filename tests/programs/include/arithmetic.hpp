@@ -1,5 +1,6 @@
 // The same C++ operators compiled for the GPU and for the CPU must agree on every bit (NaN payloads aside).
-// The two compilers must not fuse a product and a sum, or they may fuse differently.
+// The two compilers must not fuse a product and a sum, or they may fuse differently; nor may they keep 16-bit
+// intermediates in 32 bits, which the CPU's does within an expression: so each result goes through a variable.
 #pragma once
 
 #include <limits>
@@ -76,7 +77,16 @@ struct Floats {
   __host__ __device__ static T fused(T a, T b, T c) {
     if constexpr (sizeof(T) == 8) return __builtin_fma(a, b, c);
     if constexpr (sizeof(T) == 4) return __builtin_fmaf(a, b, c);
-    return a * b + c;
+    return sum(product(a, b), c);
+  }
+
+  __host__ __device__ static T product(T a, T b) {
+    const T result = a * b;
+    return result;
+  }
+  __host__ __device__ static T sum(T a, T b) {
+    const T result = a + b;
+    return result;
   }
 
   __host__ __device__ static T apply(int operation, T a, T b) {
@@ -95,10 +105,10 @@ struct Floats {
       case 11: return a < T(0) ? -a : a;
       case 12: return a < b ? a : b;
       case 13: return a > b ? a : b;
-      case 14: return a * b + b;
+      case 14: return sum(product(a, b), b);
       case 15: return static_cast<T>(static_cast<int>(whole(a)));
       case 16: return static_cast<T>(static_cast<unsigned>(whole(a) < T(0) ? -whole(a) : whole(a)));
-      case 17: return a * T(0.5) - b * T(3);
+      case 17: return sum(product(a, T(0.5)), -product(b, T(3)));
       case 18: return static_cast<T>(static_cast<float>(a) * 0.25f);
       default: return T((a == b) + 2 * (a < b) + 4 * (a <= b) + 8 * (a != b) + 16 * (a != a) + 32 * !(a < b));
     }
