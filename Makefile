@@ -4,10 +4,13 @@ ROCM ?= 6.4
 ROOT := python3 -m kerncap_stages.rocm_root
 IN_ROOT = $(ROOT) run --rocm $(ROCM) -- python3 tools/workbench.py
 .DEFAULT_GOAL := help
-.PHONY: help test test-all bench check format golden schemas shell
+.PHONY: help demo test test-all bench check format golden schemas shell
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+demo: ## what the project does, on this machine, with or without a GPU
+	$(IN_ROOT) shell tools/demo.sh
 
 test: ## build, then all tests but the slow ones (minutes; what CI runs)
 	$(IN_ROOT) test $(ARGS)

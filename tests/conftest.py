@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--rewrite-golden", action="store_true", help="make golden files what the code gives now")
+    parser.addoption("--rewrite-golden", action="store_true", help="make golden files match")
 
 
 @pytest.fixture
