@@ -58,6 +58,25 @@ class SoftGpu:
         return environment
 
 
+def fallback(base: Mapping[str, str], target: str | None = None) -> dict[str, str]:
+    """Return what a program's environment ``base`` lacks to see the software GPU where there is no AMD GPU.
+
+    Nothing where the machine has one, where the program is on the software GPU already, where this
+    installation has none, or where KERNCAP_SOFTGPU is 0. ``target``: what to pose as unless ``base`` says.
+    """
+    if Path("/dev/kfd").exists() or base.get("KERNCAP_SOFTGPU") == "0":
+        return {}
+    try:
+        library = native_file("libkerncap_softgpu.so")
+    except DeviceError:
+        return {}
+    if any(Path(path).name == library.name for path in base.get("LD_PRELOAD", "").split(":")):
+        return {}
+    known = target if target in TARGETS and "KERNCAP_SOFTGPU_TARGET" not in base else None
+    whole = SoftGpu(target=known).environment(base)
+    return {name: value for name, value in whole.items() if base.get(name) != value}
+
+
 def parse_size(text: str) -> int:
     """Return the bytes that ``4G``, ``512MiB`` or ``1073741824`` mean.
 

@@ -15,6 +15,7 @@ from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ProgramError
 from kerncap_stages.manifests.base import os_text
 from kerncap_stages.manifests.environment import Program
+from kerncap_stages.softgpu import fallback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -73,7 +74,7 @@ class RunningProgram:
                 self._process = subprocess.Popen(
                     spec.command,
                     cwd=spec.working_directory,
-                    env={**spec.merged_environment, **added},
+                    env={**spec.merged_environment, **fallback(spec.merged_environment), **added},
                     stdin=stdin,
                     stdout=stdout,
                     process_group=0,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.native_paths import native_file
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
+from kerncap_stages.softgpu import fallback
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -105,7 +107,9 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
             baseline, None if request.variant is None else request.variant.absolute(), request.devices
         )
         write_plan(store, capture, files, plan)
-        return _run([str(program), str(plan), *_arguments(request)], request.timeout_s)
+        captured = capture.environment.devices[capture.dispatch.device_index]
+        environment = {**os.environ, **fallback(os.environ, captured.architecture)}
+        return _run([str(program), str(plan), *_arguments(request)], environment, request.timeout_s)
 
 
 def _arguments(request: ReplayRequest) -> list[str]:
@@ -130,10 +134,15 @@ def _arguments(request: ReplayRequest) -> list[str]:
     return words
 
 
-def _run(command: list[str], timeout_s: float | None) -> ReplayResult:
+def _run(command: list[str], environment: dict[str, str], timeout_s: float | None) -> ReplayResult:
     try:
         done = subprocess.run(
-            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, timeout=timeout_s, check=False
+            command,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            timeout=timeout_s,
+            check=False,
         )
     except subprocess.TimeoutExpired:
         return ReplayResult(
