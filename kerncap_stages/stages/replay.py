@@ -215,11 +215,10 @@ def replay(
 ) -> ExitCode:
     """Run a captured dispatch again and compare its results with those of the program, byte for byte."""
     from kerncap_stages.manifests.replay import ReplayOutcome
-    from kerncap_stages.store import Store
+    from kerncap_stages.project.artifacts import find_capture
 
     if variant is not None and compare is not None:
         raise UsageError("--variant runs one code object, --compare two: give one of them")
-    opened = Store.open(store)
     options = ReplayOptions(
         variant=variant or compare,
         interleave=compare is not None,
@@ -238,7 +237,8 @@ def replay(
         each = options
         if dump_output is not None and number > 0:
             each = replace(options, dump_folder=dump_output / str(number))
-        digest, made, result = run_replay(opened, opened.resolve(text), each)
+        opened, capture_digest = find_capture(store, text)
+        digest, made, result = run_replay(opened, capture_digest, each)
         _report(made, result)
         emit(digest, made if json else None)
         if made.outcome is not ReplayOutcome.COMPLETED:

@@ -1,0 +1,58 @@
+"""What an argument of a stage means: an artifact of the store, or a project's folder, which has its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.project.checkout import Project
+    from kerncap_stages.store import Store
+
+
+def project_of(text: str) -> Project | None:
+    """The project in a folder, if the text names one; a digest or a name is never taken for a folder."""
+    from kerncap_stages.project.checkout import is_project, open_project
+
+    looks_like_path = text in (".", "..") or "/" in text or Path(text).is_dir()
+    return open_project(Path(text)) if looks_like_path and is_project(Path(text)) else None
+
+
+def find_capture(store_folder: Path | None, text: str) -> tuple[Store, Digest]:
+    """The store and the capture that an argument leads to: a capture, what was made from one, or a project.
+
+    Raises ArtifactNotFound if it leads to none.
+    """
+    from kerncap_stages.store import Store
+
+    project = project_of(text)
+    if project is not None:
+        return Store.open(project.store, create=False), project.captures[0]
+    store = Store.open(store_folder)
+    return store, capture_of(store, store.resolve(text))
+
+
+def capture_of(store: Store, digest: Digest) -> Digest:
+    """The capture that an artifact is or was made from.
+
+    Raises ArtifactError if it has none.
+    """
+    from kerncap_stages.errors import ArtifactError
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.codec import load
+    from kerncap_stages.manifests.replay import Replay
+    from kerncap_stages.manifests.reproducer import Reproducer
+    from kerncap_stages.manifests.source import Source
+    from kerncap_stages.manifests.validation import Validation
+
+    manifest = load(store, digest)
+    if isinstance(manifest, Capture):
+        return digest
+    if isinstance(manifest, Source | Replay | Validation):
+        return manifest.capture.digest
+    if isinstance(manifest, Reproducer):
+        return manifest.kernels[0].capture.digest
+    raise ArtifactError(
+        f"{digest.short} is a {manifest.kind}, and this needs a capture", hint="`kc-show` lists the artifacts"
+    )
