@@ -9,8 +9,8 @@ IN_ROOT = $(ROOT) run --rocm $(ROCM) -- python3 tools/workbench.py
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: ## what the project does, on this machine, with or without a GPU
-	$(IN_ROOT) shell tools/demo.sh
+demo: ## the main job on a real HIP program: take a kernel out, edit it, judge it
+	$(IN_ROOT) demo
 
 test: ## build, then all tests but the slow ones (minutes; what CI runs)
 	$(IN_ROOT) test $(ARGS)

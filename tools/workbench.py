@@ -116,6 +116,8 @@ def main() -> None:
             bench.test(["-m", "not slow", *rest])
         case "test-all":
             bench.test(rest)
+        case "demo":
+            call("python", TOP / "tools/demo.py")
         case "bench":
             call(bench.build / "tests/native/softgpu/engine_bench")
         case "check":
