@@ -77,7 +77,7 @@ def main() -> None:
             " | kc-locate --source-dir app"
             " | kc-generate --output project"
         )
-        shell("kc-show @capture | head -n 40")
+        shell("kc-show @capture")
         step("Replay the kernel alone, at its original addresses: does it do what it did in the program?")
         shell("kc-replay @capture")
         step("Rebuild the unchanged source, this kernel alone, and compare byte for byte")
