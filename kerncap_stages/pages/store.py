@@ -29,12 +29,12 @@ def check_page(report: CheckReport) -> Iterator[RenderableType]:
     if not report.faults:
         return
     yield table(
-        ["fault", "=object", "what", "=spoils"],
+        ["fault", "=object", "what", "spoils"],
         (
             (
                 fault.kind,
                 fault.what[:12],
-                fault.message,
+                fault.message.removeprefix(f"object {fault.what}: "),
                 ", ".join(artifact.short for artifact in fault.artifacts) or "nothing listed",
             )
             for fault in report.faults[:_MOST_FAULTS]

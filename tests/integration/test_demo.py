@@ -1,4 +1,4 @@
-"""The demo is the whole job: profile, capture, locate, generate, replay, validate, and it checks every answer."""
+"""The demo is the whole job, and it checks every answer: the verdicts are read here too."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def own_mounts():
     pytest.skip("this kernel lets us mount nothing, not even in namespaces of our own")
 
 
-# From "nothing fits" to "all but the last entry fits": 4 chunks, a list, a manifest and its list entry, their folders.
+# From "nothing fits" to "all but the last entry fits": 4 chunks, a list, a manifest, its list entry, folders.
 @pytest.mark.parametrize(
     ("free_bytes", "free_inodes"), [(0, 500), (100_000, 500), (2 * MIB, 500), (64 * MIB, 0)]
 )

@@ -78,7 +78,9 @@ def test_packing_rounds_to_nearest_even(driver: InstructionDriver, name: str, op
                 np.isinf(numbers) | np.isnan(numbers), numbers, np.clip(numbers, -largest, largest)
             )
             with np.errstate(invalid="ignore"):
-                expected.append((bounded if turn % 2 else numbers).astype(kind).view(np.uint8).astype(np.uint32))
+                expected.append(
+                    (bounded if turn % 2 else numbers).astype(kind).view(np.uint8).astype(np.uint32)
+                )
         pair = expected[0] | expected[1] << np.uint32(8)
         low = driver.run(vop3(opcode, 8, vgpr(0), vgpr(2)), state).vgpr[8]
         assert (low == (pair | 0x13570000)).all()
