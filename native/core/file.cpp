@@ -106,14 +106,18 @@ Result<std::vector<std::string>> list_folder(int folder) {
 }
 
 Result<void> remove_folder(int parent, const std::string& name) {
+  const auto removed = [](int folder, const std::string& file, int flags) {
+    return ::unlinkat(folder, file.c_str(), flags) == 0 || errno == ENOENT;
+  };
   auto folder = open_at(parent, name, O_DIRECTORY);
+  if (!folder && folder.error().code == ErrorCode::not_found) return {};
   if (!folder) return folder.error();
   auto names = list_folder(folder.value().get());
   if (!names) return names.error();
   for (const std::string& file : names.value()) {
-    if (::unlinkat(folder.value().get(), file.c_str(), 0) != 0) return errno_error("cannot remove " + file, errno);
+    if (!removed(folder.value().get(), file, 0)) return errno_error("cannot remove " + file, errno);
   }
-  if (::unlinkat(parent, name.c_str(), AT_REMOVEDIR) != 0) return errno_error("cannot remove " + name, errno);
+  if (!removed(parent, name, AT_REMOVEDIR)) return errno_error("cannot remove " + name, errno);
   return {};
 }
 

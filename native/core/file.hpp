@@ -36,7 +36,7 @@ enum class Links { refuse, follow };
 // The names in a folder, without "." and "..".
 [[nodiscard]] Result<std::vector<std::string>> list_folder(int folder);
 
-// Removes a folder that holds files only.
+// Removes a folder that holds files only; somebody else may be removing it as well.
 [[nodiscard]] Result<void> remove_folder(int parent, const std::string& name);
 
 // fsync: of a file its bytes, of a folder its names.

@@ -191,6 +191,7 @@ Result<std::size_t> clear_dead_transactions(const ObjectStore& store) {
   for (const std::string& name : names.value()) {
     // A plain file is the draft of a small file, written under the shared lock: under ours its writer is dead.
     if (::unlinkat(transactions.value().get(), name.c_str(), 0) != 0) {
+      if (errno == ENOENT) continue;  // a transaction that ended just now
       if (errno != EISDIR && errno != EPERM) return errno_error("cannot remove tmp/" + name, errno);
       if (!is_dead(transactions.value().get(), name)) continue;
       if (auto status = remove_folder(transactions.value().get(), name); !status) return status.error();
