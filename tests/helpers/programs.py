@@ -10,6 +10,7 @@ import argparse
 import hashlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -102,15 +103,21 @@ def cache_folder() -> Path:
     return Path(base) / "test-programs"
 
 
+def with_headers(source: Path) -> list[Path]:
+    """The source and all of our own headers that it includes, directly or not."""
+    found = [source]
+    for path in found:  # grows while we walk it
+        for name in re.findall(r'^#include "(.*)"', path.read_text(), re.MULTILINE):
+            header = SOURCES / "include" / name
+            if header not in found:
+                found.append(header)
+    return found
+
+
 def compile_once(build: Build) -> Path:
     """Path of the program, compiled now unless the same sources were compiled the same way before."""
-    headers = [path.read_text() for path in sorted((SOURCES / "include").iterdir())]
-    inputs = [
-        compiler_version(build.rocm),
-        *headers,
-        build.program.source.read_text(),
-        *build.command(Path("out")),
-    ]
+    sources = [path.read_text() for path in with_headers(build.program.source)]
+    inputs = [compiler_version(build.rocm), *sources, *build.command(Path("out"))]
     key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
     output = cache_folder() / f"{build.program.name}-{key}"
     if output.exists():
