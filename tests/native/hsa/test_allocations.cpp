@@ -5,7 +5,7 @@
 #include <set>
 #include <vector>
 
-#include "check.hpp"
+#include "../check.hpp"
 #include "hsa/allocations.hpp"
 
 using namespace kerncap::hsa;

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "check.hpp"
+#include "../check.hpp"
 #include "hsa/copies.hpp"
 #include "hsa/kernels.hpp"
 #include "hsa/selection.hpp"
