@@ -1,3 +1,37 @@
 """Take one GPU kernel out of a running program: profile, capture, locate, generate, replay, validate."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kerncap_stages.api.client import Kerncap as Kerncap
+    from kerncap_stages.api.results import (
+        ExtractResult as ExtractResult,
+    )
+    from kerncap_stages.api.results import (
+        KernelStat as KernelStat,
+    )
+    from kerncap_stages.api.results import (
+        ReplayResult as ReplayResult,
+    )
+    from kerncap_stages.api.results import (
+        ValidationResult as ValidationResult,
+    )
+
 __version__ = "0.1.0"
+
+_RESULTS = ("ExtractResult", "KernelStat", "ReplayResult", "ValidationResult")
+
+
+def __getattr__(name: str) -> object:
+    """Load the class and its results on first use: no executable pays for them."""
+    if name == "Kerncap":
+        from kerncap_stages.api.client import Kerncap
+
+        return Kerncap
+    if name in _RESULTS:
+        from kerncap_stages.api import results
+
+        return getattr(results, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

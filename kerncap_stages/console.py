@@ -33,10 +33,10 @@ capture failed; 6 refused; 70 a fault of ours; 128 + N ended by signal N."""
 _OUR_FAULT = 70
 
 
-def epilog(example: str) -> str:
+def epilog(example: str, exit_codes: str = EXIT_CODES) -> str:
     """Return what stands below the options in ``--help``: an example, and the exit codes."""
     # A backspace keeps typer from refilling the lines of a paragraph.
-    return f"\b\nExample:\n{_indented(example)}\n\n\b\n{EXIT_CODES}"
+    return f"\b\nExample:\n{_indented(example)}\n\n\b\n{exit_codes}"
 
 
 def run(app: typer.Typer) -> NoReturn:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ProgramError
-from kerncap_stages.manifests.base import os_text
+from kerncap_stages.manifests.base import os_string, os_text
 from kerncap_stages.manifests.environment import Program
 from kerncap_stages.softgpu import fallback
 
@@ -51,6 +51,15 @@ class ProgramSpec:
     environment: Mapping[str, str] = field(default_factory=dict)
     stdout: Path | None = None
     stdin: Path | None = None
+
+    @classmethod
+    def of(cls, program: Program) -> ProgramSpec:
+        """What runs a program again as a manifest says that it was run."""
+        return cls(
+            command=tuple(os_string(part) for part in program.command),
+            working_directory=Path(os_string(program.working_directory)),
+            environment={name: os_string(value) for name, value in program.environment.items()},
+        )
 
     @property
     def merged_environment(self) -> dict[str, str]:

@@ -180,7 +180,6 @@ class _Request:
 
 def _from_profile(digest: Digest, profile: Profile, rank: int, kernels: Sequence[str]) -> _Request:
     from kerncap_stages.collector.program import ProgramSpec
-    from kerncap_stages.manifests.base import os_string
 
     if profile.program is None:
         raise UsageError(
@@ -195,12 +194,7 @@ def _from_profile(digest: Digest, profile: Profile, rank: int, kernels: Sequence
             )
         top = profile.kernels[rank - 1]
         chosen = ((top.mangled_name, True),) if top.mangled_name else ((top.name, False),)
-    spec = ProgramSpec(
-        command=tuple(os_string(part) for part in profile.program.command),
-        working_directory=Path(os_string(profile.program.working_directory)),
-        environment={name: os_string(value) for name, value in profile.program.environment.items()},
-    )
-    return _Request(spec, chosen, (digest,))
+    return _Request(ProgramSpec.of(profile.program), chosen, (digest,))
 
 
 @app.command(epilog=epilog("kc-profile -- ./app | kc-capture\nkc-capture --kernel 'scale<float>' -- ./app"))

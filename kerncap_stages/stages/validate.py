@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validation.judge import Judgement, RegionVerdict, Settings
 
-_VARIANTS = ("candidate.hsaco", "optimized.hsaco")
-
 app = stage_app()
 
 
@@ -66,12 +64,13 @@ def validate(
     any variant the captured kernel itself is checked. Without a tolerance every byte must be the same.
     """
     from kerncap_stages.project.artifacts import find_capture
+    from kerncap_stages.project.variants import built_variant
 
     settings = _settings(tolerance, rtol, ulp, dtype, timeout, runs, perturb=not quick)
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts):
         opened, digest = find_capture(store, text)
-        chosen = None if baseline else variant or _built_variant(Path(text))
+        chosen = None if baseline else variant or built_variant(Path(text))
         made, manifest = run_validate(opened, digest, chosen, settings)
         _report(manifest)
         emit(made, manifest if json else None)
@@ -145,13 +144,6 @@ def _settings(
     return Settings(
         bounds=bounds, default_type=default, timeout_s=timeout, baseline_runs=runs, perturb=perturb
     )
-
-
-def _built_variant(folder: Path) -> Path | None:
-    for name in _VARIANTS:
-        if (folder / name).is_file():
-            return folder / name
-    return None
 
 
 def _manifest(

@@ -1,0 +1,301 @@
+"""Class ``Kerncap``: profile, extract, replay and validate from Python, as kerncap's users know them.
+
+Errors are the classes of ``kerncap_stages.errors``; each has a ``hint`` that says what to do next. Whatever
+the class does is also in the store: its artifacts can be listed and shown with ``kc-show``.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.api.arguments import as_folder, check_language, find_variant, split_command
+from kerncap_stages.api.results import ExtractResult, KernelStat, ReplayResult, ValidationResult
+from kerncap_stages.errors import Refused, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from os import PathLike
+
+    from kerncap_stages.api.extraction import Extraction, Step
+    from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.store import Store
+
+    AnyPath = str | PathLike[str]
+
+DEFAULT_ATOL, DEFAULT_RTOL = 1e-6, 1e-5
+# Repeated replays begin with one that does not count: the first run of a kernel pays for cold caches.
+WARMUP_RUNS = 1
+
+
+class Kerncap:
+    """Take kernels out of programs and work on them alone.
+
+    ``store``: folder of the store; else ``KERNCAP_STORE``, else a folder in the user's data folder.
+    """
+
+    def __init__(self, store: AnyPath | None = None) -> None:
+        self._store = None if store is None else Path(store)
+
+    def profile(
+        self,
+        cmd: Sequence[str] | str,
+        output_path: AnyPath | None = None,
+        *,
+        timeout: float | None = None,
+    ) -> list[KernelStat]:
+        """Run a program and rank its kernels by total GPU time, the largest first.
+
+        ``cmd``: the program and its arguments; no shell is involved, a string is split as a shell would.
+        ``output_path``: write the result there as JSON, too. ``timeout``: end the program after so many
+        seconds.
+        Raises AnswerIsNo if no kernel ran, ProgramError if the program failed before one did, DeviceError if
+        the file cannot be written.
+        """
+        from kerncap_stages.api.statistics import kernel_stats, profile_object
+        from kerncap_stages.errors import DeviceError
+        from kerncap_stages.stages.profile import ProfileOptions, run_profile
+
+        spec = _program(cmd)
+        _, profile = run_profile(self._open(), spec, ProfileOptions(timeout_s=timeout))
+        kernels = kernel_stats(profile)
+        if output_path is not None:
+            try:
+                Path(output_path).write_text(
+                    json.dumps(profile_object(spec.command, kernels), indent=2) + "\n"
+                )
+            except OSError as error:
+                raise DeviceError(f"cannot write {output_path}: {error.strerror}") from error
+        return kernels
+
+    def extract(
+        self,
+        kernel_name: str,
+        cmd: Sequence[str] | str,
+        source_dir: AnyPath | None = None,
+        output: AnyPath | None = None,
+        language: str | None = None,
+        dispatch: int = -1,
+        defines: Sequence[str] | None = None,
+        timeout: float | None = 300.0,
+        triton_backend: str = "hsa",
+        *,
+        force: bool = False,
+        on_step: Callable[[Step], None] | None = None,
+    ) -> ExtractResult:
+        """Capture one dispatch of a kernel and make a project of it.
+
+        ``kernel_name``: part of the demangled name, or the whole symbol. ``dispatch``: which of its
+        dispatches, from 0; -1 is the first. ``output``: the project's folder, else
+        ``./isolated/<kernel_name>``. ``language``: ``hip`` or ``triton``; found out when left out.
+        ``defines``: macros for the compiler, ``NAME`` or ``NAME=VALUE``. ``timeout``: end the program after
+        so many seconds; it is ended anyway once the dispatch is captured. ``force``: overwrite files of the
+        project that were edited. ``on_step`` is called after each step.
+
+        A source that cannot be found is no error: ``has_source`` is false and ``notes`` say why.
+        Raises UsageError before anything runs, AnswerIsNo if the kernel is never dispatched, ProgramError if
+        the program fails before, Refused for memory that cannot be captured, DeviceError.
+        """
+        from kerncap_stages.api.extraction import ExtractRequest, run_extract
+        from kerncap_stages.stages.generate import folder_name
+
+        check_language(language, triton_backend)
+        if dispatch < -1:
+            raise UsageError(f"dispatch {dispatch}: they are numbered from 0; -1 is the first")
+        extraction = run_extract(
+            self._open(),
+            ExtractRequest(
+                spec=_program(cmd),
+                profile_first=False,
+                kernel=kernel_name,
+                dispatch=max(0, dispatch),
+                output=Path(output) if output is not None else Path("isolated") / folder_name(kernel_name),
+                force=force,
+                source_dirs=() if source_dir is None else (Path(source_dir),),
+                defines=tuple(defines or ()),
+                stop_after=True,
+                timeout_s=timeout,
+                on_step=on_step or (lambda _step: None),
+            ),
+        )
+        return _extract_result(extraction, language)
+
+    def replay(
+        self,
+        reproducer_dir: AnyPath,
+        hsaco: AnyPath | None = None,
+        iterations: int = 1,
+        dump_output: bool = False,
+        hip_launch: bool = False,
+        *,
+        timeout: float | None = 300.0,
+    ) -> ReplayResult:
+        """Run the captured dispatch again, alone, at its original addresses.
+
+        ``hsaco``: this code object instead of the captured one; a relative path is looked for in the current
+        folder, then in the project. ``iterations``: how often, each from the captured state. ``dump_output``:
+        write every region after the last one to ``output/`` in the project. ``timeout``: in seconds.
+        A fault, a crash or a hang of the kernel is a result with another ``returncode`` than 0.
+        Raises ArtifactError for a folder that is no project, UsageError, DeviceError, and Refused for the
+        wrong GPU or ``hip_launch``.
+        """
+        from kerncap_stages.api.lines import exit_code, replay_footer, replay_json
+        from kerncap_stages.manifests.capture import Capture
+        from kerncap_stages.manifests.codec import load_as
+        from kerncap_stages.manifests.timing import TimeSource
+        from kerncap_stages.project.artifacts import find_capture
+        from kerncap_stages.stages.replay import ReplayOptions, run_replay
+
+        if hip_launch:
+            raise Refused(
+                "--hip-launch: the dispatch is replayed through the HSA runtime only",
+                hint="leave it out: this replay registers no tool, so rocprofv3 can profile it as it is",
+            )
+        if iterations < 1:
+            raise UsageError(f"iterations {iterations}: at least 1")
+        folder = Path(reproducer_dir)
+        store, capture = find_capture(None, as_folder(folder))
+        variant = find_variant(folder, hsaco)
+        options = ReplayOptions(
+            variant=variant,
+            iterations=iterations,
+            warmup=WARMUP_RUNS if iterations > 1 else 0,
+            dump_folder=folder / "output" if dump_output else None,
+            timeout_s=timeout,
+        )
+        digest, manifest, _ = run_replay(store, capture, options)
+        said = [] if manifest.explanation is None else [manifest.explanation]
+        if manifest.matches_golden is False:
+            said.append("memory differs from what the captured dispatch left: see `kerncap validate`")
+        software = manifest.timing is not None and manifest.timing.source is TimeSource.SOFTWARE_GPU
+        if software:
+            said.append("times are the software GPU's and say nothing about hardware")
+        timing = manifest.timing
+        return ReplayResult(
+            returncode=exit_code(manifest),
+            stdout=replay_footer(manifest, iterations) + "\n",
+            stderr="".join(f"{line}\n" for line in said),
+            timing_us=None if timing is None else timing.mean_ns / 1e3,
+            min_us=None if timing is None else timing.min_ns / 1e3,
+            max_us=None if timing is None else timing.max_ns / 1e3,
+            median_us=None if timing is None else timing.median_ns / 1e3,
+            iterations=iterations,
+            matches_capture=manifest.matches_golden,
+            software_gpu=software,
+            outcome=manifest.outcome.value,
+            explanation=manifest.explanation,
+            replay=str(digest),
+            report=replay_json(manifest, load_as(store, capture, Capture), variant),
+        )
+
+    def validate(
+        self,
+        reproducer_dir: AnyPath,
+        tolerance: float | None = None,
+        rtol: float | None = None,
+        hsaco: AnyPath | None = None,
+        *,
+        dtype: str | None = None,
+        timeout: float = 300.0,
+    ) -> ValidationResult:
+        """Whether a rebuilt code object does what the captured one did in the program.
+
+        ``hsaco``: the rebuilt one, else ``candidate.hsaco`` or ``optimized.hsaco`` in the project; without
+        any the captured kernel itself is replayed and checked (mode ``smoke``). Bytes are compared unless a
+        bound is given: then elements of type ``dtype`` must be within ``tolerance + rtol * |captured|``,
+        where the bound that is left out is 1e-6 or 1e-5. ``timeout``: for each replay, in seconds.
+        A kernel that faults or hangs is a failed verdict, not an error.
+        Raises ArtifactError for a folder that is no project, UsageError, DeviceError, Refused.
+        """
+        from kerncap_stages.api.lines import (
+            MODES,
+            atol,
+            max_error,
+            region_counts,
+            region_lines,
+            validation_footer,
+        )
+        from kerncap_stages.project.artifacts import find_capture
+        from kerncap_stages.project.variants import built_variant
+        from kerncap_stages.stages.validate import run_validate
+
+        folder = Path(reproducer_dir)
+        store, capture = find_capture(None, as_folder(folder))
+        variant = find_variant(folder, hsaco) or built_variant(folder)
+        settings = _settings(tolerance, rtol, dtype, timeout)
+        digest, manifest = run_validate(store, capture, variant, settings)
+        total, identical = region_counts(manifest)
+        lines = region_lines(manifest)
+        details = [*lines, *(f"  {reason}" for reason in manifest.reasons), validation_footer(manifest)]
+        mode = MODES[manifest.mode.value]
+        return ValidationResult(
+            passed=manifest.passed,
+            details="\n".join(details),
+            max_error=max_error(manifest),
+            mode=mode,
+            region_lines=lines,
+            regions_total=total,
+            regions_identical=identical,
+            outputs_total=total,
+            outputs_passed=identical,
+            atol=atol(manifest) if mode == "numeric" else None,
+            reasons=list(manifest.reasons),
+            validation=str(digest),
+        )
+
+    def _open(self) -> Store:
+        from kerncap_stages.store import Store
+
+        return Store.open(self._store)
+
+
+def _program(cmd: Sequence[str] | str) -> ProgramSpec:
+    from kerncap_stages.collector.program import ProgramSpec
+
+    words = split_command(cmd) if isinstance(cmd, str) else tuple(cmd)
+    if not words:
+        raise UsageError("the command is empty")
+    return ProgramSpec(words)
+
+
+def _settings(tolerance: float | None, rtol: float | None, dtype: str | None, timeout: float) -> Any:
+    from kerncap_stages.comparison import ELEMENT_TYPES, Bounds
+    from kerncap_stages.validation.judge import Settings
+
+    if dtype is not None and dtype not in ELEMENT_TYPES:
+        raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))
+    if tolerance is None and rtol is None:
+        return Settings(timeout_s=timeout)
+    bounds = Bounds(
+        DEFAULT_ATOL if tolerance is None else tolerance, DEFAULT_RTOL if rtol is None else rtol, None
+    )
+    return Settings(bounds=bounds, default_type=dtype or "fp32", timeout_s=timeout)
+
+
+def _extract_result(extraction: Extraction, language: str | None) -> ExtractResult:
+    from kerncap_stages.manifests.kernel import Language
+    from kerncap_stages.manifests.source import Outcome
+
+    folder = extraction.folder.resolve()
+    source = extraction.source
+    found = source is not None and source.outcome is Outcome.FOUND
+    if language is None:
+        known = source.language if source is not None else extraction.capture.kernel.language
+        if source is not None and source.outcome is Outcome.TRITON_KERNEL:
+            known = Language.TRITON
+        language = known.value
+    notes = extraction.notes
+    if language == "triton":
+        notes.append("no reproducer.py is made for Triton kernels: the project replays and validates")
+    return ExtractResult(
+        output_dir=str(folder),
+        capture_dir=str(folder / "capture"),
+        language=language,
+        has_source=found,
+        generated_files=[str(folder / file.path) for file in extraction.reproducer.files],
+        can_recompile=extraction.reproducer.can_recompile,
+        notes=notes,
+        capture=extraction.digests["capture"],
+        reproducer=extraction.digests["generate"],
+    )

@@ -1,0 +1,81 @@
+"""The frame of the documented commands: their exit codes, and options that several of them share."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+import typer
+
+from kerncap_stages.console import epilog, run, say
+from kerncap_stages.errors import ExitCode
+from kerncap_stages.terminal_text import printable
+
+EXIT_CODES = """\
+Exit codes: 0 done, or PASS; 1 FAIL, or any other failure; 2 wrong usage;
+128 + N ended by signal N."""
+
+ProjectArgument = Annotated[
+    Path, typer.Argument(metavar="DIR", help="The project's folder.", show_default=False)
+]
+HsacoOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--hsaco",
+        "--variant",
+        metavar="FILE",
+        help="A rebuilt code object; looked for here, then in DIR.",
+        show_default=False,
+    ),
+]
+IterationsOption = Annotated[
+    int, typer.Option("--iterations", "-n", min=1, help="How often, each from the captured state.")
+]
+DumpOption = Annotated[
+    bool, typer.Option("--dump-output", help="Write every region after the last run to DIR/output.")
+]
+HipLaunchOption = Annotated[
+    bool,
+    typer.Option("--hip-launch", help="Launch through HIP instead of HSA: refused, as it is not needed."),
+]
+TimeoutOption = Annotated[
+    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="For each replay.")
+]
+
+
+def documented_epilog(example: str) -> str:
+    """What stands below the options in ``--help``: an example, and the three documented exit codes."""
+    return epilog(example, EXIT_CODES)
+
+
+def run_documented(app: typer.Typer) -> NoReturn:
+    """Run an application; whatever fails ends with 1 but wrong usage, which ends with 2."""
+    try:
+        run(app)
+    except SystemExit as leaving:
+        done = leaving.code in (None, ExitCode.DONE)
+        sys.exit(0 if done else ExitCode.USAGE if leaving.code == ExitCode.USAGE else 1)
+
+
+def replay_command(
+    folder: Path, hsaco: Path | None, iterations: int, *, dump: bool, hip: bool, timeout: float, as_json: bool
+) -> int:
+    """``kerncap replay`` and ``kerncap-replay``: run, report, and return the exit code."""
+    from kerncap_stages.api.client import Kerncap
+
+    result = Kerncap().replay(folder, hsaco, iterations, dump, hip, timeout=timeout)
+    if as_json:
+        print_json(result.report)
+    else:
+        print(result.stdout, end="")
+    for line in result.stderr.splitlines():
+        say(f"note: {printable(line)}")
+    return 0 if result.returncode == 0 else 1
+
+
+def print_json(value: object) -> None:
+    """Write JSON to standard output, indented for people too."""
+    import json
+
+    print(json.dumps(value, indent=2))

@@ -1,0 +1,216 @@
+"""kc-extract: profile, capture, locate, generate and check in one command."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kerncap_stages.api.completion import complete_kernel
+from kerncap_stages.command_line import take_command
+from kerncap_stages.console import epilog, run, say
+from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.inputs import artifact_texts, has_piped_input
+from kerncap_stages.options import ArtifactArguments, StoreOption, VersionOption, stage_app
+
+if TYPE_CHECKING:
+    from kerncap_stages.api.extraction import Extraction, Step
+
+app = stage_app()
+_command: tuple[str, ...] | None = None
+
+
+@app.command(
+    epilog=epilog(
+        "kc-extract -- ./app                                   the kernel that takes the most time\n"
+        "kc-extract --kernel 'scale<float>' --source-dir src -- ./app\n"
+        "kc-profile -- ./app | kc-extract | kc-replay"
+    )
+)
+def extract(
+    profiles: ArtifactArguments = None,
+    kernel: Annotated[
+        str | None,
+        typer.Option(
+            "--kernel",
+            "-k",
+            metavar="NAME",
+            help="Part of the kernel's name: of those that match, the one that takes the most time.",
+            autocompletion=complete_kernel,
+        ),
+    ] = None,
+    exact: Annotated[bool, typer.Option("--exact", help="NAME is the whole name.")] = False,
+    regex: Annotated[bool, typer.Option("--regex", help="NAME is a regular expression.")] = False,
+    mangled: Annotated[bool, typer.Option("--mangled", help="NAME is a symbol.")] = False,
+    no_profile: Annotated[
+        bool, typer.Option("--no-profile", help="Run once: take the first dispatch that matches NAME.")
+    ] = False,
+    dispatch: Annotated[int, typer.Option(min=0, help="Which of its dispatches, from 0.")] = 0,
+    source_dir: Annotated[
+        list[Path] | None,
+        typer.Option("--source-dir", "-s", metavar="DIR", help="Where the source lies; may be repeated."),
+    ] = None,
+    compile_commands: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The compilation database; else looked for.")
+    ] = None,
+    define: Annotated[
+        list[str] | None,
+        typer.Option("--define", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler; repeat it."),
+    ] = None,
+    compiler: Annotated[
+        str | None, typer.Option(metavar="PATH", help="The compiler, instead of the one of the build.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
+    ] = None,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")] = False,
+    validate: Annotated[
+        bool, typer.Option("--validate/--no-validate", help="Replay the captured kernel at the end.")
+    ] = True,
+    stop_after: Annotated[bool, typer.Option("--stop-after", help="End the program once captured.")] = False,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0.1, help="End each run of the program after this.")
+    ] = None,
+    app_stdout: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The program's standard output; else standard error.")
+    ] = None,
+    app_stdin: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
+    ] = None,
+    store: StoreOption = None,
+    json: Annotated[
+        bool, typer.Option("--json", help="Print the digests and steps as JSON instead.")
+    ] = False,
+    version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
+) -> ExitCode:
+    """Take a kernel out of a program: profile, capture, locate, generate, and a check that it replays.
+
+    The program's command stands after `--`, or comes with a profile. Prints the digest of the project's
+    artifact. Steps that could not do all of their work say why; without source the project replays only.
+    """
+    from kerncap_stages.api.extraction import ExtractRequest, run_extract
+    from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.progress import progress
+    from kerncap_stages.store import Store
+
+    if no_profile and kernel is None:
+        raise UsageError("--no-profile needs a kernel", hint="kc-extract --no-profile --kernel NAME -- ./app")
+    spec = None
+    texts: list[str | None] = [None]
+    if _command is not None:
+        if profiles:
+            raise UsageError("give a profile or a command after `--`, not both")
+        if not _command:
+            raise UsageError("no program given after `--`", hint="kc-extract -- ./app")
+        spec = ProgramSpec(_command, stdout=app_stdout, stdin=app_stdin)
+    elif profiles or has_piped_input():
+        texts = list(artifact_texts(profiles))
+    else:
+        raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
+    if output is not None and len(texts) > 1:
+        raise UsageError("--output names one folder, and there are several profiles", hint="leave it out")
+    opened = Store.open(store)
+    worst = ExitCode.DONE
+    with progress("capture", counts_bytes=True) as copied:
+        for text in texts:
+            request = ExtractRequest(
+                spec=spec,
+                profile=None if text is None else opened.resolve(text),
+                profile_first=not no_profile,
+                kernel=kernel,
+                match=_match(exact, regex, mangled),
+                dispatch=dispatch,
+                output=output,
+                force=force,
+                source_dirs=tuple(source_dir or ()),
+                compile_commands=compile_commands,
+                defines=tuple(define or ()),
+                compiler=compiler,
+                stop_after=stop_after,
+                timeout_s=timeout,
+                validate=validate,
+                on_start=_say_start,
+                on_step=_say_step,
+                on_copied=copied,
+            )
+            extraction = run_extract(opened, request)
+            _report(extraction, as_json=json)
+            if extraction.failure is not None:
+                raise extraction.failure
+            if extraction.validation is not None and not extraction.validation.passed:
+                worst = ExitCode.ANSWER_IS_NO
+    return worst
+
+
+def main() -> None:
+    """Run the command."""
+    global _command
+    _command = take_command(sys.argv)
+    run(app)
+
+
+def _match(exact: bool, regex: bool, mangled: bool) -> Any:
+    from kerncap_stages.manifests.capture import NameMatch
+
+    if exact + regex + mangled > 1:
+        raise UsageError("--exact, --regex and --mangled exclude each other")
+    if not exact + regex + mangled:
+        return None
+    return NameMatch.EXACT if exact else NameMatch.REGEX if regex else NameMatch.MANGLED
+
+
+def _say_start(step: str) -> None:
+    say(f"{step} ...")
+
+
+def _say_step(step: Step) -> None:
+    from kerncap_stages.pages import formats
+    from kerncap_stages.terminal_text import printable
+
+    digest = step.digest.short if step.digest is not None else "-"
+    say(f"  {digest:12}  {printable(step.summary)}  ({formats.duration(step.duration_ns)})")
+    for note in step.notes:
+        say("  note: " + printable(note, keep_lines=True).replace("\n", "\n    "))
+
+
+def _report(extraction: Extraction, *, as_json: bool) -> None:
+    import shlex
+
+    from kerncap_stages.terminal_text import printable
+
+    folder = printable(shlex.quote(str(extraction.folder)))
+    say(f"project: {folder}")
+    if extraction.reproducer.can_recompile:
+        say(f"next: edit {folder}/kernel_variant.cpp, then make -C {folder} validate-variant bench")
+    else:
+        say(f"next: make -C {folder} run; it cannot be rebuilt, as the notes above say")
+    if as_json:
+        import json
+
+        print(json.dumps(extraction_object(extraction)), flush=True)
+    else:
+        print(extraction.digests["generate"], flush=True)
+
+
+def extraction_object(extraction: Extraction) -> dict[str, Any]:
+    """What ``--json`` prints: one line; durations in nanoseconds."""
+    validation = extraction.validation
+    return {
+        "folder": str(extraction.folder.resolve()),
+        "kernel": extraction.capture.kernel.demangled_name,
+        "can_recompile": extraction.reproducer.can_recompile,
+        "passed": None if validation is None else validation.passed,
+        "steps": [
+            {
+                "name": step.name,
+                "digest": None if step.digest is None else str(step.digest),
+                "summary": step.summary,
+                "notes": list(step.notes),
+                "duration_ns": step.duration_ns,
+            }
+            for step in extraction.steps
+        ],
+    }

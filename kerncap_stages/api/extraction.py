@@ -1,0 +1,322 @@
+"""profile, capture, locate, generate and a smoke validation, one after the other.
+
+The stages stay what they are: each is called through its typed function and publishes its own artifact. A
+step that could not do all of its work says so, and the next one makes the best of it.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import AnswerIsNo, KerncapError, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.capture import Capture, NameMatch, Selection
+    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.manifests.reproducer import Reproducer
+    from kerncap_stages.manifests.source import Source
+    from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.store import Store
+
+PROFILE, CAPTURE, LOCATE, GENERATE, VALIDATE = "profile", "capture", "locate", "generate", "validate"
+
+
+@dataclass(frozen=True)
+class Step:
+    """What came of one step. ``digest``: its artifact, none when it made none.
+
+    ``notes``: what it could not do, and why.
+    """
+
+    name: str
+    digest: Digest | None
+    summary: str
+    notes: tuple[str, ...] = ()
+    duration_ns: int = 0
+
+
+@dataclass(frozen=True)
+class ExtractRequest:
+    """What to take, from where, and where to put it.
+
+    One of ``spec`` and ``profile`` is needed; with ``profile_first`` the program is profiled before, so that
+    of several kernels that match the one that takes the most time is captured.
+    """
+
+    spec: ProgramSpec | None = None
+    profile: Digest | None = None
+    profile_first: bool = True
+    kernel: str | None = None
+    match: NameMatch | None = None  # none: part of the name
+    dispatch: int = 0
+    output: Path | None = None
+    force: bool = False
+    source_dirs: tuple[Path, ...] = ()
+    compile_commands: Path | None = None
+    defines: tuple[str, ...] = ()
+    compiler: str | None = None
+    stop_after: bool = False
+    timeout_s: float | None = None
+    validate: bool = True
+    on_start: Callable[[str], None] = field(default=lambda _step: None)
+    on_step: Callable[[Step], None] = field(default=lambda _step: None)
+    on_copied: Callable[[int, int], None] = field(default=lambda _done, _total: None)
+
+
+@dataclass(frozen=True)
+class Extraction:
+    """A project and how it came about. ``failure``: what kept the project from being checked, if anything."""
+
+    steps: tuple[Step, ...]
+    folder: Path
+    capture: Capture
+    source: Source | None
+    reproducer: Reproducer
+    validation: Validation | None
+    failure: KerncapError | None
+
+    @property
+    def notes(self) -> list[str]:
+        """All that the steps could not do."""
+        return [note for step in self.steps for note in step.notes]
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """The artifact of each step that made one."""
+        return {step.name: str(step.digest) for step in self.steps if step.digest is not None}
+
+
+class _Steps:
+    """Collects and reports steps, each with its duration."""
+
+    def __init__(self, request: ExtractRequest) -> None:
+        self._request = request
+        self._started_ns = 0
+        self.done: list[Step] = []
+
+    def start(self, name: str) -> None:
+        self._started_ns = time.monotonic_ns()
+        self._request.on_start(name)
+
+    def end(self, name: str, digest: Digest | None, summary: str, *notes: str) -> None:
+        duration_ns = time.monotonic_ns() - self._started_ns
+        step = Step(name, digest, summary, tuple(note for note in notes if note), duration_ns)
+        self.done.append(step)
+        self._request.on_step(step)
+
+
+def run_extract(store: Store, request: ExtractRequest) -> Extraction:
+    """Run every step and check the project out into its folder.
+
+    Raises what stops the job: UsageError before anything runs, and what profiling and capturing raise. A
+    source that is not found, or a validation that cannot be run, is noted in the result.
+    """
+    _check(request)
+    steps = _Steps(request)
+    spec, selection, parents = _choose(store, request, steps)
+    capture_digest, capture = _capture(store, request, spec, selection, parents, steps)
+    source_digest, source = _locate(store, request, capture_digest, steps)
+    folder, reproducer = _generate(store, request, source_digest or capture_digest, capture, steps)
+    validation, failure = _validate(store, capture_digest, request, steps)
+    return Extraction(tuple(steps.done), folder, capture, source, reproducer, validation, failure)
+
+
+def _check(request: ExtractRequest) -> None:
+    """Refuse before the program is run what would be refused after it."""
+    for folder in request.source_dirs:
+        if not folder.is_dir():
+            raise UsageError(
+                f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
+            )
+    if request.compile_commands is not None and not request.compile_commands.is_file():
+        raise UsageError(f"no such file: {request.compile_commands}")
+    if request.output is not None:
+        _check_output(request.output)
+    if request.spec is None and request.profile is None:
+        raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
+
+
+def _check_output(folder: Path) -> None:
+    from kerncap_stages.project.checkout import is_project
+
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"{folder} is a file", hint="give a new or an empty folder")
+    if folder.is_dir() and any(folder.iterdir()) and not is_project(folder):
+        raise UsageError(
+            f"{folder} exists and is not a generated project", hint="give a new or an empty folder"
+        )
+
+
+def _choose(
+    store: Store, request: ExtractRequest, steps: _Steps
+) -> tuple[ProgramSpec, Selection, tuple[Digest, ...]]:
+    """The program and which dispatch of it; a profile is made or read to find the kernel."""
+    from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.manifests.capture import NameMatch, Selection
+    from kerncap_stages.manifests.codec import load_as
+    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.stages.profile import ProfileOptions, run_profile
+
+    named = Selection(
+        match=request.match or NameMatch.SUBSTRING, pattern=request.kernel, dispatch=request.dispatch
+    )
+    steps.start(PROFILE)
+    spec, digest = request.spec, request.profile
+    if digest is not None:
+        profile = load_as(store, digest, Profile)
+        if profile.program is None and spec is None:
+            raise UsageError(
+                f"profile {digest.short} does not say how the program was run",
+                hint="give the command: kc-extract --kernel NAME -- ./app",
+            )
+        if spec is None and profile.program is not None:
+            spec = ProgramSpec.of(profile.program)
+    elif request.kernel is not None and not request.profile_first and spec is not None:
+        steps.end(PROFILE, None, f"not needed: the first dispatch that matches {request.kernel!r} is taken")
+        return spec, named, ()
+    else:
+        assert spec is not None  # _check
+        digest, profile = run_profile(store, spec, ProfileOptions(timeout_s=request.timeout_s))
+    assert spec is not None
+    selection = _top(profile, named, digest)
+    summary = f"{len(profile.kernels)} kernels; {selection.pattern}"
+    chosen = next((k for k in profile.kernels if selection.pattern in (k.mangled_name, k.name)), None)
+    if chosen is not None:
+        summary = f"{len(profile.kernels)} kernels; {chosen.name} takes {chosen.share:.1%} of the GPU time"
+    steps.end(PROFILE, digest, summary)
+    return spec, selection, (digest,)
+
+
+def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
+    """Of the kernels that match, the one that takes the most time."""
+    from kerncap_stages.collector.selection import KernelRule, close_names
+    from kerncap_stages.manifests.capture import NameMatch
+
+    rule = KernelRule.of(named) if named.pattern is not None else None
+    for kernel in profile.kernels:  # in order of their time
+        if rule is None or rule.wants(kernel.mangled_name or "", kernel.name):
+            match = NameMatch.MANGLED if kernel.mangled_name else NameMatch.EXACT
+            return named.model_copy(update={"match": match, "pattern": kernel.mangled_name or kernel.name})
+    close = close_names(named.pattern or "", [kernel.name for kernel in profile.kernels])
+    raise AnswerIsNo(
+        f"no kernel in profile {digest.short} matches {named.pattern!r}",
+        hint="kernels that come close: " + ", ".join(close) if close else f"`kc-show {digest.short}`",
+    )
+
+
+def _capture(
+    store: Store,
+    request: ExtractRequest,
+    spec: ProgramSpec,
+    selection: Selection,
+    parents: tuple[Digest, ...],
+    steps: _Steps,
+) -> tuple[Digest, Capture]:
+    from kerncap_stages.pages import formats
+    from kerncap_stages.stages.capture import CaptureOptions, run_capture
+
+    steps.start(CAPTURE)
+    notes: list[str] = []
+    options = CaptureOptions(
+        selections=(selection,),
+        parents=parents,
+        stop_after=request.stop_after,
+        timeout_s=request.timeout_s,
+        warn=notes.append,
+        progress=request.on_copied,
+    )
+    made = list(run_capture(store, spec, options))
+    digest, capture = made[0]
+    if len(made) > 1:
+        others = ", ".join(other.short for other, _ in made[1:])
+        notes.append(f"{len(made)} processes dispatched it; this is the first one's, the others': {others}")
+    size = formats.size(sum(region.size_bytes for region in capture.regions))
+    written = formats.size(sum(region.written_size_bytes or 0 for region in capture.regions))
+    summary = f"{capture.kernel.demangled_name}: {size}, {written} written"
+    steps.end(CAPTURE, digest, summary, *notes)
+    return digest, capture
+
+
+def _locate(
+    store: Store, request: ExtractRequest, capture: Digest, steps: _Steps
+) -> tuple[Digest | None, Source | None]:
+    from kerncap_stages.manifests.base import os_string
+    from kerncap_stages.source.finding import Options
+    from kerncap_stages.stages.locate import run_locate
+
+    steps.start(LOCATE)
+    options = Options(request.source_dirs, request.compile_commands, request.defines, request.compiler)
+    try:
+        digest, source = run_locate(store, capture, options)
+    except KerncapError as error:
+        steps.end(LOCATE, None, "failed: the project can be replayed, not rebuilt", str(error))
+        return None, None
+    if source.definition is None:
+        summary = f"{source.outcome.value.replace('_', ' ')}: the project can be replayed, not rebuilt"
+        steps.end(LOCATE, digest, summary, source.explanation or "")
+    else:
+        place = f"{os_string(source.definition.path)}:{source.definition.line}"
+        steps.end(LOCATE, digest, place, source.explanation or "")
+    return digest, source
+
+
+def _generate(
+    store: Store, request: ExtractRequest, digest: Digest, capture: Capture, steps: _Steps
+) -> tuple[Path, Reproducer]:
+    from kerncap_stages.project.checkout import check_out
+    from kerncap_stages.stages.generate import folder_name, run_generate
+
+    steps.start(GENERATE)
+    made, reproducer = run_generate(store, digest)
+    folder = request.output or Path("isolated") / folder_name(capture.kernel.demangled_name)
+    _check_output(folder)
+    set_aside = _set_aside_variants(folder, capture)
+    checkout = check_out(store, made, reproducer, folder, force=request.force)
+    notes = [f"kept your edit of {kept} (--force overwrites it)" for kept in checkout.kept]
+    steps.end(GENERATE, made, f"project in {folder}", *set_aside, *notes)
+    return folder, reproducer
+
+
+def _set_aside_variants(folder: Path, capture: Capture) -> list[str]:
+    """A code object that was built for another kernel must not be taken for a variant of this one."""
+    import json
+
+    from kerncap_stages.project.variants import VARIANTS
+
+    try:
+        before = json.loads((folder / "capture/metadata.json").read_text())["kernel_symbol"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return []
+    notes = []
+    for name in VARIANTS:
+        if before != capture.kernel.mangled_name and (folder / name).is_file():
+            (folder / name).rename(folder / f"{name}.old")
+            notes.append(f"{name} was built for another kernel: it is {name}.old now")
+    return notes
+
+
+def _validate(
+    store: Store, capture: Digest, request: ExtractRequest, steps: _Steps
+) -> tuple[Validation | None, KerncapError | None]:
+    """Replay the captured kernel and compare with what it did in the program."""
+    from kerncap_stages.stages.validate import footer, run_validate
+    from kerncap_stages.validation.judge import Settings
+
+    steps.start(VALIDATE)
+    if not request.validate:
+        steps.end(VALIDATE, None, "not asked for")
+        return None, None
+    try:
+        digest, validation = run_validate(store, capture, None, Settings())
+    except KerncapError as error:
+        steps.end(VALIDATE, None, "could not be replayed here", str(error))
+        return None, error
+    steps.end(VALIDATE, digest, footer(validation), *validation.reasons)
+    return validation, None

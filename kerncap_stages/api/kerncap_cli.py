@@ -1,0 +1,242 @@
+"""kerncap: the documented command, with its verbs, flags, result lines and exit codes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncap_stages.api.completion import complete_kernel
+from kerncap_stages.api.documented import (
+    DumpOption,
+    HipLaunchOption,
+    HsacoOption,
+    IterationsOption,
+    ProjectArgument,
+    TimeoutOption,
+    documented_epilog,
+    print_json,
+    replay_command,
+    run_documented,
+)
+from kerncap_stages.console import say
+from kerncap_stages.options import VersionOption, stage_app
+
+if TYPE_CHECKING:
+    from kerncap_stages.api.extraction import Step
+    from kerncap_stages.api.results import ExtractResult
+
+app = stage_app("Profile a program, extract a kernel of it, replay and validate it alone.")
+_verbose = False
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")]
+
+
+@app.callback(
+    epilog=documented_epilog(
+        "kerncap profile -- ./app\n"
+        "kerncap extract scale --cmd './app --size 512' --source-dir ./src --output ./isolated/scale\n"
+        "kerncap validate ./isolated/scale"
+    )
+)
+def kerncap(verbose: VerboseOption = False, version: VersionOption = False) -> None:  # noqa: ARG001
+    """Profile a program, extract a kernel of it, replay and validate it alone."""
+    global _verbose
+    _verbose = verbose
+
+
+@app.command(
+    epilog=documented_epilog("kerncap profile -- ./app --size 512\nkerncap profile --output p.json -- ./app"),
+    context_settings={"allow_interspersed_args": False},
+)
+def profile(
+    cmd: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON.")
+    ] = None,
+    timeout: Annotated[
+        float | None, typer.Option(metavar="SECONDS", min=0.1, help="End the program after this.")
+    ] = None,
+    json: JsonFlag = False,
+) -> None:
+    """Run a program and rank its kernels by the GPU time that they take."""
+    from kerncap_stages.api.client import Kerncap
+    from kerncap_stages.api.lines import profile_table
+    from kerncap_stages.api.statistics import profile_object
+
+    kernels = Kerncap().profile(cmd, output, timeout=timeout)
+    if json:
+        print_json(profile_object(cmd, kernels))
+    else:
+        print("\n".join(profile_table(kernels)))
+    if output is not None:
+        say(f"Profile saved to {output}")
+
+
+@app.command(
+    epilog=documented_epilog(
+        "kerncap extract scale --cmd './app --size 512' --source-dir ./src -D USE_HIP\n"
+        "kerncap extract gemm_kernel --cmd ./app --dispatch 2"
+    )
+)
+def extract(
+    kernel_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="KERNEL",
+            help="Part of the kernel's name; the first dispatch that matches is taken.",
+            autocompletion=complete_kernel,
+            show_default=False,
+        ),
+    ],
+    cmd: Annotated[
+        str,
+        typer.Option("--cmd", metavar="COMMAND", help="The program and its arguments.", show_default=False),
+    ],
+    source_dir: Annotated[
+        Path | None, typer.Option("--source-dir", metavar="DIR", help="Where the kernel's source lies.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
+    ] = None,
+    language: Annotated[
+        str | None, typer.Option("--language", metavar="hip|triton", help="Found out when left out.")
+    ] = None,
+    dispatch: Annotated[
+        int, typer.Option("--dispatch", min=-1, help="Which of its dispatches, from 0; -1: the first.")
+    ] = -1,
+    defines: Annotated[
+        list[str] | None,
+        typer.Option("--defines", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler; repeat it."),
+    ] = None,
+    timeout: Annotated[
+        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="End the program after this.")
+    ] = 300.0,
+    triton_backend: Annotated[
+        str, typer.Option("--triton-backend", metavar="hsa", help="Only hsa: `python` is refused.")
+    ] = "hsa",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Capture one dispatch of a kernel with all its memory and make a project of it."""
+    from kerncap_stages.api.client import Kerncap
+
+    result = Kerncap().extract(
+        kernel_name,
+        cmd,
+        source_dir,
+        output,
+        language,
+        dispatch,
+        defines,
+        timeout,
+        triton_backend,
+        force=force,
+        on_step=_say_step,
+    )
+    if os.environ.get("KERNCAP_SNAPSHOT_CHUNK_BYTES"):
+        say("note: KERNCAP_SNAPSHOT_CHUNK_BYTES has no effect: kc-capture --max-memory bounds every copy")
+    if json:
+        from dataclasses import asdict
+
+        print_json(asdict(result))
+    else:
+        _report(result)
+
+
+@app.command(
+    epilog=documented_epilog(
+        "kerncap replay ./isolated/scale --iterations 100\n"
+        "kerncap replay ./isolated/scale --hsaco optimized.hsaco"
+    )
+)
+def replay(
+    reproducer_dir: ProjectArgument,
+    hsaco: HsacoOption = None,
+    iterations: IterationsOption = 1,
+    dump_output: DumpOption = False,
+    hip_launch: HipLaunchOption = False,
+    timeout: TimeoutOption = 300.0,
+    json: JsonFlag = False,
+) -> int:
+    """Run the captured dispatch again, alone, at its original addresses."""
+    return replay_command(
+        reproducer_dir, hsaco, iterations, dump=dump_output, hip=hip_launch, timeout=timeout, as_json=json
+    )
+
+
+@app.command(
+    epilog=documented_epilog(
+        "kerncap validate ./isolated/scale\n"
+        "kerncap validate ./isolated/scale --hsaco optimized.hsaco --tolerance 1e-3 --rtol 1e-2"
+    )
+)
+def validate(
+    reproducer_dir: ProjectArgument,
+    tolerance: Annotated[
+        float | None,
+        typer.Option("--tolerance", "-t", min=0.0, help="Largest absolute error; without bounds, bytes."),
+    ] = None,
+    rtol: Annotated[
+        float | None, typer.Option("--rtol", min=0.0, help="Largest error relative to what was captured.")
+    ] = None,
+    hsaco: HsacoOption = None,
+    dtype: Annotated[
+        str | None, typer.Option(metavar="TYPE", help="Type of the outputs, with a bound: fp32, bf16, ...")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each region.")] = False,
+    timeout: TimeoutOption = 300.0,
+    json: JsonFlag = False,
+) -> int:
+    """Compare what a rebuilt kernel writes with what the captured one wrote in the program."""
+    from dataclasses import asdict
+
+    from kerncap_stages.api.client import Kerncap
+
+    result = Kerncap().validate(reproducer_dir, tolerance, rtol, hsaco, dtype=dtype, timeout=timeout)
+    if json:
+        print_json(asdict(result))
+        return 0 if result.passed else 1
+    *details, footer = result.details.splitlines()
+    if verbose or _verbose or not result.passed:
+        print("\n".join(details)) if details else None
+    print(footer)
+    return 0 if result.passed else 1
+
+
+def main() -> None:
+    """Run the command."""
+    run_documented(app)
+
+
+def _say_step(step: Step) -> None:
+    from kerncap_stages.terminal_text import printable
+
+    if _verbose or step.digest is not None:
+        digest = f" [{step.digest.short}]" if step.digest is not None else ""
+        say(f"{step.name}{digest}: {printable(step.summary)}")
+    for note in step.notes:
+        say(f"  note: {printable(note, keep_lines=True)}")
+
+
+def _report(result: ExtractResult) -> None:
+    from kerncap_stages.api.lines import NO_COMPILE_COMMAND, NO_RECOMPILE
+    from kerncap_stages.terminal_text import printable
+
+    print(f"Output: {printable(result.output_dir)}  has_source: {result.has_source}")
+    folder = printable(shlex.quote(result.output_dir))
+    if result.has_source and not result.can_recompile:
+        print(f"{NO_COMPILE_COMMAND} {NO_RECOMPILE}")
+    print(f"  cd {folder}\n  make run                 # replay the captured kernel")
+    if result.can_recompile:
+        print(
+            "  # edit kernel_variant.cpp and deps/\n"
+            "  make recompile           # rebuild this kernel alone: optimized.hsaco\n"
+            "  make run-variant         # replay the rebuilt kernel"
+        )
+    print("  kerncap validate .       # is it right?")

@@ -1,0 +1,153 @@
+"""The lines that users of kerncap and their scripts look for, to the letter, and the documented JSON."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.terminal_text import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.api.results import KernelStat
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.replay import Replay
+    from kerncap_stages.manifests.validation import RegionResult, Validation
+
+NO_COMPILE_COMMAND = "No compile command found (compile_commands.json missing or has no entry for this file)."
+NO_RECOMPILE = "The 'make recompile' target will not be available."
+MODES = {"smoke": "smoke", "baseline": "smoke", "byte_exact": "byte-exact", "numeric": "numeric"}
+
+
+def replay_footer(manifest: Replay, iterations: int) -> str:
+    """``Result: PASS  replayed N iteration(s) OK (avg = ... us, min = ..., max = ...)``, or FAIL."""
+    if manifest.outcome.value != "completed":
+        return f"Result: FAIL  (replay exited with code {exit_code(manifest)})"
+    text = f"Result: PASS  replayed {iterations} iteration(s) OK"
+    if manifest.timing is not None:
+        times = (manifest.timing.mean_ns, manifest.timing.min_ns, manifest.timing.max_ns)
+        average, least, most = (f"{time_ns / 1e3:.1f}" for time_ns in times)
+        text += f" (avg = {average} us, min = {least}, max = {most})"
+    return text
+
+
+def exit_code(manifest: Replay) -> int:
+    """0 for a replay that ran to its end; else the replayer's own code, 128 + N for signal N, or 1."""
+    if manifest.outcome.value == "completed":
+        return 0
+    if manifest.exit_signal is not None:
+        return 128 + manifest.exit_signal
+    return manifest.exit_code or 1
+
+
+def validation_footer(manifest: Validation) -> str:
+    """``Result: PASS  (smoke)``, or FAIL; or with ``(byte-exact, ...)`` or ``(numeric, ...)``."""
+    verdict = "PASS" if manifest.passed else "FAIL"
+    mode = MODES[manifest.mode.value]
+    if mode == "smoke":
+        return f"Result: {verdict}  (smoke)"
+    total, passed = region_counts(manifest)
+    if mode == "numeric":
+        return (
+            f"Result: {verdict}  (numeric, max_error = {max_error(manifest):.6g}, atol = {atol(manifest):g})"
+        )
+    differ = f", {total - passed} differ" if passed < total else ""
+    return f"Result: {verdict}  (byte-exact, {passed} of {total} regions identical{differ})"
+
+
+def region_counts(manifest: Validation) -> tuple[int, int]:
+    """How many regions were compared, and how many of them agree everywhere and in every state tried."""
+    bad = {region.base_address for region in manifest.regions if not region.passed}
+    bad |= {stray.base_address for stray in manifest.stray_writes}
+    every = {region.base_address for region in manifest.regions}
+    every |= {stray.base_address for stray in manifest.stray_writes}
+    return len(every), len(every) - len(bad)
+
+
+def max_error(manifest: Validation) -> float:
+    """The largest absolute error of an element; NaN where there are NaNs on one side only."""
+    if any(region.nan_actual != region.nan_expected for region in manifest.regions):
+        return float("nan")
+    return max((region.max_absolute_error or 0.0 for region in manifest.regions), default=0.0)
+
+
+def atol(manifest: Validation) -> float:
+    """The absolute bound, 0 without one."""
+    return (manifest.tolerance.absolute if manifest.tolerance else None) or 0.0
+
+
+def region_lines(manifest: Validation) -> list[str]:
+    """One line for each region that was compared, and one for each with stray writes."""
+    lines = [_region_line(region) for region in manifest.regions]
+    for stray in manifest.stray_writes:
+        first = stray.ranges[0][0] if stray.ranges else 0
+        lines.append(
+            f"  FAIL  region {stray.base_address:#x}: {stray.size_bytes} bytes written that the captured "
+            f"kernel leaves alone, the first at +{first:#x}"
+        )
+    return lines
+
+
+def _region_line(region: RegionResult) -> str:
+    text = f"  {'PASS' if region.passed else 'FAIL'}  {printable(region.name)}: "
+    if region.passed and not region.differing_size_bytes:
+        return text + f"{region.compared_size_bytes} bytes identical"
+    text += (
+        f"{region.elements_out_of_bounds} of {region.elements} {region.element_type.value} elements differ"
+    )
+    if region.nan_actual or region.nan_expected:
+        text += f", {region.nan_actual} NaN (captured: {region.nan_expected})"
+    if region.worst is not None:
+        worst = region.worst
+        text += f"; worst at {worst.address:#x}: {worst.actual} instead of {worst.expected}"
+    return text
+
+
+def profile_table(kernels: Sequence[KernelStat], longest: int = 20) -> list[str]:
+    """The top kernels. The name comes last and is never cut: it is what ``extract`` takes."""
+    lines = [f"{'Rank':>4}  {'Calls':>8}  {'Total (ms)':>12}  {'Avg (us)':>12}  {'%':>6}  Kernel"]
+    for rank, kernel in enumerate(kernels[:longest], start=1):
+        lines.append(
+            f"{rank:>4}  {kernel.calls:>8}  {kernel.total_duration_ns / 1e6:>12.3f}  "
+            f"{kernel.avg_duration_ns / 1e3:>12.2f}  {kernel.percentage:>6.1f}  {printable(kernel.name)}"
+        )
+    if len(kernels) > longest:
+        lines.append(f"... and {len(kernels) - longest} more")
+    return lines
+
+
+def replay_json(manifest: Replay, capture: Capture, hsaco: Path | None) -> dict[str, Any]:
+    """The documented object of ``kerncap replay --json``; times in microseconds."""
+    device = capture.environment.devices[capture.dispatch.device_index]
+    timing = manifest.timing
+    return {
+        "kernel": {
+            "name": capture.kernel.demangled_name,
+            "hsaco_path": None if hsaco is None else str(hsaco),
+        },
+        # Every iteration starts from the captured state: nothing is carried over.
+        "execution": {"iterations": manifest.plan.iterations, "mode": "stateless"},
+        "environment": {
+            "gpu_arch": device.architecture,
+            "rocm_version": manifest.environment.toolkit_version,
+            "hsa_version": manifest.environment.runtime_version,
+            "pid": os.getpid(),
+        },
+        "timing": None
+        if timing is None
+        else {
+            "unit": "us",
+            "average": timing.mean_ns / 1e3,
+            "min": timing.min_ns / 1e3,
+            "max": timing.max_ns / 1e3,
+            "median": timing.median_ns / 1e3,
+            "source": timing.source.value,
+        },
+        "result": {
+            "outcome": manifest.outcome.value,
+            "explanation": manifest.explanation,
+            "matches_capture": manifest.matches_golden,
+        },
+    }

@@ -1,0 +1,55 @@
+"""kerncap-replay: the documented replay command of a project."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from kerncap_stages.api.documented import (
+    DumpOption,
+    HipLaunchOption,
+    HsacoOption,
+    IterationsOption,
+    ProjectArgument,
+    TimeoutOption,
+    documented_epilog,
+    replay_command,
+    run_documented,
+)
+from kerncap_stages.errors import Refused
+from kerncap_stages.options import VersionOption, stage_app
+
+app = stage_app()
+
+
+@app.command(
+    epilog=documented_epilog("kerncap-replay ./isolated/scale --hsaco ./isolated/scale/optimized.hsaco -n 20")
+)
+def kerncap_replay(
+    reproducer_dir: ProjectArgument,
+    hsaco: HsacoOption = None,
+    iterations: IterationsOption = 1,
+    json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+    dump_output: DumpOption = False,
+    hip_launch: HipLaunchOption = False,
+    no_recopy: Annotated[
+        bool, typer.Option("--no-recopy", help="Carry memory over from run to run: refused.")
+    ] = False,
+    timeout: TimeoutOption = 300.0,
+    version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
+) -> int:
+    """Run a project's captured dispatch again, alone, at its original addresses."""
+    if no_recopy:
+        raise Refused(
+            "--no-recopy: every run starts from the captured state, or it would be another computation",
+            hint="leave it out: only what the kernel writes is restored between runs",
+        )
+    return replay_command(
+        reproducer_dir, hsaco, iterations, dump=dump_output, hip=hip_launch, timeout=timeout, as_json=json
+    )
+
+
+def main() -> None:
+    """Run the command."""
+    run_documented(app)

@@ -1,0 +1,96 @@
+"""What the methods of class ``Kerncap`` return: the documented attributes, and a few more."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass(frozen=True)
+class KernelStat:
+    """All dispatches of one kernel; times are the device's own, in nanoseconds.
+
+    ``percentage``: of the GPU time of all kernels, 0 to 100.
+    """
+
+    name: str
+    calls: int
+    total_duration_ns: int
+    avg_duration_ns: float
+    min_duration_ns: int
+    max_duration_ns: int
+    percentage: float
+    stddev_ns: float
+
+
+@dataclass(frozen=True)
+class ExtractResult:
+    """A project that was made from one dispatch.
+
+    ``has_source``: the kernel's source was found and copied. ``can_recompile``: ``make recompile`` works.
+    ``notes``: what a step could not do, and why. ``generated_files``: absolute paths.
+    ``language``: ``hip`` or ``triton``; ``unknown`` where neither the source nor the code object tells.
+    ``capture`` and ``reproducer``: digests of the artifacts in the store.
+    """
+
+    output_dir: str
+    capture_dir: str
+    language: str
+    has_source: bool
+    generated_files: list[str]
+    can_recompile: bool = False
+    notes: list[str] = field(default_factory=list)
+    capture: str = ""
+    reproducer: str = ""
+
+
+@dataclass(frozen=True)
+class ReplayResult:
+    """A dispatch that was run again.
+
+    ``returncode``: 0 when every iteration ran to its end. ``timing_us``: the mean over the counted
+    iterations, in microseconds by the device's clock; none when nothing was timed. One iteration that is not
+    counted comes first when there are several. ``stdout`` and ``stderr``: what ``kerncap replay`` prints.
+    ``matches_capture``: whether memory was as after the captured dispatch; none where it was not compared.
+    ``software_gpu``: the times are those of an interpreter and say nothing about hardware. ``report``: what
+    ``--json`` prints; ``replay``: the artifact's digest, in the project's store.
+    """
+
+    returncode: int
+    stdout: str
+    stderr: str
+    timing_us: float | None
+    min_us: float | None = None
+    max_us: float | None = None
+    median_us: float | None = None
+    iterations: int = 1
+    matches_capture: bool | None = None
+    software_gpu: bool = False
+    outcome: str = "completed"
+    explanation: str | None = None
+    replay: str = ""
+    report: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class ValidationResult:
+    """The verdict on a variant, or with ``mode`` ``smoke`` on the captured kernel itself.
+
+    ``mode``: ``smoke``, ``byte-exact`` or ``numeric``. ``max_error``: the largest absolute error of an
+    element; NaN when NaNs differ. ``atol``: the absolute bound, none unless numeric. ``region_lines``: one
+    line for each region. ``details``: all that ``kerncap validate -v`` prints.
+    ``outputs_total`` and ``outputs_passed``: the same counts, for results of numeric comparisons.
+    """
+
+    passed: bool
+    details: str
+    max_error: float
+    mode: str
+    region_lines: list[str]
+    regions_total: int
+    regions_identical: int
+    outputs_total: int
+    outputs_passed: int
+    atol: float | None
+    reasons: list[str] = field(default_factory=list)
+    validation: str = ""
