@@ -13,6 +13,7 @@ from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.described import dispatch_json, metadata_json
 from kerncap_stages.project.overlay import EDITABLE, overlay_text, place_files, response_text, unit_text
 from kerncap_stages.project.quoting import make_echo, make_value, markdown
+from kerncap_stages.source.compilers import is_compiler_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -91,9 +92,9 @@ def _environment() -> jinja2.Environment:
 
 
 def _compiler(command: CompileCommand) -> str:
-    """The original compiler, if its path means nothing to make or a shell; hipcc otherwise."""
+    """The original compiler, if it is called like one and its path means nothing to a shell; else hipcc."""
     path = os_string(command.arguments[0])
-    return path if _PLAIN_PATH.fullmatch(path) else "hipcc"
+    return path if _PLAIN_PATH.fullmatch(path) and is_compiler_name(path) else "hipcc"
 
 
 def _why_not(source: Source | None) -> str:

@@ -1,10 +1,11 @@
-"""Compile commands: reading a compilation database, and what of an entry shapes the code of one kernel."""
+"""Compile commands: reading a compilation database."""
 
 from __future__ import annotations
 
 import json
+import re
 import shlex
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,41 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})
-# Flags that name outputs, dependency files or the phase: a rebuild of one kernel sets its own.
-_DROPPED = frozenset(
-    {"-c", "-S", "-E", "-MD", "-MMD", "-MP", "-MG", "-M", "-MM", "-fgpu-rdc", "-save-temps", "--save-temps"}
-)
-_DROPPED_WITH_VALUE = frozenset(
-    {"-o", "-MF", "-MT", "-MQ", "-MJ", "--offload-arch", "-x", "--serialize-diagnostics", "-arch"}
-)
-_DROPPED_PREFIXES = (
-    "--offload-arch=",
-    "--no-offload-arch=",
-    "--cuda-gpu-arch=",
-    "--offload-host-only",
-    "--offload-device-only",
-    "-save-temps=",
-    "--save-temps=",
-    "-fuse-cuid=",
-    "-cuid=",
-    "-MF",
-    "-MT",
-    "-MQ",
-    "-o",
-)
-# A flag that starts like a dropped one but is not.
-_KEPT_PREFIXES = ("-opaque", "-offload-", "-fgpu-rdc=")
-_PATH_FLAGS = (
-    "-I",
-    "-isystem",
-    "-iquote",
-    "-idirafter",
-    "-include",
-    "-imacros",
-    "-isysroot",
-    "-iprefix",
-    "--sysroot",
-)
+_SETTING = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_MOST_NESTED = 8
 
 
 @dataclass(frozen=True)
@@ -58,6 +26,7 @@ class CompileCommand:
     file: Path  # absolute
     directory: Path  # absolute; relative flags are relative to it
     arguments: tuple[str, ...]  # the compiler first
+    response_files: tuple[Path, ...] = ()  # that the arguments came from, or would have, had they been there
 
     @property
     def compiler(self) -> str:
@@ -98,72 +67,34 @@ def _command(entry: dict[str, object], base: Path) -> CompileCommand:
     directory = (base / str(entry["directory"])).resolve()
     raw = entry.get("arguments")
     words = [str(word) for word in raw] if isinstance(raw, list) else shlex.split(str(entry["command"]))
-    words = list(_expand_response_files(words, directory))
+    read: dict[Path, None] = {}
+    words = list(_expand_response_files(words, directory, read))
     while len(words) > 1 and Path(words[0]).name in _LAUNCHERS:
         words.pop(0)
-    return CompileCommand((directory / str(entry["file"])).resolve(), directory, tuple(words))
+        while len(words) > 1 and _SETTING.fullmatch(
+            words[0]
+        ):  # ccache's own settings stand before the compiler
+            words.pop(0)
+    if not words:
+        raise ValueError("an entry has no command")
+    return CompileCommand((directory / str(entry["file"])).resolve(), directory, tuple(words), tuple(read))
 
 
-def _expand_response_files(words: Sequence[str], directory: Path, depth: int = 0) -> Iterator[str]:
+def _expand_response_files(
+    words: Sequence[str], directory: Path, read: dict[Path, None], depth: int = 0
+) -> Iterator[str]:
     for word in words:
         path = directory / word[1:]
-        if word.startswith("@") and depth < 8 and path.is_file():
-            yield from _expand_response_files(
-                shlex.split(path.read_text(errors="surrogateescape")), directory, depth + 1
-            )
-        else:
-            yield word
-
-
-def compile_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-    """The flags that shape the code of a translation unit, with absolute paths.
-
-    Left out: the compiler, inputs, outputs, dependency files, GPU targets, relocatable device code.
-    ``defines`` are added as ``-D``.
-    """
-    flags: list[str] = []
-    words = iter(command.arguments[1:])
-    for word in words:
-        if word in _DROPPED:
-            continue
-        if word in _DROPPED_WITH_VALUE:
-            next(words, None)
-            continue
-        if word.startswith(_DROPPED_PREFIXES) and not word.startswith(_KEPT_PREFIXES):
-            continue
-        if not word.startswith("-") and (command.directory / word).resolve() == command.file:
-            continue
-        if word in _PATH_FLAGS:
-            value = next(words, None)
-            if value is not None:
-                flags += [word, _absolute(value, command.directory)]
-            continue
-        flags.append(_absolute_joined(word, command.directory))
-    return (*flags, *(f"-D{define}" for define in defines))
-
-
-def _absolute(value: str, directory: Path) -> str:
-    import os
-
-    return os.path.normpath(directory / value)
-
-
-def _absolute_joined(word: str, directory: Path) -> str:
-    for flag in ("-I", "-isystem", "-iquote", "-include"):
-        if word.startswith(flag) and len(word) > len(flag):
-            return flag + _absolute(word[len(flag) :], directory)
-    for flag in ("--sysroot=", "-ivfsoverlay="):
-        if word.startswith(flag):
-            return flag + _absolute(word[len(flag) :], directory)
-    return word
+        if word.startswith("@") and depth < _MOST_NESTED:
+            read[path] = None
+            if path.is_file():
+                inner = shlex.split(path.read_text(errors="surrogateescape"))
+                yield from _expand_response_files(inner, directory, read, depth + 1)
+                continue
+        yield word
 
 
 def commands_for(path: Path, database: Sequence[CompileCommand]) -> list[CompileCommand]:
     """The entries that compile ``path`` itself; a file built twice has two."""
     wanted = path.resolve()
     return [command for command in database if command.file == wanted]
-
-
-def with_file(command: CompileCommand, file: Path) -> CompileCommand:
-    """The same command for another translation unit."""
-    return replace(command, file=file)

@@ -40,6 +40,7 @@ SOURCE_SUFFIXES = frozenset(
         ".tpp",
     }
 )
+_LISTED_SUFFIXES = SOURCE_SUFFIXES | {".py"}  # a Triton kernel is Python
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?((?:[^\n\\]|\\\n|\\.)*)", re.MULTILINE)
 _STATEMENT_END = re.compile(rb"[;{}]|^[ \t]*#(?:[^\n\\]|\\\n|\\.)*$|//[^\n]*$|\*/", re.MULTILINE)
@@ -78,12 +79,12 @@ def _parsers() -> tuple[Parser, ...]:
 
 
 def source_files(root: Path) -> Iterator[Path]:
-    """Every C++, HIP or CUDA file below ``root``, sorted, hidden folders left out."""
+    """Every C++, HIP, CUDA or Python file below ``root``, sorted, hidden folders left out."""
     for name_of_folder, folders, files in os.walk(root):
         folder = Path(name_of_folder)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in sorted(files):
-            if folder.joinpath(name).suffix.lower() in SOURCE_SUFFIXES:
+            if folder.joinpath(name).suffix.lower() in _LISTED_SUFFIXES:
                 yield folder / name
 
 

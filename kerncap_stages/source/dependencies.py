@@ -13,6 +13,8 @@ from kerncap_stages.errors import DeviceError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kerncap_stages.source.compilers import Compiler
+
 _TIMEOUT_S = 300
 
 
@@ -42,20 +44,12 @@ def parse_make_rule(text: str) -> list[Path]:
     return [Path(word) for word in words if word]
 
 
-def toolchain_folders(compiler: str, directory: Path) -> tuple[Path, ...]:
+def toolchain_folders(compiler: Compiler, directory: Path, target: str) -> tuple[Path, ...]:
     """The compiler's own include folders: headers below them belong to the toolchain, not to the project."""
-    result = subprocess.run(
-        [compiler, "-x", "hip", "--offload-device-only", "-E", "-v", os.devnull, "-o", os.devnull],
-        cwd=directory,
-        capture_output=True,
-        text=True,
-        errors="replace",
-        timeout=_TIMEOUT_S,
-        check=False,
-    )
+    command = compiler.command(target, (), "-E", "-v", os.devnull, "-o", os.devnull)
     folders: list[Path] = []
     listing = False
-    for line in result.stderr.splitlines():
+    for line in run_compiler(command, directory).stderr.splitlines():
         if line.startswith("#include "):
             listing = True
         elif line.startswith("End of search list"):
@@ -65,8 +59,30 @@ def toolchain_folders(compiler: str, directory: Path) -> tuple[Path, ...]:
     return tuple(dict.fromkeys(folders))
 
 
+def run_compiler(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
+    """Run a compiler to its end, without a shell and with nothing to read.
+
+    Raises DeviceError if it cannot be started or does not end.
+    """
+    try:
+        return subprocess.run(
+            command,
+            cwd=directory,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DeviceError(
+            f"cannot run the compiler {command[0]}: {error}", hint="pass --compiler PATH"
+        ) from error
+
+
 def local_headers(
-    compiler: str, flags: Sequence[str], unit: Path, directory: Path, target: str
+    compiler: Compiler, flags: Sequence[str], unit: Path, directory: Path, target: str
 ) -> list[Path]:
     """Every file that ``unit`` includes, at any depth, except the toolchain's; absolute paths.
 
@@ -76,38 +92,16 @@ def local_headers(
     with tempfile.TemporaryDirectory(prefix="kerncap-headers-") as name:
         rule = Path(name) / "rule"
         listing = ["-dependency-file", str(rule), "-MT", "unit", "-sys-header-deps"]
-        words = [
-            compiler,
-            "-x",
-            "hip",
-            f"--offload-arch={target}",
-            "--offload-device-only",
-            "-E",
-            "-o",
-            os.devnull,
-        ]
-        words += [each for word in listing for each in ("-Xclang", word)]
-        try:
-            result = subprocess.run(
-                [*words, *flags, str(unit)],
-                cwd=directory,
-                capture_output=True,
-                text=True,
-                errors="replace",
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise DeviceError(
-                f"cannot run the compiler {compiler}: {error}", hint="pass --compiler"
-            ) from error
+        asked = [each for word in listing for each in ("-Xclang", word)]
+        words = compiler.command(target, flags, *asked, "-E", "-o", os.devnull, str(unit))
+        result = run_compiler(words, directory)
         if result.returncode != 0 or not rule.exists():
             raise DeviceError(
                 f"{unit} does not preprocess under its compile command:\n{result.stderr.strip()}",
                 hint="check that the build folder is complete (generated headers?) and -D is right",
             )
         prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))
-    own = toolchain_folders(compiler, directory)
+    own = toolchain_folders(compiler, directory, target)
     seen: dict[Path, None] = {}
     for prerequisite in prerequisites:
         path = Path(os.path.normpath(directory / prerequisite))

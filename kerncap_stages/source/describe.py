@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import FileRef
 from kerncap_stages.manifests.base import os_text
 from kerncap_stages.manifests.source import CompileCommand, Definition, Parameter, SourceFile
-from kerncap_stages.source.compile_commands import compile_flags
+from kerncap_stages.source.compilers import compiler_version, is_hipcc
+from kerncap_stages.source.flags import compile_flags
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,14 +60,19 @@ def describe_command(unit: Unit, database: Path | None, options: Options) -> Com
             translation_unit=os_text(str(unit.path)),
             directory=os_text(str(unit.path.parent)),
             arguments=tuple(os_text(word) for word in arguments),
+            compiler_version=compiler_version(unit.compiler_path) if unit.compiler_path else None,
             added_defines=tuple(os_text(define) for define in options.defines),
         )
     compiler = options.compiler or unit.command.compiler
+    flags = compile_flags(unit.command, options.defines)
+    if is_hipcc(compiler) and not any(flag.startswith("-O") for flag in flags):
+        flags = ("-O3", *flags)  # what hipcc adds; said here so that another clang makes the same code
     return CompileCommand(
         translation_unit=os_text(str(unit.path)),
         directory=os_text(str(unit.command.directory)),
-        arguments=tuple(os_text(word) for word in (compiler, *compile_flags(unit.command, options.defines))),
+        arguments=tuple(os_text(word) for word in (compiler, *flags)),
         database=os_text(str(database)) if database else None,
+        compiler_version=compiler_version(unit.compiler_path) if unit.compiler_path else None,
         added_defines=tuple(os_text(define) for define in options.defines),
     )
 

@@ -11,7 +11,9 @@ from kerncap_stages.manifests.base import os_string
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.source.compile_commands import find_database, load_database
+from kerncap_stages.source.flags import unsafe_flags
 from kerncap_stages.source.search import Consulted, find_candidates, from_line_tables, is_triton_kernel
+from kerncap_stages.source.trials import Wanted
 from kerncap_stages.source.units import Unit, choose_command, describe_unit, possible_commands
 
 if TYPE_CHECKING:
@@ -55,20 +57,31 @@ def guessed_roots(capture: Capture) -> tuple[Path, ...]:
 
 
 def find_source(
-    capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], options: Options
+    capture: Capture,
+    code_object: bytes,
+    name: KernelName,
+    tables: LineTables,
+    roots: Sequence[Path],
+    options: Options,
 ) -> Finding:
     """Search for the kernel's source; not finding it is a result."""
     consulted = Consulted()
     named = from_line_tables(tables, roots, name, consulted)
     candidates = [named] if named else find_candidates(roots, name, consulted)
     if not candidates:
-        outcome, explanation = _classify(capture, name, tables, roots)
+        outcome, explanation = _classify(capture, name, tables, roots, consulted)
         return Finding(outcome, explanation, consulted=consulted)
     database = options.compile_commands or _database(candidates[0].path, roots, consulted)
     commands = load_database(database) if database else []
     if database:
         consulted.read(database)
-    definition, command = _choose(capture, candidates, commands, options, consulted)
+    for file in {file for command in commands for file in command.response_files}:
+        consulted.read(file)
+    target = capture.environment.devices[capture.dispatch.device_index].target
+    wanted = Wanted(
+        capture.kernel.mangled_name, name.base, target, code_object, options.defines, options.compiler
+    )
+    definition, command = _choose(candidates, commands, wanted, consulted)
     if definition is None:
         places = ", ".join(f"{found.path}:{found.line}" for found in candidates)
         return Finding(
@@ -78,8 +91,11 @@ def find_source(
             consulted=consulted,
         )
     compiler = options.compiler or (None if command else shutil.which("hipcc"))
-    target = capture.environment.devices[capture.dispatch.device_index].target
-    unit, problem = describe_unit(definition.path, command, options.defines, target, compiler, consulted)
+    unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
+    unsafe = unsafe_flags(command) if command else ()
+    if unsafe:
+        left_out = "left out, as the compiler would run or load code: " + " ".join(unsafe)
+        problem = f"{problem}; {left_out}" if problem else left_out
     return Finding(
         Outcome.FOUND,
         problem if command or unit.headers_by_compiler else _no_command(database, problem),
@@ -102,20 +118,16 @@ def _database(near: Path, roots: Sequence[Path], consulted: Consulted) -> Path |
 
 
 def _choose(
-    capture: Capture,
     candidates: Sequence[Definition],
     commands: Sequence[CompileCommand],
-    options: Options,
+    wanted: Wanted,
     consulted: Consulted,
 ) -> tuple[Definition | None, CompileCommand | None]:
     """Pick the one definition; where several fit, the one that a compile command proves."""
-    target = capture.environment.devices[capture.dispatch.device_index].target
     proven: list[tuple[Definition, CompileCommand]] = []
     for definition in candidates:
         possible = possible_commands(definition.path, commands, consulted)
-        command = choose_command(
-            possible, capture.kernel.mangled_name, target, options.defines, options.compiler
-        )
+        command = choose_command(possible, wanted, consulted)
         if command is not None:
             proven.append((definition, command))
     if len(proven) == 1:
@@ -126,9 +138,9 @@ def _choose(
 
 
 def _classify(
-    capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path]
+    capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], consulted: Consulted
 ) -> tuple[Outcome, str]:
-    if capture.kernel.language is Language.TRITON or is_triton_kernel(roots, name.base):
+    if capture.kernel.language is Language.TRITON or is_triton_kernel(roots, name.base, consulted):
         return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel: its source is Python"
     where = ", ".join(str(root) for root in roots) or "no folder"
     if tables.definition is not None or tables.paths:

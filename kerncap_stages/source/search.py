@@ -7,7 +7,13 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.source.definitions import Definition, collect_macros, find_definitions, source_files
+from kerncap_stages.source.definitions import (
+    SOURCE_SUFFIXES,
+    Definition,
+    collect_macros,
+    find_definitions,
+    source_files,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -31,18 +37,27 @@ class Consulted:
     def read(self, path: Path) -> bytes | None:
         """The bytes of a file, or None if it cannot be read."""
         try:
-            text = path.read_bytes() if path.stat().st_size <= _MAX_FILE_BYTES else None
+            if path.stat().st_size > _MAX_FILE_BYTES:
+                self.digests[path] = _stamp(path)
+                return None
+            text = path.read_bytes()
         except OSError:
-            text = None
-        self.digests[path] = None if text is None else hashlib.sha256(text).hexdigest()
+            self.digests[path] = None
+            return None
+        self.digests[path] = hashlib.sha256(text).hexdigest()
         return text
 
     def exists(self, path: Path) -> bool:
         """Whether a file is there; its absence is remembered."""
-        return self.read(path) is not None
+        self.read(path)
+        return self.digests[path] is not None
+
+    def missed(self, path: Path) -> None:
+        """Remember that a file was looked for and is not there."""
+        self.digests.setdefault(path, None)
 
     def sources(self, folder: Path) -> list[Path]:
-        """The source files below a folder: a new file is a change."""
+        """The source files below a folder, Python's too: a new file is a change."""
         paths = list(source_files(folder))
         self.digests[folder] = listing_digest(paths)
         return paths
@@ -62,9 +77,17 @@ def is_unchanged(path: Path, digest: str | None) -> bool:
     try:
         if path.is_dir():
             return listing_digest(list(source_files(path))) == digest
+        if path.stat().st_size > _MAX_FILE_BYTES:
+            return _stamp(path) == digest
         return hashlib.sha256(path.read_bytes()).hexdigest() == digest
     except OSError:
         return False
+
+
+def _stamp(path: Path) -> str:
+    """Stands for the contents of a file that is too large to be read each time."""
+    status = path.stat()
+    return hashlib.sha256(f"{status.st_size} {status.st_mtime_ns}".encode()).hexdigest()
 
 
 def find_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulted) -> list[Definition]:
@@ -73,7 +96,7 @@ def find_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulte
     for root in roots:
         paths = [root] if root.is_file() else consulted.sources(root)
         for path in paths:
-            text = consulted.read(path)
+            text = consulted.read(path) if path.suffix.lower() in SOURCE_SUFFIXES else None
             if text is not None:
                 texts.setdefault(path, text)
     macros = collect_macros(texts.values())
@@ -132,18 +155,15 @@ def moved_below(path: Path, roots: Sequence[Path]) -> list[Path]:
     return []
 
 
-def is_triton_kernel(roots: Sequence[Path], base: str) -> bool:
+def is_triton_kernel(roots: Sequence[Path], base: str, consulted: Consulted) -> bool:
     """Whether a Python file below ``roots`` defines a jitted function of the kernel's name.
 
     Triton may append a specialisation suffix to a function's name.
     """
     for root in roots:
-        for path in sorted(root.rglob("*.py")) if root.is_dir() else ():
-            try:
-                text = path.read_bytes()
-            except OSError:
-                continue
-            for match in _TRITON_KERNEL.finditer(text):
+        for path in consulted.sources(root) if root.is_dir() else ():
+            text = consulted.read(path) if path.suffix == ".py" else None
+            for match in _TRITON_KERNEL.finditer(text or b""):
                 function = match[1].decode()
                 if base == function or base.startswith(function + "_0d"):
                     return True

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.source.compile_commands import CompileCommand, commands_for, compile_flags
+from kerncap_stages.source.compile_commands import CompileCommand, commands_for
+from kerncap_stages.source.compilers import find_compiler
 from kerncap_stages.source.dependencies import local_headers
+from kerncap_stages.source.flags import compile_flags
+from kerncap_stages.source.includes import include_folders, included_files, note_absent
+from kerncap_stages.source.trials import Wanted, makes_same_code, yields_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kerncap_stages.source.search import Consulted
 
-_INCLUDE = re.compile(rb'^[ \t]*#[ \t]*include[ \t]*[<"]([^>"\n]+)[>"]', re.MULTILINE)
-_MAX_DEPTH = 64
 _MAX_TRIALS = 8  # trial compilations, when several units could hold the instantiation
 
 
@@ -31,44 +30,7 @@ class Unit:
     command: CompileCommand | None
     headers: tuple[Path, ...]
     headers_by_compiler: bool
-
-
-def included_files(path: Path, folders: Sequence[Path], consulted: Consulted) -> list[Path]:
-    """Local files that ``path`` includes at any depth, found beside the includer or in ``folders``."""
-    seen: dict[Path, None] = {}
-    stack = [(path, 0)]
-    while stack:
-        current, depth = stack.pop()
-        text = consulted.read(current)
-        if text is None or depth > _MAX_DEPTH:
-            continue
-        for match in _INCLUDE.finditer(text):
-            name = os.fsdecode(match[1])
-            for place in (current.parent, *folders):
-                candidate = Path(os.path.normpath(place / name))
-                if candidate in seen or candidate == path:
-                    break
-                if consulted.exists(candidate):
-                    seen[candidate] = None
-                    stack.append((candidate, depth + 1))
-                    break
-    return list(seen)
-
-
-def include_folders(flags: Sequence[str]) -> list[Path]:
-    """The folders of ``-I``, ``-iquote`` and ``-isystem`` among flags made absolute."""
-    folders: list[Path] = []
-    words = iter(flags)
-    for word in words:
-        if word in ("-I", "-iquote", "-isystem", "-idirafter"):
-            folders.append(Path(next(words, ".")))
-        else:
-            joined = next(
-                (word[len(flag) :] for flag in ("-I", "-iquote", "-isystem") if word.startswith(flag)), ""
-            )
-            if joined:
-                folders.append(Path(joined))
-    return folders
+    compiler_path: str | None = None  # that was asked
 
 
 def possible_commands(
@@ -88,61 +50,54 @@ def _reads(command: CompileCommand, consulted: Consulted) -> Iterator[Path]:
 
 
 def choose_command(
-    commands: Sequence[CompileCommand],
-    mangled_name: str,
-    target: str,
-    defines: Sequence[str],
-    compiler: str | None,
+    commands: Sequence[CompileCommand], wanted: Wanted, consulted: Consulted
 ) -> CompileCommand | None:
-    """The command whose unit really yields the kernel; only asked of the compiler when there is a choice."""
-    if len(commands) <= 1:
-        return commands[0] if commands else None
-    for command in commands[:_MAX_TRIALS]:
-        if yields_kernel(command, mangled_name, target, defines, compiler):
-            return command
-    return None
+    """The command whose unit really yields the kernel; only asked of the compiler when there is a choice.
 
-
-def yields_kernel(
-    command: CompileCommand, mangled_name: str, target: str, defines: Sequence[str], compiler: str | None
-) -> bool:
-    """Compile a unit to assembly, for the device alone, and look for the kernel's symbol."""
-    flags = [flag for flag in compile_flags(command, defines) if not re.fullmatch(r"-O.", flag)]
-    words = [compiler or command.compiler, "-x", "hip", f"--offload-arch={target}", "--offload-device-only"]
-    result = subprocess.run(
-        [*words, *flags, "-O0", "-w", "-S", "-o", "-", str(command.file)],
-        cwd=command.directory,
-        capture_output=True,
-        check=False,
-    )
-    return (
-        result.returncode == 0
-        and re.search(rb"^" + re.escape(mangled_name.encode()) + rb":", result.stdout, re.MULTILINE)
-        is not None
-    )
+    Where several yield it, as when one file is built twice with different flags, the one that makes the very
+    instructions that were captured; else the first.
+    """
+    different = list({(command.file, compile_flags(command)): command for command in commands}.values())
+    if len(different) <= 1:
+        return different[0] if different else None
+    name = wanted.base_name.encode()
+    # Units that name the kernel are likelier to instantiate it than those that only include its header.
+    different.sort(key=lambda command: name not in (consulted.read(command.file) or b""))
+    yielding = [command for command in different[:_MAX_TRIALS] if yields_kernel(command, wanted)]
+    if len(yielding) > 1:
+        same = (command for command in yielding if makes_same_code(command, wanted))
+        return next(same, yielding[0])
+    return yielding[0] if yielding else None
 
 
 def describe_unit(
     definition_file: Path,
     command: CompileCommand | None,
-    defines: Sequence[str],
-    target: str,
+    wanted: Wanted,
     compiler: str | None,
     consulted: Consulted,
 ) -> tuple[Unit, str | None]:
     """The unit with its headers, and why they were not the compiler's own where they are not."""
     path = command.file if command else definition_file
-    flags = compile_flags(command, defines) if command else tuple(f"-D{define}" for define in defines)
+    flags = (
+        compile_flags(command, wanted.defines)
+        if command
+        else tuple(f"-D{define}" for define in wanted.defines)
+    )
     directory = command.directory if command else path.parent
+    folders = include_folders(flags)
     problem: str | None = None
     chosen = compiler or (command.compiler if command else None)
     if chosen is not None:
         try:
-            headers = local_headers(chosen, flags, path, directory, target)
-            for header in (path, *headers):
-                consulted.read(header)
-            return Unit(path, command, tuple(headers), headers_by_compiler=True), None
+            tool = find_compiler(chosen, trusted=compiler is not None)
+            consulted.exists(Path(tool.path))
+            headers = local_headers(tool, flags, path, directory, wanted.target)
+            note_absent((path, *headers), folders, consulted)
+            return Unit(
+                path, command, tuple(headers), headers_by_compiler=True, compiler_path=tool.path
+            ), None
         except DeviceError as error:
             problem = str(error)
-    headers = included_files(path, include_folders(flags), consulted)
+    headers = included_files(path, folders, consulted)
     return Unit(path, command, tuple(headers), headers_by_compiler=False), problem

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -115,7 +116,7 @@ def run_locate(
     code_object = store.get(capture.kernel.code_object.payload.digest)
     tables = read_line_tables(code_object, capture.kernel.mangled_name)
     roots = tuple(folder.resolve() for folder in options.source_dirs) or guessed_roots(capture)
-    finding = find_source(capture, name, tables, roots, options)
+    finding = find_source(capture, code_object, name, tables, roots, options)
     with store.transaction() as transaction:
         manifest = _manifest(capture, capture_digest, name, tables, roots, options, finding, transaction)
         digest = transaction.publish(dump(manifest), "source", [capture_digest])
@@ -135,15 +136,17 @@ def _action_key(capture_digest: Digest, options: Options) -> Digest:
     """What the answer depends on besides the files that it names itself: the first half of a two-step key."""
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.codec import canonical
+    from kerncap_stages.source.compilers import ENVIRONMENT
 
     request = {
         "stage": "locate",
         "version": __version__,
         "capture": capture_digest,
         "source_dirs": [str(folder.resolve()) for folder in options.source_dirs],
-        "compile_commands": str(options.compile_commands) if options.compile_commands else None,
+        "compile_commands": str(options.compile_commands.resolve()) if options.compile_commands else None,
         "defines": options.defines,
         "compiler": options.compiler,
+        "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
     }
     return Digest(hashlib.sha256(canonical(request)).hexdigest())
 

@@ -290,28 +290,125 @@ def test_hostile_kernel_names_stay_text(store, tree, tmp_path, name):
     assert "\x1b" not in (project / "README.md").read_text() + (project / "Makefile").read_text()
 
 
-def test_hostile_paths_and_flags_never_reach_a_shell(store, tree, tmp_path):
-    # Not hipcc, which makes a shell command of its own arguments.
-    clang = shutil.which("clang++") or str(max(Path("/usr/lib").glob("llvm-*/bin/clang++")))
-    folder = tmp_path / "$(touch pwned) `touch pwned` 'x"
+HOSTILE_PATHS = [
+    "$(touch pwned) `touch pwned` 'x",
+    "a;touch pwned;",
+    "%(pwned)s && touch pwned",
+    '"q" | touch pwned',
+]
+
+
+@pytest.mark.parametrize("name", HOSTILE_PATHS[:3])
+def test_hostile_paths_and_flags_never_reach_a_shell(store, tree, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / name
     shutil.copytree(tree[0], folder)
     command = [
         "hipcc",
         "-O3",
         f"-I{folder}/include",
-        "-DX=$(touch pwned)",
-        "-DY='`touch pwned`'",
+        "-DKC_X=$(touch pwned)",
+        "-DKC_Y='`touch pwned`'",
+        '-DKC_Z="; touch pwned; "',
+        "-DKC_N=a\ntouch pwned\n",
+        "-I../../include; touch pwned",
         "-c",
         "matvec.hip",
     ]
     entry = {"directory": str(folder / "src"), "file": "matvec.hip", "arguments": command}
     (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
-    digest, _ = run_locate(store, publish(store, tree[1], ADD_ROWS), Options((folder,), compiler=clang))
+    options = Options((folder,), defines=("KC_W='$(touch pwned)'", "KC_V=`touch pwned`"))
+    digest, source = run_locate(store, publish(store, tree[1], ADD_ROWS), options)
+    assert source.headers_by_compiler, source.explanation
     made, reproducer = run_generate(store, digest)
     check_out(store, made, reproducer, tmp_path / "project", force=False)
-    result = make(tmp_path / "project", "recompile", HIPCC=clang)
+    result = make(tmp_path / "project", "recompile")
     assert result.returncode == 0, result.stderr
+    assert text_section((tmp_path / "project/optimized.hsaco").read_bytes()) == text_section(tree[1])
     assert list(tmp_path.rglob("pwned")) == []
+
+
+def test_paths_that_no_include_can_hold_are_refused_before_anything_is_written(store, tree, tmp_path):
+    from kerncap_stages.errors import Refused
+
+    folder = tmp_path / HOSTILE_PATHS[3]
+    shutil.copytree(tree[0], folder)
+    command = ["hipcc", f"-I{folder}/include", "-c", "matvec.hip"]
+    entry = {"directory": str(folder / "src"), "file": "matvec.hip", "arguments": command}
+    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
+    digest, _ = run_locate(store, publish(store, tree[1], ADD_ROWS), Options((folder,)))
+    with pytest.raises(Refused, match="include"):
+        run_generate(store, digest)
+
+
+@pytest.mark.parametrize("compiler", ["./evil.sh", "/bin/sh", "python3", "./clang++; touch pwned"])
+def test_a_program_that_is_no_compiler_is_not_run(store, tree, tmp_path, compiler):
+    folder = tmp_path / "tree"
+    shutil.copytree(tree[0], folder)
+    (folder / "src/evil.sh").write_text("#!/bin/sh\ntouch pwned\n")
+    (folder / "src/evil.sh").chmod(0o755)
+    command = [compiler, "-c", "touch pwned" if compiler == "/bin/sh" else "matvec.hip", "matvec.hip"]
+    entry = {"directory": str(folder / "src"), "file": "matvec.hip", "arguments": command}
+    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
+    digest, source = run_locate(store, publish(store, tree[1], ADD_ROWS), Options((folder,)))
+    assert not source.headers_by_compiler
+    assert "not called like a compiler" in source.explanation
+    made, reproducer = run_generate(store, digest)
+    check_out(store, made, reproducer, tmp_path / "project", force=False)
+    assert compiler not in (tmp_path / "project/Makefile").read_text()
+    assert list(tmp_path.rglob("pwned")) == []
+
+
+def test_flags_that_load_code_are_left_out_and_named(store, tree, tmp_path):
+    folder = tmp_path / "tree"
+    shutil.copytree(tree[0], folder)
+    plugin = tmp_path / "plugin.so"
+    plugin.write_bytes(b"not a library: loading it would fail")
+    command = ["hipcc", "-O3", f"-I{folder}/include", f"-fplugin={plugin}", f"-fpass-plugin={plugin}"]
+    command += ["-Xclang", "-load", "-Xclang", str(plugin), "-B", str(tmp_path), "-c", "matvec.hip"]
+    entry = {"directory": str(folder / "src"), "file": "matvec.hip", "arguments": command}
+    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
+    digest, source = run_locate(store, publish(store, tree[1], ADD_ROWS), Options((folder,)))
+    assert source.headers_by_compiler
+    assert "would run or load code" in source.explanation
+    made, reproducer = run_generate(store, digest)
+    check_out(store, made, reproducer, tmp_path / "project", force=False)
+    assert "plugin" not in (tmp_path / "project/compile_flags.rsp").read_text()
+
+
+def test_of_two_commands_for_one_file_the_one_that_made_the_code_is_taken(store, tree, tmp_path):
+    folder = tmp_path / "tree"
+    shutil.copytree(tree[0], folder)
+    commands = [
+        ["hipcc", opt, *more, f"-I{folder}/include", "-c", "matvec.hip", "-o", f"{opt}.o"]
+        for opt, more in (("-O0", ()), ("-O3", ("-ffast-math",)), ("-O3", ()), ("-O3", ()))
+    ]
+    entries = [
+        {"directory": str(folder / "src"), "file": "matvec.hip", "arguments": words} for words in commands
+    ]
+    (folder / "build/compile_commands.json").write_text(json.dumps(entries))
+    _, source = run_locate(store, publish(store, tree[1], ADD_ROWS), Options((folder,)))
+    assert "-O3" in source.compile_command.arguments
+    assert "-ffast-math" not in source.compile_command.arguments
+
+
+def test_a_header_that_was_looked_for_and_absent_makes_the_search_run_again(store, tree, tmp_path):
+    folder = tmp_path / "tree"
+    shutil.copytree(tree[0], folder)
+    (folder / "first").mkdir()
+    command = ["hipcc", "-O3", f"-I{folder}/first", f"-I{folder}/include", "-c", "matvec.hip"]
+    entry = {"directory": str(folder / "src"), "file": "matvec.hip", "arguments": command}
+    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
+    capture = publish(store, tree[1], ADD_ROWS)
+    # Not below the searched folder, whose list of files would change.
+    options = Options((folder / "src",), folder / "build/compile_commands.json")
+    first, source = run_locate(store, capture, options)
+    assert run_locate(store, capture, options)[0] == first
+    (folder / "first/matvec.hpp").write_text('#include "../include/matvec.hpp"\n')
+    assert not is_current(source)
+    second, source = run_locate(store, capture, options)
+    assert second != first
+    assert str(folder / "first/matvec.hpp") in [file.path for file in source.files]
 
 
 def test_files_of_something_else_are_never_overwritten(store, tree, tmp_path):

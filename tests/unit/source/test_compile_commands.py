@@ -3,7 +3,8 @@ import json
 import pytest
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.source.compile_commands import commands_for, compile_flags, find_database, load_database
+from kerncap_stages.source.compile_commands import commands_for, find_database, load_database
+from kerncap_stages.source.flags import compile_flags
 
 
 def database(tmp_path, **entry):

@@ -1,0 +1,58 @@
+import shutil
+
+import pytest
+
+from kerncap_stages.errors import DeviceError
+from kerncap_stages.source import compilers
+from kerncap_stages.source.compilers import Compiler, find_compiler, is_compiler_name, is_hipcc
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["hipcc", "/opt/rocm/bin/hipcc", "hipcc.bin", "clang++", "amdclang++", "/x y/clang-18"],
+)
+def test_compilers_are_known_by_their_names(name):
+    assert is_compiler_name(name)
+
+
+@pytest.mark.parametrize("name", ["sh", "g++", "nvcc", "evil-clang++.sh", "clang++;id", "x/", "hipcc $(id)"])
+def test_anything_else_is_not_run(name):
+    assert not is_compiler_name(name)
+    with pytest.raises(DeviceError, match="not called like a compiler"):
+        find_compiler(name)
+
+
+def test_what_the_user_names_is_taken(tmp_path):
+    tool = tmp_path / "my-compiler"
+    tool.write_text("#!/bin/sh\n")
+    tool.chmod(0o755)
+    assert find_compiler(str(tool), trusted=True).path == str(tool)
+    with pytest.raises(DeviceError, match="no compiler"):
+        find_compiler(str(tmp_path / "absent"), trusted=True)
+
+
+def test_hipcc_becomes_the_clang_that_hipcc_is_told_to_use(tmp_path, monkeypatch):
+    clang = tmp_path / "clang++"
+    clang.write_text("#!/bin/sh\n")
+    clang.chmod(0o755)
+    monkeypatch.setenv("HIP_CLANG_PATH", str(tmp_path))
+    monkeypatch.setenv("HIPCC_COMPILE_FLAGS_APPEND", "-DX='a b'")
+    compilers._clang_of.cache_clear()
+    try:
+        found = find_compiler("hipcc")
+    finally:
+        compilers._clang_of.cache_clear()
+    assert found == Compiler(str(clang), ("-O3", "-DX=a b"))
+    assert not is_hipcc(found.path)
+
+
+def test_the_default_of_hipcc_gives_way_to_a_flag():
+    tool = Compiler("clang++", ("-O3",))
+    device = ["clang++", "-x", "hip", "--offload-arch=gfx90a", "--offload-device-only"]
+    assert tool.command("gfx90a", ["-DA"], "k.hip") == [*device, "-O3", "-DA", "k.hip"]
+    assert tool.command("gfx90a", ["-O1"], "k.hip") == [*device, "-O1", "k.hip"]
+
+
+@pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
+def test_the_installed_hipcc_has_a_clang():
+    assert "clang" in find_compiler("hipcc").path

@@ -1,0 +1,93 @@
+from pathlib import Path
+
+import pytest
+
+from kerncap_stages.source.compile_commands import CompileCommand
+from kerncap_stages.source.flags import compile_flags, unsafe_flags
+
+
+def command(*words):
+    return CompileCommand(Path("/w/k.hip"), Path("/w"), ("hipcc", *words, "k.hip"))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-c",),
+        ("-o", "k.o"),
+        ("-ok.o",),
+        ("-MD", "-MF", "k.d", "-MT", "k.o"),
+        ("-Wp,-MMD,k.d",),
+        ("-fgpu-rdc",),
+        ("--offload-arch=gfx90a", "--offload-arch", "gfx942", "--offload-arch=native"),
+        ("--offload-arch=gfx90a:xnack-,gfx942",),
+        ("-x", "hip"),
+        ("-xhip",),
+        ("-lfoo", "-L/x", "-Wl,-rpath,/x", "-Xlinker", "-z", "other.o", "/usr/lib/libx.so"),
+        ("--save-temps=obj", "-ftime-trace", "-gsplit-dwarf"),
+        ("-Xclang", "-dependency-file", "-Xclang", "x"),
+        ("--",),
+    ],
+)
+def test_outputs_targets_and_the_hosts_link_are_left_out(words):
+    assert compile_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
+    assert unsafe_flags(command(*words)) == ()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-fplugin=/x.so",),
+        ("-fpass-plugin=/x.so",),
+        ("-fplugin-arg-x-y",),
+        ("-Xclang", "-load", "-Xclang", "/x.so"),
+        ("-Xclang", "-mllvm", "-Xclang", "-load=/x.so"),
+        ("-Xclang", "-add-plugin", "-Xclang", "x"),
+        ("-mllvm", "-load=/x.so"),
+        ("-B", "/x"),
+        ("-B/x",),
+        ("--config", "/x.cfg"),
+        ("--config=/x.cfg",),
+        ("-fuse-ld=/x",),
+        ("--ld-path=/x",),
+        ("-specs=/x",),
+        ("-wrapper", "/x"),
+    ],
+)
+def test_flags_that_run_or_load_code_are_left_out_and_told(words):
+    assert compile_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
+    assert unsafe_flags(command("-O3", *words, "-DA")) == (" ".join(words),)
+
+
+def test_what_shapes_the_code_stays():
+    words = (
+        "-std=c++20",
+        "-munsafe-fp-atomics",
+        "-mllvm",
+        "-amdgpu-early-inline-all=true",
+        "-D",
+        "A=1",
+        "-UB",
+    )
+    words += (
+        "-Xarch_device",
+        "-fno-inline",
+        "-Xclang",
+        "-fallow-half-arguments-and-returns",
+        "-mwavefrontsize64",
+    )
+    assert compile_flags(command(*words)) == words
+
+
+def test_paths_become_absolute_in_every_spelling():
+    words = ("-Ia", "-I", "b", "-isystemc", "-isystem", "../d", "-include", "e.h", "--sysroot=f", "-iquoteg")
+    words += ("-Xclang", "-include-pch", "-Xclang", "h.pch")
+    assert compile_flags(command(*words)) == (
+        *("-I/w/a", "-I", "/w/b", "-isystem/w/c", "-isystem", "/d", "-include", "/w/e.h"),
+        *("--sysroot=/w/f", "-iquote/w/g", "-Xclang", "-include-pch", "-Xclang", "/w/h.pch"),
+    )
+
+
+def test_defines_come_last_whatever_they_hold():
+    hostile = ["A=$(touch pwned)", "B='x'", 'C="', "D=a\nb"]
+    assert compile_flags(command("-O3"), hostile) == ("-O3", *(f"-D{text}" for text in hostile))
