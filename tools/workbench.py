@@ -17,12 +17,32 @@ import venv
 from pathlib import Path
 
 TOP = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(TOP))
+
+from kerncap_stages.rocm_root import namespaces  # noqa: E402 - of this source tree, standard library only
+
 CACHE = Path(os.environ["KERNCAP_ROOT_CACHE"])
 CONSTRAINTS = TOP / "tools/constraints.txt"
 
 
 def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _beside(folder: Path) -> Path:
+    """Show the source tree in ``folder`` too, to this process and its children alone.
+
+    From the build folder it has the same relative path in every checkout then, so that all of them share what
+    ccache holds. Where mounting is not allowed (a container), the tree is built from where it is.
+    """
+    place = folder / "tree"
+    place.mkdir(parents=True, exist_ok=True)
+    try:
+        namespaces.bind(TOP, place)
+        namespaces.make_read_only(place)  # whoever clears the cache must not reach the sources
+    except OSError:
+        return TOP
+    return place
 
 
 class Workbench:
@@ -37,11 +57,14 @@ class Workbench:
         python = Path(sys.executable).resolve()
         state = _key(*self.requirements, CONSTRAINTS.read_text(), str(python), str(python.stat().st_mtime_ns))
         self.environment = self.folder / f"venv-{state}"
-        self.build = self.folder / "build"
+        self.source = _beside(self.folder)
+        self.build = self.folder / "objects"
         self.wheels = self.folder / "wheels"
         os.environ["PATH"] = f"{self.environment}/bin:/usr/lib/ccache:{os.environ['PATH']}"
         os.environ.setdefault("CCACHE_DIR", str(CACHE / "ccache"))
-        os.environ.update(CCACHE_BASEDIR=str(TOP), CCACHE_NOHASHDIR="1", CCACHE_COMPILERCHECK="content")
+        os.environ.update(
+            CCACHE_BASEDIR=str(self.folder), CCACHE_NOHASHDIR="1", CCACHE_COMPILERCHECK="content"
+        )
 
     def prepare(self) -> None:
         """Virtual environment, build, and the wheel installed: what the tests run."""
@@ -74,7 +97,7 @@ class Workbench:
         shutil.rmtree(self.wheels, ignore_errors=True)
         settings = [f"-Csetup-args={option}" for option in ("-Dnative_tests=enabled", "-Dwerror=true")]
         call("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir",
-             "-w", self.wheels, f"-Cbuild-dir={self.build}", *settings, TOP)  # fmt: skip
+             "-w", self.wheels, f"-Cbuild-dir={self.build}", *settings, self.source)  # fmt: skip
         wheels = self.wheels.glob("*.whl")
         call("pip", "install", "-q", "--no-deps", "--no-index", "--force-reinstall", *wheels)
 
