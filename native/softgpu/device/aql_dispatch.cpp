@@ -158,8 +158,8 @@ void AqlQueue::on_kernel_end(std::uint64_t index, const aql::KernelDispatch& pac
     return;
   }
   if (m_context.log != nullptr) {
-    m_context.log->add(m_context.gpu.index, m_settings.id, index, kernel_name(m_context.gpu.space, packet.kernel_object),
-                       packet, outcome.counts);
+    m_context.log->add({m_context.gpu.chip.target, m_context.gpu.index, m_settings.id, index,
+                        kernel_symbol(m_context.gpu.space, packet.kernel_object), packet, outcome.counts});
   }
   const auto entry = std::find_if(m_in_flight.begin(), m_in_flight.end(), [&](const InFlight& e) { return e.index == index; });
   const InFlight ended = *entry;

@@ -4,20 +4,31 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
-#include <string_view>
 
 #include "softgpu/device/aql.hpp"
 #include "softgpu/exec/dispatch.hpp"
 
 namespace kerncap::softgpu {
 
+// Raise it when a member of the JSON objects changes its meaning or goes; docs/software-gpu.md has them all.
+inline constexpr unsigned k_count_version = 1;
+
+struct CountedDispatch {
+  Target target;
+  unsigned gpu;
+  std::uint32_t queue;
+  std::uint64_t dispatch_id;
+  std::string symbol;  // of the kernel
+  const aql::KernelDispatch& packet;
+  const InstructionCounts& counts;
+};
+
 class InstructionLog {
  public:
   // "-": text on standard error; else a file that is created, or appended to by several processes.
   explicit InstructionLog(std::string path);
 
-  void add(unsigned gpu, std::uint32_t queue, std::uint64_t dispatch_id, std::string_view kernel,
-           const aql::KernelDispatch& packet, const InstructionCounts& counts) noexcept;
+  void add(const CountedDispatch& dispatch) noexcept;
 
  private:
   std::mutex m_mutex;

@@ -60,17 +60,21 @@ struct Tables {
   return text;
 }
 
-[[nodiscard]] std::string demangled(std::string name) {
+}  // namespace
+
+std::string readable_name(const std::string& symbol) {
   int status = 0;
-  char* readable = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
-  if (status == 0 && readable != nullptr) name = readable;
+  char* readable = abi::__cxa_demangle(symbol.c_str(), nullptr, nullptr, &status);
+  std::string name = status == 0 && readable != nullptr ? readable : symbol;
   std::free(readable);
   return name;
 }
 
-}  // namespace
-
 std::string kernel_name(const AddressSpace& space, std::uint64_t descriptor_va) {
+  return readable_name(kernel_symbol(space, descriptor_va));
+}
+
+std::string kernel_symbol(const AddressSpace& space, std::uint64_t descriptor_va) {
   GpuMemory memory(space);
   char address[64];
   std::snprintf(address, sizeof address, "kernel@0x%llx", static_cast<unsigned long long>(descriptor_va));
@@ -87,7 +91,7 @@ std::string kernel_name(const AddressSpace& space, std::uint64_t descriptor_va) 
     std::string name = text_at(memory, tables->strings + symbol.st_name, tables->strings_bytes - symbol.st_name);
     if (name.size() <= k_suffix.size() || !name.ends_with(k_suffix)) continue;
     name.resize(name.size() - k_suffix.size());
-    return demangled(std::move(name));
+    return name;
   }
   return address;
 }

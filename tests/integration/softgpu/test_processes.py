@@ -9,7 +9,10 @@ import pytest
 import softgpu
 from programs import Build, programs
 
+from kerncap_stages.instruction_counts import read_counts
+
 PROCESSES = {program.name: program for program in programs("processes")}
+HIP = {program.name: program for program in programs("hip")}
 
 
 @pytest.mark.parametrize("rocm", ["", "7.2"])
@@ -35,12 +38,31 @@ def test_counts_name_each_dispatch(build, executable, tmp_path):
     command = softgpu.command_for([str(executable(build))], "gfx942")
     command[command.index("--") : command.index("--")] = ["--count-file", str(counts)]
     subprocess.run(command, check=True, capture_output=True, timeout=softgpu.TIME_LIMIT_S)
-    records = [json.loads(line) for line in counts.read_text().splitlines()]
-    assert len({record["pid"] for record in records}) == 2  # parent and child
+    records = read_counts(counts)
+    assert len({record.pid for record in records}) == 2  # parent and child
     for record in records:
-        assert record["wave_instructions"] == sum(record["by_class"].values()) > 0
-        assert record["by_class"]["vmem_store"] > 0  # they fill memory
-        assert all(size > 0 for size in record["grid_work_items"] + record["group_work_items"])
+        assert record.target == "gfx942"
+        assert record.wave_instructions == sum(record.by_class.values()) > 0
+        assert record.by_class["vmem_store"] > 0  # they fill memory
+        assert all(size > 0 for size in record.grid_work_items + record.group_work_items)
+
+
+@pytest.mark.parametrize(
+    "build", [pytest.param(Build(HIP["vector_add"], "gfx90a", "O3"), id="vector_add-gfx90a-O3")]
+)
+def test_counts_name_kernel_and_symbol_and_repeat(build, executable, tmp_path):
+    """The same program executes the same instructions again: a ratio of two counts is a fact."""
+    runs = []
+    for number in range(2):
+        counts = tmp_path / f"counts{number}.jsonl"
+        softgpu.check(
+            softgpu.run([str(executable(build))], "gfx90a", variables={"KERNCAP_SOFTGPU_COUNT": str(counts)})
+        )
+        runs.append([count for count in read_counts(counts) if count.symbol.startswith("_Z")])
+    first, second = runs
+    assert first
+    assert all("add" in count.kernel and "(" in count.kernel for count in first)
+    assert [count.by_class for count in first] == [count.by_class for count in second]
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,60 @@
+"""What the software GPU counts: the instructions of each dispatch, by class.
+
+A program that runs with ``SoftGpu(count=FILE)``, or under ``kc-softgpu --count-file FILE``, adds one JSON
+object a line to the file, before the dispatch's completion signal: docs/software-gpu.md has the members.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VERSION = 1
+
+
+@dataclass(frozen=True)
+class DispatchCount:
+    """One dispatch that ran to its end. An instruction counts once for each wave that executes it."""
+
+    pid: int
+    target: str
+    gpu: int
+    queue: int
+    dispatch: int  # the packet's index in its queue
+    kernel: str  # demangled
+    symbol: str  # as the code object has it
+    grid_work_items: tuple[int, int, int]
+    group_work_items: tuple[int, int, int]
+    wave_instructions: int
+    by_class: dict[str, int]
+
+
+def read_counts(path: Path) -> list[DispatchCount]:
+    """Return the dispatches of a counts file, in the order in which they ended.
+
+    Raises ArtifactError for a line that is none of this version.
+    """
+    return [_parse(path, number, line) for number, line in enumerate(path.read_text().splitlines(), start=1)]
+
+
+def _parse(path: Path, number: int, line: str) -> DispatchCount:
+    try:
+        fields: dict[str, Any] = json.loads(line)
+        version = fields.pop("version")
+        for name in ("grid_work_items", "group_work_items"):
+            fields[name] = tuple(fields[name])
+        count = DispatchCount(**fields) if version == VERSION else None
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ArtifactError(f"{path}:{number}: no instruction count") from error
+    if count is None:
+        raise ArtifactError(
+            f"{path}:{number}: an instruction count of version {version}; this release reads {VERSION}",
+            hint="count again with the software GPU of this installation",
+        )
+    return count
