@@ -1,5 +1,8 @@
 #include "softgpu/memory/host_guard.hpp"
 
+#include <dlfcn.h>
+
+#include <atomic>
 #include <csignal>
 #include <mutex>
 
@@ -10,17 +13,59 @@ namespace kerncap::softgpu {
 
 namespace {
 
-struct sigaction g_previous_segv, g_previous_bus;
+// What the program wants for one of our signals. Read and written within signal handlers too, and in the child of a fork, so
+// without a lock: a new value is written beside the old one and published by its index.
+class ProgramAction {
+ public:
+  void set(const struct sigaction& action) noexcept {
+    const unsigned next = m_taken.fetch_add(1, std::memory_order_relaxed) % k_slots;
+    m_slots[next] = action;
+    m_current.store(next, std::memory_order_release);
+  }
+  [[nodiscard]] struct sigaction get() const noexcept { return m_slots[m_current.load(std::memory_order_acquire)]; }
+
+ private:
+  static constexpr unsigned k_slots = 16;  // a reader would have to sleep through fifteen changes
+  struct sigaction m_slots[k_slots]{};
+  std::atomic<unsigned> m_taken{1}, m_current{0};
+};
+
+constinit ProgramAction g_segv, g_bus;
+std::atomic<bool> g_installed{false};
+
+[[nodiscard]] ProgramAction& program_action(int number) noexcept { return number == SIGBUS ? g_bus : g_segv; }
+
+[[nodiscard]] bool is_default(const struct sigaction& action) noexcept {
+  return (action.sa_flags & SA_SIGINFO) == 0 && (action.sa_handler == SIG_DFL || action.sa_handler == SIG_IGN);
+}
+
+// The kernel's own call: what the C library's name leads to may be our hook.
+int kernel_sigaction(int number, const struct sigaction* action, struct sigaction* old) noexcept {
+  using Function = int (*)(int, const struct sigaction*, struct sigaction*);
+  static const auto real = reinterpret_cast<Function>(dlsym(RTLD_NEXT, "sigaction"));
+  return (real != nullptr ? real : &sigaction)(number, action, old);
+}
 
 void pass_on(int number, siginfo_t* info, void* context) noexcept {
-  const struct sigaction& previous = number == SIGBUS ? g_previous_bus : g_previous_segv;
-  if ((previous.sa_flags & SA_SIGINFO) != 0) {
-    previous.sa_sigaction(number, info, context);
-  } else if (previous.sa_handler == SIG_DFL || previous.sa_handler == SIG_IGN) {
+  const struct sigaction wanted = program_action(number).get();
+  if (is_default(wanted)) {
+    if (wanted.sa_handler == SIG_IGN && info->si_code <= 0) return;  // sent, and ignored; a fault cannot be
     // Back to the default: the faulting instruction runs again and ends the process as it would have without us.
-    std::signal(number, SIG_DFL);
+    struct sigaction plain {};
+    plain.sa_handler = SIG_DFL;
+    kernel_sigaction(number, &plain, nullptr);
+    if (info->si_code <= 0) raise(number);  // one that was sent does not come again by itself
+    return;
+  }
+  // The mask that the kernel would have set; it is put back when the handler returns.
+  sigset_t blocked = wanted.sa_mask;
+  if ((wanted.sa_flags & SA_NODEFER) == 0) sigaddset(&blocked, number);
+  pthread_sigmask(SIG_BLOCK, &blocked, nullptr);
+  if ((wanted.sa_flags & SA_RESETHAND) != 0) program_action(number).set({});
+  if ((wanted.sa_flags & SA_SIGINFO) != 0) {
+    wanted.sa_sigaction(number, info, context);
   } else {
-    previous.sa_handler(number);
+    wanted.sa_handler(number);
   }
 }
 
@@ -41,14 +86,28 @@ struct HostGuardHandler {
 void HostGuard::install() noexcept {
   static std::once_flag once;
   std::call_once(once, [] {
-    struct sigaction action {};
+    struct sigaction action {}, before {};
     action.sa_sigaction = HostGuardHandler::on_signal;
     // Not deferred: the jump out of the handler must leave the signal deliverable.
     action.sa_flags = SA_SIGINFO | SA_NODEFER | SA_ONSTACK;
     sigemptyset(&action.sa_mask);
-    sigaction(SIGSEGV, &action, &g_previous_segv);
-    sigaction(SIGBUS, &action, &g_previous_bus);
+    for (const int number : {SIGSEGV, SIGBUS}) {
+      if (kernel_sigaction(number, nullptr, &before) == 0) program_action(number).set(before);
+      kernel_sigaction(number, &action, nullptr);
+    }
+    g_installed.store(true, std::memory_order_release);
   });
+}
+
+bool HostGuard::owns(int signal) noexcept {
+  return (signal == SIGSEGV || signal == SIGBUS) && g_installed.load(std::memory_order_acquire);
+}
+
+int HostGuard::replace_program_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept {
+  const struct sigaction before = program_action(signal).get();
+  if (action != nullptr) program_action(signal).set(*action);
+  if (old != nullptr) *old = before;
+  return 0;
 }
 
 }  // namespace kerncap::softgpu

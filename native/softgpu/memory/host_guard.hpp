@@ -6,6 +6,7 @@
 #pragma once
 
 #include <csetjmp>
+#include <csignal>
 #include <cstdint>
 
 namespace kerncap::softgpu {
@@ -13,8 +14,14 @@ namespace kerncap::softgpu {
 class HostGuard {
  public:
   // Once for the process, before the first guarded(). Handlers that the program has installed keep working for its own
-  // faults. One that it installs later takes ours away, and with it this protection, nothing else.
+  // faults; one that it installs later must come through replace_program_action() to leave ours in its place.
   static void install() noexcept;
+
+  // Whether a signal's kernel-side handler is ours.
+  [[nodiscard]] static bool owns(int signal) noexcept;
+  // What sigaction() is to do for a signal that is ours: the program's action is kept here, and gets its own faults as if
+  // it were installed: signal mask, SA_NODEFER, SA_RESETHAND and SA_SIGINFO are honoured. Either may be null. 0, or -1 and errno.
+  static int replace_program_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
 
   // Runs `function`, which must hold no lock and own nothing that needs a destructor: a fault leaves it by a jump.
   // Returns 0, or the address that faulted.

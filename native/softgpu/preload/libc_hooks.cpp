@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <linux/ioctl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdio.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -23,6 +24,7 @@
 
 #include "softgpu/device/driver.hpp"
 #include "softgpu/device/shared_buffer.hpp"
+#include "softgpu/memory/host_guard.hpp"
 #include "softgpu/preload/fake_folder.hpp"
 #include "softgpu/preload/real.hpp"
 
@@ -217,6 +219,27 @@ KERNCAP_EXPORT int ioctl(int fd, unsigned long request, ...) noexcept {
   }
   KERNCAP_REAL(ioctl);
   return real(fd, request, argument);
+}
+
+// A handler for faults that the program installs after ours stands behind ours.
+KERNCAP_EXPORT int sigaction(int number, const struct sigaction* action, struct sigaction* old) noexcept {
+  if (HostGuard::owns(number)) return HostGuard::replace_program_action(number, action, old);
+  KERNCAP_REAL(sigaction);
+  return real(number, action, old);
+}
+
+KERNCAP_EXPORT sighandler_t signal(int number, sighandler_t handler) noexcept {
+  if (!HostGuard::owns(number)) {
+    KERNCAP_REAL(signal);
+    return real(number, handler);
+  }
+  struct sigaction action {}, before {};
+  action.sa_handler = handler;
+  action.sa_flags = SA_RESTART;
+  sigemptyset(&action.sa_mask);
+  sigaddset(&action.sa_mask, number);
+  HostGuard::replace_program_action(number, &action, &before);
+  return before.sa_handler;
 }
 
 // Maps of our own buffers need no help: the descriptor is the memory file. Only those of another process do.

@@ -3,6 +3,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <csetjmp>
 #include <csignal>
 #include <cstdlib>
 #include <thread>
@@ -79,10 +80,92 @@ void faults_of_the_program_are_its_own() {
   CHECK(WIFEXITED(status) && WEXITSTATUS(status) == 42);
 }
 
+// Exit code of a child that replaces its action after ours was installed, and then faults.
+template <typename Function>
+[[nodiscard]] int status_of(const Function& function) {
+  const pid_t child = fork();
+  if (child == 0) {
+    HostGuard::install();
+    function();
+    _exit(0);
+  }
+  int status = 0;
+  waitpid(child, &status, 0);
+  return status;
+}
+
+void set(int number, int flags, void (*handler)(int, siginfo_t*, void*)) {
+  struct sigaction action {};
+  action.sa_sigaction = handler;
+  action.sa_flags = flags | SA_SIGINFO;
+  sigemptyset(&action.sa_mask);
+  sigaddset(&action.sa_mask, SIGUSR1);
+  CHECK(HostGuard::replace_program_action(number, &action, nullptr) == 0);
+}
+
+[[nodiscard]] bool is_blocked(int number) {
+  sigset_t blocked;
+  pthread_sigmask(SIG_BLOCK, nullptr, &blocked);
+  return sigismember(&blocked, number) == 1;
+}
+
+volatile std::uint64_t g_expected = 0;
+sigjmp_buf g_back;
+
+void a_later_handler_leaves_ours_in_place() {
+  const int seen = status_of([] {
+    set(SIGSEGV, 0, [](int, siginfo_t* info, void*) {
+      const bool right = reinterpret_cast<std::uint64_t>(info->si_addr) == g_expected;
+      _exit(right && is_blocked(SIGSEGV) && is_blocked(SIGUSR1) ? 42 : 1);
+    });
+    volatile int* nowhere = unmapped_page();
+    g_expected = reinterpret_cast<std::uint64_t>(nowhere);
+    if (HostGuard::guarded([&] { (void)*nowhere; }) == 0) _exit(2);  // still guarded
+    (void)*nowhere;
+  });
+  CHECK(WIFEXITED(seen) && WEXITSTATUS(seen) == 42);
+
+  const int not_deferred = status_of([] {
+    set(SIGSEGV, SA_NODEFER, [](int, siginfo_t*, void*) { _exit(is_blocked(SIGSEGV) ? 1 : 42); });
+    (void)*unmapped_page();
+  });
+  CHECK(WIFEXITED(not_deferred) && WEXITSTATUS(not_deferred) == 42);
+
+  const int once = status_of([] {
+    set(SIGSEGV, static_cast<int>(SA_RESETHAND), [](int, siginfo_t*, void*) {});  // the fault comes back, and finds the default
+    (void)*unmapped_page();
+  });
+  CHECK(WIFSIGNALED(once) && WTERMSIG(once) == SIGSEGV);
+
+  const int jumps = status_of([] {
+    set(SIGSEGV, 0, [](int, siginfo_t*, void*) { siglongjmp(g_back, 1); });
+    volatile int count = 0;
+    for (int i = 0; i < 3; ++i) {
+      if (sigsetjmp(g_back, 1) == 0) (void)*unmapped_page();
+      else count = count + 1;
+    }
+    _exit(count == 3 && !is_blocked(SIGSEGV) ? 42 : 1);
+  });
+  CHECK(WIFEXITED(jumps) && WEXITSTATUS(jumps) == 42);
+
+  const int taken_back = status_of([] {
+    struct sigaction before {};
+    set(SIGBUS, 0, [](int, siginfo_t*, void*) { _exit(42); });
+    CHECK(HostGuard::replace_program_action(SIGBUS, nullptr, &before) == 0);
+    if ((before.sa_flags & SA_SIGINFO) == 0) _exit(1);
+    struct sigaction plain {};
+    plain.sa_handler = SIG_DFL;
+    CHECK(HostGuard::replace_program_action(SIGBUS, &plain, nullptr) == 0);
+    raise(SIGBUS);  // sent, not a fault
+  });
+  CHECK(WIFSIGNALED(taken_back) && WTERMSIG(taken_back) == SIGBUS);
+}
+
 }  // namespace
 
 int main() {
   faults_of_the_program_are_its_own();
+  a_later_handler_leaves_ours_in_place();
   HostGuard::install();
   a_fault_ends_only_what_is_guarded();
   guards_nest();
