@@ -54,7 +54,7 @@ struct WaveContext {
   std::uint32_t lds_size_bytes = 0;
   std::uint32_t index = 0;  // within the work-group
   std::uint64_t shared_base = 0, private_base = 0;  // apertures; each spans 4 GiB
-  std::uint64_t sync_ticket = 0;  // of the global barrier that the wave waits at
+  std::uint64_t sync_ticket = 0;  // of the global barrier that the wave waits at; 1: it waits at a semaphore
   std::uint64_t scratch_base = 0;  // this wave's part of the scratch memory: what architected flat scratch reads
   std::uint32_t scratch_size_bytes_per_lane = 0;
   Fault fault;

@@ -40,6 +40,46 @@ constexpr std::uint32_t k_meet[] = {
     0xBF810000,                            // s_endpgm
 };
 
+// A semaphore that lets three waves in: words[0] counts those that came, the first of which sets it up; words[1] those
+// that are inside, words[2] the most that ever were.
+constexpr std::uint32_t k_three_at_a_time[] = {
+    0x7E020280,              // v_mov_b32 v1, 0
+    0x7E040281,              // v_mov_b32 v2, 1
+    0x7E080283,              // v_mov_b32 v4, 3
+    0xBEFE0181,              // s_mov_b64 exec, 1
+    0xDD098000, 0x03000201,  // global_atomic_add v3, v1, v2, s[0:1] glc
+    0x7E0A0503,              // v_readfirstlane_b32 s5, v3
+    0xBF078005,              // s_cmp_lg_u32 s5, 0
+    0xBF850002,              // s_cbranch_scc1 2
+    0xD9370000, 0x00000004,  // ds_gws_sema_br v4 gds
+    0xD9390000, 0x00000000,  // ds_gws_sema_p gds
+    0xDD098004, 0x03000201,  // global_atomic_add v3, v1, v2, s[0:1] offset:4 glc
+    0x68060681,              // v_add_u32 v3, 1, v3
+    0xDD1C8008, 0x00000301,  // global_atomic_umax v1, v3, s[0:1] offset:8
+    0xBF8E0001,              // s_sleep 1
+    0xDD0C8004, 0x00000201,  // global_atomic_sub v1, v2, s[0:1] offset:4
+    0xD9350000, 0x00000000,  // ds_gws_sema_v gds
+    0xBF810000,              // s_endpgm
+};
+
+// All of eight waves wait; the ninth to come, which never waits, lets them go.
+constexpr std::uint32_t k_release_all[] = {
+    0x7E020280,              // v_mov_b32 v1, 0
+    0x7E040281,              // v_mov_b32 v2, 1
+    0xBEFE0181,              // s_mov_b64 exec, 1
+    0xDD098000, 0x03000201,  // global_atomic_add v3, v1, v2, s[0:1] glc
+    0x7E0A0503,              // v_readfirstlane_b32 s5, v3
+    0xBF078805,              // s_cmp_lg_u32 s5, 8
+    0xBF850005,              // s_cbranch_scc1 5, to the wait
+    0xBF8E007F,              // s_sleep 127
+    0xBF8E007F,              // s_sleep 127
+    0xD9310000, 0x00000000,  // ds_gws_sema_release_all gds
+    0xBF810000,              // s_endpgm
+    0xD9390000, 0x00000000,  // ds_gws_sema_p gds
+    0xDD088004, 0x00000201,  // global_atomic_add v1, v2, s[0:1] offset:4
+    0xBF810000,              // s_endpgm
+};
+
 constexpr std::uint32_t k_reverse_in_lds[] = {
     0x7E020280,              // v_mov_b32 v1, 0
     0x24040082,              // v_lshlrev_b32 v2, 2, v0
@@ -79,6 +119,21 @@ void test_dispatches_wait_for_each_other_and_the_host(Engine& engine) {
   auto second = start(engine, kernel.dispatch(4));
   __atomic_fetch_add(kernel.words(), 1U, __ATOMIC_RELAXED);
   require(!first.get().fault && !second.get().fault, "dispatches of two queues wait for each other and the host");
+}
+
+void test_semaphore_lets_so_many_in(Engine& engine) {
+  const Kernel kernel(k_three_at_a_time);
+  constexpr std::uint32_t k_groups = 40;
+  require(!start(engine, kernel.dispatch(k_groups)).get().fault, "all waves pass the semaphore");
+  require(kernel.words()[0] == k_groups && kernel.words()[1] == 0, "each wave came once and left");
+  require(kernel.words()[2] >= 2 && kernel.words()[2] <= 3, "no more than three were inside at once, and not one by one");
+}
+
+void test_semaphore_releases_all() {
+  Engine one(1);  // so that the ninth wave's sleep lets the eight others come to their wait
+  const Kernel kernel(k_release_all);
+  require(!start(one, kernel.dispatch(9)).get().fault, "the waiting waves are let go");
+  require(kernel.words()[1] == 8, "each of them went on");
 }
 
 void test_barrier_orders_the_waves_of_a_work_group(Engine& engine) {
@@ -161,6 +216,8 @@ int main() {
   test_work_groups_wait_for_each_other<true>(engine);
   test_work_groups_wait_for_each_other<false>(engine);
   test_dispatches_wait_for_each_other_and_the_host(engine);
+  test_semaphore_lets_so_many_in(engine);
+  test_semaphore_releases_all();
   test_barrier_orders_the_waves_of_a_work_group(engine);
   test_abort_ends_a_kernel_that_never_would(engine);
   test_faults_name_what_happened(engine);

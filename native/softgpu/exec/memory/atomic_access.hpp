@@ -2,6 +2,8 @@
 // host work on the same words; in the LDS plainly, as a work-group lives on one worker.
 #pragma once
 
+#include <bit>
+
 #include "softgpu/exec/memory/access.hpp"
 #include "softgpu/exec/memory/atomic_ops.hpp"
 #include "softgpu/exec/memory/buffer_address.hpp"
@@ -40,10 +42,51 @@ template <class Op>
   }
 }
 
+// All lanes at one word, as counters and reductions have it: the whole wave's turn is worked out in a register and put in
+// place by one exchange, which is the order in which the lanes would have come anyway.
+template <class Op>
+[[gnu::noinline]] Flow atomic_one_word(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes,
+                                       const AtomicOperands& operands) noexcept {
+  using Word = typename Op::Word;
+  const unsigned first = first_lane(lanes.mask);
+  const std::uint64_t va = lanes.address(first);
+  if (va % sizeof(Word) != 0) [[unlikely]] {
+    return wave.stop(in, FaultKind::misaligned_address, va, first, AccessKind::atomic, sizeof(Word));
+  }
+  std::byte* host = wave.worker->memory.host(va, sizeof(Word), Rights::read | Rights::write);
+  if (host == nullptr) [[unlikely]] return stop_at(wave, in, va, first, AccessKind::atomic, sizeof(Word));
+  // The old values may replace the operands, and the exchange may have to be tried again.
+  alignas(64) Word before[k_lanes];
+  const std::atomic_ref<Word> at(*reinterpret_cast<Word*>(host));
+  Word old = at.load(std::memory_order_relaxed);
+  Word next;
+  do {
+    next = old;
+    for (std::uint64_t rest = lanes.mask; rest != 0; rest &= rest - 1) {
+      const unsigned lane = first_lane(rest);
+      before[lane] = next;
+      Word b{};
+      if constexpr (Op::k_operands == 2) b = get_word<Word>(operands.second, lane);
+      next = Op::next(next, get_word<Word>(operands.first, lane), b);
+    }
+  } while (!at.compare_exchange_weak(old, next, std::memory_order_relaxed));
+  if (operands.old != nullptr) {
+    for_each_lane(lanes.mask, [&](unsigned lane) { set_word(operands.old, lane, before[lane]); });
+  }
+  return Flow::next;
+}
+
+// Fewer lanes than this come one by one: the lock prefix costs less than looking for a pattern.
+inline constexpr int k_one_word_lanes = 4;
+
 template <class Op>
 [[gnu::noinline]] Flow atomic_memory(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes,
                                      const AtomicOperands& operands) noexcept {
   using Word = typename Op::Word;
+  if (std::popcount(lanes.mask) >= k_one_word_lanes &&
+      lanes_equal(*lanes.offset, lanes.offset->lane[first_lane(lanes.mask)], lanes.mask) == lanes.mask) {
+    return atomic_one_word<Op>(wave, in, lanes, operands);
+  }
   Translation& memory = wave.worker->memory;
   for (std::uint64_t rest = lanes.mask; rest != 0; rest &= rest - 1) {
     const unsigned lane = first_lane(rest);

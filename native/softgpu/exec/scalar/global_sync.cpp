@@ -1,4 +1,4 @@
-// ds_gws_init and ds_gws_barrier: scalar in nature, as a wave acts as one. The semaphore forms are not implemented.
+// ds_gws_*, global wave sync: scalar in nature, as a wave acts as one.
 #include <bit>
 
 #include "softgpu/exec/global_wave_sync.hpp"
@@ -32,9 +32,35 @@ Flow sync_barrier(WaveContext& wave, const Instruction& instruction) noexcept {
   return Flow::next;
 }
 
+Flow semaphore_v(WaveContext& wave, const Instruction& instruction) noexcept {
+  wave.group->sync->signal(resource_of(wave, instruction), 1);
+  return Flow::next;
+}
+
+Flow semaphore_br(WaveContext& wave, const Instruction& instruction) noexcept {
+  wave.group->sync->signal(resource_of(wave, instruction), count_of(wave, instruction));
+  return Flow::next;
+}
+
+Flow semaphore_p(WaveContext& wave, const Instruction& instruction) noexcept {
+  bool is_waiting = wave.sync_ticket != 0;
+  const bool passed = wave.group->sync->pass(resource_of(wave, instruction), is_waiting);
+  wave.sync_ticket = is_waiting ? 1 : 0;
+  return passed ? Flow::next : Flow::retry;
+}
+
+Flow semaphore_release_all(WaveContext& wave, const Instruction& instruction) noexcept {
+  wave.group->sync->release_all(resource_of(wave, instruction));
+  return Flow::next;
+}
+
 constexpr HandlerEntry k_entries[] = {
     {"ds_gws_init", always<sync_init>},
     {"ds_gws_barrier", always<sync_barrier>},
+    {"ds_gws_sema_v", always<semaphore_v>},
+    {"ds_gws_sema_br", always<semaphore_br>},
+    {"ds_gws_sema_p", always<semaphore_p>},
+    {"ds_gws_sema_release_all", always<semaphore_release_all>},
 };
 
 }  // namespace

@@ -105,7 +105,11 @@ void memory_atomic(Machine& m, const Opcode& opcode, const std::string& operatio
     f.acc = m.random(2) == 0;
     std::uint32_t at[k_lanes];
     bool in_lds[k_lanes], out[k_lanes];
-    for (unsigned lane = 0; lane < k_lanes; ++lane) at[lane] = slot(m), in_lds[lane] = out[lane] = false;
+    const bool one_word = m.random(4) == 0;
+    for (unsigned lane = 0; lane < k_lanes; ++lane) {
+      at[lane] = one_word && lane != 0 ? at[0] : slot(m);
+      in_lds[lane] = out[lane] = false;
+    }
     Row* address = &before.vgpr[k_address];
     if (opcode.format == Format::mubuf) {
       const std::uint32_t records = k_extent_bytes;  // slots beyond the first extent are out of range
