@@ -223,6 +223,7 @@ SdmaQueue::Outcome SdmaQueue::atomic(const Words& words) {
 }
 
 SdmaQueue::Outcome SdmaQueue::fill(const Words& words) {
+  if (bits(words[0], 30, 2) > 2) return unknown(words[0], "a fill with elements that are wider than the pattern");
   const unsigned element_bytes = 1U << bits(words[0], 30, 2);
   const std::uint64_t size_bytes = std::uint64_t{bits(words[4], 0, 30)} + element_bytes;
   const std::uint64_t piece = std::min(k_piece_bytes, size_bytes - m_progress);
