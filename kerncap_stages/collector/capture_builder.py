@@ -35,7 +35,6 @@ from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import Refused
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, Reach
-from kerncap_stages.manifests.environment import Backend, Environment, Program
 from kerncap_stages.manifests.kernel import CodeObject, CodeObjectFormat, Kernel, Language, Launch
 from kerncap_stages.manifests.memory import LoadedCodeObject, ModuleVariable, Region
 from kerncap_stages.manifests.timing import TimeSource
@@ -45,6 +44,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.collector.modules import Module, Modules
     from kerncap_stages.collector.selection import KernelRule
+    from kerncap_stages.manifests.environment import Environment, Program
     from kerncap_stages.store import MemoryWriter, Store
 
 
@@ -56,7 +56,6 @@ class CaptureContext:
     program: Callable[[], Program]
     parents: tuple[Digest, ...] = ()
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
-    backend: Backend = Backend.HSA
     with_post: bool = True
     reach: Reach = Reach.ALL
 

@@ -22,6 +22,7 @@ from kerncap_stages.collector.protocol import (
 )
 from kerncap_stages.collector.selection import KernelRule, first_wanting
 from kerncap_stages.errors import KerncapError
+from kerncap_stages.manifests.environment import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -227,7 +228,7 @@ class CaptureSession:
         if builder is None:
             return
         try:
-            environment = self._facts.environment(self._context.backend)
+            environment = self._facts.environment(Backend(self._connection.backend))
             digest, manifest = builder.publish(reader, self._connection.process_id, environment)
         except (KerncapError, OSError) as error:
             builder.abandon()

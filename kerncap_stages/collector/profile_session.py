@@ -9,6 +9,7 @@ from kerncap_stages.collector.facts import Facts
 from kerncap_stages.collector.modules import Modules
 from kerncap_stages.collector.protocol import ProtocolError, Up
 from kerncap_stages.collector.statistics import Tally, tally_records
+from kerncap_stages.manifests.environment import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +25,7 @@ class ProcessProfile:
     """What one process did. Tallies are by (mangled, demangled) name."""
 
     process_id: int
+    backend: Backend
     facts: Facts
     tallies: dict[tuple[str | None, str], Tally] = field(default_factory=dict)
     dispatches: int = 0
@@ -70,6 +72,7 @@ class ProfileSession:
         shared = self._connection.shared
         profile = ProcessProfile(
             process_id=self._connection.process_id,
+            backend=Backend(self._connection.backend),
             facts=self._facts,
             dispatches=shared.dispatches,
             untimed=shared.untimed,

@@ -19,12 +19,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kerncap_stages.collector import protocol
+from kerncap_stages.collector import cuda_injection, protocol
 from kerncap_stages.collector.program import ProgramSpec, RunningProgram
 from kerncap_stages.collector.protocol import Down, Mode, ProtocolError, Reader, Up
 from kerncap_stages.collector.shared_memory import SharedMemory
 from kerncap_stages.errors import KerncapError
-from kerncap_stages.native_paths import native_file
+from kerncap_stages.native_paths import native_file, native_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -165,6 +165,16 @@ class Collector:
         self.program = RunningProgram(spec, self._environment(spec))
 
     def _environment(self, spec: ProgramSpec) -> dict[str, str]:
+        """Every back end of this installation waits in the program: which one it will use, only it knows."""
+        added = {"KERNCAP_SOCKET": str(self._folder / "socket")}
+        built = {part.name for part in native_parts() if part.left_out_reason is None}
+        if "cuda" in built:
+            added |= cuda_injection.environment(spec.merged_environment)
+        if "hsa" in built or "cuda" not in built:
+            added |= self._hsa_environment(spec)
+        return added
+
+    def _hsa_environment(self, spec: ProgramSpec) -> dict[str, str]:
         library = native_file("libkerncap_hsa.so")
         if any(letter in str(library) for letter in " \"'"):
             # ROCr takes the variable for a list of names between blanks.
@@ -173,7 +183,6 @@ class Collector:
             library = link
         others = spec.merged_environment.get("HSA_TOOLS_LIB")
         return {
-            "KERNCAP_SOCKET": str(self._folder / "socket"),
             "HSA_TOOLS_LIB": f"{others} {library}" if others else str(library),
             # Builds of ROCr with rocprofiler-register would skip HSA_TOOLS_LIB when another tool registers.
             "HSA_TOOLS_DISABLE_REGISTER": "1",

@@ -68,6 +68,9 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     yield "block " + " ".join(map(str, launch.block_work_items))
     yield f"lds {launch.static_lds_bytes} {launch.dynamic_lds_bytes}"
     yield f"private {launch.private_segment_bytes}"
+    if launch.cluster_blocks is not None:
+        yield "cluster " + " ".join(map(str, launch.cluster_blocks))
+    yield f"cooperative {int(launch.is_cooperative)}"
     yield f"kernarg {capture.kernarg or '-'}"
     for slot in kernel.slots:
         if slot.is_hidden:

@@ -150,8 +150,8 @@ def _why_none(
         )
     if not processes:
         return AnswerIsNo(
-            f"{what} never used a GPU through ROCr",
-            hint="check that the program runs on the GPU: `rocminfo` must list one",
+            f"{what} never used a GPU",
+            hint="check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
     names = {name for process in processes for name in process.kernels}
     matched = sum(count for process in processes for count in process.matched)

@@ -72,8 +72,8 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
         )
     if not processes:
         raise AnswerIsNo(
-            f"{program.spec.command[0]} {how} and never used a GPU through ROCr",
-            hint="check that the program runs on the GPU: `rocminfo` must list one",
+            f"{program.spec.command[0]} {how} and never used a GPU",
+            hint="check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
     raise AnswerIsNo(f"{program.spec.command[0]} {how} without running a kernel")
 
@@ -82,7 +82,6 @@ def _manifest(processes: list[ProcessProfile], program: RunningProgram, wall_ns:
     from kerncap_stages import __version__
     from kerncap_stages.collector.ranking import ranked
     from kerncap_stages.collector.statistics import Tally
-    from kerncap_stages.manifests.environment import Backend
     from kerncap_stages.manifests.profile import Profile
     from kerncap_stages.manifests.timing import TimeSource
 
@@ -91,7 +90,7 @@ def _manifest(processes: list[ProcessProfile], program: RunningProgram, wall_ns:
         for name, tally in process.tallies.items():
             tallies.setdefault(name, Tally()).merge(tally)
     used = [process for process in processes if process.tallies]
-    environment = used[0].facts.environment(Backend.HSA)
+    environment = used[0].facts.environment(used[0].backend)
     software = any(device.software for device in environment.devices)
     return Profile(
         made_by=f"kerncap-stages {__version__}",

@@ -9,7 +9,7 @@
 #include "hsa/api.hpp"
 #include "hsa/copy_kernels.hpp"
 #include "hsa/packets.hpp"
-#include "hsa/staging.hpp"
+#include "capture/streams.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
@@ -236,8 +236,8 @@ Result<void> Copier::retire_oldest(Deadline deadline) noexcept {
   const InFlight oldest = m_in_flight.front();
   if (Result<void> waited = wait_for(oldest.done, deadline); !waited) return waited;
   m_in_flight.pop_front();
-  if (!send_slot(oldest.stream, oldest.slot, oldest.bytes)) return Error{ErrorCode::io, "the collector is gone"};
-  if (oldest.last) close_stream(oldest.stream);
+  if (!capture::send_slot(*tool()->channel, oldest.stream, oldest.slot, oldest.bytes)) return Error{ErrorCode::io, "the collector is gone"};
+  if (oldest.last) capture::close_stream(*tool()->channel, oldest.stream);
   return {};
 }
 

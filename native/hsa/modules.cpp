@@ -9,7 +9,7 @@
 #include <string>
 
 #include "hsa/api.hpp"
-#include "hsa/staging.hpp"
+#include "capture/streams.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
@@ -191,7 +191,8 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
     }
     if (selection.want_code) {
       send_variables(loaded, symbols.variables);
-      const auto sent = send_stream(capture::StreamKind::code, capture::k_no_capture, loaded.module, loaded.file);
+      const auto sent = capture::send_stream(*tool()->channel, capture::StreamKind::code,
+                                             capture::k_no_capture, loaded.module, loaded.file);
       if (!sent) tool()->snapshots.warn("a code object could not be sent: its kernels cannot be captured");
       tool()->snapshots.prepare();
     }

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-#include "hsa/staging.hpp"
+#include "capture/streams.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
@@ -75,9 +75,9 @@ core::Result<void> send_host_region(capture::StreamKind kind, std::uint64_t capt
   const std::uint64_t host = region.host != 0 ? region.host : region.base;
   // Memory that came from a pool stays until the capture is over; the rest is the program's to unmap.
   if (region.kind == MemoryKind::host_registered || region.kind == MemoryKind::managed) {
-    return send_unsafe_range(kind, capture, index, host, region.bytes);
+    return capture::send_unsafe_range(*tool()->channel, kind, capture, index, host, region.bytes);
   }
-  return send_stream(kind, capture, index, {reinterpret_cast<const std::byte*>(host), region.bytes});
+  return capture::send_stream(*tool()->channel, kind, capture, index, {reinterpret_cast<const std::byte*>(host), region.bytes});
 }
 
 }  // namespace kerncap::hsa

@@ -8,10 +8,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "capture/selection.hpp"
+#include "capture/streams.hpp"
 #include "hsa/api.hpp"
 #include "hsa/regions.hpp"
-#include "hsa/selection.hpp"
-#include "hsa/staging.hpp"
 #include "hsa/threads.hpp"
 #include "hsa/tool.hpp"
 
@@ -88,9 +88,9 @@ void Snapshots::prepare() noexcept {
 std::optional<std::uint64_t> Snapshots::match(const Kernel& kernel,
                                               const hsa_kernel_dispatch_packet_t& dispatch) noexcept {
   capture::Channel& channel = *tool()->channel;
-  const Shape shape{{dispatch.grid_size_x, dispatch.grid_size_y, dispatch.grid_size_z},
+  const capture::Shape shape{{dispatch.grid_size_x, dispatch.grid_size_y, dispatch.grid_size_z},
                     {dispatch.workgroup_size_x, dispatch.workgroup_size_y, dispatch.workgroup_size_z}};
-  const auto number = hsa::take(channel.rules()[kernel.rule], channel.control().matched[kernel.rule], shape);
+  const auto number = capture::take(channel.rules()[kernel.rule], channel.control().matched[kernel.rule], shape);
   if (!number || !channel.active() || !m_ready) return std::nullopt;
   return number;
 }
@@ -317,7 +317,7 @@ Result<void> Snapshots::copy(const Job& job, StreamKind kind, const std::vector<
   // Device memory first, in one pipeline; host memory after it, as it needs no device.
   for (std::size_t i = 0; i < regions.size(); ++i) {
     if (is_host_readable(regions[i])) continue;
-    const std::uint32_t stream = open_stream(kind, job.number, i, regions[i].bytes);
+    const std::uint32_t stream = capture::open_stream(*tool()->channel, kind, job.number, i, regions[i].bytes);
     const std::uint32_t reader = reader_of(regions[i], job.kernel.device);
     if (Result<void> sent = m_copier.send(stream, regions[i], reader, deadline()); !sent) {
       m_broken = m_broken || sent.error().code == ErrorCode::timeout;

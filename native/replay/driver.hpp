@@ -37,6 +37,8 @@ struct Launch {
   std::uint32_t dynamic_lds_bytes;
   std::uint32_t private_bytes;
   std::span<const std::byte> kernarg;    // hidden arguments are the driver's to rebuild
+  std::uint32_t cluster[3];              // work-groups of a cluster; zeros: none was asked for
+  bool cooperative;
 };
 
 struct Timing {
@@ -47,9 +49,13 @@ class Driver {
  public:
   virtual ~Driver() = default;
 
+  // Whether inaccessible pages keep the captured addresses free until place(). Not where the runtime takes note of
+  // the process's mappings when it starts: such a driver reserves everything in open().
+  [[nodiscard]] virtual bool holds_with_pages() const { return true; }
+
   // Finds the devices. Fails when one cannot run the captured code.
   virtual core::Result<void> open(const Plan& plan) = 0;
-  // The range is free when this is called.
+  // The range is free when this is called, or reserved by open().
   virtual core::Result<void> place(const Range& range) = 0;
 
   // Any placed or loaded address of the region's device. Returns when the data is there.

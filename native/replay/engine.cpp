@@ -53,7 +53,9 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (!store) return store.error();
   m_store = std::move(store.value());
   for (const Range& range : ranges) {
-    if (Result<void> free = let_go(range); !free) return free.error();
+    if (m_driver.holds_with_pages()) {
+      if (Result<void> free = let_go(range); !free) return free.error();
+    }
     if (Result<void> placed = m_driver.place(range); !placed) return placed.error();
   }
   if (Result<void> restored = restore(); !restored) return restored.error();
@@ -155,6 +157,8 @@ Result<void> Engine::run_once(Code& code, std::vector<std::uint64_t>* times, boo
   std::copy_n(m_options.block ? m_options.block->data() : m_plan.block, 3, launch.block);
   launch.dynamic_lds_bytes = m_options.dynamic_lds_bytes.value_or(m_plan.dynamic_lds_bytes);
   launch.private_bytes = m_plan.private_bytes;
+  std::copy_n(m_plan.cluster, 3, launch.cluster);
+  launch.cooperative = m_plan.cooperative;
   const std::vector<std::byte> kernarg = rebuild_kernarg(m_plan, launch.grid, launch.block, launch.dynamic_lds_bytes);
   launch.kernarg = kernarg;
   const Result<Timing> timing = m_driver.launch(code, launch);

@@ -81,7 +81,9 @@ int replay_main(int argc, char** argv, Driver& driver) {
   if (!plan) return fail(plan.error());
   const Result<std::vector<Range>> ranges = ranges_of(plan.value());
   if (!ranges) return fail(ranges.error());
-  if (Result<void> held = hold(ranges.value(), argv); !held) return fail(held.error());
+  if (driver.holds_with_pages()) {
+    if (Result<void> held = hold(ranges.value(), argv); !held) return fail(held.error());
+  }
   if (Result<void> opened = driver.open(plan.value()); !opened) return fail(opened.error());
   Engine engine(plan.value(), options, driver);
   const Result<Outcome> outcome = engine.run(ranges.value());

@@ -92,6 +92,8 @@ class Parser {
     else if (what == "block") words.dim3(m_plan.block);
     else if (what == "lds") { m_plan.static_lds_bytes = words.small(); m_plan.dynamic_lds_bytes = words.small(); }
     else if (what == "private") m_plan.private_bytes = words.small();
+    else if (what == "cluster") words.dim3(m_plan.cluster);
+    else if (what == "cooperative") m_plan.cooperative = words.number() != 0;
     else if (what == "kernarg") m_plan.kernarg = from_hex(words.word(), words.ok);
     else if (what == "slot") hidden(words);
     else if (what == "loaded") { m_plan.loaded_address = words.number(); m_plan.loaded_bytes = words.number(); }

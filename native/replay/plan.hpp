@@ -11,6 +11,8 @@
 //             | "kernel_device" captured
 //             | "grid" x y z | "block" x y z          work-items
 //             | "lds" static dynamic | "private" bytes
+//             | "cluster" x y z                       work-groups of a cluster; left out: none
+//             | "cooperative" 0|1
 //             | "kernarg" hex                         the captured segment; empty: "kernarg -"
 //             | "slot" offset size kind               for hidden arguments only, LLVM's word for the kind
 //             | "loaded" address bytes                where the kernel's code object was
@@ -103,6 +105,8 @@ struct Plan {
   std::uint32_t static_lds_bytes = 0;
   std::uint32_t dynamic_lds_bytes = 0;
   std::uint32_t private_bytes = 0;
+  std::uint32_t cluster[3] = {};
+  bool cooperative = false;
   std::vector<std::byte> kernarg;
   std::vector<HiddenSlot> hidden;
   std::uint64_t loaded_address = 0;

@@ -8,10 +8,12 @@
 #include "../check.hpp"
 #include "hsa/copies.hpp"
 #include "hsa/kernels.hpp"
-#include "hsa/selection.hpp"
+#include "capture/selection.hpp"
 
 using namespace kerncap::hsa;
 using kerncap::capture::Rule;
+using kerncap::capture::Shape;
+using kerncap::capture::take;
 
 namespace {
 

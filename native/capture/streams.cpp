@@ -1,5 +1,5 @@
 // Host memory to the collector, slot by slot.
-#include "hsa/staging.hpp"
+#include "capture/streams.hpp"
 
 #include <fcntl.h>
 #include <unistd.h>
@@ -10,21 +10,17 @@
 #include <cstring>
 
 #include "core/unique_fd.hpp"
-#include "hsa/tool.hpp"
 
-namespace kerncap::hsa {
+namespace kerncap::capture {
 namespace {
 
-using capture::Message;
-using capture::Up;
 using core::Error;
 using core::ErrorCode;
 
 std::atomic<std::uint32_t> g_next_stream{1};
 
 template <typename Read>
-core::Result<void> send_pieces(std::uint32_t stream, std::uint64_t bytes, Read read) noexcept {
-  capture::Channel& channel = *tool()->channel;
+core::Result<void> send_pieces(Channel& channel, std::uint32_t stream, std::uint64_t bytes, Read read) noexcept {
   for (std::uint64_t done = 0; done < bytes;) {
     const auto deadline = std::chrono::steady_clock::now() + channel.wait_limit();
     const auto slot = channel.acquire_slot(deadline);
@@ -34,45 +30,45 @@ core::Result<void> send_pieces(std::uint32_t stream, std::uint64_t bytes, Read r
       channel.release_unsent_slot(*slot);
       return Error{ErrorCode::io, "host memory vanished while it was copied"};
     }
-    if (!send_slot(stream, *slot, piece)) return Error{ErrorCode::io, "the collector is gone"};
+    if (!send_slot(channel, stream, *slot, piece)) return Error{ErrorCode::io, "the collector is gone"};
     done += piece;
   }
-  close_stream(stream);
+  close_stream(channel, stream);
   return {};
 }
 
 }  // namespace
 
-std::uint32_t open_stream(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
+std::uint32_t open_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
                           std::uint64_t bytes) noexcept {
   const std::uint32_t stream = g_next_stream.fetch_add(1, std::memory_order_relaxed);
   Message message(Up::open);
   message.u32(stream).u32(static_cast<std::uint32_t>(kind)).u64(capture).u64(index).u64(bytes);
-  tool()->channel->send(message);
+  channel.send(message);
   return stream;
 }
 
-bool send_slot(std::uint32_t stream, std::uint32_t slot, std::size_t bytes) noexcept {
-  return tool()->channel->send(Message(Up::data).u32(stream).u32(slot).u32(static_cast<std::uint32_t>(bytes)));
+bool send_slot(Channel& channel, std::uint32_t stream, std::uint32_t slot, std::size_t bytes) noexcept {
+  return channel.send(Message(Up::data).u32(stream).u32(slot).u32(static_cast<std::uint32_t>(bytes)));
 }
 
-void close_stream(std::uint32_t stream) noexcept { tool()->channel->send(Message(Up::close).u32(stream)); }
+void close_stream(Channel& channel, std::uint32_t stream) noexcept { channel.send(Message(Up::close).u32(stream)); }
 
-core::Result<void> send_stream(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
+core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
                                std::span<const std::byte> bytes) noexcept {
-  const std::uint32_t stream = open_stream(kind, capture, index, bytes.size());
-  return send_pieces(stream, bytes.size(), [bytes](std::span<std::byte> slot, std::uint64_t at) {
+  const std::uint32_t stream = open_stream(channel, kind, capture, index, bytes.size());
+  return send_pieces(channel, stream, bytes.size(), [bytes](std::span<std::byte> slot, std::uint64_t at) {
     std::memcpy(slot.data(), &bytes[at], slot.size());
     return true;
   });
 }
 
-core::Result<void> send_unsafe_range(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                                     std::uint64_t address, std::uint64_t bytes) noexcept {
+core::Result<void> send_unsafe_range(Channel& channel, StreamKind kind, std::uint64_t capture,
+                                     std::uint64_t index, std::uint64_t address, std::uint64_t bytes) noexcept {
   // A read of our own memory file fails where a load would fault.
   static const core::UniqueFd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
-  const std::uint32_t stream = open_stream(kind, capture, index, bytes);
-  return send_pieces(stream, bytes, [address](std::span<std::byte> slot, std::uint64_t at) {
+  const std::uint32_t stream = open_stream(channel, kind, capture, index, bytes);
+  return send_pieces(channel, stream, bytes, [address](std::span<std::byte> slot, std::uint64_t at) {
     for (std::size_t done = 0; done < slot.size();) {
       const auto from = static_cast<off_t>(address + at + done);
       const ssize_t count = ::pread(memory.get(), &slot[done], slot.size() - done, from);
@@ -84,4 +80,4 @@ core::Result<void> send_unsafe_range(capture::StreamKind kind, std::uint64_t cap
   });
 }
 
-}  // namespace kerncap::hsa
+}  // namespace kerncap::capture

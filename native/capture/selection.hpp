@@ -7,7 +7,7 @@
 
 #include "capture/channel.hpp"
 
-namespace kerncap::hsa {
+namespace kerncap::capture {
 
 struct Shape {
   std::uint32_t grid_work_items[3];
@@ -20,7 +20,7 @@ struct Shape {
 };
 
 // The dispatch's number among those that match, when the rule wants it.
-[[nodiscard]] inline std::optional<std::uint64_t> take(const capture::Rule& rule, std::atomic<std::uint64_t>& matched,
+[[nodiscard]] inline std::optional<std::uint64_t> take(const Rule& rule, std::atomic<std::uint64_t>& matched,
                                                        const Shape& shape) noexcept {
   for (int axis = 0; axis < 3; ++axis) {
     if (rule.grid_blocks[axis] != 0 && rule.grid_blocks[axis] != shape.blocks(axis)) return std::nullopt;
@@ -31,4 +31,4 @@ struct Shape {
   return number;
 }
 
-}  // namespace kerncap::hsa
+}  // namespace kerncap::capture

@@ -1,0 +1,28 @@
+// Sends bytes of this process to the collector through the shared slots of a channel.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+#include "capture/channel.hpp"
+#include "core/result.hpp"
+
+namespace kerncap::capture {
+
+// Names of streams are unique in the process.
+[[nodiscard]] std::uint32_t open_stream(Channel& channel, StreamKind kind, std::uint64_t capture,
+                                        std::uint64_t index, std::uint64_t bytes) noexcept;
+// The collector owns the slot after this.
+bool send_slot(Channel& channel, std::uint32_t stream, std::uint32_t slot, std::size_t bytes) noexcept;
+void close_stream(Channel& channel, std::uint32_t stream) noexcept;
+
+// `bytes` must stay readable for the whole call.
+core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
+                               std::span<const std::byte> bytes) noexcept;
+
+// The same for memory that another thread may unmap at any time: that ends in an error, not in a fault.
+core::Result<void> send_unsafe_range(Channel& channel, StreamKind kind, std::uint64_t capture,
+                                     std::uint64_t index, std::uint64_t address, std::uint64_t bytes) noexcept;
+
+}  // namespace kerncap::capture
