@@ -7,6 +7,7 @@ source tree and a second run builds only what changed.
 from __future__ import annotations
 
 import hashlib
+import json
 import os
 import shutil
 import subprocess
@@ -20,6 +21,7 @@ TOP = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TOP))
 
 from kerncap_stages.rocm_root import namespaces  # noqa: E402 - of this source tree, standard library only
+from kerncap_stages.rocm_root.enter import MARKER  # noqa: E402 - likewise
 
 CACHE = Path(os.environ["KERNCAP_ROOT_CACHE"])
 CONSTRAINTS = TOP / "tools/constraints.txt"
@@ -46,10 +48,12 @@ def _beside(folder: Path) -> Path:
 
 
 class Workbench:
-    """A folder in the cache for this checkout: virtual environment, build folder, wheel."""
+    """A folder in the cache for this checkout in this root: virtual environment, build folder, wheel."""
 
     def __init__(self) -> None:
-        self.folder = CACHE / "checkouts" / f"{TOP.name}-{_key(str(TOP))}"
+        rocm = json.loads(MARKER.read_text())["rocm"]
+        # One for each root too: their headers and compilers differ.
+        self.folder = CACHE / "checkouts" / f"{TOP.name}-{_key(str(TOP))}-rocm-{rocm}"
         project = tomllib.loads((TOP / "pyproject.toml").read_text())
         package = project["project"]
         self.requirements = [*project["build-system"]["requires"], *package["dependencies"]]
