@@ -274,6 +274,7 @@ def _settings(tolerance: float | None, rtol: float | None, dtype: str | None, ti
 
 
 def _extract_result(extraction: Extraction, language: str | None) -> ExtractResult:
+    from kerncap_stages.api.lines import ASSUMED_COMMAND, NO_COMPILE_COMMAND, NO_RECOMPILE
     from kerncap_stages.manifests.kernel import Language
     from kerncap_stages.manifests.source import Outcome
 
@@ -286,6 +287,9 @@ def _extract_result(extraction: Extraction, language: str | None) -> ExtractResu
             known = Language.TRITON
         language = known.value
     notes = extraction.notes
+    if found and not extraction.compile_command_found:
+        assumed = extraction.reproducer.can_recompile
+        notes.append(f"{NO_COMPILE_COMMAND} {ASSUMED_COMMAND if assumed else NO_RECOMPILE}")
     if language == "triton":
         notes.append("no reproducer.py is made for Triton kernels: the project replays and validates")
     return ExtractResult(

@@ -83,6 +83,12 @@ class Extraction:
     failure: KerncapError | None
 
     @property
+    def compile_command_found(self) -> bool:
+        """Whether the build said how the source is compiled; else flags are assumed."""
+        command = None if self.source is None else self.source.compile_command
+        return command is not None and command.database is not None
+
+    @property
     def notes(self) -> list[str]:
         """All that the steps could not do."""
         return [note for step in self.steps for note in step.notes]

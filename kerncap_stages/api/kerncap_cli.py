@@ -225,13 +225,14 @@ def _say_step(step: Step) -> None:
 
 
 def _report(result: ExtractResult) -> None:
-    from kerncap_stages.api.lines import NO_COMPILE_COMMAND, NO_RECOMPILE
+    from kerncap_stages.api.lines import NO_COMPILE_COMMAND
     from kerncap_stages.terminal_text import printable
 
     print(f"Output: {printable(result.output_dir)}  has_source: {result.has_source}")
     folder = printable(shlex.quote(result.output_dir))
-    if result.has_source and not result.can_recompile:
-        print(f"{NO_COMPILE_COMMAND} {NO_RECOMPILE}")
+    for note in result.notes:
+        if note.startswith(NO_COMPILE_COMMAND):
+            print(note)
     print(f"  cd {folder}\n  make run                 # replay the captured kernel")
     if result.can_recompile:
         print(

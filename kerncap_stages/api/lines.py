@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 NO_COMPILE_COMMAND = "No compile command found (compile_commands.json missing or has no entry for this file)."
 NO_RECOMPILE = "The 'make recompile' target will not be available."
+ASSUMED_COMMAND = "'make recompile' assumes hipcc -O3: validate the unmodified source first."
 MODES = {"smoke": "smoke", "baseline": "smoke", "byte_exact": "byte-exact", "numeric": "numeric"}
 
 

@@ -1,6 +1,7 @@
-"""``capture/dispatch.json`` and ``capture/metadata.json``: the launch and the kernel, for people and scripts.
+"""The files in ``capture/`` that describe the dispatch, for people and scripts.
 
-Field names are those that users of kerncap know; a grid is in work-items.
+Names of files and fields are those that users of kerncap know; a grid is in work-items. Contents of memory
+are in the project's store, and what refers to them gives their names there.
 """
 
 from __future__ import annotations
@@ -8,8 +9,22 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.manifests.memory import MemoryKind
+
 if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region
+
+
+def described_files(capture: Capture) -> dict[str, bytes]:
+    """Every file that describes a capture, by its path in the project; the code object is not among them."""
+    return {
+        "capture/dispatch.json": dispatch_json(capture),
+        "capture/metadata.json": metadata_json(capture),
+        "capture/memory_regions.json": memory_regions_json(capture),
+        "capture/module_variables.json": module_variables_json(capture),
+        "capture/kernarg.bin": bytes.fromhex(capture.kernarg),
+    }
 
 
 def dispatch_json(capture: Capture) -> bytes:
@@ -62,8 +77,62 @@ def metadata_json(capture: Capture) -> bytes:
                 }
                 for region in capture.regions
             ],
+            **_triton(capture),
         }
     )
+
+
+def memory_regions_json(capture: Capture) -> bytes:
+    """What memory was taken; ``pre`` and ``post`` name its contents in the store (``kc-store cat``)."""
+    return _json(
+        {
+            "regions": [
+                {
+                    "base": f"{region.base_address:#x}",
+                    "size": region.size_bytes,
+                    "kind": region.kind.value,
+                    "device": region.device_index,
+                    "is_pool": region.kind not in (MemoryKind.VMEM, MemoryKind.MANAGED),
+                    "is_vmem": region.kind is MemoryKind.VMEM,
+                    "contains_kernarg": _contains(region, capture.kernarg_address),
+                    "pre": region.pre,
+                    "post": region.post,
+                }
+                for region in capture.regions
+            ]
+        }
+    )
+
+
+def module_variables_json(capture: Capture) -> bytes:
+    """Variables of loaded code objects; ``blob`` names the contents in the store (``kc-store cat``)."""
+    return _json(
+        {
+            "variables": [
+                {
+                    "executable_sha256": variable.code_object,
+                    "name": variable.symbol,
+                    "size": variable.size_bytes,
+                    "blob": variable.pre,
+                }
+                for variable in capture.module_variables
+            ]
+        }
+    )
+
+
+def _contains(region: Region, address: int | None) -> bool:
+    return address is not None and 0 <= address - region.base_address < region.size_bytes
+
+
+def _triton(capture: Capture) -> dict[str, Any]:
+    triton = capture.kernel.triton
+    if triton is None:
+        return {}
+    return {
+        "triton_user_name": triton.function_name,
+        "constexpr_values": {value.name: value.text for value in triton.constexprs},
+    }
 
 
 def _slot(slot: dict[str, Any], kernarg: str) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.base import os_string
 from kerncap_stages.manifests.source import Outcome
-from kerncap_stages.project.described import dispatch_json, metadata_json
+from kerncap_stages.project.described import described_files
 from kerncap_stages.project.overlay import EDITABLE, overlay_text, place_files, response_text, unit_text
 from kerncap_stages.project.quoting import make_echo, make_value, markdown
 from kerncap_stages.source.compilers import is_compiler_name
@@ -42,7 +42,7 @@ def render_hip(capture: Capture, source: Source | None) -> Rendered:
     """Make every file of the project except the store."""
     found = source if source is not None and source.outcome is Outcome.FOUND else None
     why_not = _why_not(source)
-    files = {"capture/dispatch.json": dispatch_json(capture), "capture/metadata.json": metadata_json(capture)}
+    files = described_files(capture)
     placed: Mapping[str, str] = {}
     if found is not None:
         placed = place_files([os_string(file.path) for file in found.files])
@@ -68,7 +68,10 @@ def render_hip(capture: Capture, source: Source | None) -> Rendered:
     digests = {os_string(file.path): str(file.payload.digest) for file in found.files} if found else {}
     return Rendered(
         files=files,
-        copied={name: digests[original] for original, name in placed.items()},
+        copied={
+            "capture/kernel.hsaco": str(capture.kernel.code_object.payload.digest),
+            **{name: digests[original] for original, name in placed.items()},
+        },
         editable=frozenset(placed.values()),
         can_recompile=command is not None,
         missing=(why_not,) if why_not else (),
