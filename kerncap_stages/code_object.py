@@ -78,6 +78,40 @@ def read_code_object(data: bytes) -> CodeObjectFacts:
     return CodeObjectFacts(str(metadata.get("amdhsa.target", "unknown")), abi_version, kernels)
 
 
+@dataclass(frozen=True)
+class DataSymbol:
+    """A variable or table of a code object; ``offset_bytes`` is measured from where it is loaded."""
+
+    name: str
+    offset_bytes: int
+    size_bytes: int
+
+
+def data_symbols(data: bytes) -> list[DataSymbol]:
+    """List all data that has a name, also what is static: the runtime tells of exported symbols only.
+
+    Raises ArtifactError when the bytes are no ELF file.
+    """
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        elf = ELFFile(io.BytesIO(data))
+        table = cast("Any", elf.get_section_by_name(".symtab"))
+        begin = min((segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD")), default=0)
+        return [
+            DataSymbol(symbol.name, symbol["st_value"] - begin, symbol["st_size"])
+            for symbol in (table.iter_symbols() if table is not None else ())
+            if symbol["st_info"]["type"] == "STT_OBJECT"
+            and symbol["st_size"]
+            and symbol.name
+            # Kernel descriptors are data too, but no kernel reads them.
+            and not symbol.name.endswith(".kd")
+        ]
+    except (ELFError, ValueError, struct.error, KeyError) as error:
+        raise ArtifactError(f"damaged code object: {error}", hint="capture the kernel again") from error
+
+
 def _metadata(elf: ELFFile, msgpack: Any) -> dict[str, Any]:
     for segment in elf.iter_segments("PT_NOTE"):
         for note in cast("Any", segment).iter_notes():

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kerncap_stages.code_object import data_symbols
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.validation.chunks import read_chunk_list
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.memory import LoadedCodeObject, Region
     from kerncap_stages.store import Store
 
 _READ_ONLY = 1
@@ -45,6 +47,7 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
         for variable in capture.module_variables
         if variable.code_object == capture.kernel.code_object.payload.digest
     ]
+    lines += _static_variables(store, capture)
     bad = next((line for line in lines if "\n" in line), None)
     if bad is not None:
         raise ArtifactError(f"a name with a line break cannot be replayed: {bad!r}")
@@ -75,9 +78,39 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     for slot in kernel.slots:
         if slot.is_hidden:
             yield f"slot {slot.offset_bytes} {slot.size_bytes} {slot.value_kind}"
+    own = _own_code(capture)
+    if own is not None:
+        yield f"loaded {own.load_address:#x} {own.load_size_bytes}"
+
+
+def _own_code(capture: Capture) -> LoadedCodeObject | None:
+    """Where the kernel's code object was: it may have been loaded on other devices too."""
     for loaded in capture.loaded_code_objects:
-        if loaded.code_object == kernel.code_object.payload.digest:
-            yield f"loaded {loaded.load_address:#x} {loaded.load_size_bytes}"
+        if (
+            loaded.code_object == capture.kernel.code_object.payload.digest
+            and loaded.device_index == capture.dispatch.device_index
+        ):
+            return loaded
+    return None
+
+
+def _static_variables(store: Store, capture: Capture) -> Iterator[str]:
+    """Lines for data that the runtime does not list: a variant has it elsewhere; its region has its state."""
+    own = _own_code(capture)
+    if own is None:
+        return
+    listed = {variable.symbol for variable in capture.module_variables}
+    symbols = data_symbols(store.get(capture.kernel.code_object.payload.digest))
+    names = Counter(symbol.name for symbol in symbols)
+    for symbol in symbols:
+        address = own.load_address + symbol.offset_bytes
+        held = any(
+            region.base_address <= address < region.base_address + region.size_bytes
+            for region in capture.regions
+            if region.pre is not None
+        )
+        if held and symbol.name not in listed and names[symbol.name] == 1:
+            yield f"variable {address:#x} {symbol.size_bytes} - - {symbol.name}"
 
 
 def _memories(store: Store, capture: Capture) -> Iterator[str]:
@@ -92,11 +125,8 @@ def _memories(store: Store, capture: Capture) -> Iterator[str]:
 
 def _region_line(capture: Capture, region: Region) -> str:
     access = sum(1 << device for device in region.accessible_from)
-    own = any(
-        loaded.load_address <= region.base_address < loaded.load_address + loaded.load_size_bytes
-        for loaded in capture.loaded_code_objects
-        if loaded.code_object == capture.kernel.code_object.payload.digest
-    )
+    code = _own_code(capture)
+    own = code is not None and 0 <= region.base_address - code.load_address < code.load_size_bytes
     words = (
         f"{region.base_address:#x}",
         region.size_bytes,

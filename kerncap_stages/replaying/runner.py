@@ -79,6 +79,7 @@ class ReplayResult:
     compared: bool = False
     compared_size_bytes: int = 0
     mismatches: tuple[Mismatch, ...] = ()
+    notes: tuple[str, ...] = ()
     restored_size_bytes: int = 0
     restore_ns: int = 0
     device_name: str = ""
@@ -190,6 +191,7 @@ def _result(report: dict[str, Any], exit_code: int) -> ReplayResult:
             Mismatch(part["name"], part["base"], part["first_offset"], part["bytes"])
             for part in report.get("differences", ())
         ),
+        notes=tuple(report.get("notes", ())),
         restored_size_bytes=report.get("restored_bytes", 0),
         restore_ns=report.get("restore_ns", 0),
         device_name=report.get("device", {}).get("name", ""),

@@ -294,6 +294,8 @@ def _report(made: Replay, result: ReplayResult) -> None:
             say(f"  and {len(result.mismatches) - _LONGEST_MISMATCH_LIST} more regions")
     else:
         say("not compared: there is no golden state for this launch")
+    for note in result.notes:
+        say(f"note: {note}")
 
 
 def main() -> None:

@@ -59,6 +59,7 @@ void start_again(char** argv) {
 Result<std::vector<Range>> ranges_of(const Plan& plan) {
   std::vector<Range> ranges;
   for (const Region& region : plan.regions) {
+    if (region.own_code) continue;       // comes with the code object
     const std::uint64_t begin = region.base & ~(k_page - 1);
     const std::uint64_t end = (region.end() + k_page - 1) & ~(k_page - 1);
     if (ranges.empty() || begin > ranges.back().base + ranges.back().bytes) {
@@ -78,6 +79,16 @@ Result<std::vector<Range>> ranges_of(const Plan& plan) {
     } else {
       return Error{ErrorCode::unsupported, "regions of different kinds share the page at " + hex(begin)};
     }
+  }
+  if (plan.loaded_bytes != 0) {
+    const std::uint64_t bytes = (plan.loaded_bytes + k_page - 1) & ~(k_page - 1);
+    const Range code{plan.loaded_address, bytes, nullptr};
+    const auto after = std::find_if(ranges.begin(), ranges.end(),
+                                    [&](const Range& range) { return range.base > code.base; });
+    const bool overlaps = (after != ranges.end() && after->base < code.base + code.bytes) ||
+                          (after != ranges.begin() && std::prev(after)->base + std::prev(after)->bytes > code.base);
+    if (overlaps) return Error{ErrorCode::damaged, "a captured region lies in the code object at " + hex(code.base)};
+    ranges.insert(after, code);
   }
   return ranges;
 }

@@ -10,7 +10,7 @@
 
 namespace kerncap::replay {
 
-// Whole pages, merged where regions of one kind touch; ascending.
+// Whole pages, merged where regions of one kind touch; ascending. With the place of the kernel's code object.
 [[nodiscard]] core::Result<std::vector<Range>> ranges_of(const Plan& plan);
 
 // Holds every range with inaccessible pages. Must run before the GPU runtime starts: it then looks elsewhere

@@ -19,13 +19,17 @@ namespace kerncap::replay {
 struct Range {
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
-  const Region* first = nullptr;         // stands for all of them: kind, device, access, flags
+  const Region* first = nullptr;         // stands for all of them: kind, device, access, flags; null for code
+
+  // Where the captured code object was: never placed, held until load() takes it.
+  [[nodiscard]] bool is_code() const noexcept { return first == nullptr; }
 };
 
 // A loaded code object and the kernel in it. Belongs to the driver.
 struct Code {
   virtual ~Code() = default;
   std::uint64_t load_address = 0;
+  std::uint64_t load_bytes = 0;
   std::uint32_t static_lds_bytes = 0;
   std::uint32_t private_bytes = 0;
   std::uint32_t kernarg_bytes = 0;
@@ -62,7 +66,9 @@ class Driver {
   virtual core::Result<void> write(const Region& region, std::uint64_t address, std::span<const std::byte> data) = 0;
   virtual core::Result<void> read(const Region& region, std::uint64_t address, std::span<std::byte> data) = 0;
 
-  virtual core::Result<std::unique_ptr<Code>> load(std::span<const std::byte> file, const std::string& symbol) = 0;
+  // `at`: where it has to be, as in the capture; anything else is an error then. That range is still held.
+  virtual core::Result<std::unique_ptr<Code>> load(std::span<const std::byte> file, const std::string& symbol,
+                                                   std::optional<std::uint64_t> at) = 0;
   // Where a variable of that name is now, if the code object has one of that size.
   virtual std::optional<std::uint64_t> variable(Code& code, const std::string& name, std::uint64_t bytes) = 0;
 

@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <cstring>
 #include <fstream>
 
 #include "replay/address_space.hpp"
@@ -35,60 +33,101 @@ Result<std::vector<std::byte>> read_file(const std::string& path) {
   return data;
 }
 
-std::vector<std::byte> whole(std::shared_ptr<core::ObjectStore> store, const Memory& memory, Result<void>& result) {
-  std::vector<std::byte> data(memory.bytes);
-  std::vector<ChunkJob> jobs;
-  for (std::size_t i = 0; i < memory.chunks.size(); ++i) jobs.push_back({&memory, i, 0});
-  result = for_each_chunk(store, jobs, [&](const ChunkJob& job, std::span<const std::byte> chunk) -> Result<void> {
-    std::memcpy(&data[job.offset()], chunk.data(), chunk.size());
-    return {};
-  });
-  return data;
-}
-
 }  // namespace
 
 Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   Result<std::shared_ptr<core::ObjectStore>> store = core::ObjectStore::open(m_plan.store);
   if (!store) return store.error();
   m_store = std::move(store.value());
-  for (const Range& range : ranges) {
-    if (m_driver.holds_with_pages()) {
-      if (Result<void> free = let_go(range); !free) return free.error();
-    }
-    if (Result<void> placed = m_driver.place(range); !placed) return placed.error();
-  }
+  if (Result<void> placed = place(ranges); !placed) return placed.error();
+  if (Result<void> loaded = load(); !loaded) return loaded.error();
   if (Result<void> restored = restore(); !restored) return restored.error();
-  std::vector<std::unique_ptr<Code>> codes;
-  for (const std::string& path : {m_plan.baseline, m_plan.variant}) {
-    const bool wanted = !path.empty() && (m_options.interleave || m_plan.variant.empty() || path == m_plan.variant);
-    if (!wanted) continue;
-    const Result<std::vector<std::byte>> file = read_file(path);
-    if (!file) return file.error();
-    Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), m_plan.symbol);
-    if (!code) return code.error();
-    codes.push_back(std::move(code.value()));
-  }
+  if (Result<void> bound = bind_variables(); !bound) return bound.error();
   const std::uint64_t runs = m_options.warmup + m_options.iterations;
-  if (runs * codes.size() > 1) {
+  if (runs * m_candidates.size() > 1) {
     if (Result<void> saved = save_write_set(); !saved) return saved.error();
   }
-  bool first = true;
   for (std::uint64_t i = 0; i < runs; ++i) {
-    for (std::size_t c = 0; c < codes.size(); ++c) {
-      const bool is_variant = !m_plan.variant.empty() && c + 1 == codes.size();
-      auto* times = i < m_options.warmup ? nullptr : is_variant ? &m_outcome.variant_ns : &m_outcome.baseline_ns;
-      if (Result<void> ran = run_once(*codes[c], times, first); !ran) return ran.error();
-      first = false;
+    for (Candidate& candidate : m_candidates) {
+      if (Result<void> ran = run_once(candidate, i >= m_options.warmup); !ran) return ran.error();
     }
   }
-  if (m_options.compare) {
-    if (Result<void> compared = compare(*codes.back()); !compared) return compared.error();
-  }
-  if (!m_options.dump_folder.empty()) {
-    if (Result<void> dumped = dump(); !dumped) return dumped.error();
-  }
+  if (Result<void> finished = finish(m_candidates.back()); !finished) return finished.error();
   return m_outcome;
+}
+
+Result<void> Engine::place(const std::vector<Range>& ranges) {
+  for (const Range& range : ranges) {
+    if (range.is_code()) continue;
+    if (m_driver.holds_with_pages()) {
+      if (Result<void> free = let_go(range); !free) return free;
+    }
+    if (Result<void> placed = m_driver.place(range); !placed) return placed;
+  }
+  return {};
+}
+
+// The captured code object lies where it lay, also beside a variant: function pointers, virtual tables and pointers to
+// variables in captured memory lead there.
+Result<void> Engine::load() {
+  const bool has_place = m_plan.loaded_bytes != 0;
+  const std::optional<std::uint64_t> at = has_place ? std::optional(m_plan.loaded_address) : std::nullopt;
+  if (m_plan.variant.empty() || m_options.interleave) {
+    if (Result<void> added = add(m_plan.baseline, at, &m_outcome.baseline_ns); !added) return added;
+  } else if (has_place) {
+    const Result<std::vector<std::byte>> file = read_file(m_plan.baseline);
+    if (!file) return file.error();
+    Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), m_plan.symbol, at);
+    if (!code) return code.error();
+    m_beside = std::move(code.value());
+  }
+  if (m_plan.variant.empty()) return {};
+  if (has_place) {
+    Result<MovedVariables::Contents> initial = variables_in_place();
+    if (!initial) return initial.error();
+    m_initial = std::move(initial.value());
+  }
+  m_references.emplace(m_plan);
+  return add(m_plan.variant, std::nullopt, &m_outcome.variant_ns);
+}
+
+Result<void> Engine::add(const std::string& path, std::optional<std::uint64_t> at,
+                         std::vector<std::uint64_t>* times) {
+  const Result<std::vector<std::byte>> file = read_file(path);
+  if (!file) return file.error();
+  Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), m_plan.symbol, at);
+  if (!code) return code.error();
+  auto variables = std::make_unique<MovedVariables>(m_plan, m_driver, *code.value());
+  m_candidates.push_back({std::move(code.value()), std::move(variables), times});
+  return {};
+}
+
+Result<MovedVariables::Contents> Engine::variables_in_place() {
+  MovedVariables::Contents initial;
+  for (const Variable& variable : m_plan.variables) {
+    const Region* region = m_plan.region_at(variable.address);
+    if (region == nullptr || !region->own_code) continue;
+    std::vector<std::byte> data(variable.bytes);
+    if (Result<void> read = m_driver.read(*region, variable.address, data); !read) return read.error();
+    initial.emplace(&variable, std::move(data));
+  }
+  return initial;
+}
+
+Result<void> Engine::bind_variables() {
+  if (m_plan.variant.empty() && m_plan.loaded_bytes != 0) return {};   // all are where they were
+  Result<MovedVariables::Contents> captured = variables_in_place();
+  if (!captured) return captured.error();
+  for (const Variable& variable : m_plan.variables) {
+    if (variable.pre == nullptr || captured.value().contains(&variable)) continue;
+    Result<std::vector<std::byte>> data = read_memory(m_store, *variable.pre);
+    if (!data) return data.error();
+    captured.value().emplace(&variable, std::move(data.value()));
+  }
+  for (Candidate& candidate : m_candidates) {
+    if (Result<void> bound = candidate.variables->bind(captured.value(), m_initial); !bound) return bound;
+  }
+  return {};
 }
 
 Result<void> Engine::restore() {
@@ -102,26 +141,13 @@ Result<void> Engine::restore() {
   }
   Result<void> done = for_each_chunk(m_store, jobs, [&](const ChunkJob& job, std::span<const std::byte> data) {
     const Region& region = m_plan.regions[job.owner];
+    // Tables of the code object's own addresses are as it was loaded: only other memory counts as pointing to it.
+    if (m_references && m_references->wanted() && !region.own_code && !job.is_zero()) m_references->look_at(data);
     return m_driver.write(region, region.base + job.offset(), data);
   });
+  if (m_references) m_references->look_at(m_plan.kernarg);
   m_outcome.restore_ns = now_ns() - begin;
   return done;
-}
-
-// A code object that is loaded again has its variables elsewhere: they get their contents by name.
-Result<void> Engine::restore_variables(Code& code) {
-  Region own;
-  own.device = m_plan.kernel_device;
-  own.kind = Kind::code_object;
-  for (const Variable& variable : m_plan.variables) {
-    const auto address = m_driver.variable(code, variable.name, variable.bytes);
-    if (!address || variable.pre == nullptr || *address == variable.address) continue;
-    Result<void> read;
-    const std::vector<std::byte> data = whole(m_store, *variable.pre, read);
-    if (!read) return read;
-    if (Result<void> written = m_driver.write(own, *address, data); !written) return written;
-  }
-  return {};
 }
 
 Result<void> Engine::save_write_set() {
@@ -144,11 +170,12 @@ Result<void> Engine::save_write_set() {
   return m_driver.save(parts);
 }
 
-Result<void> Engine::run_once(Code& code, std::vector<std::uint64_t>* times, bool first) {
-  if (!first) {
+Result<void> Engine::run_once(Candidate& candidate, bool counts) {
+  if (!m_is_fresh) {
     if (Result<void> restored = m_driver.restore_saved(); !restored) return restored;
   }
-  if (Result<void> restored = restore_variables(code); !restored) return restored;
+  m_is_fresh = false;
+  if (Result<void> restored = candidate.variables->restore(); !restored) return restored;
   if (m_options.flush_cache) {
     if (Result<void> flushed = m_driver.flush_cache(); !flushed) return flushed;
   }
@@ -161,87 +188,27 @@ Result<void> Engine::run_once(Code& code, std::vector<std::uint64_t>* times, boo
   launch.cooperative = m_plan.cooperative;
   const std::vector<std::byte> kernarg = rebuild_kernarg(m_plan, launch.grid, launch.block, launch.dynamic_lds_bytes);
   launch.kernarg = kernarg;
-  const Result<Timing> timing = m_driver.launch(code, launch);
+  const Result<Timing> timing = m_driver.launch(*candidate.code, launch);
   m_faulted = !timing.ok();
   if (!timing) return timing.error();
-  if (times != nullptr) times->push_back(timing.value().duration_ns);
+  if (counts) candidate.times->push_back(timing.value().duration_ns);
   return {};
 }
 
-Result<void> Engine::compare(Code& code) {
-  std::vector<ChunkJob> jobs;
-  for (std::size_t r = 0; r < m_plan.regions.size(); ++r) {
-    const Region& region = m_plan.regions[r];
-    // The kernel's own variables are compared by name, where its code object is now.
-    if (region.post == nullptr || region.own_code) continue;
-    for (std::size_t i = 0; i < region.post->chunks.size(); ++i) jobs.push_back({region.post, i, r});
-    m_outcome.compared = true;
-    m_outcome.compared_bytes += region.bytes;
-  }
-  std::vector<std::byte> actual;
-  std::vector<Difference> found(m_plan.regions.size(), Difference{});
-  Result<void> done = for_each_chunk(m_store, jobs, [&](const ChunkJob& job, std::span<const std::byte> golden) -> Result<void> {
-    const Region& region = m_plan.regions[job.owner];
-    actual.resize(golden.size());
-    if (Result<void> read = m_driver.read(region, region.base + job.offset(), actual); !read) return read;
-    if (std::memcmp(actual.data(), golden.data(), golden.size()) == 0) return {};
-    Difference& difference = found[job.owner];
-    for (std::size_t i = 0; i < golden.size(); ++i) {
-      if (actual[i] == golden[i]) continue;
-      if (difference.bytes++ == 0) difference.first_offset = job.offset() + i;
+Result<void> Engine::finish(Candidate& last) {
+  if (!m_options.compare && m_options.dump_folder.empty()) return {};
+  if (Result<void> collected = last.variables->collect(); !collected) return collected;
+  if (m_references) {
+    for (const std::string& name : last.variables->written_twofold(m_references->found())) {
+      m_outcome.notes.push_back("the variant has the module variable " + name +
+                                " elsewhere than the captured code object, and captured memory points to the old place: "
+                                "what the variant writes by one way it does not see by the other");
     }
-    return {};
-  });
-  if (!done) return done;
-  for (std::size_t r = 0; r < found.size(); ++r) {
-    if (found[r].bytes == 0) continue;
-    found[r].base = m_plan.regions[r].base;
-    m_outcome.differences.push_back(found[r]);
   }
-  return compare_variables(code);
-}
-
-Result<void> Engine::compare_variables(Code& code) {
-  Region own;
-  own.device = m_plan.kernel_device;
-  own.kind = Kind::code_object;
-  for (const Variable& variable : m_plan.variables) {
-    if (variable.post == nullptr) continue;
-    const auto address = m_driver.variable(code, variable.name, variable.bytes);
-    if (!address) continue;  // a variant may have done away with it
-    Result<void> fetched;
-    const std::vector<std::byte> golden = whole(m_store, *variable.post, fetched);
-    if (!fetched) return fetched;
-    std::vector<std::byte> actual(golden.size());
-    if (Result<void> read = m_driver.read(own, *address, actual); !read) return read;
-    m_outcome.compared = true;
-    m_outcome.compared_bytes += golden.size();
-    Difference difference{variable.name, variable.address, 0, 0};
-    for (std::size_t i = 0; i < golden.size(); ++i) {
-      if (actual[i] != golden[i] && difference.bytes++ == 0) difference.first_offset = i;
-    }
-    if (difference.bytes != 0) m_outcome.differences.push_back(difference);
+  if (m_options.compare) {
+    if (Result<void> compared = compare(last); !compared) return compared;
   }
-  return {};
-}
-
-// One file a region, named by its address.
-Result<void> Engine::dump() {
-  constexpr std::size_t k_piece = 4 << 20;
-  std::vector<std::byte> buffer;
-  for (const Region& region : m_plan.regions) {
-    char name[64];
-    std::snprintf(name, sizeof name, "/region_%016lx.bin", region.base);
-    std::ofstream file(m_options.dump_folder + name, std::ios::binary);
-    for (std::uint64_t at = 0; at < region.bytes; at += buffer.size()) {
-      buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(k_piece, region.bytes - at)));
-      if (Result<void> read = m_driver.read(region, region.base + at, buffer); !read) return read;
-      file.write(reinterpret_cast<const char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
-    }
-    file.close();
-    if (!file) return Error{ErrorCode::no_space, "cannot write " + m_options.dump_folder + name};
-  }
-  return {};
+  return m_options.dump_folder.empty() ? Result<void>() : dump(last);
 }
 
 }  // namespace kerncap::replay

@@ -9,7 +9,9 @@
 #include "core/result.hpp"
 #include "replay/driver.hpp"
 #include "replay/chunk_reader.hpp"
+#include "replay/moved_variables.hpp"
 #include "replay/plan.hpp"
+#include "replay/references.hpp"
 
 namespace kerncap::replay {
 
@@ -41,6 +43,7 @@ struct Outcome {
   bool compared = false;
   std::uint64_t compared_bytes = 0;
   std::vector<Difference> differences;
+  std::vector<std::string> notes;         // what cannot hold for this variant, for people
 };
 
 class Engine {
@@ -53,19 +56,37 @@ class Engine {
   [[nodiscard]] bool faulted() const noexcept { return m_faulted; }
 
  private:
+  // One code object to run. Its variables are elsewhere unless it is the captured one at its own place.
+  struct Candidate {
+    std::unique_ptr<Code> code;
+    std::unique_ptr<MovedVariables> variables;
+    std::vector<std::uint64_t>* times;
+  };
+
+  core::Result<void> place(const std::vector<Range>& ranges);
+  core::Result<void> load();
+  core::Result<void> add(const std::string& path, std::optional<std::uint64_t> at, std::vector<std::uint64_t>* times);
   core::Result<void> restore();
-  core::Result<void> restore_variables(Code& code);
+  core::Result<void> bind_variables();
+  core::Result<MovedVariables::Contents> variables_in_place();
   core::Result<void> save_write_set();
-  core::Result<void> run_once(Code& code, std::vector<std::uint64_t>* times, bool first);
-  core::Result<void> compare(Code& code);
-  core::Result<void> compare_variables(Code& code);
-  core::Result<void> dump();
+  core::Result<void> run_once(Candidate& candidate, bool counts);
+  core::Result<void> finish(Candidate& last);
+  core::Result<void> compare(const Candidate& last);
+  core::Result<void> compare_variables(const Candidate& last);
+  core::Result<void> dump(const Candidate& last);
+  [[nodiscard]] const Variable* variable_at(std::uint64_t address) const;
 
   const Plan& m_plan;
   const Options& m_options;
   Driver& m_driver;
   std::shared_ptr<core::ObjectStore> m_store;
+  std::unique_ptr<Code> m_beside;         // the captured code object, where only a variant is run
+  std::vector<Candidate> m_candidates;
+  MovedVariables::Contents m_initial;
+  std::optional<References> m_references;
   Outcome m_outcome;
+  bool m_is_fresh = true;                 // memory is as restored, and no run has changed it
   bool m_faulted = false;
 };
 

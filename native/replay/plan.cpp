@@ -193,6 +193,16 @@ const Region* Plan::region_at(std::uint64_t address) const {
   return address < found.end() ? &found : nullptr;
 }
 
+bool Plan::is_written(const Variable& variable) const {
+  if (variable.pre != variable.post) return true;
+  const Region* region = region_at(variable.address);
+  if (region == nullptr) return false;
+  const std::uint64_t begin = variable.address - region->base;
+  return std::any_of(region->written.begin(), region->written.end(), [&](const ByteRange& written) {
+    return written.offset < begin + variable.bytes && begin < written.offset + written.bytes;
+  });
+}
+
 Result<Plan> read_plan(const std::string& path) {
   std::ifstream file(path);
   std::string line;

@@ -18,7 +18,7 @@
 //             | "loaded" address bytes                where the kernel's code object was
 //             | "region" base bytes kind device access flags host align own pre post
 //             | "written" region offset bytes         a part of a region that the kernel changed
-//             | "variable" address bytes pre post name
+//             | "variable" address bytes pre post name  pre, post: - where it is a part of a region only
 //             | "memory" name bytes chunk_bytes       followed by its chunks, in order
 //             | "chunk" digest|-                      - : all zero
 //   region    : device, pre, post may be -; access: mask of captured devices; flags: see below; host: its host
@@ -118,6 +118,8 @@ struct Plan {
   // The captured device's number here.
   [[nodiscard]] std::uint32_t actual_device(std::uint32_t captured) const;
   [[nodiscard]] const Region* region_at(std::uint64_t address) const;
+  // Whether the captured kernel changed it.
+  [[nodiscard]] bool is_written(const Variable& variable) const;
 };
 
 [[nodiscard]] core::Result<Plan> read_plan(const std::string& path);

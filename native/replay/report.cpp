@@ -48,6 +48,8 @@ std::string report_outcome(const Outcome& outcome, const Driver::About& about) {
     out += "\"name\":" + quoted(difference.name) + ",\"base\":" + number(difference.base);
     out += ",\"first_offset\":" + number(difference.first_offset) + ",\"bytes\":" + number(difference.bytes) + "}";
   }
+  out += "],\"notes\":[";
+  for (std::size_t i = 0; i < outcome.notes.size(); ++i) out += (i == 0 ? "" : ",") + quoted(outcome.notes[i]);
   return out + "]}\n";
 }
 

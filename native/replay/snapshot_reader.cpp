@@ -103,4 +103,16 @@ Result<void> for_each_chunk(std::shared_ptr<core::ObjectStore> store, const std:
   return {};
 }
 
+Result<std::vector<std::byte>> read_memory(std::shared_ptr<core::ObjectStore> store, const Memory& memory) {
+  std::vector<std::byte> data(memory.bytes);
+  ChunkReader reader(std::move(store));
+  for (std::size_t i = 0; i < memory.chunks.size(); ++i) {
+    const ChunkJob job{&memory, i, 0};
+    if (job.is_zero()) continue;
+    const std::span<std::byte> part(&data[job.offset()], job.bytes());
+    if (Result<void> read = reader.read(memory.chunks[i], part); !read) return read.error();
+  }
+  return data;
+}
+
 }  // namespace kerncap::replay

@@ -31,4 +31,8 @@ struct ChunkJob {
     std::shared_ptr<core::ObjectStore> store, const std::vector<ChunkJob>& jobs,
     const std::function<core::Result<void>(const ChunkJob&, std::span<const std::byte>)>& use);
 
+// All of a small memory.
+[[nodiscard]] core::Result<std::vector<std::byte>> read_memory(std::shared_ptr<core::ObjectStore> store,
+                                                               const Memory& memory);
+
 }  // namespace kerncap::replay

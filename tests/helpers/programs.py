@@ -23,6 +23,8 @@ SOURCES = Path(__file__).parents[1] / "programs"
 TARGETS = ("gfx90a", "gfx942")
 OPTS = ("O3", "O0")
 COMMON_FLAGS = ("-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{SOURCES / 'include'}")
+# hipcc passes options of the link that does not happen.
+DEVICE_ONLY_FLAGS = ("--cuda-device-only", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument")
 # Programs are built for all targets and run with one GPU unless it is said here.
 ONLY_FOR = {
     "mfma_bf16_pairs": ("gfx90a",),
@@ -61,6 +63,8 @@ class Build:
     target: str = ""
     opt: str = ""
     rocm: str = ""  # empty: the root that we run in
+    defines: tuple[str, ...] = ()
+    device_only: bool = False  # a code object instead of a program: a variant of its kernels
 
     def command(self, output: Path) -> list[str]:
         source = str(self.program.source)
@@ -70,6 +74,8 @@ class Build:
                 f"--offload-arch={self.target}",
                 f"-{self.opt}",
                 *COMMON_FLAGS,
+                *(f"-D{define}" for define in self.defines),
+                *(DEVICE_ONLY_FLAGS if self.device_only else ()),
                 source,
                 "-o",
                 str(output),

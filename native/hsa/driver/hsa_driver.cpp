@@ -1,10 +1,11 @@
-// Code and dispatch of the HSA driver; its memory is in memory.cpp.
+// Start and dispatch of the HSA driver; its memory is in memory.cpp, code objects in code.cpp.
 #include "hsa/driver/hsa_driver.hpp"
 
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
 
+#include "hsa/driver/loaded_code.hpp"
 #include "hsa/packets.hpp"
 
 namespace kerncap::hsa {
@@ -18,19 +19,7 @@ constexpr std::uint32_t k_queue_packets = 64;
 constexpr std::size_t k_least_kernarg_bytes = 4096;
 constexpr std::uint64_t k_flush_bytes = 512ull << 20;   // more than any cache of a GPU holds
 
-std::string architecture_of(const std::string& isa) {
-  const std::size_t begin = isa.find("--");
-  const std::string target = begin == std::string::npos ? isa : isa.substr(begin + 2);
-  return target.substr(0, target.find(':'));
-}
-
 }  // namespace
-
-struct HsaDriver::LoadedCode final : replay::Code {
-  std::vector<std::byte> file;                  // ROCr keeps reading it
-  hsa_executable_t executable{};
-  std::uint64_t kernel_object = 0;
-};
 
 std::string HsaDriver::fault() const {
   const std::lock_guard lock(m_fault_mutex);
@@ -93,54 +82,6 @@ Result<void> HsaDriver::make_queue() {
   status = m_runtime.hsa_signal_create(1, 0, nullptr, &m_done);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating a signal", status);
   return make_staging();
-}
-
-Result<std::unique_ptr<replay::Code>> HsaDriver::load(std::span<const std::byte> file, const std::string& symbol) {
-  auto code = std::make_unique<LoadedCode>();
-  code->file.assign(file.begin(), file.end());
-  hsa_code_object_reader_t reader{};
-  hsa_status_t status =
-      m_runtime.hsa_code_object_reader_create_from_memory(code->file.data(), code->file.size(), &reader);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "reading the code object", status);
-  status = m_runtime.hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr,
-                                               &code->executable);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating an executable", status);
-  status = m_runtime.hsa_executable_load_agent_code_object(code->executable, m_device->agent, reader, nullptr, nullptr);
-  if (status != HSA_STATUS_SUCCESS) {
-    return runtime_error(m_runtime, "loading the code object on a " + architecture_of(m_device->isa), status);
-  }
-  status = m_runtime.hsa_executable_freeze(code->executable, nullptr);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "freezing the executable", status);
-  hsa_executable_symbol_t found{};
-  status = m_runtime.hsa_executable_get_symbol_by_name(code->executable, (symbol + ".kd").c_str(), &m_device->agent,
-                                                       &found);
-  if (status != HSA_STATUS_SUCCESS) {
-    return Error{ErrorCode::not_found, "the code object has no kernel " + symbol};
-  }
-  const auto info = [&](hsa_executable_symbol_info_t attribute, auto& value) {
-    m_runtime.hsa_executable_symbol_get_info(found, attribute, &value);
-  };
-  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, code->kernel_object);
-  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE, code->static_lds_bytes);
-  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE, code->private_bytes);
-  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE, code->kernarg_bytes);
-  return std::unique_ptr<replay::Code>(std::move(code));
-}
-
-std::optional<std::uint64_t> HsaDriver::variable(replay::Code& code, const std::string& name, std::uint64_t bytes) {
-  auto& loaded = static_cast<LoadedCode&>(code);
-  hsa_executable_symbol_t symbol{};
-  const hsa_status_t status =
-      m_runtime.hsa_executable_get_symbol_by_name(loaded.executable, name.c_str(), &m_device->agent, &symbol);
-  if (status != HSA_STATUS_SUCCESS) return std::nullopt;
-  hsa_symbol_kind_t kind{};
-  std::uint32_t size = 0;
-  std::uint64_t address = 0;
-  m_runtime.hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_TYPE, &kind);
-  m_runtime.hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE, &size);
-  m_runtime.hsa_executable_symbol_get_info(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS, &address);
-  if (kind != HSA_SYMBOL_KIND_VARIABLE || size != bytes) return std::nullopt;
-  return address;
 }
 
 Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& launch) {

@@ -21,8 +21,8 @@ class HsaDriver final : public replay::Driver {
   core::Result<void> write(const replay::Region& region, std::uint64_t address,
                            std::span<const std::byte> data) override;
   core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
-  core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file,
-                                                   const std::string& symbol) override;
+  core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
+                                                   std::optional<std::uint64_t> at) override;
   std::optional<std::uint64_t> variable(replay::Code& code, const std::string& name, std::uint64_t bytes) override;
   core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& launch) override;
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
@@ -31,7 +31,6 @@ class HsaDriver final : public replay::Driver {
   [[nodiscard]] About about() const override;
 
  private:
-  struct LoadedCode;
   // A part of the write set and its copy.
   struct Saved {
     bool on_host;

@@ -32,3 +32,14 @@ def program() -> Callable[..., Path]:
         return compile_once(Build(Program(found), target if found.suffix == ".hip" else "", opt))
 
     return build
+
+
+@pytest.fixture(scope="session")
+def variant() -> Callable[..., Path]:
+    """Path of a code object of a test program's kernels, compiled with macros that change them."""
+
+    def build(name: str, *defines: str, target: str = "gfx90a", opt: str = "O3") -> Path:
+        found = next(iter(SOURCES.glob(f"*/{name}.hip")))
+        return compile_once(Build(Program(found), target, opt, defines=defines, device_only=True))
+
+    return build

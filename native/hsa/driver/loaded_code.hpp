@@ -1,0 +1,29 @@
+// A code object that ROCr has loaded for a replay.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "hsa/driver/runtime.hpp"
+#include "replay/driver.hpp"
+
+namespace kerncap::hsa {
+
+struct LoadedCode final : replay::Code {
+  explicit LoadedCode(const Runtime& from) : runtime(from) {}
+  ~LoadedCode() override {
+    if (executable.handle != 0) runtime.hsa_executable_destroy(executable);
+    if (reader.handle != 0) runtime.hsa_code_object_reader_destroy(reader);
+  }
+
+  const Runtime& runtime;
+  std::vector<std::byte> file;                  // ROCr keeps reading it
+  hsa_code_object_reader_t reader{};
+  hsa_executable_t executable{};
+  std::uint64_t kernel_object = 0;
+};
+
+// "gfx90a" of "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-".
+[[nodiscard]] std::string architecture_of(const std::string& isa);
+
+}  // namespace kerncap::hsa

@@ -1,0 +1,126 @@
+// What a replay left in memory: compared with the golden state, and written to files.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+#include <fstream>
+
+#include "replay/engine.hpp"
+#include "replay/snapshot_reader.hpp"
+
+namespace kerncap::replay {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+// Differences are told by region, and inside the kernel's own code object by variable.
+class Differences {
+ public:
+  void add(const Region& region, const Variable* variable, std::uint64_t address) {
+    auto [found, is_new] = m_found.try_emplace({&region, variable});
+    Difference& difference = found->second;
+    if (is_new) {
+      difference.name = variable == nullptr ? "" : variable->name;
+      difference.base = variable == nullptr ? region.base : variable->address;
+      difference.first_offset = address - difference.base;
+    }
+    ++difference.bytes;
+  }
+  [[nodiscard]] std::vector<Difference> list() const {
+    std::vector<Difference> all;
+    for (const auto& [key, difference] : m_found) all.push_back(difference);
+    return all;
+  }
+
+ private:
+  std::map<std::pair<const Region*, const Variable*>, Difference> m_found;
+};
+
+}  // namespace
+
+const Variable* Engine::variable_at(std::uint64_t address) const {
+  for (const Variable& variable : m_plan.variables) {
+    if (address >= variable.address && address - variable.address < variable.bytes) return &variable;
+  }
+  return nullptr;
+}
+
+Result<void> Engine::compare(const Candidate& last) {
+  std::vector<ChunkJob> jobs;
+  for (std::size_t r = 0; r < m_plan.regions.size(); ++r) {
+    const Region& region = m_plan.regions[r];
+    if (region.post == nullptr) continue;
+    for (std::size_t i = 0; i < region.post->chunks.size(); ++i) jobs.push_back({region.post, i, r});
+    m_outcome.compared = true;
+    m_outcome.compared_bytes += region.bytes;
+  }
+  std::vector<std::byte> actual;
+  Differences differences;
+  Result<void> done = for_each_chunk(m_store, jobs, [&](const ChunkJob& job, std::span<const std::byte> golden) -> Result<void> {
+    const Region& region = m_plan.regions[job.owner];
+    const std::uint64_t address = region.base + job.offset();
+    actual.resize(golden.size());
+    if (Result<void> read = m_driver.read(region, address, actual); !read) return read;
+    last.variables->overlay(address, actual);
+    if (std::memcmp(actual.data(), golden.data(), golden.size()) == 0) return {};
+    for (std::size_t i = 0; i < golden.size(); ++i) {
+      if (actual[i] != golden[i]) differences.add(region, region.own_code ? variable_at(address + i) : nullptr, address + i);
+    }
+    return {};
+  });
+  if (!done) return done;
+  m_outcome.differences = differences.list();
+  return compare_variables(last);
+}
+
+// Those that lie in no captured region: a back end that does not know where its code objects are has only them.
+Result<void> Engine::compare_variables(const Candidate& last) {
+  Region own;
+  own.device = m_plan.kernel_device;
+  own.kind = Kind::code_object;
+  for (const Variable& variable : m_plan.variables) {
+    const Region* region = m_plan.region_at(variable.address);
+    if (variable.post == nullptr || (region != nullptr && region->post != nullptr)) continue;
+    const auto address = m_driver.variable(*last.code, variable.name, variable.bytes);
+    if (!address) continue;  // a variant may have done away with it
+    std::vector<std::byte> actual(variable.bytes);
+    if (const std::vector<std::byte>* state = last.variables->state_of(variable)) {
+      actual = *state;
+    } else if (Result<void> read = m_driver.read(own, *address, actual); !read) {
+      return read;
+    }
+    m_outcome.compared = true;
+    m_outcome.compared_bytes += variable.bytes;
+    Difference difference{variable.name, variable.address, 0, 0};
+    const Result<std::vector<std::byte>> golden = read_memory(m_store, *variable.post);
+    if (!golden) return golden.error();
+    for (std::size_t i = 0; i < actual.size(); ++i) {
+      if (actual[i] != golden.value()[i] && difference.bytes++ == 0) difference.first_offset = i;
+    }
+    if (difference.bytes != 0) m_outcome.differences.push_back(difference);
+  }
+  return {};
+}
+
+// One file a region, named by its address.
+Result<void> Engine::dump(const Candidate& last) {
+  constexpr std::size_t k_piece = 4 << 20;
+  std::vector<std::byte> buffer;
+  for (const Region& region : m_plan.regions) {
+    char name[64];
+    std::snprintf(name, sizeof name, "/region_%016lx.bin", region.base);
+    std::ofstream file(m_options.dump_folder + name, std::ios::binary);
+    for (std::uint64_t at = 0; at < region.bytes; at += buffer.size()) {
+      buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(k_piece, region.bytes - at)));
+      if (Result<void> read = m_driver.read(region, region.base + at, buffer); !read) return read;
+      last.variables->overlay(region.base + at, buffer);
+      file.write(reinterpret_cast<const char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
+    }
+    file.close();
+    if (!file) return Error{ErrorCode::no_space, "cannot write " + m_options.dump_folder + name};
+  }
+  return {};
+}
+
+}  // namespace kerncap::replay

@@ -1,0 +1,60 @@
+// Module variables of a code object that is not where the captured one was: a variant, which is another file with
+// another layout, beside the captured code object at its own place.
+//
+// Pointers in captured memory lead to the captured places, and code reaches its variables by name at the places of its
+// own file. So one variable may have two places in a replay. What was there before the run is in both; what the run
+// writes to one is not seen through the other, and that is noted wherever it can matter.
+#pragma once
+
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "replay/driver.hpp"
+#include "replay/plan.hpp"
+
+namespace kerncap::replay {
+
+class MovedVariables {
+ public:
+  MovedVariables(const Plan& plan, Driver& driver, Code& code) : m_plan(plan), m_driver(driver), m_code(code) {}
+
+  // What variables of the captured code object hold, where that is known.
+  using Contents = std::map<const Variable*, std::vector<std::byte>>;
+
+  // Finds the variables, and what a run starts from. `captured`: their pre-states; `initial`: right after loading. What
+  // neither the program nor the captured kernel ever changed keeps the value that this code object gives it.
+  core::Result<void> bind(const Contents& captured, const Contents& initial);
+  // Before each run.
+  core::Result<void> restore();
+  // After the last run: brings both places of each variable together. Fails when both were written.
+  core::Result<void> collect();
+  // Puts what collect() found into a copy of the memory at `address`.
+  void overlay(std::uint64_t address, std::span<std::byte> data) const;
+  // The state of a variable after collect(), if this code object has it elsewhere.
+  [[nodiscard]] const std::vector<std::byte>* state_of(const Variable& variable) const;
+  // Variables that were written during the run, by name or through pointers, and have two places.
+  [[nodiscard]] std::vector<std::string> written_twofold(const std::set<const Variable*>& pointed_to) const;
+
+ private:
+  struct Moved {
+    const Variable* captured;
+    std::uint64_t here;
+    bool has_original;                    // the captured place is there too
+    std::vector<std::byte> original;      // there, before the run
+    std::vector<std::byte> start;         // here, before the run
+    std::vector<std::byte> state;         // after it
+    bool was_written = false;
+  };
+  core::Result<std::vector<std::byte>> read(std::uint64_t address, std::uint64_t bytes);
+  [[nodiscard]] Region place() const;
+
+  const Plan& m_plan;
+  Driver& m_driver;
+  Code& m_code;
+  std::vector<Moved> m_moved;
+};
+
+}  // namespace kerncap::replay
