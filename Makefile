@@ -4,7 +4,7 @@ ROCM ?= 6.4
 ROOT := python3 -m kerncap_stages.rocm_root
 IN_ROOT = $(ROOT) run --rocm $(ROCM) -- python3 tools/workbench.py
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all bench check format golden schemas shell
+.PHONY: help demo test test-all sanitize bench check format golden schemas shell
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -17,6 +17,9 @@ test: ## build, then all tests but the slow ones (minutes; what CI runs)
 
 test-all: ## the full sweep
 	$(IN_ROOT) test-all $(ARGS)
+
+sanitize: ## native/core under sanitizers, then fuzzed for five minutes, or ARGS=SECONDS
+	$(IN_ROOT) sanitize $(ARGS)
 
 bench: ## the interpreter's speed against its bars; wants an idle machine
 	$(IN_ROOT) bench

@@ -17,6 +17,8 @@ import tomllib
 import venv
 from pathlib import Path
 
+from sanitize import sanitize
+
 TOP = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TOP))
 
@@ -25,6 +27,7 @@ from kerncap_stages.rocm_root.enter import MARKER  # noqa: E402 - likewise
 
 CACHE = Path(os.environ["KERNCAP_ROOT_CACHE"])
 CONSTRAINTS = TOP / "tools/constraints.txt"
+FUZZ_S = 20  # of each `make test`; what it learns is kept for the next
 
 
 def _key(*parts: str) -> str:
@@ -106,11 +109,17 @@ class Workbench:
         call("pip", "install", "-q", "--no-deps", "--no-index", "--force-reinstall", *wheels)
 
     def test(self, selection: list[str]) -> None:
-        """Native tests, then pytest against the installed wheel."""
+        """Native tests, also under sanitizers, then pytest against the installed wheel."""
         say("native tests")
         call("meson", "test", "-C", self.build, "--no-rebuild", "--print-errorlogs", "--quiet")
+        self.sanitize(FUZZ_S)
         say("pytest")
         call("pytest", *selection, variables={"PYTEST_DEBUG_TEMPROOT": str(self._test_folder())})
+
+    def sanitize(self, fuzz_s: int) -> None:
+        """The store's native part under sanitizers, and fuzzed."""
+        say(f"native/core under sanitizers, fuzzed for {fuzz_s} s")
+        sanitize(self.folder, self.source, fuzz_s, call)
 
     def _test_folder(self) -> Path:
         """The user's own: inside the root everybody has the same name, but /tmp is shared."""
@@ -147,6 +156,8 @@ def main() -> None:
             call("python", TOP / "tools/demo.py")
         case "bench":
             call(bench.build / "tests/native/softgpu/engine_bench")
+        case "sanitize":
+            bench.sanitize(int(rest[0]) if rest else 5 * 60)
         case "check":
             call("ruff", "check", ".")
             call("ruff", "format", "--check", ".")

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from kerncap_stages.errors import Refused
+from kerncap_stages.errors import DeviceError, Refused
 from kerncap_stages.rocm_root.cache import cache_folder
 
 if TYPE_CHECKING:
@@ -18,8 +19,11 @@ if TYPE_CHECKING:
 _PACKAGES = ("debian-archive-keyring", "mmdebstrap")
 
 
-def command(suite: str, mirror: str, apt_options: Sequence[str], log: TextIO) -> list[str]:
-    """Arguments that write a minimal system with apt, as a tar stream, to standard output."""
+def command(suite: str, mirror: str | None, apt_options: Sequence[str], log: TextIO) -> list[str]:
+    """Arguments that write a minimal system with apt, as a tar stream, to standard output.
+
+    Without a ``mirror`` mmdebstrap takes its own; ``mirror_of`` tells afterwards which that is.
+    """
     for needed in ("apt-get", "dpkg-deb", "perl", "tar"):
         if shutil.which(needed) is None:
             raise Refused(
@@ -32,7 +36,16 @@ def command(suite: str, mirror: str, apt_options: Sequence[str], log: TextIO) ->
     options = [f"--aptopt={line}" for line in apt_options]
     mode = "root" if os.geteuid() == 0 else "unshare"
     return [tool, f"--mode={mode}", "--variant=apt", "--format=tar", f"--keyring={keyring}",
-            "--include=ca-certificates", *options, suite, "-", mirror]  # fmt: skip
+            "--include=ca-certificates", *options, suite, "-", *([mirror] if mirror else [])]  # fmt: skip
+
+
+def mirror_of(files: Path, suite: str) -> str:
+    """The archive that the system at ``files`` came from, as mmdebstrap left it written there."""
+    text = (files / "etc/apt/sources.list").read_text()
+    entry = re.search(rf"^deb (?:\[[^\]]*\] )?(\S+) {re.escape(suite)} ", text, re.MULTILINE)
+    if entry is None:
+        raise DeviceError(f"the new root's apt has no archive of {suite}", hint="name one with --mirror URL")
+    return entry[1].rstrip("/")
 
 
 def _unpack(log: TextIO) -> Path:

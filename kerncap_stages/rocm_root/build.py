@@ -56,7 +56,7 @@ def ensure(rocm: str, layers: Sequence[str] = (), *, mirror: str | None = None) 
 class _Build:
     """One attempt to make one root."""
 
-    def __init__(self, recipe: Recipe, root: Root, layers: tuple[str, ...], mirror: str) -> None:
+    def __init__(self, recipe: Recipe, root: Root, layers: tuple[str, ...], mirror: str | None) -> None:
         self.recipe, self.root, self.layers, self.mirror = recipe, root, layers, mirror
         self.files = root.making / "fs"
         self.log_path = cache_folder() / "logs" / f"{root.key}.log"
@@ -70,7 +70,8 @@ class _Build:
         try:
             with self.log_path.open("w") as log:
                 self.files.mkdir(parents=True)
-                self._say(f"making {self.root.key} from {self.mirror} (log: {self.log_path})")
+                source = self.mirror or "mmdebstrap's own archive"
+                self._say(f"making {self.root.key} from {source} (log: {self.log_path})")
                 if base is None:
                     self._make_base(log)
                 else:
@@ -114,8 +115,9 @@ class _Build:
         subprocess.run(command, stdin=stream, stderr=log, check=True)
 
     def _configure(self) -> None:
+        mirror = bootstrap.mirror_of(self.files, self.recipe.suite)
         sources = [
-            f"deb {self.mirror} {suite} main\n" for suite in (self.recipe.suite, self.recipe.overlay) if suite
+            f"deb {mirror} {suite} main\n" for suite in (self.recipe.suite, self.recipe.overlay) if suite
         ]
         options = host.apt_network_options()
         if host.CA_BUNDLE.exists():
@@ -165,7 +167,7 @@ class _Build:
         versions.check(self.recipe, self.layers, packages)
         record = {
             "rocm": self.recipe.rocm, "layers": list(self.layers), "suite": self.recipe.suite,
-            "mirror": self.mirror,
+            "mirror": bootstrap.mirror_of(self.files, self.recipe.suite),
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "packages": packages,
         }  # fmt: skip

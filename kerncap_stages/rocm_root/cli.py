@@ -56,7 +56,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     source = argparse.ArgumentParser(add_help=False)
     source.add_argument(
-        "--mirror", metavar="URL", help="Debian archive (default: KERNCAP_ROOT_MIRROR, else the machine's)"
+        "--mirror",
+        metavar="URL",
+        help="Debian archive (default: KERNCAP_ROOT_MIRROR, else the machine's own)",
     )
 
     verb = verbs.add_parser(

@@ -13,7 +13,6 @@ import sys
 from pathlib import Path
 from urllib.parse import urlsplit
 
-DEFAULT_MIRROR = "http://deb.debian.org/debian"
 MIRROR_VARIABLE = "KERNCAP_ROOT_MIRROR"
 CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 
@@ -35,8 +34,8 @@ def _output(*command: str) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def archive_mirror(given: str | None = None) -> str:
-    """Where Debian packages come from: as given, else the machine's own Debian mirror, else Debian's."""
+def archive_mirror(given: str | None = None) -> str | None:
+    """Debian's archive: as given, else the machine's Debian mirror, else mmdebstrap's own choice (None)."""
     if chosen := given or os.environ.get(MIRROR_VARIABLE):
         return chosen.rstrip("/")
     rows = _output(
@@ -47,7 +46,7 @@ def archive_mirror(given: str | None = None) -> str:
         label, _, uri = rest.partition(" ")
         if (origin, label) == ("Debian", "Debian") and uri.startswith(("http:", "https:")):
             return uri.rstrip("/")
-    return DEFAULT_MIRROR
+    return None
 
 
 def apt_network_options() -> list[str]:

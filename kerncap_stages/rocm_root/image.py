@@ -6,7 +6,6 @@ import json
 from typing import TYPE_CHECKING
 
 from kerncap_stages.rocm_root import build, enter
-from kerncap_stages.rocm_root.host import DEFAULT_MIRROR
 from kerncap_stages.rocm_root.recipes import recipe_for
 
 if TYPE_CHECKING:
@@ -15,8 +14,10 @@ if TYPE_CHECKING:
 _TEMPLATE = """\
 # Made by `kc-root containerfile --rocm {rocm}`; a test compares it.
 # Build: podman build -t kerncap-rocm-{rocm} -f Containerfile .
+#        --build-arg BASE=REGISTRY/NAME:TAG takes the base image from elsewhere
 # Use:   podman run --rm -it -v "$PWD:$PWD" -w "$PWD" kerncap-rocm-{rocm} make test
-FROM docker.io/library/debian:{suite}-slim
+ARG BASE=debian:{suite}-slim
+FROM ${{BASE}}
 ENV DEBIAN_FRONTEND=noninteractive LANG=C.UTF-8
 RUN set -ex; \\
     {script}
@@ -30,8 +31,9 @@ def containerfile(rocm: str, layers: Sequence[str]) -> str:
     recipe = recipe_for(rocm)
     steps = []
     if recipe.overlay:
-        source = f"deb {DEFAULT_MIRROR} {recipe.overlay} main"
-        steps.append(f"echo '{source}' > /etc/apt/sources.list.d/overlay.list")
+        # From the archive that the base image itself uses.
+        archive = "$(sed -n 's/^URIs: *//p' /etc/apt/sources.list.d/debian.sources | head -n 1)"
+        steps.append(f'echo "deb {archive} {recipe.overlay} main" > /etc/apt/sources.list.d/overlay.list')
     steps += build.install_script(recipe, None).splitlines()
     if layers:
         steps += build.install_script(recipe, layers).splitlines()

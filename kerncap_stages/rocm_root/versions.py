@@ -43,6 +43,6 @@ def check(recipe: Recipe, layers: Sequence[str], packages: Mapping[str, str]) ->
     if wrong:
         raise DeviceError(
             f"the archive's {recipe.suite} no longer has ROCm {recipe.rocm}: " + "; ".join(wrong),
-            hint="take an older state of the archive: "
-            f"--mirror http://snapshot.debian.org/archive/debian/{recipe.snapshot}",
+            hint=f"take the state of {recipe.snapshot} from Debian's snapshot archive: --mirror URL, "
+            f"a URL that ends in /archive/debian/{recipe.snapshot}",
         )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
 import pytest
 
 import kerncap_stages
 from kerncap_stages.errors import DeviceError, Refused, UsageError
-from kerncap_stages.rocm_root import cache, enter, host, image, namespaces, versions
+from kerncap_stages.rocm_root import bootstrap, cache, enter, host, image, namespaces, versions
 from kerncap_stages.rocm_root.children import in_child
 from kerncap_stages.rocm_root.recipes import RECIPES, recipe_for
 
@@ -83,7 +84,19 @@ def test_mirror_given_beats_variable_beats_machine(monkeypatch: pytest.MonkeyPat
     )
     assert host.archive_mirror() == "http://m/debian"
     monkeypatch.setattr(host, "_output", lambda *_: "Ubuntu Ubuntu http://u/ubuntu/\n")
-    assert host.archive_mirror() == host.DEFAULT_MIRROR
+    assert host.archive_mirror() is None  # mmdebstrap's own
+
+
+def test_mirror_of_a_new_root_is_what_its_apt_was_given(tmp_path: Path) -> None:
+    (tmp_path / "etc/apt").mkdir(parents=True)
+    sources = tmp_path / "etc/apt/sources.list"
+    sources.write_text(
+        "deb [signed-by=/k.gpg] http://m/debian/ forky main\ndeb http://s/sec forky-security main\n"
+    )
+    assert bootstrap.mirror_of(tmp_path, "forky") == "http://m/debian"
+    with pytest.raises(DeviceError, match="sid") as caught:
+        bootstrap.mirror_of(tmp_path, "sid")
+    assert "--mirror" in (caught.value.hint or "")
 
 
 def test_only_network_options_of_apt_are_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -205,3 +218,23 @@ def test_containerfile_with_layers_installs_them_after_the_recipe() -> None:
     text = image.containerfile("6.4", ("llama.cpp",))
     assert text.index("hipcc") < text.index("libggml0-backend-hip")
     assert '"layers": ["llama.cpp"]' in text
+
+
+def test_containerfile_of_an_overlay_takes_the_archive_of_its_base_image() -> None:
+    text = image.containerfile("7.2", ())
+    assert "ARG BASE=debian:sid-slim\nFROM ${BASE}\n" in text
+    assert "debian.sources" in text
+    assert "experimental main" in text
+
+
+def test_no_file_names_a_registry_or_an_archive() -> None:
+    """Where packages and images come from is the machine's own setting."""
+    hosts = re.compile(rb"\b((docker|quay|ghcr)\.io|(debian|pypi|pythonhosted|npmjs)\.org|ubuntu\.com)\b")
+    folders = [
+        SOURCES / name for name in (".ci", "benchmarks", "docs", "kerncap_stages", "native", "schemas")
+    ]
+    folders += [SOURCES / name for name in ("templates", "tests", "tools")]
+    files = [path for path in SOURCES.iterdir() if path.is_file()]
+    files += [path for folder in folders for path in folder.rglob("*") if path.is_file()]
+    assert len(files) > 300
+    assert [path for path in files if path.suffix != ".pyc" and hosts.search(path.read_bytes())] == []

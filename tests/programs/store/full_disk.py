@@ -1,20 +1,21 @@
 """Puts into a store on a file system that fills up; prints what happened as JSON.
 
-usage: full_disk.py FOLDER FREE_BYTES FREE_INODES, FOLDER being a mount point of this process's own
+usage: full_disk.py FOLDER FREE_BYTES FREE_INODES; a tmpfs that nobody else sees is mounted on FOLDER
 """
 
 from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
 from kerncap_stages.errors import KerncapError
+from kerncap_stages.rocm_root.namespaces import MS_REMOUNT, enter_private_mounts, mount
 from kerncap_stages.store import Store
 
 MIB = 1 << 20
+ROOMY = "size=64m,nr_inodes=1000"
 
 
 def manifest(digest: str, number: int) -> bytes:
@@ -30,15 +31,15 @@ def publish(store: Store, memory: bytes, number: int) -> str:
 
 def main() -> None:
     folder, free_bytes, free_inodes = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
-    mount = ["mount", "-t", "tmpfs", "tmpfs", folder, "-o"]
-    subprocess.run([*mount, "size=64m,nr_inodes=1000"], check=True)
+    enter_private_mounts()
+    mount("tmpfs", folder, "tmpfs", 0, ROOMY)
     store = Store.open(folder / "store")
     first = os.urandom(2 * MIB)
     kept = publish(store, first, 1)
     used = os.statvfs(folder)
     size = (used.f_blocks - used.f_bfree) * used.f_frsize + free_bytes
     inodes = used.f_files - used.f_ffree + free_inodes
-    subprocess.run([*mount, f"remount,size={size},nr_inodes={inodes}"], check=True)
+    mount("tmpfs", folder, "tmpfs", MS_REMOUNT, f"size={size},nr_inodes={inodes}")
     second = os.urandom(4 * MIB)
     error = None
     try:
@@ -54,7 +55,7 @@ def main() -> None:
         "staged": len(list((store.root / "tmp").iterdir())),
         "kept": bytes(store.read_memory(kept)) == first,
     }
-    subprocess.run([*mount, "remount,size=64m,nr_inodes=1000"], check=True)
+    mount("tmpfs", folder, "tmpfs", MS_REMOUNT, ROOMY)
     again = publish(store, second, 2)
     before["again"] = bytes(store.read_memory(again)) == second and store.check().ok
     print(json.dumps(before))

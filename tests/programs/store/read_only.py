@@ -6,11 +6,11 @@ usage: read_only.py STORE
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 from kerncap_stages.errors import KerncapError
+from kerncap_stages.rocm_root.namespaces import bind, enter_private_mounts, make_read_only
 from kerncap_stages.store import Store
 
 
@@ -24,8 +24,9 @@ def refused(call: object) -> str:
 
 def main() -> None:
     root = Path(sys.argv[1])
-    subprocess.run(["mount", "--bind", root, root], check=True)
-    subprocess.run(["mount", "-o", "remount,ro,bind", root], check=True)
+    enter_private_mounts()
+    bind(root, root)
+    make_read_only(root)
     store = Store.open(root)
     artifact = store.resolve("@")
     result = {
