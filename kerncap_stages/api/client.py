@@ -183,6 +183,7 @@ class Kerncap:
             iterations=iterations,
             matches_capture=manifest.matches_golden,
             software_gpu=software,
+            instructions=None if timing is None else timing.instructions,
             outcome=manifest.outcome.value,
             explanation=manifest.explanation,
             replay=str(digest),

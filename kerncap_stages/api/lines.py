@@ -145,6 +145,7 @@ def replay_json(manifest: Replay, capture: Capture, hsaco: Path | None) -> dict[
             "max": timing.max_ns / 1e3,
             "median": timing.median_ns / 1e3,
             "source": timing.source.value,
+            "instructions": timing.instructions,
         },
         "result": {
             "outcome": manifest.outcome.value,

@@ -52,7 +52,8 @@ class ReplayResult:
     iterations, in microseconds by the device's clock; none when nothing was timed. One iteration that is not
     counted comes first when there are several. ``stdout`` and ``stderr``: what ``kerncap replay`` prints.
     ``matches_capture``: whether memory was as after the captured dispatch; none where it was not compared.
-    ``software_gpu``: the times are those of an interpreter and say nothing about hardware. ``report``: what
+    ``software_gpu``: the times are those of an interpreter and say nothing about hardware; ``instructions``
+    of one dispatch, counted for each wave, are known there and can be compared. ``report``: what
     ``--json`` prints; ``replay``: the artifact's digest, in the project's store.
     """
 
@@ -66,6 +67,7 @@ class ReplayResult:
     iterations: int = 1
     matches_capture: bool | None = None
     software_gpu: bool = False
+    instructions: int | None = None
     outcome: str = "completed"
     explanation: str | None = None
     replay: str = ""

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,7 +68,10 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What came of a run. Times are the device's own, in the order of the runs."""
+    """What came of a run. Times are the device's own, in the order of the runs.
+
+    Instructions are those of one dispatch, counted by wave; none but on the software GPU.
+    """
 
     outcome: ReplayOutcome
     explanation: str | None = None
@@ -76,6 +79,8 @@ class ReplayResult:
     exit_signal: int | None = None
     baseline_ns: tuple[int, ...] = ()
     variant_ns: tuple[int, ...] = ()
+    baseline_instructions: int | None = None
+    variant_instructions: int | None = None
     compared: bool = False
     compared_size_bytes: int = 0
     mismatches: tuple[Mismatch, ...] = ()
@@ -109,8 +114,29 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         )
         write_plan(store, capture, files, plan)
         captured = capture.environment.devices[capture.dispatch.device_index]
+        counts = folder / "counts"
         environment = {**os.environ, **fallback(os.environ, captured.architecture)}
-        return _run([str(program), str(plan), *_arguments(request)], environment, request.timeout_s)
+        # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
+        environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
+        result = _run([str(program), str(plan), *_arguments(request)], environment, request.timeout_s)
+        return _with_instructions(result, request, counts, capture.kernel.mangled_name)
+
+
+def _with_instructions(
+    result: ReplayResult, request: ReplayRequest, counts: Path, symbol: str
+) -> ReplayResult:
+    """Add what one dispatch of each code object executed, where every run was counted."""
+    from kerncap_stages.instruction_counts import read_counts
+
+    if not counts.is_file():
+        return result
+    counted = [count.wave_instructions for count in read_counts(counts) if count.symbol == symbol]
+    candidates = 2 if request.interleave else 1  # run in turn, the baseline first
+    if len(counted) != candidates * (request.warmup + request.iterations):
+        return result
+    baseline = None if request.variant is not None and not request.interleave else counted[-candidates]
+    variant = None if request.variant is None else counted[-1]
+    return replace(result, baseline_instructions=baseline, variant_instructions=variant)
 
 
 def _arguments(request: ReplayRequest) -> list[str]:

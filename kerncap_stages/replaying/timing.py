@@ -13,8 +13,13 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 
-def summarise(samples_ns: Sequence[int], source: TimeSource) -> TimingSummary | None:
-    """Describe the times of repeated runs; none when there are none."""
+def summarise(
+    samples_ns: Sequence[int], source: TimeSource, instructions: int | None = None
+) -> TimingSummary | None:
+    """Describe the times of repeated runs; none when there are none.
+
+    ``instructions``: of one dispatch, counted by wave, where that is known.
+    """
     if not samples_ns:
         return None
     values = np.asarray(samples_ns, dtype=np.int64)
@@ -29,6 +34,7 @@ def summarise(samples_ns: Sequence[int], source: TimeSource) -> TimingSummary | 
         p95_ns=float(high),
         max_ns=int(values.max()),
         stddev_ns=float(values.std(ddof=1)) if len(values) > 1 else 0.0,
+        instructions=instructions,
     )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.environment import Environment
     from kerncap_stages.manifests.kernel import CodeObject
-    from kerncap_stages.manifests.replay import Replay
+    from kerncap_stages.manifests.replay import Comparison, Replay
     from kerncap_stages.replaying.runner import ReplayRequest, ReplayResult
     from kerncap_stages.store import Store, Transaction
 
@@ -102,7 +102,8 @@ def _manifest(
     environment = _environment(capture, result)
     software = environment.devices[0].software if environment.devices else False
     source = TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE
-    baseline, variant = summarise(result.baseline_ns, source), summarise(result.variant_ns, source)
+    baseline = summarise(result.baseline_ns, source, result.baseline_instructions)
+    variant = summarise(result.variant_ns, source, result.variant_instructions)
     comparison = compare(baseline, variant) if options.interleave and baseline and variant else None
     actual = capture.dispatch.device_index if options.device is None else options.device
     moved = ((capture.dispatch.device_index, actual),) if actual != capture.dispatch.device_index else ()
@@ -274,6 +275,8 @@ def _report(made: Replay, result: ReplayResult) -> None:
         if timing.source is TimeSource.SOFTWARE_GPU:
             text += " (of the software GPU: says nothing about hardware)"
         say(text)
+        if timing.instructions is not None:
+            say(_instructions(timing.instructions, made.comparison))
     if made.comparison is not None:
         ratio = made.comparison
         say(
@@ -296,6 +299,17 @@ def _report(made: Replay, result: ReplayResult) -> None:
         say("not compared: there is no golden state for this launch")
     for note in result.notes:
         say(f"note: {note}")
+
+
+def _instructions(counted: int, comparison: Comparison | None) -> str:
+    """What the software GPU counted: its ratio is a fact about the code, and no ratio of times."""
+    before = None if comparison is None else comparison.baseline.instructions
+    if not before:
+        return f"{counted:,} wave instructions"
+    return (
+        f"wave instructions, variant / baseline: {counted / before:.3f} ({counted:,} of {before:,}; "
+        "counted by the software GPU, not a ratio of times)"
+    )
 
 
 def main() -> None:
