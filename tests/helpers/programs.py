@@ -31,9 +31,12 @@ ONLY_FOR = {
     "mfma_fp8": ("gfx942",),
     "mfma_i8_gfx90a": ("gfx90a",),
     "mfma_i8_gfx942": ("gfx942",),
+    "mfma_sparse": ("gfx942",),
     "mfma_xf32": ("gfx942",),
 }
 GPUS = {"peer_copies": 2}
+# HIP programs that use ROCr themselves, too.
+LIBRARIES = {"bad_code_objects": ("-lhsa-runtime64",)}
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class Build:
                 source,
                 "-o",
                 str(output),
+                *LIBRARIES.get(self.program.name, ()),
             ]
         return ["g++", "-O1", *COMMON_FLAGS, source, "-o", str(output), "-lhsa-runtime64", "-pthread"]
 

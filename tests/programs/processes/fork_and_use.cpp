@@ -1,5 +1,6 @@
-// Two processes of one program use the GPU at once, each with a GPU of its own; and a child that is forked while its
-// parent uses the GPU leaves without harm to the parent. (ROCr itself cannot start anew in such a child.)
+// Two processes of one program use the GPU at once, each with a GPU of its own; a child that is forked after its parent has
+// shut ROCr down starts it anew; and a child that is forked while its parent uses the GPU leaves without harm to the parent.
+// (ROCr itself cannot start anew in such a child.)
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -38,6 +39,11 @@ int main() {
   const pid_t user = fork();
   if (user == 0) std::_Exit(use(2) && use(3) ? 0 : 1);
   tally.expect(use(1), "beside the child", 0, 0, 1);
+
+  const pid_t heir = fork();  // what its parent had is shut down by now
+  if (heir == 0) std::_Exit(use(5) && use(6) ? 0 : 1);
+  tally.expect(use(7), "beside the heir", 0, 0, 1);
+  tally.equal("child that starts anew", 0, status_of(heir), 0);
 
   const Machine machine;  // alive across the fork
   const pid_t bystander = fork();
