@@ -154,7 +154,7 @@ void AqlQueue::on_kernel_end(std::uint64_t index, const aql::KernelDispatch& pac
   --m_running;
   if (m_state != State::running || outcome.aborted) return;
   if (outcome.fault) {
-    report_fault(index, packet.kernel_object, outcome.fault);
+    report_fault(index, packet.kernel_object, outcome);
     return;
   }
   if (m_context.log != nullptr) {
@@ -184,9 +184,11 @@ void AqlQueue::on_kernel_end(std::uint64_t index, const aql::KernelDispatch& pac
   if (advance() == Progress::polls) m_context.changed();
 }
 
-void AqlQueue::report_fault(std::uint64_t index, std::uint64_t descriptor_va, const Fault& fault) {
-  const std::string text =
-      kernel_name(m_context.gpu.space, descriptor_va) + ": " + describe(fault);
+void AqlQueue::report_fault(std::uint64_t index, std::uint64_t descriptor_va, const DispatchOutcome& outcome) {
+  const Fault& fault = outcome.fault;
+  // A kernel that never began has no instruction to tell of.
+  const std::string what = fault.kind == FaultKind::bad_descriptor ? "cannot start: " + outcome.refusal : describe(fault);
+  const std::string text = kernel_name(m_context.gpu.space, descriptor_va) + ": " + what;
   const bool memory = fault.kind == FaultKind::unmapped_address || fault.kind == FaultKind::forbidden_access ||
                       fault.kind == FaultKind::bad_code_address;
   if (!memory) {

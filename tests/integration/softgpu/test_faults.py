@@ -22,6 +22,7 @@ KERNEL_CASES = {
     "null": ("unmapped address 0x0", "Memory access fault"),
     "host-memory": ("unmapped address 0x7", "Memory access fault"),
     "unmapped-under-it": ("has unmapped", "Memory access fault"),
+    "unmapped-with-handler": ("has unmapped", "Memory access fault"),
     "lds": ("beyond the work-group's LDS", "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION"),
     "trap": ("trap 0x2: s_trap", "HSA_STATUS_ERROR_EXCEPTION"),
     "unknown-instruction": ("words 0xbfffffff", "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION"),
@@ -32,6 +33,25 @@ KERNEL_CASES = {
 @pytest.mark.parametrize("build", [pytest.param(Build(FAULTS["bad_packets"]), id="bad_packets")])
 def test_bad_packets_reach_the_queue_callback(build, executable, rocm):
     softgpu.check(softgpu.run([str(executable(build))], "gfx90a", rocm=rocm))
+
+
+def bad_code_object_builds() -> list[object]:
+    chosen = [("gfx90a", ""), ("gfx942", ""), ("gfx942", "7.2")]
+    return [
+        pytest.param(
+            Build(FAULTS["bad_code_objects"], target, "O1", rocm=rocm), id=f"{target}-{rocm or '6.4'}"
+        )
+        for target, rocm in chosen
+    ]
+
+
+@pytest.mark.parametrize("build", bad_code_object_builds())
+def test_bad_code_objects_are_refused_or_stop_their_queue(build, executable):
+    done = softgpu.run([str(executable(build))], build.target, rocm=build.rocm)
+    softgpu.check(done)
+    ours = [line for line in done.stderr.splitlines() if line.startswith("kerncap software GPU: ")]
+    for reason in ("SGPRs", "AGPRs", "31 user SGPRs", "32 lanes", "256 bytes"):
+        assert any(reason in line and "victim(int*): cannot start" in line for line in ours), (reason, ours)
 
 
 @pytest.mark.parametrize("case", MEMORY_CASES)

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "device/queue_harness.hpp"
+#include "softgpu/device/code_object_check.hpp"
 #include "softgpu/device/kernel_name.hpp"
 #include "softgpu/device/report.hpp"
 #include "softgpu/exec/kernel_descriptor.hpp"
@@ -149,6 +150,49 @@ void fuzz_code_objects(Source& random) {
   }
 }
 
+// A code object file, cut off or damaged: the check reads nothing beyond its end, whatever the file says of itself.
+void fuzz_code_object_check(Source& random) {
+  std::vector<std::byte> whole(4096);
+  Elf64_Ehdr header{};
+  std::memcpy(header.e_ident, ELFMAG, SELFMAG);
+  header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_machine = 224;
+  header.e_phoff = 64;
+  header.e_phentsize = sizeof(Elf64_Phdr);
+  header.e_phnum = 2;
+  header.e_shoff = 3000;
+  header.e_shentsize = sizeof(Elf64_Shdr);
+  header.e_shnum = 5;
+  header.e_shstrndx = 1;
+  Elf64_Phdr segments[2]{};
+  segments[0] = {PT_LOAD, PF_R, 0, 0, 0, 2000, 4096, 4096};
+  segments[1] = {PT_NOTE, PF_R, 1000, 1000, 1000, 64, 64, 4};
+  Elf64_Shdr sections[5]{};
+  sections[1] = {1, SHT_STRTAB, 0, 0, 500, 100, 0, 0, 1, 0};
+  sections[2] = {1, SHT_DYNSYM, 0, 0, 600, 3 * sizeof(Elf64_Sym), 1, 0, 8, sizeof(Elf64_Sym)};
+  sections[3] = {1, SHT_NOTE, SHF_ALLOC, 1000, 1000, 64, 0, 0, 4, 0};
+  sections[4] = {1, SHT_NOBITS, SHF_ALLOC, 3000, 5000, 1000, 0, 0, 4, 0};
+  const Elf64_Nhdr note{4, 20, 32};
+  const auto write = [&](std::size_t at, const void* data, std::size_t size) { std::memcpy(&whole[at], data, size); };
+  write(0, &header, sizeof header);
+  write(64, segments, sizeof segments);
+  write(1000, &note, sizeof note);
+  write(3000, sections, sizeof sections);
+  require(damage_of_code_object(whole).empty(), "the whole file is refused");
+  for (std::size_t size = 4; size < 3000 + sizeof sections; ++size) {
+    const std::vector<std::byte> cut(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(size));
+    require(!damage_of_code_object(cut).empty(), "a file that was cut off is taken", size);
+  }
+  for (int i = 0; i < 4000; ++i) {
+    std::vector<std::byte> damaged(whole.begin(), whole.begin() + static_cast<std::ptrdiff_t>(3000 + sizeof sections + random() % 8));
+    for (unsigned k = 1 + random() % 4; k != 0; --k) {
+      const std::size_t places[] = {random() % 64, 64 + random() % 112, 600 + random() % 72, 1000 + random() % 64, 3000 + random() % 320};
+      damaged[places[random() % 5]] = static_cast<std::byte>(random() % 3 == 0 ? 0xFF : random());
+    }
+    static_cast<void>(damage_of_code_object(damaged));
+  }
+}
+
 [[nodiscard]] std::uint64_t any_address(const Device& device, Source& random) {
   switch (random() % 6) {
     case 0: return random() | std::uint64_t{random()} << 32;
@@ -255,6 +299,7 @@ int main(int argc, char** argv) {
       fuzz_aql_ring(target, random);
     }
     fuzz_code_objects(random);
+    fuzz_code_object_check(random);
     fuzz_sdma_ring(random);
     ++rounds;
   } while (std::chrono::steady_clock::now() - begin < time);

@@ -1,6 +1,7 @@
 // kernel_faults CASE: one thing that a kernel must not do. The process ends by ROCr's own handling of it.
 #include <sys/mman.h>
 
+#include <csignal>
 #include <string_view>
 
 #include "hip_check.hpp"
@@ -38,8 +39,14 @@ int main(int argc, char** argv) {
     // The CPU may read it, the GPU was never let in.
     void* host = mmap(nullptr, k_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     read_at<<<1, 64>>>(static_cast<const int*>(host), device);
-  } else if (what == "unmapped-under-it") {
-    // Registered, and taken away while a kernel reads it.
+  } else if (what == "unmapped-under-it" || what == "unmapped-with-handler") {
+    // Registered, and taken away while a kernel reads it. A handler of the program's own gets the program's faults only.
+    if (what == "unmapped-with-handler") {
+      struct sigaction action {};
+      action.sa_handler = [](int) { std::_Exit(9); };
+      sigaction(SIGSEGV, &action, nullptr);
+      std::signal(SIGBUS, action.sa_handler);
+    }
     void* host = mmap(nullptr, k_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     HIP_OK(hipHostRegister(host, k_bytes, hipHostRegisterDefault));
     for_ever<<<1, 1>>>(static_cast<volatile int*>(host));
