@@ -1,6 +1,7 @@
 """What `make demo` shows: a kernel taken out of a running program, edited, rebuilt and judged, step by step.
 
 Runs inside the ROCm root with the package installed, and goes through the executables, as a user would.
+Besides what it prints it writes a page, demo.html in the cache or what KERNCAP_DEMO_PAGE says.
 """
 
 from __future__ import annotations
@@ -13,30 +14,49 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Any
+
+from demo_page import Attempt, Chapter, Command, Run, unified_diff, write_page
 
 TOP = Path(__file__).resolve().parents[1]
 SOURCES = TOP / "tests/programs/demo"
-STEPS = iter(range(1, 100))
 SLOW_LOOP = """    result[row] += matrix[row * shape.columns + column] * vector[column];"""
 FAST_LOOP = """    sum += matrix[row * shape.columns + column] * vector[column];
   result[row] = sum;"""
+RUN = Run(device="", is_software=True)
+
+
+def page_path() -> Path:
+    """Where the page goes: a place that outlives the root."""
+    cache = os.environ.get("KERNCAP_ROOT_CACHE") or tempfile.gettempdir()
+    return Path(os.environ.get("KERNCAP_DEMO_PAGE") or Path(cache) / "demo.html")
 
 
 def step(text: str) -> None:
     """Say what comes next."""
-    print(f"\n\033[1m{next(STEPS)}. {text}\033[0m", flush=True)
+    RUN.chapters.append(Chapter(text))
+    print(f"\n\033[1m{len(RUN.chapters)}. {text}\033[0m", flush=True)
 
 
 def shell(command: str, *, expect: int = 0) -> str:
     """Show a command, run it, return its standard output; another exit code than expected ends all."""
     print(f"$ {command}", flush=True)
     words = ["bash", "-o", "pipefail", "-c", command]
-    done = subprocess.run(words, stdout=subprocess.PIPE, text=True, check=False)
+    done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
+    print(done.stderr, end="", file=sys.stderr, flush=True)
     for line in done.stdout.splitlines():
         print(f"  {line}", flush=True)
+    RUN.chapters[-1].commands.append(Command(command, done.returncode, done.stdout, done.stderr))
     if done.returncode != expect:
         sys.exit(f"demo: exit code {done.returncode} instead of {expect}")
     return done.stdout
+
+
+def manifest(artifact: str, *options: str) -> dict[str, Any]:
+    """An artifact as JSON, without showing the command."""
+    command = ["kc-show", "--json", *options, artifact]
+    found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
+    return found
 
 
 def build(folder: Path) -> None:
@@ -51,59 +71,116 @@ def build(folder: Path) -> None:
     shell(f"cd {folder} && hipcc {flags} src/main.cpp src/matvec.hip -o demo 2>/dev/null && ls")
 
 
-def edit(project: Path, old: str, new: str) -> None:
-    """Change the kernel as a person would in an editor."""
+def edit(project: Path, *changes: tuple[str, str]) -> None:
+    """Change the kernel as a person would in an editor, and show the difference."""
     file = project / "kernel_variant.cpp"
-    text = file.read_text()
-    if old not in text:
-        sys.exit(f"demo: {file} is not as expected")
-    file.write_text(text.replace(old, new))
-    print(f"  edited {file.name}")
+    before = after = file.read_text()
+    for old, new in changes:
+        if old not in after:
+            sys.exit(f"demo: {file} is not as expected")
+        after = after.replace(old, new)
+    file.write_text(after)
+    difference = unified_diff(file.name, before, after)
+    RUN.chapters[-1].edits.append(difference)
+    for line in difference.splitlines()[2:]:
+        print(f"  {line}")
+
+
+def judge(title: str, *, accepted: bool) -> None:
+    """Rebuild the kernel alone, compare what it writes, and measure it if it is right."""
+    digest = shell(
+        "make -s -C project recompile 2>/dev/null && kc-validate project", expect=0 if accepted else 1
+    ).strip()
+    ratio = None
+    if accepted:
+        shown = shell("kc-replay project --compare project/optimized.hsaco --warmup 1 --iterations 10")
+        replay = manifest(shown.strip(), "--store", "project/capture/store")
+        ratio = replay["comparison"]["ratio"]
+        if RUN.is_software:
+            ratio = replay["timing"]["instructions"] / replay["comparison"]["baseline"]["instructions"]
+    verdict = manifest(digest, "--store", "project/capture/store")
+    label = "instructions, of the captured kernel's" if RUN.is_software else "time, of the captured kernel's"
+    RUN.attempts.append(Attempt(title, verdict, ratio, label))
+
+
+def describe() -> None:
+    """Note what was captured, for the page."""
+    capture, profile = manifest("@capture"), manifest("@profile")
+    device = capture["environment"]["devices"][capture["dispatch"]["device_index"]]
+    RUN.device = f"{device['name']} ({device['target']})"
+    RUN.is_software = device["software"]
+    RUN.kernel = capture["kernel"]["demangled_name"]
+    grid, block = (capture["launch"][f"{name}_work_items"] for name in ("grid", "block"))
+    RUN.launch = f"{' x '.join(map(str, grid))} work-items in blocks of {' x '.join(map(str, block))}"
+    RUN.kernels = profile["kernels"]
+
+
+def walk(folder: Path) -> None:
+    """Walk through the whole job."""
+    project = folder / "project"
+    step("A HIP program with a slow kernel, built as any project is")
+    build(folder / "app")
+    step("Which kernel takes the time? Take its second dispatch, find its source, make a project of it")
+    shell(
+        "kc-profile -- ./app/demo"
+        " | kc-capture --kernel add_rows --dispatch 1"
+        " | kc-locate --source-dir app"
+        " | kc-generate --output project"
+    )
+    shell("kc-show @capture")
+    describe()
+    step("Replay the kernel alone, at its original addresses: does it do what it did in the program?")
+    shell("kc-replay @capture")
+    step("Rebuild the unchanged source, this kernel alone, and compare byte for byte")
+    judge("unchanged source, rebuilt", accepted=True)
+    step("The same work with less: keep the sum in a register")
+    edit(
+        project,
+        ("  for (int column", "  float sum = result[row];\n  for (int column"),
+        (SLOW_LOOP, FAST_LOOP),
+    )
+    judge("the sum in a register", accepted=True)
+    step("A mistake: one row is not written. It is found, with its place")
+    edit(project, ("  result[row] = sum;", "  if (row != 77) result[row] = sum;"))
+    judge("one row is not written", accepted=False)
+    step("A kernel that writes nothing at all is not mistaken for a right one")
+    edit(project, ("row != 77", "sum == 12345.0f"))
+    judge("nothing is written", accepted=False)
+    step("All of it is in a store whose damage is found")
+    shell("kc-store ls && kc-store check")
+    victim = max((folder / "store/objects").glob("*/*"), key=lambda path: path.stat().st_size)
+    victim.chmod(0o600)
+    content = bytearray(victim.read_bytes())
+    content[len(content) // 2] ^= 1
+    victim.write_bytes(content)
+    print(f"  flipped one bit of {victim.parent.name}{victim.name[:10]}…")
+    shell("kc-store check", expect=3)
+
+
+def summary() -> None:
+    """The verdicts, for those who read only the end."""
+    print(f"\n\033[1mDone in {RUN.seconds:.0f} s.\033[0m {RUN.kernel}")
+    for attempt in RUN.attempts:
+        measured = "" if attempt.ratio is None else f"{attempt.ratio:.3f} of the captured kernel's "
+        measured += "" if attempt.ratio is None else attempt.ratio_label.split(",")[0]
+        verdict = "accepted" if attempt.passed else "REJECTED"
+        print(f"  {verdict}  {attempt.title:28}  {measured}".rstrip())
+    if RUN.is_software:
+        print("  (instructions counted by the software GPU; its times say nothing about hardware)")
+    print(f"The page of this run: {page_path()}", flush=True)
 
 
 def main() -> None:
-    """Walk through the whole job."""
+    """Run it in a folder of its own."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kerncap-demo-") as name:
-        folder = Path(name)
-        os.environ["KERNCAP_STORE"] = str(folder / "store")
-        os.chdir(folder)
-        step("A HIP program with a slow kernel, built as any project is")
-        build(folder / "app")
-        step("Which kernel takes the time? Take its second dispatch, find its source, make a project of it")
-        shell(
-            "kc-profile -- ./app/demo"
-            " | kc-capture --kernel add_rows --dispatch 1"
-            " | kc-locate --source-dir app"
-            " | kc-generate --output project"
-        )
-        shell("kc-show @capture")
-        step("Replay the kernel alone, at its original addresses: does it do what it did in the program?")
-        shell("kc-replay @capture")
-        step("Rebuild the unchanged source, this kernel alone, and compare byte for byte")
-        shell("make -s -C project recompile 2>/dev/null && kc-validate project")
-        step("Make it faster: keep the sum in a register")
-        edit(folder / "project", "  for (int column", "  float sum = result[row];\n  for (int column")
-        edit(folder / "project", SLOW_LOOP, FAST_LOOP)
-        shell("make -s -C project recompile 2>/dev/null && kc-validate project")
-        step("How much faster? (the software GPU's times say nothing about hardware)")
-        shell("kc-replay project --compare project/optimized.hsaco --iterations 10")
-        step("A mistake: one row is not written. It is found, with its place")
-        edit(folder / "project", "  result[row] = sum;", "  if (row != 77) result[row] = sum;")
-        shell("make -s -C project recompile 2>/dev/null && kc-validate project", expect=1)
-        step("A kernel that writes nothing at all is not mistaken for a right one")
-        edit(folder / "project", "row != 77", "sum == 12345.0f")
-        shell("make -s -C project recompile 2>/dev/null && kc-validate project", expect=1)
-        step("All of it is in a store whose damage is found")
-        shell("kc-store ls && kc-store check")
-        victim = max((folder / "store/objects").glob("*/*"), key=lambda path: path.stat().st_size)
-        victim.chmod(0o600)
-        content = bytearray(victim.read_bytes())
-        content[len(content) // 2] ^= 1
-        victim.write_bytes(content)
-        print(f"  flipped one bit of {victim.parent.name}{victim.name[:10]}…")
-        shell("kc-store check", expect=3)
-    print(f"\n\033[1mDone in {time.monotonic() - started:.0f} s.\033[0m")
+        os.environ["KERNCAP_STORE"] = str(Path(name) / "store")
+        os.chdir(name)
+        walk(Path(name))
+        os.chdir(TOP)
+    RUN.seconds = time.monotonic() - started
+    write_page(RUN, page_path())
+    summary()
 
 
 if __name__ == "__main__":
