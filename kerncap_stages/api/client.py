@@ -271,7 +271,7 @@ def _settings(tolerance: float | None, rtol: float | None, dtype: str | None, ti
     bounds = Bounds(
         DEFAULT_ATOL if tolerance is None else tolerance, DEFAULT_RTOL if rtol is None else rtol, None
     )
-    return Settings(bounds=bounds, default_type=dtype or "fp32", timeout_s=timeout)
+    return Settings(bounds=bounds, default_type=dtype, timeout_s=timeout)
 
 
 def _extract_result(extraction: Extraction, language: str | None) -> ExtractResult:

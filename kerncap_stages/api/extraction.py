@@ -312,8 +312,9 @@ def _validate(
     store: Store, capture: Digest, request: ExtractRequest, steps: _Steps
 ) -> tuple[Validation | None, KerncapError | None]:
     """Replay the captured kernel and compare with what it did in the program."""
-    from kerncap_stages.stages.validate import footer, run_validate
+    from kerncap_stages.stages.validate import run_validate
     from kerncap_stages.validation.judge import Settings
+    from kerncap_stages.validation.printed import footer
 
     steps.start(VALIDATE)
     if not request.validate:

@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from kerncap_stages.digest import ManifestRef
+from kerncap_stages.digest import Digest, ManifestRef, MemoryRef
 from kerncap_stages.manifests.base import (
     Address,
     AnyFloat,
@@ -21,6 +21,7 @@ from kerncap_stages.manifests.base import (
 )
 from kerncap_stages.manifests.environment import Environment
 from kerncap_stages.manifests.kernel import CodeObject
+from kerncap_stages.manifests.replay import ReplayOutcome
 
 
 class Mode(StrEnum):
@@ -72,10 +73,15 @@ class WorstElement(Frozen):
 
 
 class RegionResult(Frozen):
-    """The comparison over the write set of one region or module variable."""
+    """The comparison over the write set of one region, or of a part of it whose elements are of one type."""
 
     name: str = Field(description="for people: the kernel argument or symbol that leads there, if known")
     base_address: Address
+    offset_bytes: SizeBytes = Field(default=0, description="where the part begins in the region")
+    size_bytes: SizeBytes | None = Field(default=None, description="of the part")
+    changed_region: Address | None = Field(
+        default=None, description="the region that was changed beforehand; none: the captured pre-state"
+    )
     device_index: DeviceIndex | None
     element_type: ElementType
     passed: bool
@@ -91,6 +97,9 @@ class RegionResult(Frozen):
     inf_expected: Count = 0
     inf_actual: Count = 0
     worst: WorstElement | None = None
+    heat: tuple[Count, ...] = Field(
+        default=(), description="differing bytes in each of so many equal parts; none where nothing differs"
+    )
 
 
 class StrayWrite(Frozen):
@@ -99,6 +108,24 @@ class StrayWrite(Frozen):
     base_address: Address
     ranges: tuple[ByteRange, ...]
     size_bytes: SizeBytes
+
+
+class OutputState(Frozen):
+    """A region as a replay left it, where that is not as it began."""
+
+    base_address: Address
+    post: MemoryRef
+
+
+class BaselineReplay(Frozen):
+    """A replay of the captured kernel that a verdict rests on, kept so that the next need not repeat it."""
+
+    key: Digest = Field(description="of capture, changed state, machine and replayer")
+    changed_region: Address | None
+    pre: MemoryRef | None = Field(description="what that region was changed to")
+    outcome: ReplayOutcome
+    explanation: str | None = None
+    outputs: tuple[OutputState, ...]
 
 
 class Coverage(StrEnum):
@@ -129,3 +156,4 @@ class Validation(Manifest):
     poisoned_size_bytes: SizeBytes = Field(default=0, description="outputs poisoned before the run")
     baseline_runs: Count = Field(default=0, description="replays that looked for nondeterminism")
     nondeterministic_share: Share = Field(default=0.0, description="of the bytes of the write set")
+    baselines: tuple[BaselineReplay, ...] = ()

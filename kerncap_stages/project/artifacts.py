@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.source import Source
     from kerncap_stages.project.checkout import Project
     from kerncap_stages.store import Store
 
@@ -24,13 +25,32 @@ def find_capture(store_folder: Path | None, text: str) -> tuple[Store, Digest]:
 
     Raises ArtifactNotFound if it leads to none.
     """
+    store, captures = find_captures(store_folder, text)
+    return store, captures[0]
+
+
+def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Digest, ...]]:
+    """Like ``find_capture``, with every capture of a project that has several."""
     from kerncap_stages.store import Store
 
     project = project_of(text)
     if project is not None:
-        return Store.open(project.store, create=False), project.captures[0]
+        return Store.open(project.store, create=False), project.captures
     store = Store.open(store_folder)
-    return store, capture_of(store, store.resolve(text))
+    return store, (capture_of(store, store.resolve(text)),)
+
+
+def source_of(store: Store, capture: Digest) -> tuple[Digest | None, Source | None]:
+    """The newest source that was found for a capture, if there is one in the store."""
+    from kerncap_stages.manifests.codec import load_as
+    from kerncap_stages.manifests.source import Outcome, Source
+
+    for entry in store.artifacts("source"):
+        if capture in entry.parents:
+            found = load_as(store, entry.digest, Source)
+            if found.outcome is Outcome.FOUND:
+                return entry.digest, found
+    return None, None
 
 
 def capture_of(store: Store, digest: Digest) -> Digest:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import hashlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -17,9 +19,13 @@ from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, V
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.validation import RegionResult, StrayWrite, Validation
+    from kerncap_stages.manifests.kernel import CodeObject
+    from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.store import Store, Transaction
-    from kerncap_stages.validation.judge import Judgement, RegionVerdict, Settings
+    from kerncap_stages.validation.judge import Judgement, Settings
+    from kerncap_stages.validation.runs import Baselines
+
+_VARIANTS = ("candidate.hsaco", "optimized.hsaco")
 
 app = stage_app()
 
@@ -47,12 +53,20 @@ def validate(
     ulp: Annotated[int | None, typer.Option(min=0, help="Most representable values apart.")] = None,
     dtype: Annotated[
         str | None,
-        typer.Option(metavar="TYPE", help="Type of the outputs: fp64 fp32 fp16 bf16 fp8_... int32 ..."),
+        typer.Option(
+            metavar="TYPE",
+            help="Type of all outputs, whatever the arguments say: fp64 fp32 fp16 bf16 fp8_... int32 ...",
+        ),
     ] = None,
     runs: Annotated[
         int, typer.Option(min=1, help="Replays of the baseline that look for nondeterminism.")
     ] = 2,
     quick: Annotated[bool, typer.Option("--quick", help="Try the captured pre-state only.")] = False,
+    report: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="Write a page with pictures of where outputs differ.")
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show outputs that pass too.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Replay again even if nothing has changed.")] = False,
     timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each replay.")] = 300.0,
     store: StoreOption = None,
     json: JsonOption = False,
@@ -63,19 +77,24 @@ def validate(
     In a project's folder, candidate.hsaco or optimized.hsaco is taken as the variant if there is one. Without
     any variant the captured kernel itself is checked. Without a tolerance every byte must be the same.
     """
-    from kerncap_stages.project.artifacts import find_capture
-    from kerncap_stages.project.variants import built_variant
+    from kerncap_stages.project.artifacts import find_captures
+    from kerncap_stages.validation.printed import footer, lines
 
     settings = _settings(tolerance, rtol, ulp, dtype, timeout, runs, perturb=not quick)
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts):
-        opened, digest = find_capture(store, text)
-        chosen = None if baseline else variant or built_variant(Path(text))
-        made, manifest = run_validate(opened, digest, chosen, settings)
-        _report(manifest)
-        emit(made, manifest if json else None)
-        if not manifest.passed:
-            worst = ExitCode.ANSWER_IS_NO
+        opened, digests = find_captures(store, text)
+        chosen = None if baseline else variant or _built_variant(Path(text))
+        for number, digest in enumerate(digests):
+            made, manifest = run_validate(opened, digest, chosen, settings, fresh=fresh)
+            if report is not None:
+                _write_report(opened, manifest, report if len(digests) == 1 else report / str(number))
+            for line in lines(manifest, verbose=verbose):
+                say(line)
+            say(footer(manifest))
+            emit(made, manifest if json else None)
+            if not manifest.passed:
+                worst = ExitCode.ANSWER_IS_NO
     return worst
 
 
@@ -85,41 +104,62 @@ def main() -> None:
 
 
 def run_validate(
-    store: Store, capture_digest: Digest, variant: Path | None, settings: Settings
+    store: Store, capture_digest: Digest, variant: Path | None, settings: Settings, *, fresh: bool = False
 ) -> tuple[Digest, Validation]:
     """Judge a variant, or without one the baseline, and publish the verdict.
 
-    Raises what keeps a replay from being run; a kernel that crashes or hangs is a failed verdict.
+    Returns at once what an earlier run found for the same capture, variant, settings and machine, unless
+    ``fresh``. Raises what keeps a replay from being run; a kernel that crashes or hangs is a failed verdict.
     """
-    from kerncap_stages.errors import UsageError
+    from kerncap_stages.errors import ArtifactError, UsageError
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import dump, load_as
-    from kerncap_stages.validation.judge import judge
+    from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.project.artifacts import source_of
+    from kerncap_stages.validation.judge import Judge
+    from kerncap_stages.validation.machine import machine_identity
+    from kerncap_stages.validation.runs import Baselines
 
     if variant is not None and not variant.is_file():
         raise UsageError(f"no such code object: {variant}", hint="make it with `make recompile`")
     capture = load_as(store, capture_digest, Capture)
-    judgement = judge(store, capture, variant, settings)
+    source_digest, source = source_of(store, capture_digest)
+    machine = machine_identity(capture)
+    code = None if variant is None else variant.read_bytes()
+    key = _action_key(capture_digest, code, source_digest, settings, machine)
+    known = None if fresh else store.actions.get(key)
+    if known is not None:
+        with contextlib.suppress(ArtifactError):  # of another version, or damaged: judged again
+            return known, load_as(store, known, Validation)
+    baselines = Baselines(store, capture, capture_digest, machine, settings.timeout_s, fresh=fresh)
+    judgement = Judge(store, capture, source, settings, baselines).judge(variant)
     with store.transaction() as transaction:
-        manifest = _manifest(capture, capture_digest, variant, settings, judgement, transaction)
+        described = None if code is None else _code_object(capture, code, transaction)
+        manifest = _manifest(capture, capture_digest, described, settings, judgement, baselines)
         digest = transaction.publish(dump(manifest), "validation", [capture_digest])
+    store.actions.put(key, digest)
+    baselines.remember(digest)
     return digest, manifest
 
 
-def footer(manifest: Validation) -> str:
-    """The one line that scripts look for."""
-    verdict = "PASS" if manifest.passed else "FAIL"
-    bad = {region.base_address for region in manifest.regions if not region.passed}
-    total = len({region.base_address for region in manifest.regions})
-    if manifest.mode in ("smoke", "baseline"):
-        return f"Result: {verdict}  (smoke)" if manifest.mode == "smoke" else f"Result: {verdict}  (baseline)"
-    if manifest.mode == "numeric":
-        errors = [region.max_absolute_error or 0.0 for region in manifest.regions]
-        atol = manifest.tolerance.absolute if manifest.tolerance else None
-        worst = max(errors, default=0.0)
-        return f"Result: {verdict}  (numeric, max_error = {worst:.6g}, atol = {atol or 0.0:g})"
-    differ = f", {len(bad)} differ" if bad else ""
-    return f"Result: {verdict}  (byte-exact, {total - len(bad)} of {total} regions identical{differ})"
+def _action_key(
+    capture: Digest, variant: bytes | None, source: Digest | None, settings: Settings, machine: str
+) -> Digest:
+    from dataclasses import asdict
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.codec import canonical
+
+    request = {
+        "stage": "validate",
+        "version": __version__,
+        "capture": capture,
+        "variant": None if variant is None else hashlib.sha256(variant).hexdigest(),
+        "source": source,
+        "settings": asdict(settings),
+        "machine": machine,
+    }
+    return Digest(hashlib.sha256(canonical(request)).hexdigest())
 
 
 def _settings(
@@ -138,114 +178,73 @@ def _settings(
 
     if dtype is not None and dtype not in ELEMENT_TYPES:
         raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))
-    bounds = Bounds(tolerance, rtol, ulp)
-    # A numeric comparison needs a type; fp32 is what most kernels write.
-    default = dtype or ("bytes" if bounds.exact else "fp32")
     return Settings(
-        bounds=bounds, default_type=default, timeout_s=timeout, baseline_runs=runs, perturb=perturb
+        bounds=Bounds(tolerance, rtol, ulp),
+        default_type=dtype,
+        timeout_s=timeout,
+        baseline_runs=runs,
+        perturb=perturb,
     )
+
+
+def _built_variant(folder: Path) -> Path | None:
+    for name in _VARIANTS:
+        if (folder / name).is_file():
+            return folder / name
+    return None
+
+
+def _write_report(store: Store, manifest: Validation, folder: Path) -> None:
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.codec import load_as
+    from kerncap_stages.validation.pictures import write_report
+
+    capture = load_as(store, manifest.capture.digest, Capture)
+    page = write_report(manifest, capture.kernel.demangled_name, folder)
+    say(f"report: {page}")
+
+
+def _code_object(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
+    from kerncap_stages.digest import FileRef
+
+    stored = FileRef.to(transaction.put_bytes(payload))
+    update = {"payload": stored, "size_bytes": len(payload), "uri": None}
+    return capture.kernel.code_object.model_copy(update=update)
 
 
 def _manifest(
     capture: Capture,
     capture_digest: Digest,
-    variant: Path | None,
+    variant: CodeObject | None,
     settings: Settings,
     judgement: Judgement,
-    transaction: Transaction,
+    baselines: Baselines,
 ) -> Validation:
-    from kerncap_stages.digest import FileRef, ManifestRef
-    from kerncap_stages.manifests.validation import Tolerance, Validation
+    from kerncap_stages.digest import ManifestRef
+    from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.validation.results import region_result, stray_write, tolerance
 
-    code = None
-    if variant is not None:
-        payload = variant.read_bytes()
-        stored = FileRef.to(transaction.put_bytes(payload))
-        code = capture.kernel.code_object.model_copy(
-            update={"payload": stored, "size_bytes": len(payload), "uri": None}
-        )
     environment = capture.environment.model_copy(
         update={"recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
     )
     written = sum(region.written_size_bytes or 0 for region in capture.regions)
-    bounds = settings.bounds
+    verdicts = judgement.verdicts
     return Validation(
         parents=(ManifestRef.to(capture_digest),),
         made_by=f"kerncap-stages {__version__}",
         capture=ManifestRef.to(capture_digest),
         environment=environment,
-        variant=code,
+        variant=variant,
         mode=judgement.mode,
-        tolerance=None
-        if bounds.exact
-        else Tolerance(absolute=bounds.atol, relative=bounds.rtol, ulp=bounds.ulp),
+        tolerance=tolerance(settings.bounds),
         coverage=judgement.coverage,
         passed=judgement.passed,
         reasons=tuple(judgement.reasons),
-        regions=tuple(_region(verdict) for verdict in judgement.verdicts),
-        stray_writes=tuple(_stray(verdict) for verdict in judgement.verdicts if verdict.found.stray_bytes),
+        regions=tuple(region_result(verdict) for verdict in verdicts),
+        stray_writes=tuple(stray_write(verdict) for verdict in verdicts if verdict.found.stray_bytes),
         pre_states=judgement.pre_states,
         poisoned_size_bytes=judgement.poisoned_bytes,
         baseline_runs=judgement.baseline_runs,
         nondeterministic_share=min(1.0, judgement.nondeterministic_bytes / written) if written else 0.0,
+        baselines=tuple({replay.key: replay for replay in baselines.kept}.values()),
     )
-
-
-def _region(verdict: RegionVerdict) -> RegionResult:
-    from kerncap_stages.manifests.validation import ElementType, RegionResult, WorstElement
-
-    region, found = verdict.region, verdict.found
-    difference = found.difference
-    worst = None
-    if difference.worst_offset_bytes is not None:
-        worst = WorstElement(
-            address=region.base_address + difference.worst_offset_bytes,
-            offset_bytes=difference.worst_offset_bytes,
-            expected=repr(difference.worst_golden),
-            actual=repr(difference.worst_actual),
-        )
-    suffix = "" if verdict.perturbed_base is None else f", with {verdict.perturbed_base:#x} changed before"
-    return RegionResult(
-        name=f"region {region.base_address:#x}{suffix}",
-        base_address=region.base_address,
-        device_index=region.device_index,
-        element_type=ElementType(verdict.element_type),
-        passed=found.passed,
-        compared_size_bytes=found.written_bytes,
-        differing_size_bytes=found.differing_bytes,
-        elements=difference.elements,
-        elements_out_of_bounds=difference.failing,
-        max_absolute_error=difference.max_absolute,
-        max_relative_error=difference.max_relative,
-        max_ulp=difference.max_ulp,
-        nan_expected=difference.nan_golden,
-        nan_actual=difference.nan_actual,
-        inf_expected=difference.infinite_golden,
-        inf_actual=difference.infinite_actual,
-        worst=worst,
-    )
-
-
-def _stray(verdict: RegionVerdict) -> StrayWrite:
-    from kerncap_stages.manifests.validation import StrayWrite
-
-    return StrayWrite(
-        base_address=verdict.region.base_address,
-        ranges=verdict.found.stray,
-        size_bytes=verdict.found.stray_bytes,
-    )
-
-
-def _report(manifest: Validation) -> None:
-    for region in manifest.regions:
-        if not region.passed:
-            say(f"  FAIL {region.name}: {region.elements_out_of_bounds} of {region.elements} elements")
-            if region.worst is not None:
-                worst = region.worst
-                say(f"    worst at {worst.address:#x}: {worst.actual} instead of {worst.expected}")
-    for stray in manifest.stray_writes:
-        first = stray.ranges[0][0] if stray.ranges else 0
-        say(f"  STRAY {stray.size_bytes} bytes in region {stray.base_address:#x}, the first at +{first:#x}")
-    for reason in manifest.reasons:
-        say(f"  {reason}")
-    say(footer(manifest))

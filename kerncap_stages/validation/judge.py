@@ -2,49 +2,61 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import time
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.comparison import Bounds
+from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.validation import Coverage, Mode
-from kerncap_stages.validation.perturb import MOST_REGIONS, candidate_regions, perturbed, with_pre_state
-from kerncap_stages.validation.runs import Run, run_once
-from kerncap_stages.validation.states import RegionDifference, States, compare_states
+from kerncap_stages.validation.arguments import Span, pointers, spans
+from kerncap_stages.validation.perturb import (
+    MOST_BYTES,
+    MOST_REGIONS,
+    Altered,
+    Change,
+    candidate_regions,
+    with_pre_state,
+)
+from kerncap_stages.validation.runs import Baselines, Run, run_once
+from kerncap_stages.validation.states import RegionDifference, States, changed_bytes, compare_states
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.source import Source
     from kerncap_stages.store import Store
+    from kerncap_stages.validation.arguments import Pointer
+
+# A changed element is up to twice as large, and what is made of two such may have four times the error.
+_WIDER = 4.0
+_LEAST_PATIENCE_S = 30.0
+_PATIENCE = 20.0
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How to compare. ``element_types``: by the base address of a region; ``bytes`` elsewhere."""
+    """How to compare. ``default_type``: of all outputs, whatever the kernel's arguments say of them."""
 
     bounds: Bounds = field(default_factory=Bounds)
-    element_types: Mapping[int, str] = field(default_factory=dict)
-    default_type: str = "bytes"
+    default_type: str | None = None
     timeout_s: float = 300.0
     baseline_runs: int = 2
     perturb: bool = True
 
-    def type_of(self, region: Region) -> str:
-        """The element type of a region."""
-        return self.element_types.get(region.base_address, self.default_type)
-
 
 @dataclass(frozen=True)
-class RegionVerdict:
-    """How one region came out, in the captured state or in the one where ``perturbed_base`` was changed."""
+class PartVerdict:
+    """How a part of a region came out; ``changed_base``: the region that was changed beforehand."""
 
     region: Region
-    element_type: str
+    part: Span
     found: RegionDifference
-    perturbed_base: int | None
+    changed_base: int | None
 
 
 @dataclass
@@ -54,161 +66,263 @@ class Judgement:
     mode: Mode
     passed: bool = True
     reasons: list[str] = field(default_factory=list)
-    verdicts: list[RegionVerdict] = field(default_factory=list)
+    verdicts: list[PartVerdict] = field(default_factory=list)
     coverage: Coverage | None = None
     pre_states: int = 1
     poisoned_bytes: int = 0
     baseline_runs: int = 0
     nondeterministic_bytes: int = 0
 
-    def fail(self, reason: str) -> None:
-        """Note why it failed."""
-        self.passed = False
+    def note(self, reason: str) -> None:
+        """Say something once."""
         if reason not in self.reasons:
             self.reasons.append(reason)
 
-
-def judge(store: Store, capture: Capture, variant: Path | None, settings: Settings) -> Judgement:
-    """Compare a variant, or the baseline itself, with what the captured dispatch did.
-
-    Raises what keeps a replay from being run at all; a kernel that faults or hangs is a failed verdict.
-    """
-    if variant is None:
-        return _judge_baseline(store, capture, settings)
-    judgement = Judgement(Mode.BYTE_EXACT if settings.bounds.exact else Mode.NUMERIC)
-    run = run_once(store, capture, variant, settings.timeout_s)
-    if not run.completed:
-        judgement.fail(f"the variant {run.result.outcome.value.replace('_', ' ')}: {run.result.explanation}")
-        return judgement
-    golden = _golden(capture)
-    judgement.coverage = Coverage.DIFFERENCE
-    if golden is None:
-        # A capture without a post-state: what the baseline does now stands in for it.
-        baseline = run_once(store, capture, None, settings.timeout_s)
-        if not baseline.completed:
-            judgement.fail(f"the baseline does not replay: {baseline.result.explanation}")
-            return judgement
-        golden = dict(baseline.outputs)
-    _compare(store, capture, golden, run, settings, judgement, None)
-    if judgement.passed and settings.perturb:
-        _judge_perturbed(store, capture, variant, settings, judgement)
-    return judgement
+    def fail(self, reason: str) -> None:
+        """Note why it failed."""
+        self.passed = False
+        self.note(reason)
 
 
-def _golden(capture: Capture) -> dict[int, MemoryRef] | None:
-    if not capture.has_post:
-        return None
-    return {region.base_address: region.post for region in capture.regions if region.post is not None}
+class Judge:
+    """Judges kernels against one capture."""
 
+    def __init__(
+        self, store: Store, capture: Capture, source: Source | None, settings: Settings, baselines: Baselines
+    ) -> None:
+        """``source`` may name the types of arguments that the kernel's symbol does not."""
+        self._store = store
+        self._capture = capture
+        self._settings = settings
+        self._baselines = baselines
+        self._arguments: tuple[Pointer, ...] = pointers(store, capture, source)
+        self._patience_s = settings.timeout_s
+        self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
+        self._judgement = Judgement(Mode.BYTE_EXACT if settings.bounds.exact else Mode.NUMERIC)
 
-def _judge_baseline(store: Store, capture: Capture, settings: Settings) -> Judgement:
-    golden = _golden(capture)
-    judgement = Judgement(Mode.SMOKE if golden is None else Mode.BASELINE)
-    outputs: list[Run] = []
-    for _ in range(max(1, settings.baseline_runs)):
-        run = run_once(store, capture, None, settings.timeout_s)
-        judgement.baseline_runs += 1
+    def judge(self, variant: Path | None) -> Judgement:
+        """Compare a variant, or the baseline itself, with what the captured dispatch did.
+
+        Raises what keeps a replay from being run at all; a kernel that faults or hangs is a failed verdict.
+        """
+        if variant is None:
+            self._judge_baseline()
+        else:
+            self._judge_variant(variant)
+        return self._judgement
+
+    def _judge_variant(self, variant: Path) -> None:
+        judgement = self._judgement
+        began = time.monotonic()
+        run = run_once(self._store, self._capture, variant, self._settings.timeout_s)
+        # From changed states a kernel may never end: it gets a good deal longer than from the captured one.
+        patience_s = max(_LEAST_PATIENCE_S, _PATIENCE * (time.monotonic() - began))
+        self._patience_s = self._baselines.patience_s = min(patience_s, self._settings.timeout_s)
         if not run.completed:
-            judgement.fail(
-                f"the baseline {run.result.outcome.value.replace('_', ' ')}: {run.result.explanation}"
-            )
-            return judgement
-        outputs.append(run)
-    judgement.nondeterministic_bytes = _spread(store, capture, outputs)
-    if judgement.nondeterministic_bytes:
-        judgement.reasons.append(
-            f"not deterministic: {judgement.nondeterministic_bytes} bytes differ between replays"
-        )
-    if golden is not None:
+            judgement.fail(f"the variant {run.ending}")
+            return
+        golden = self._golden()
         judgement.coverage = Coverage.DIFFERENCE
-        _compare(store, capture, golden, outputs[0], settings, judgement, None)
-    return judgement
+        if golden is None:
+            # A capture without a post-state: what the baseline does now stands in for it.
+            baseline = self._baselines.run()
+            if not baseline.completed:
+                judgement.fail(f"the baseline does not replay: {baseline.explanation}")
+                return
+            golden = dict(baseline.outputs)
+        self._compare(self._capture, golden, run, self._settings.bounds, None)
+        if not judgement.passed:
+            self._mention_nondeterminism()
+        elif self._settings.perturb:
+            self._judge_changed(variant, golden)
 
+    def _golden(self) -> dict[int, MemoryRef] | None:
+        if not self._capture.has_post:
+            return None
+        return {
+            region.base_address: region.post for region in self._capture.regions if region.post is not None
+        }
 
-def _spread(store: Store, capture: Capture, runs: list[Run]) -> int:
-    from kerncap_stages.validation.states import changed_bytes
+    def _judge_baseline(self) -> None:
+        judgement = self._judgement
+        golden = self._golden()
+        judgement.mode = Mode.SMOKE if golden is None else Mode.BASELINE
+        runs: list[Run] = []
+        for number in range(max(1, self._settings.baseline_runs)):
+            run = self._baselines.run(number)
+            judgement.baseline_runs += 1
+            if not run.completed:
+                judgement.fail(f"the baseline {run.ending}")
+                return
+            runs.append(run)
+        unsteady = self._unsteady(runs)
+        judgement.nondeterministic_bytes = sum(unsteady.values())
+        if unsteady:
+            judgement.note(f"not deterministic: {sum(unsteady.values())} bytes differ between replays")
+        if golden is not None:
+            judgement.coverage = Coverage.DIFFERENCE
+            # What differs between two replays of the very same code says nothing against it.
+            steady = {base: state for base, state in golden.items() if base not in unsteady}
+            self._compare(self._capture, steady, runs[0], self._settings.bounds, None)
 
-    first, *others = runs
-    return sum(
-        changed_bytes(store, first.outputs[region.base_address], other.outputs[region.base_address])
-        for other in others
-        for region in capture.regions
-        if region.base_address in first.outputs and region.base_address in other.outputs
-    )
+    def _unsteady(self, runs: list[Run]) -> dict[int, int]:
+        """Bytes that differ between replays, by the region they are in."""
+        first, *others = runs
+        found: dict[int, int] = {}
+        for base, state in first.outputs.items():
+            count = sum(changed_bytes(self._store, state, other.outputs[base]) for other in others)
+            if count:
+                found[base] = count
+        return found
 
+    def _mention_nondeterminism(self) -> None:
+        runs = [self._baselines.run(number) for number in range(2)]
+        self._judgement.baseline_runs = len(runs)
+        if all(run.completed for run in runs) and (unsteady := self._unsteady(runs)):
+            self._judgement.nondeterministic_bytes = sum(unsteady.values())
+            self._judgement.note(
+                f"the captured kernel itself is not deterministic ({sum(unsteady.values())} bytes differ "
+                "between two replays of it): compare with a tolerance"
+            )
 
-def _compare(
-    store: Store,
-    capture: Capture,
-    expected: Mapping[int, MemoryRef],
-    run: Run,
-    settings: Settings,
-    judgement: Judgement,
-    perturbed_base: int | None,
-) -> None:
-    for region in capture.regions:
+    def _parts(self, region: Region) -> tuple[Span, ...]:
+        if self._settings.default_type is not None:
+            labels = [part.label for part in spans(region, self._arguments) if part.label]
+            return (Span(0, region.size_bytes, self._settings.default_type, ", ".join(labels)),)
+        return spans(region, self._arguments)
+
+    def _compare(
+        self,
+        start: Capture,
+        expected: Mapping[int, MemoryRef],
+        run: Run,
+        bounds: Bounds,
+        changed_base: int | None,
+    ) -> None:
+        for region in start.regions:
+            base = region.base_address
+            if region.pre is None or base not in expected:
+                continue
+            if base not in run.outputs:
+                self._judgement.fail(f"the replay gave no state of region {base:#x}")
+                continue
+            states = States(region.pre, expected[base], run.outputs[base], region.size_bytes)
+            if states.pre == states.expected == states.actual:
+                continue
+            for part in self._parts(region):
+                found = self._compare_part(region, states, part, bounds)
+                if found.written_bytes or found.differing_bytes or found.stray_bytes:
+                    self._weigh(PartVerdict(region, part, found, changed_base))
+
+    def _compare_part(self, region: Region, states: States, part: Span, bounds: Bounds) -> RegionDifference:
+        kind, window = part.element_type or "bytes", (part.start, part.end)
+        found = compare_states(self._store, states, kind, bounds, window)
+        if found.stray_bytes:
+            # Astray, or in an output that the captured kernel wrote with what was there before?
+            witness = self._witness(region)
+            if witness is not None:
+                known = replace(states, witness=witness)
+                found = compare_states(self._store, known, kind, bounds, window)
+        return found
+
+    def _witness(self, region: Region) -> tuple[MemoryRef, MemoryRef] | None:
         base = region.base_address
-        if region.pre is None or base not in expected or base not in run.outputs:
-            continue
-        states = States(region.pre, expected[base], run.outputs[base], region.size_bytes)
-        found = compare_states(store, states, settings.type_of(region), settings.bounds)
-        if not (found.written_bytes or found.differing_bytes or found.stray_bytes):
-            continue
-        judgement.verdicts.append(RegionVerdict(region, settings.type_of(region), found, perturbed_base))
+        if base not in self._witnesses:
+            self._witnesses[base] = None
+            original = next(each for each in self._capture.regions if each.base_address == base)
+            changes = [change for change in self._changes(original) if change is Change.NUDGE]
+            for change in changes if not original.read_only else ():
+                state, run = self._baselines.run_changed(original, change, self._parts(original))
+                if run.completed:
+                    self._witnesses[base] = (state.pre, run.outputs[base])
+        return self._witnesses[base]
+
+    def _weigh(self, verdict: PartVerdict) -> None:
+        judgement, found = self._judgement, verdict.found
+        judgement.verdicts.append(verdict)
+        if judgement.mode is Mode.NUMERIC and verdict.part.element_type is None and found.differing_bytes:
+            judgement.note(
+                f"{part_name(verdict)} holds elements of unknown type and was compared byte for byte: "
+                "--dtype says what they are"
+            )
         if not found.difference.passed:
             judgement.fail(_wrong_output(found))
         if found.stray_bytes:
             judgement.fail("the variant writes where the captured kernel does not")
+
+    def _judge_changed(self, variant: Path, golden: Mapping[int, MemoryRef]) -> None:
+        judgement = self._judgement
+        regions = candidate_regions(self._store, self._capture, self._arguments)
+        if len(regions) > MOST_REGIONS:
+            judgement.note(f"only {MOST_REGIONS} of {len(regions)} regions were tried with other contents")
+        tried = 0
+        for region in regions[:MOST_REGIONS]:
+            state, baseline = self._changed_baseline(region, golden)
+            if state is None or baseline is None:
+                continue
+            tried += state.change is not Change.NUDGE_WRITTEN
+            if baseline.outputs.get(region.base_address) == state.pre:
+                continue  # only read: the variant may read it or not
+            judgement.pre_states += 1
+            judgement.poisoned_bytes += region.size_bytes
+            changed = with_pre_state(self._capture, region, state.pre)
+            run = run_once(self._store, changed, variant, self._patience_s)
+            if not run.completed:
+                judgement.fail(f"from another pre-state the variant {run.ending}")
+                continue
+            bounds = self._settings.bounds
+            if bounds.atol is not None and state.change is not Change.POISON:
+                bounds = replace(bounds, atol=bounds.atol * _WIDER)
+            self._compare(changed, baseline.outputs, run, bounds, region.base_address)
+        if tried == len(regions):
+            judgement.coverage = Coverage.PERTURBED
+        elif judgement.passed:
+            judgement.note(
+                "some regions could not be tried with other contents everywhere: the kernel does not run on "
+                "them, or they are too large"
+            )
+
+    def _changed_baseline(
+        self, region: Region, golden: Mapping[int, MemoryRef]
+    ) -> tuple[Altered | None, Run | None]:
+        """The baseline from a state where a region is changed, as much of it as the kernel bears."""
+        parts = self._parts(region)
+        for change in self._changes(region):
+            state, run = self._baselines.run_changed(region, change, parts)
+            if not run.completed:
+                continue
+            if change is Change.POISON and not self._is_pure(region, state, run, golden):
+                continue
+            return state, run
+        return None, None
+
+    def _changes(self, region: Region) -> Iterator[Change]:
+        # Instructions lie beside a code object's variables.
+        if region.size_bytes <= MOST_BYTES and region.kind is not MemoryKind.CODE_OBJECT:
+            if not self._settings.bounds.exact:
+                yield Change.POISON
+            yield Change.NUDGE
+        if region.written:
+            yield Change.NUDGE_WRITTEN
+
+    def _is_pure(self, region: Region, state: Altered, run: Run, golden: Mapping[int, MemoryRef]) -> bool:
+        """Whether what the kernel writes there does not depend on what was there: golden values hold."""
+        base = region.base_address
+        if run.outputs[base] == state.pre:
+            return True  # only read
+        states = States(state.pre, run.outputs[base], golden.get(base, run.outputs[base]), region.size_bytes)
+        found = compare_states(self._store, states, "bytes", Bounds())
+        others = (run.outputs.get(each) == post for each, post in golden.items() if each != base)
+        return found.differing_bytes == 0 and all(others)
+
+
+def part_name(verdict: PartVerdict) -> str:
+    """What people call a part of a region."""
+    where = f"region {verdict.region.base_address:#x}"
+    return f"{verdict.part.label} in {where}" if verdict.part.label else where
 
 
 def _wrong_output(found: RegionDifference) -> str:
     if found.difference.failing == found.difference.elements:
         return "an output of the captured kernel is not written, or wholly wrong"
     return "outputs differ from those of the captured kernel"
-
-
-def _judge_perturbed(
-    store: Store, capture: Capture, variant: Path, settings: Settings, judgement: Judgement
-) -> None:
-    regions = candidate_regions(capture)
-    if len(regions) > MOST_REGIONS:
-        judgement.reasons.append(
-            f"only {MOST_REGIONS} of {len(regions)} regions were tried with other contents"
-        )
-    tried = 0
-    for region in regions[:MOST_REGIONS]:
-        changed, baseline = _perturbed_baseline(store, capture, region, settings)
-        if changed is None or baseline is None:
-            continue
-        tried += 1
-        start = next(each.pre for each in changed.regions if each.base_address == region.base_address)
-        if start is not None and baseline.outputs.get(region.base_address) == start:
-            continue  # only read: the variant may read it or not
-        judgement.pre_states += 1
-        judgement.poisoned_bytes += region.size_bytes
-        run = run_once(store, changed, variant, settings.timeout_s)
-        if not run.completed:
-            judgement.fail(f"from another pre-state the variant {run.result.outcome.value.replace('_', ' ')}")
-            continue
-        _compare(store, changed, baseline.outputs, run, settings, judgement, region.base_address)
-    if tried == len(regions):
-        judgement.coverage = Coverage.PERTURBED
-    elif judgement.passed:
-        judgement.reasons.append(
-            "some regions could not be tried with other contents: the kernel does not run on them"
-        )
-
-
-def _perturbed_baseline(
-    store: Store, capture: Capture, region: Region, settings: Settings
-) -> tuple[Capture | None, Run | None]:
-    """The baseline from a state where a whole region is changed; if it cannot, where its outputs are."""
-    for whole in (True, False) if region.written else (True,):
-        with store.transaction() as transaction:
-            pre = perturbed(store, transaction, region, whole=whole)
-            transaction.publish_objects()
-        changed = with_pre_state(capture, region, pre)
-        baseline = run_once(store, changed, None, settings.timeout_s)
-        if baseline.completed:
-            return changed, baseline
-    return None, None

@@ -7,63 +7,154 @@ what it puts back, or makes of it, the variant must do too.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from kerncap_stages.digest import MemoryRef
+from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store, Transaction
+    from kerncap_stages.validation.arguments import Pointer, Span
 
-# Flips the lowest bit of every byte: each element changes, and a finite float stays finite unless it is among
-# the largest, as the lowest bit of its highest byte is not the whole exponent.
-_FLIP = 0x01
 MOST_REGIONS = 16
+# Changing a region costs as much as capturing it once more: of a larger one, only what the kernel is known to
+# write.
+MOST_BYTES = 1 << 30
+# Where pointers to outputs are looked for beyond the arguments: tables of pointers are small.
+_MOST_TABLE_BYTES = 1 << 20
+_NOT_DATA = frozenset({MemoryKind.CODE_OBJECT, MemoryKind.KERNARG})
+_POISON = 0xA5
+# Flips the lowest bit of every byte: each byte changes, and finite floats stay finite unless they are large.
+_NUDGE = bytes([1])
+# For a comparison with bounds: an element changes by a factor of two or less, so that errors keep their size.
+_GENTLE = {
+    "fp64": bytes([1, 1, 1, 1, 1, 1, 0x10, 0]),
+    "fp32": bytes([1, 1, 0x80, 0]),
+    "fp16": bytes([1, 0x04]),
+    "bf16": bytes([0x81, 0]),
+}
 
 
-def candidate_regions(capture: Capture) -> list[Region]:
-    """Regions that the kernel is given directly or that it changed, the changed ones first."""
-    given = _given_regions(capture)
+class Change(StrEnum):
+    """How a pre-state is changed."""
+
+    POISON = "poison"  # far off, everywhere: for what is written and never read
+    NUDGE = "nudge"  # a little, everywhere
+    NUDGE_WRITTEN = "nudge_written"  # a little, where the kernel is known to write
+
+
+@dataclass(frozen=True)
+class Altered:
+    """One region in another state."""
+
+    region: Region
+    change: Change
+    pre: MemoryRef
+
+
+def candidate_regions(store: Store, capture: Capture, arguments: Sequence[Pointer]) -> list[Region]:
+    """Regions that the kernel may write: those that it changed first, then those that it is given.
+
+    What only pointers to const lead to is not among them, nor what nobody may write.
+    """
     usable = [region for region in capture.regions if region.pre is not None and not region.read_only]
-    chosen = [region for region in usable if region.written or region.base_address in given]
+    reached = _reached(store, capture, usable, arguments)
+    chosen = [
+        region
+        for region in usable
+        if region.written or (region.base_address in reached and region.kind not in _NOT_DATA)
+    ]
     return sorted(chosen, key=lambda region: (not region.written, region.base_address))
 
 
-def _given_regions(capture: Capture) -> set[int]:
+def _reached(
+    store: Store, capture: Capture, usable: Sequence[Region], arguments: Sequence[Pointer]
+) -> set[int]:
+    """Base addresses of regions that the arguments, or tables of pointers among them, lead to."""
+    bases = np.array([region.base_address for region in usable], np.uint64)
+    ends = np.array([region.base_address + region.size_bytes for region in usable], np.uint64)
+
+    def regions_at(words: npt.NDArray[np.uint64]) -> set[int]:
+        if not len(bases) or not len(words):
+            return set()
+        at = np.searchsorted(bases, words, side="right").astype(np.int64) - 1
+        inside = (at >= 0) & (words < ends[np.maximum(at, 0)])
+        return {int(bases[i]) for i in np.unique(at[inside])}
+
+    constant = {pointer.address for pointer in arguments if pointer.is_const}
+    constant -= {pointer.address for pointer in arguments if not pointer.is_const}
+    words = _kernarg_words(capture)
+    given = regions_at(words)
+    through = regions_at(words[~np.isin(words, np.array(sorted(constant), np.uint64))])
+    for region in usable:
+        if region.base_address in given and region.size_bytes <= _MOST_TABLE_BYTES and region.pre is not None:
+            memory = read_chunk_list(store, region.pre)
+            for index, digest in enumerate(memory.digests):
+                if digest is not None:
+                    chunk = read_chunk(store, memory, index)
+                    through |= regions_at(chunk[: chunk.size // 8 * 8].view(np.uint64))
+    return through
+
+
+def _kernarg_words(capture: Capture) -> npt.NDArray[np.uint64]:
+    """Every aligned word of the explicit arguments: structs by value hold pointers too."""
     kernarg = bytes.fromhex(capture.kernarg)
     explicit = [slot for slot in capture.kernel.slots if not slot.is_hidden]
     end = max((slot.offset_bytes + slot.size_bytes for slot in explicit), default=len(kernarg))
-    given: set[int] = set()
-    for offset in range(0, end - 7, 4):
-        value = int.from_bytes(kernarg[offset : offset + 8], "little")
-        for region in capture.regions:
-            if region.base_address <= value < region.base_address + region.size_bytes:
-                given.add(region.base_address)
-    return given
+    words = [int.from_bytes(kernarg[at : at + 8], "little") for at in range(0, end - 7, 4)]
+    return np.array(words, np.uint64)
 
 
-def perturbed(store: Store, transaction: Transaction, region: Region, *, whole: bool) -> MemoryRef:
-    """Stage a changed pre-state of a region: every byte of it, or only those that the kernel wrote."""
+def altered(
+    store: Store, transaction: Transaction, region: Region, change: Change, parts: Sequence[Span]
+) -> MemoryRef:
+    """Stage a changed pre-state of a region; ``parts`` say what its elements are, as far as bounds matter."""
     if region.pre is None:
         raise ValueError("the region has no pre-state")
     memory = read_chunk_list(store, region.pre)
     writer = transaction.memory_writer(memory.size_bytes)
-    ranges = [(0, region.size_bytes)] if whole else list(region.written or ())
+    ranges = region.written or () if change is Change.NUDGE_WRITTEN else ((0, region.size_bytes),)
     for index in range(len(memory.digests)):
-        chunk = read_chunk(store, memory, index).copy()
         start = index * memory.chunk_size_bytes
-        for offset, length in ranges:
-            low, high = max(offset - start, 0), min(offset + length - start, chunk.size)
-            if low < high:
-                chunk[low:high] ^= _FLIP
+        end = start + memory.length(index)
+        touched = [
+            (max(offset, start), min(offset + length, end))
+            for offset, length in ranges
+            if offset < end and offset + length > start
+        ]
+        if not touched:
+            writer.append_same(end - start, [memory.digests[index]])
+            continue
+        chunk = read_chunk(store, memory, index).copy()
+        for part in parts:
+            for first, last in touched:
+                low, high = max(first, part.start), min(last, part.end)
+                if low < high:
+                    chunk[low - start : high - start] ^= _pattern(part, change, low, high)
         writer.append(chunk)
     return MemoryRef.to(writer.finish())
 
 
+def _pattern(part: Span, change: Change, low: int, high: int) -> npt.NDArray[np.uint8]:
+    if change is Change.POISON:
+        return np.full(high - low, _POISON, np.uint8)
+    unit = np.frombuffer(_GENTLE.get(part.element_type or "", _NUDGE), np.uint8)
+    return np.resize(np.roll(unit, -((low - part.start) % unit.size)), high - low)
+
+
 def with_pre_state(capture: Capture, region: Region, pre: MemoryRef) -> Capture:
-    """The same capture, starting from another state of one region; it has no golden state."""
+    """The same capture, starting from another state of one region."""
     regions = tuple(
         each.model_copy(update={"pre": pre}) if each.base_address == region.base_address else each
         for each in capture.regions

@@ -1,56 +1,174 @@
-"""One replay whose outputs are kept, in a process of its own."""
+"""Replays whose outputs are kept, each in a process of its own; those of the baseline are remembered."""
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.digest import MemoryRef
+from kerncap_stages import __version__
+from kerncap_stages.digest import Digest, MemoryRef
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.manifests.codec import canonical, load_as
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
 from kerncap_stages.replaying.runner import ReplayRequest, ReplayResult, replay_capture
+from kerncap_stages.validation.perturb import Altered, Change, altered, with_pre_state
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store
+    from kerncap_stages.validation.arguments import Span
 
 
 @dataclass(frozen=True)
 class Run:
     """``outputs``: the state of each region afterwards, by base address; empty unless it completed."""
 
-    result: ReplayResult
+    outcome: ReplayOutcome
+    explanation: str | None
     outputs: Mapping[int, MemoryRef]
 
     @property
     def completed(self) -> bool:
         """Whether the kernel ran to its end."""
-        return self.result.outcome is ReplayOutcome.COMPLETED
+        return self.outcome is ReplayOutcome.COMPLETED
+
+    @property
+    def ending(self) -> str:
+        """How it ended, for people."""
+        return f"{self.outcome.value.replace('_', ' ')}: {self.explanation}"
 
 
 def run_once(store: Store, capture: Capture, variant: Path | None, timeout_s: float) -> Run:
     """Replay a capture once and store the state of every region.
 
     Chunks that are as before, or as another run left them, cost nothing; the rest goes with the next
-    collection.
+    collection unless a validation keeps it.
     """
     with tempfile.TemporaryDirectory(prefix="kerncap-outputs-") as name:
         folder = Path(name)
         request = ReplayRequest(variant=variant, compare=False, dump_folder=folder, timeout_s=timeout_s)
         result = replay_capture(store, capture, request)
         if result.outcome is not ReplayOutcome.COMPLETED:
-            return Run(result, {})
-        outputs: dict[int, MemoryRef] = {}
-        with store.transaction() as transaction:
-            for region in capture.regions:
-                path = folder / f"region_{region.base_address:016x}.bin"
-                if region.pre is not None and path.exists():
-                    content = np.memmap(path, np.uint8, "r") if region.size_bytes else np.empty(0, np.uint8)
-                    outputs[region.base_address] = MemoryRef.to(transaction.put_memory(content))
+            return Run(result.outcome, result.explanation, {})
+        return _collected(store, capture, result, folder)
+
+
+def _collected(store: Store, capture: Capture, result: ReplayResult, folder: Path) -> Run:
+    outputs: dict[int, MemoryRef] = {}
+    with store.transaction() as transaction:
+        for region in capture.regions:
+            if region.pre is None:
+                continue
+            path = folder / f"region_{region.base_address:016x}.bin"
+            if not path.exists() or path.stat().st_size != region.size_bytes:
+                # Half an answer is none: a region that was not written out must not count as right.
+                what = f"the replay gave no whole state of region {region.base_address:#x}"
+                return Run(ReplayOutcome.CRASHED, what, {})
+            content = np.memmap(path, np.uint8, "r") if region.size_bytes else np.empty(0, np.uint8)
+            outputs[region.base_address] = MemoryRef.to(transaction.put_memory(content))
+        transaction.publish_objects()
+    return Run(result.outcome, result.explanation, outputs)
+
+
+@dataclass
+class Baselines:
+    """Replays of the captured kernel; what an earlier validation kept is not replayed again.
+
+    ``kept``: all that this validation used, in order.
+    """
+
+    store: Store
+    capture: Capture
+    capture_digest: Digest
+    machine: str
+    timeout_s: float
+    patience_s: float | None = None  # of replays from changed states, instead of ``timeout_s``
+    fresh: bool = False
+    kept: list[BaselineReplay] = field(default_factory=list)
+
+    def run(self, number: int = 0) -> Run:
+        """The ``number``-th replay from the captured state."""
+        key = self._key(number=number)
+        known = self._known(key)
+        if known is not None:
+            return self._again(known, self.capture)
+        run = run_once(self.store, self.capture, None, self.timeout_s)
+        self._keep(key, run, self.capture, None)
+        return run
+
+    def run_changed(self, region: Region, change: Change, parts: Sequence[Span]) -> tuple[Altered, Run]:
+        """A replay from a state where one region was changed, and that state."""
+        elements = [[part.start, part.end, part.element_type] for part in parts]
+        key = self._key(changed=[region.base_address, change, elements])
+        known = self._known(key)
+        if known is not None and known.pre is not None:
+            state = Altered(region, change, known.pre)
+            return state, self._again(known, with_pre_state(self.capture, region, known.pre))
+        with self.store.transaction() as transaction:
+            state = Altered(region, change, altered(self.store, transaction, region, change, parts))
             transaction.publish_objects()
-    return Run(result, outputs)
+        start = with_pre_state(self.capture, region, state.pre)
+        run = run_once(self.store, start, None, self.patience_s or self.timeout_s)
+        self._keep(key, run, start, state)
+        return state, run
+
+    def _key(self, **what: object) -> Digest:
+        request = {
+            "stage": "baseline",
+            "version": __version__,
+            "capture": self.capture_digest,
+            "machine": self.machine,
+            "timeout_s": self.timeout_s,
+            **what,
+        }
+        return Digest(hashlib.sha256(canonical(request)).hexdigest())
+
+    def _again(self, known: BaselineReplay, start: Capture) -> Run:
+        self.kept.append(known)
+        after = {state.base_address: state.post for state in known.outputs}
+        outputs = _states_before(start) | after if known.outcome is ReplayOutcome.COMPLETED else {}
+        return Run(known.outcome, known.explanation, outputs)
+
+    def _keep(self, key: Digest, run: Run, start: Capture, state: Altered | None) -> None:
+        before = _states_before(start)
+        changed = {base: post for base, post in run.outputs.items() if post != before.get(base)}
+        self.kept.append(
+            BaselineReplay(
+                key=key,
+                changed_region=None if state is None else state.region.base_address,
+                pre=None if state is None else state.pre,
+                outcome=run.outcome,
+                explanation=run.explanation,
+                outputs=tuple(OutputState(base_address=base, post=post) for base, post in changed.items()),
+            )
+        )
+
+    def remember(self, validation: Digest) -> None:
+        """Let later validations find what this one kept."""
+        for replay in self.kept:
+            # From the captured state, a time-out says something of the machine's load.
+            if replay.outcome is not ReplayOutcome.TIMED_OUT or replay.changed_region is not None:
+                self.store.actions.put(replay.key, validation)
+
+    def _known(self, key: Digest) -> BaselineReplay | None:
+        listed = None if self.fresh else self.store.actions.get(key)
+        if listed is None:
+            return None
+        try:
+            manifest = load_as(self.store, listed, Validation)
+        except ArtifactError:
+            return None  # of another version, or damaged: the replay is repeated
+        return next((replay for replay in manifest.baselines if replay.key == key), None)
+
+
+def _states_before(capture: Capture) -> dict[int, MemoryRef]:
+    return {region.base_address: region.pre for region in capture.regions if region.pre is not None}

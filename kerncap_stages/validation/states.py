@@ -16,7 +16,7 @@ from kerncap_stages.comparison import Bounds, Difference, compare_elements, merg
 from kerncap_stages.validation.chunks import differing_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -25,26 +25,32 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-HEAT_BINS = 64
+HEAT_BINS = 1024
 _MAX_STRAY_RANGES = 1000
 
 
 @dataclass(frozen=True)
 class States:
-    """One region: what the run started from, what the baseline left, what the variant left."""
+    """One region: what the run started from, what the baseline left, what the variant left.
+
+    ``witness``: the region before and after the baseline from another state; what differs there is written
+    too, though it may be what was there before.
+    """
 
     pre: MemoryRef
     expected: MemoryRef
     actual: MemoryRef
     size_bytes: int
+    witness: tuple[MemoryRef, MemoryRef] | None = None
 
 
 @dataclass(frozen=True)
 class RegionDifference:
-    """How a variant's state differs from the expected one.
+    """How a variant's state differs from the expected one, in a region or a part of it.
 
     ``written_bytes``: changed by the baseline. ``stray``: (offset, length) outside them that the variant
-    changed. ``heat``: differing bytes in each of HEAT_BINS equal parts of the region.
+    changed. ``heat``: differing bytes in each of at most HEAT_BINS equal parts. Offsets count from the
+    region's base.
     """
 
     written_bytes: int
@@ -61,36 +67,59 @@ class RegionDifference:
 
 
 def compare_states(
-    store: ReadsObjects, states: States, element_type: str, bounds: Bounds
+    store: ReadsObjects,
+    states: States,
+    element_type: str,
+    bounds: Bounds,
+    window: tuple[int, int] | None = None,
 ) -> RegionDifference:
-    """Compare one region; ``element_type`` is ``bytes`` or one of comparison.ELEMENT_TYPES."""
+    """Compare one region, or the part of it from ``window[0]`` to ``window[1]``.
+
+    ``element_type`` is ``bytes`` or one of comparison.ELEMENT_TYPES; elements begin where the window does.
+    """
     typed = "uint8" if element_type == "bytes" else element_type
+    exact = Bounds() if element_type == "bytes" else bounds
     size = numpy_dtype(typed).itemsize
+    low, high = window or (0, states.size_bytes)
     parts: list[Difference] = []
     stray: list[tuple[int, int]] = []
-    heat = np.zeros(HEAT_BINS, np.int64)
+    bins = max(1, min(HEAT_BINS, -(-(high - low) // size)))
+    heat = np.zeros(bins, np.int64)
     written_bytes = differing_bytes = stray_bytes = 0
-    for offset, (pre, expected, actual) in differing_chunks(
-        store, states.pre, states.expected, states.actual
-    ):
+    for start, (pre, expected, actual, *witness) in _pieces(store, states, low, high):
         written = pre != expected
+        if witness:
+            written |= witness[0] != witness[1]
         differs = expected != actual
         in_element = _widen(written, size)
         outside = differs & ~in_element
         written_bytes += int(written.sum())
         differing_bytes += int((differs & in_element).sum())
         stray_bytes += int(outside.sum())
-        stray += [(offset + start, length) for start, length in _ranges(outside)]
-        parts.append(_compare_written(actual, expected, in_element, typed, bounds, offset))
-        np.add.at(heat, (offset + np.flatnonzero(differs)) * HEAT_BINS // max(states.size_bytes, 1), 1)
+        if len(stray) < _MAX_STRAY_RANGES:
+            stray += [(start + first, length) for first, length in _ranges(outside)]
+        parts.append(_compare_written(actual, expected, in_element, typed, exact, start))
+        places = (start - low + np.flatnonzero(differs)) * bins // max(high - low, 1)
+        heat += np.bincount(places, minlength=bins)
     return RegionDifference(
         written_bytes=written_bytes,
         differing_bytes=differing_bytes,
         difference=merge(parts),
         stray=tuple(stray[:_MAX_STRAY_RANGES]),
         stray_bytes=stray_bytes,
-        heat=tuple(int(count) for count in heat),
+        heat=tuple(int(count) for count in heat) if heat.any() else (),
     )
+
+
+def _pieces(
+    store: ReadsObjects, states: States, low: int, high: int
+) -> Iterator[tuple[int, tuple[Bytes, ...]]]:
+    """(offset in the region, the states) of each piece between two offsets where states differ."""
+    every = (states.pre, states.expected, states.actual, *(states.witness or ()))
+    for offset, chunks in differing_chunks(store, *every):
+        first, last = max(low, offset), min(high, offset + chunks[0].size)
+        if first < last:
+            yield first, tuple(chunk[first - offset : last - offset] for chunk in chunks)
 
 
 def changed_bytes(store: ReadsObjects, before: MemoryRef, after: MemoryRef) -> int:

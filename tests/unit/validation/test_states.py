@@ -114,7 +114,9 @@ def test_heat_shows_where_outputs_differ(objects):
     actual = expected.copy()
     actual[-4:] = 2
     result = compare(objects, np.zeros(256, np.float32), expected, actual)
-    assert np.flatnonzero(result.heat).tolist() == [63]
+    share = np.flatnonzero(result.heat) / len(result.heat)
+    assert share.min() >= 252 / 256
+    assert sum(result.heat) == result.differing_bytes
 
 
 def test_states_of_different_size_are_refused(objects):

@@ -1,0 +1,95 @@
+"""What people read of a validation: lines, and a heat map of a line for each part that differs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kerncap_stages.manifests.validation import RegionResult, Validation
+
+# From nothing to all bytes of a column; plain characters, for every terminal and log.
+_SHADES = " .:-=+*#%@"
+_COLUMNS = 64
+_MOST_LINES = 24
+
+
+def footer(manifest: Validation) -> str:
+    """The one line that scripts look for."""
+    verdict = "PASS" if manifest.passed else "FAIL"
+    if manifest.mode in ("smoke", "baseline"):
+        return f"Result: {verdict}  ({manifest.mode.value})"
+    bad = {region.base_address for region in manifest.regions if not region.passed}
+    total = len({region.base_address for region in manifest.regions})
+    if manifest.mode == "numeric":
+        worst = max_error(manifest)
+        atol = manifest.tolerance.absolute if manifest.tolerance else None
+        return f"Result: {verdict}  (numeric, max_error = {worst:.6g}, atol = {atol or 0.0:g})"
+    differ = f", {len(bad)} differ" if bad else ""
+    return f"Result: {verdict}  (byte-exact, {total - len(bad)} of {total} regions identical{differ})"
+
+
+def max_error(manifest: Validation) -> float:
+    """The largest absolute error of any element; not a number where the variant alone made NaNs."""
+    if any(region.nan_actual != region.nan_expected for region in manifest.regions):
+        return float("nan")
+    return max((region.max_absolute_error or 0.0 for region in manifest.regions), default=0.0)
+
+
+def lines(manifest: Validation, *, verbose: bool = False) -> Iterator[str]:
+    """Everything above the footer; parts that pass only if something failed or all was asked for."""
+    shown = [region for region in manifest.regions if verbose or not manifest.passed]
+    shown.sort(key=lambda region: region.passed)
+    for region in shown[:_MOST_LINES]:
+        yield from _region_lines(region)
+    if len(shown) > _MOST_LINES:
+        yield f"  and {len(shown) - _MOST_LINES} more"
+    for stray in manifest.stray_writes[:_MOST_LINES]:
+        first = stray.ranges[0][0] if stray.ranges else 0
+        yield (
+            f"  STRAY {stray.size_bytes} bytes in region {stray.base_address:#x}, the first at +{first:#x} "
+            f"(address {stray.base_address + first:#x})"
+        )
+    for reason in manifest.reasons:
+        yield f"  {reason}"
+
+
+def heat_text(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> str:
+    """Differing bytes along a part of a region, one character for each of at most ``columns`` pieces."""
+    count = min(columns, len(heat))
+    sums = [sum(heat[i * len(heat) // count : (i + 1) * len(heat) // count]) for i in range(count)]
+    room = max(1.0, size_bytes / count)
+    top = len(_SHADES) - 1
+    return "".join(_SHADES[min(top, 1 + int(value / room * (top - 1))) if value else 0] for value in sums)
+
+
+def _region_lines(region: RegionResult) -> Iterator[str]:
+    from kerncap_stages.terminal_text import printable
+
+    verdict = "pass" if region.passed else "FAIL"
+    name = printable(region.name)
+    if region.changed_region is not None:
+        own = region.changed_region == region.base_address
+        name += ", from another pre-state" + ("" if own else f" of {region.changed_region:#x}")
+    kind = region.element_type.value
+    what = "bytes" if kind == "bytes" else f"{kind} elements"
+    yield f"  {verdict} {name}: {region.elements_out_of_bounds} of {region.elements} {what} differ too much"
+    if region.worst is not None:
+        worst = region.worst
+        yield (
+            f"    worst at {worst.address:#x} (+{worst.offset_bytes:#x}): {worst.actual} instead of "
+            f"{worst.expected}"
+        )
+        if kind != "bytes":
+            yield (
+                f"    largest error {region.max_absolute_error or 0.0:.6g}, relative "
+                f"{region.max_relative_error or 0.0:.6g}, {region.max_ulp or 0} ULP"
+            )
+    if region.nan_actual or region.nan_expected or region.inf_actual or region.inf_expected:
+        yield (
+            f"    NaN {region.nan_actual} (expected {region.nan_expected}), infinite {region.inf_actual} "
+            f"(expected {region.inf_expected})"
+        )
+    if region.heat and region.size_bytes:
+        yield f"    [{heat_text(region.heat, region.size_bytes)}] where {region.size_bytes} bytes differ"

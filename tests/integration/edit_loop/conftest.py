@@ -1,0 +1,98 @@
+"""One program, captured once for all tests here, and its kernels rebuilt in several wrong ways."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from functools import cache
+from typing import TYPE_CHECKING
+
+import pytest
+from programs import COMMON_FLAGS, SOURCES, Build, Program, compile_once
+from stages import Stages
+
+from kerncap_stages.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+OUTPUTS = SOURCES / "edit_loop/typed_outputs.hip"
+TARGET = "gfx90a"
+WAYS = ("right", "nothing", "half", "outside", "into_input", "one_ulp", "two_ulp", "nan", "faster")
+
+
+@pytest.fixture
+def stages(tmp_path: Path) -> Stages:
+    folder = tmp_path / "work"
+    folder.mkdir()
+    Store.open(tmp_path / "store")
+    return Stages(store=tmp_path / "store", folder=folder)
+
+
+@pytest.fixture(scope="session")
+def variant(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The code object of typed_outputs.hip made wrong in one way, by its name."""
+    folder = tmp_path_factory.mktemp("variants")
+
+    @cache
+    def build(way: str) -> Path:
+        output = folder / f"{way}.hsaco"
+        command = [
+            "hipcc",
+            f"--offload-arch={TARGET}",
+            "--offload-device-only",
+            "--no-gpu-bundle-output",
+            "-O3",
+        ]
+        command += [*COMMON_FLAGS, "-Wno-unused-command-line-argument"]
+        command += [f"-DVARIANT={WAYS.index(way)}", "-o", str(output), str(OUTPUTS)]
+        subprocess.run(command, check=True, capture_output=True)
+        return output
+
+    return build
+
+
+@pytest.fixture(scope="session")
+def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], tuple[Path, str]]:
+    """A store with the n-th dispatch of a kernel of typed_outputs.hip, and its digest."""
+    folder = tmp_path_factory.mktemp("captured")
+    app = compile_once(Build(Program(OUTPUTS), TARGET, "O3"))
+
+    @cache
+    def capture(kernel: str, dispatch: int) -> tuple[Path, str]:
+        store = folder / f"{kernel}-{dispatch}"
+        Store.open(store)
+        (digest,) = Stages(store, folder).capture(kernel, app, options=("--dispatch", dispatch))
+        return store, digest
+
+    return capture
+
+
+@pytest.fixture
+def on(
+    captured: Callable[[str, int], tuple[Path, str]], tmp_path: Path, database: Path
+) -> Callable[..., tuple[Stages, str]]:
+    """Stages on a copy of such a store, and the capture's digest; its source is found unless told."""
+
+    def copy(kernel: str, dispatch: int = 0, *, located: bool = True) -> tuple[Stages, str]:
+        store, digest = captured(kernel, dispatch)
+        shutil.copytree(store, tmp_path / "store")
+        stages = Stages(tmp_path / "store", tmp_path, TARGET)
+        if located:
+            stages.run(
+                "locate", digest, "--source-dir", OUTPUTS.parent, "--compile-commands", database
+            ).must()
+        return stages, digest
+
+    return copy
+
+
+@pytest.fixture
+def database(tmp_path: Path) -> Path:
+    """A compilation database for typed_outputs.hip."""
+    words = ["hipcc", "-O3", *COMMON_FLAGS, f"--offload-arch={TARGET}", "-c", str(OUTPUTS)]
+    path = tmp_path / "compile_commands.json"
+    path.write_text(json.dumps([{"directory": str(tmp_path), "file": str(OUTPUTS), "arguments": words}]))
+    return path
