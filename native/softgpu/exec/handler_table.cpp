@@ -21,11 +21,12 @@ Handler HandlerTable::bind(Target target, Instruction& instruction) const {
 }
 
 const HandlerTable& HandlerTable::instance() {
-  static const HandlerTable table = [] {
-    HandlerTable all;
-    register_scalar_families(all);
-    register_vector_families(all);
-    register_memory_families(all);
+  // Never destroyed: programs dispatch from exit handlers, and from static destructors.
+  static const HandlerTable& table = *[] {
+    auto* all = new HandlerTable();
+    register_scalar_families(*all);
+    register_vector_families(*all);
+    register_memory_families(*all);
     return all;
   }();
   return table;

@@ -22,7 +22,8 @@ OpcodeIndex::OpcodeIndex(std::span<const Opcode> opcodes) {
 }
 
 const OpcodeIndex& OpcodeIndex::of(Target target) {
-  static const OpcodeIndex indices[k_target_count] = {
+  // Never destroyed: programs dispatch from exit handlers, and from static destructors.
+  static const OpcodeIndex* const indices = new OpcodeIndex[k_target_count]{
       OpcodeIndex(opcodes(Target::gfx90a)), OpcodeIndex(opcodes(Target::gfx942)), OpcodeIndex(opcodes(Target::gfx1100))};
   return indices[static_cast<unsigned>(target)];
 }
