@@ -14,7 +14,6 @@ from kerncap_stages.collector.protocol import (
     COOPERATIVE,
     EXECUTABLE,
     FROM_BATCH,
-    LEFT_OUT,
     MEMORY_KINDS,
     NO_DEVICE,
     READ_ONLY,
@@ -24,6 +23,7 @@ from kerncap_stages.collector.protocol import (
     StreamKind,
 )
 from kerncap_stages.collector.ranking import blocks_of
+from kerncap_stages.collector.resident import ResidentMemory
 from kerncap_stages.collector.write_set import (
     GAP_BYTES,
     WrittenRanges,
@@ -87,9 +87,16 @@ class CaptureBuilder:
     """One capture on its way. Begun by CAPTURE, ended by ``publish`` or ``abandon``."""
 
     def __init__(
-        self, reader: Reader, modules: Modules, rules: list[KernelRule], context: CaptureContext
+        self,
+        reader: Reader,
+        modules: Modules,
+        rules: list[KernelRule],
+        context: CaptureContext,
+        process_id: int,
     ) -> None:
         self._context = context
+        self._process_id = process_id
+        self._resident = ResidentMemory(process_id)
         self._modules = modules
         self.number = reader.u64()
         self._rule = rules[reader.u32()]
@@ -128,7 +135,7 @@ class CaptureBuilder:
         for _ in range(reader.u32()):
             index, kind, device, flags = reader.u32(), reader.u32(), reader.u32(), reader.u32()
             base, size, access, host, align = (reader.u64() for _ in range(5))
-            reader.u32()  # reason; whether a region was left out stands in its flags
+            reader.u32()  # unused
             region = _Region(kind, device, flags, base, size, access, host, align, reader.u64())
             if index != len(self._regions) or not 1 <= kind <= len(MEMORY_KINDS):
                 raise ProtocolError("the capture library lists regions in a way that we do not know")
@@ -148,7 +155,7 @@ class CaptureBuilder:
         else:
             self._regions[index].post = digest
 
-    def publish(self, reader: Reader, process_id: int, environment: Environment) -> tuple[Digest, Capture]:
+    def publish(self, reader: Reader, environment: Environment) -> tuple[Digest, Capture]:
         """Take in DONE (after the number), and make the artifact."""
         duration_ns = reader.u64()
         drain_ns, pre_ns, post_ns, held_ns, copied_bytes = (reader.u64() for _ in range(5))
@@ -162,8 +169,8 @@ class CaptureBuilder:
             selection=self._rule.selection,
             dispatch=Dispatch(
                 run_id=self._context.run_id,
-                process_id=process_id,
-                rank=_rank(process_id),
+                process_id=self._process_id,
+                rank=_rank(self._process_id),
                 index_in_process=self._index_in_process,
                 index_of_kernel=self._index_of_kernel,
                 device_index=self._device,
@@ -188,6 +195,7 @@ class CaptureBuilder:
                 post_copy_ns=post_ns,
                 held_ns=held_ns,
                 copied_size_bytes=copied_bytes,
+                extra_resident_bytes=self._resident.peak_bytes(),
             ),
         )
         digest = self._transaction.publish(dump(capture), "capture", self._context.parents)
@@ -258,6 +266,8 @@ class CaptureBuilder:
         return written_ranges(self._transaction, MemoryRef.to(region.pre), MemoryRef.to(region.post))
 
     def _region(self, region: _Region) -> Region:
+        if region.pre is None and self._context.reach is not Reach.REACHABLE:
+            raise ProtocolError("the capture library left out memory that it was asked for")
         written = self._written(region)
         flags = {EXECUTABLE: "executable", UNCACHED: "uncached"}
         return Region(
@@ -274,7 +284,7 @@ class CaptureBuilder:
             post=None if region.post is None else MemoryRef.to(region.post),
             written=None if written is None else written.ranges,
             written_size_bytes=None if written is None else written.size_bytes,
-            left_out_reason="not reachable from the arguments" if region.flags & LEFT_OUT else None,
+            left_out_reason="not reachable from the arguments" if region.pre is None else None,
         )
 
     def _variables(self, code_object: Digest) -> tuple[ModuleVariable, ...]:

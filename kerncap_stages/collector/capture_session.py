@@ -47,7 +47,9 @@ class CaptureFailed:
 
     process_id: int
     reason: str
-    code: FailureCode | None
+    code: FailureCode | None = None
+    error: Exception | None = None  # of ours
+    process_ended: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,7 +146,9 @@ class CaptureSession:
         for builder in self._builders.values():
             self._emit(
                 CaptureFailed(
-                    self._connection.process_id, "the process ended in the middle of a capture", None
+                    self._connection.process_id,
+                    "the process ended in the middle of a capture",
+                    process_ended=True,
                 )
             )
             builder.abandon()
@@ -167,11 +171,22 @@ class CaptureSession:
             rule = first_wanting(self._rules, kernel.mangled, kernel.demangled)
             if rule is not None:
                 matches.append((kernel.number, rule))
+        if matches and self._facts.xnack:
+            matches = []
+            self._refuse_xnack()
         # One message holds some 4,000 matches; a selection that is so wide is answered in part.
         self._connection.send(selected(number, bool(matches), matches[:4000]))
 
+    def _refuse_xnack(self) -> None:
+        reason = (
+            "XNACK is on: the kernel can reach all memory of the process, which no capture holds; "
+            "set HSA_XNACK=0 if the program runs without it"
+        )
+        self._emit(CaptureFailed(self._connection.process_id, reason, FailureCode.UNSUPPORTED_MEMORY))
+
     def _begin(self, reader: Reader) -> None:
-        builder = CaptureBuilder(reader, self._modules, self._rules, self._context)
+        process_id = self._connection.process_id
+        builder = CaptureBuilder(reader, self._modules, self._rules, self._context, process_id)
         self._builders[builder.number] = builder
 
     def _open(self, reader: Reader) -> None:
@@ -229,7 +244,7 @@ class CaptureSession:
             return
         try:
             environment = self._facts.environment(Backend(self._connection.backend))
-            digest, manifest = builder.publish(reader, self._connection.process_id, environment)
+            digest, manifest = builder.publish(reader, environment)
         except (KerncapError, OSError) as error:
             builder.abandon()
             self._report(error)
@@ -255,4 +270,4 @@ class CaptureSession:
             self._report(error)
 
     def _report(self, error: Exception) -> None:
-        self._emit(CaptureFailed(self._connection.process_id, str(error), None))
+        self._emit(CaptureFailed(self._connection.process_id, str(error), error=error))

@@ -26,7 +26,6 @@ REACHABLE = 1 << 1
 
 # region flags
 READ_ONLY = 1 << 0
-LEFT_OUT = 1 << 1
 EXECUTABLE = 1 << 2
 UNCACHED = 1 << 3
 

@@ -181,13 +181,15 @@ class Collector:
             link = self._folder / library.name
             link.symlink_to(library)
             library = link
-        others = spec.merged_environment.get("HSA_TOOLS_LIB")
-        return {
-            "HSA_TOOLS_LIB": f"{others} {library}" if others else str(library),
+        # A doorbell that HIP rings by itself would pass the intercept queue by.
+        common = {"DEBUG_CLR_DIRECT_DOORBELL": "0"}
+        if spec.merged_environment.get("KERNCAP_LOAD_BY") == "rocprofiler-register":
+            return common | {"ROCPROFILER_REGISTER_LIBRARY": str(library)}
+        others = spec.merged_environment.get("HSA_TOOLS_LIB", "").split()
+        return common | {
+            "HSA_TOOLS_LIB": " ".join([*others, *([] if str(library) in others else [str(library)])]),
             # Builds of ROCr with rocprofiler-register would skip HSA_TOOLS_LIB when another tool registers.
             "HSA_TOOLS_DISABLE_REGISTER": "1",
-            # A doorbell that HIP rings by itself would pass the intercept queue by.
-            "DEBUG_CLR_DIRECT_DOORBELL": "0",
         }
 
     def events(self, timeout_s: float | None = None) -> Iterator[Any]:

@@ -136,13 +136,21 @@ def _why_none(
     what = program.spec.command[0]
     if failures:
         last = failures[-1]
+        if isinstance(last.error, KerncapError):
+            return type(last.error)(f"no capture was made: {last.error}", hint=last.error.hint)
+        if last.process_ended and program.exit_code != 0:
+            return ProgramError(
+                f"{what} {program.describe_end()} in the middle of a capture, of which nothing was kept",
+                hint="run it without kc-capture first",
+            )
         refused = (
             FailureCode.UNSUPPORTED_MEMORY,
             FailureCode.UNSUPPORTED_QUEUE,
             FailureCode.TOO_LARGE_A_BATCH,
         )
         kind = Refused if last.code in refused else DeviceError
-        return kind(f"no capture was made: {last.reason}", hint="`--wait` allows longer waits")
+        hint = "`--wait` allows longer waits" if last.code is FailureCode.TIMEOUT else None
+        return kind(f"no capture was made: {last.reason}", hint=hint)
     if program.exit_code != 0:
         return ProgramError(
             f"{what} {program.describe_end()} before the kernel was captured",

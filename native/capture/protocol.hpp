@@ -25,7 +25,8 @@
 //               group_bytes:u32 private_bytes:u32 kernarg_address:u64 flags:u32 kernarg:string packet:string
 //   REGIONS   = capture:u64 count:u32 region*count
 //   region    = index:u32 kind:u32 device:u32 flags:u32 base:u64 bytes:u64 access:u64 host:u64 align:u64
-//               reason:u32 module:u64                      access: bit i = device i; module: of code objects
+//               unused:u32 module:u64                      access: bit i = device i; module: of code objects;
+//                                                          a region without a PRE stream was left out
 //   OPEN      = stream:u32 what:u32 capture:u64 index:u32 bytes:u64
 //   DATA      = stream:u32 slot:u32 bytes:u32              in order of offset; the slot is the collector's now
 //   ZERO      = stream:u32 bytes:u64                       the same, all zero
@@ -89,11 +90,8 @@ enum class MemoryKind : std::uint32_t {
 
 // In a region's flags.
 inline constexpr std::uint32_t k_region_read_only = 1u << 0;
-inline constexpr std::uint32_t k_region_left_out = 1u << 1;   // `reason` says why
 inline constexpr std::uint32_t k_region_executable = 1u << 2;
 inline constexpr std::uint32_t k_region_uncached = 1u << 3;
-
-enum class LeftOut : std::uint32_t { none = 0, unreachable, no_access, not_mapped };
 
 enum class FailureCode : std::uint32_t {
   timeout = 1, device, unsupported_memory, unsupported_queue, too_large_a_batch, cancelled,

@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <cstring>
 
-#include "core/unique_fd.hpp"
 
 namespace kerncap::capture {
 namespace {
@@ -20,7 +19,8 @@ using core::ErrorCode;
 std::atomic<std::uint32_t> g_next_stream{1};
 
 template <typename Read>
-core::Result<void> send_pieces(Channel& channel, std::uint32_t stream, std::uint64_t bytes, Read read) noexcept {
+core::Result<void> send_pieces(Channel& channel, std::uint32_t stream, std::uint64_t bytes, const Look& look,
+                               Read read) noexcept {
   for (std::uint64_t done = 0; done < bytes;) {
     const auto deadline = std::chrono::steady_clock::now() + channel.wait_limit();
     const auto slot = channel.acquire_slot(deadline);
@@ -30,6 +30,7 @@ core::Result<void> send_pieces(Channel& channel, std::uint32_t stream, std::uint
       channel.release_unsent_slot(*slot);
       return Error{ErrorCode::io, "host memory vanished while it was copied"};
     }
+    if (look) look(channel.slot(*slot).first(piece));
     if (!send_slot(channel, stream, *slot, piece)) return Error{ErrorCode::io, "the collector is gone"};
     done += piece;
   }
@@ -55,23 +56,25 @@ bool send_slot(Channel& channel, std::uint32_t stream, std::uint32_t slot, std::
 void close_stream(Channel& channel, std::uint32_t stream) noexcept { channel.send(Message(Up::close).u32(stream)); }
 
 core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                               std::span<const std::byte> bytes) noexcept {
+                               std::span<const std::byte> bytes, const Look& look) noexcept {
   const std::uint32_t stream = open_stream(channel, kind, capture, index, bytes.size());
-  return send_pieces(channel, stream, bytes.size(), [bytes](std::span<std::byte> slot, std::uint64_t at) {
+  return send_pieces(channel, stream, bytes.size(), look, [bytes](std::span<std::byte> slot, std::uint64_t at) {
     std::memcpy(slot.data(), &bytes[at], slot.size());
     return true;
   });
 }
 
 core::Result<void> send_unsafe_range(Channel& channel, StreamKind kind, std::uint64_t capture,
-                                     std::uint64_t index, std::uint64_t address, std::uint64_t bytes) noexcept {
+                                     std::uint64_t index, std::uint64_t address, std::uint64_t bytes,
+                                     const Look& look) noexcept {
   // A read of our own memory file fails where a load would fault.
-  static const core::UniqueFd memory(::open("/proc/self/mem", O_RDONLY | O_CLOEXEC));
+  // Never closed: captures go on while static destructors run.
+  static const int memory = ::open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
   const std::uint32_t stream = open_stream(channel, kind, capture, index, bytes);
-  return send_pieces(channel, stream, bytes, [address](std::span<std::byte> slot, std::uint64_t at) {
+  return send_pieces(channel, stream, bytes, look, [address](std::span<std::byte> slot, std::uint64_t at) {
     for (std::size_t done = 0; done < slot.size();) {
       const auto from = static_cast<off_t>(address + at + done);
-      const ssize_t count = ::pread(memory.get(), &slot[done], slot.size() - done, from);
+      const ssize_t count = ::pread(memory, &slot[done], slot.size() - done, from);
       if (count < 0 && errno == EINTR) continue;
       if (count <= 0) return false;
       done += static_cast<std::size_t>(count);

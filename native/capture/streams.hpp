@@ -3,12 +3,16 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <span>
 
 #include "capture/channel.hpp"
 #include "core/result.hpp"
 
 namespace kerncap::capture {
+
+// Gets the bytes of a stream, piece by piece and in order, before the collector does.
+using Look = std::function<void(std::span<const std::byte>)>;
 
 // Names of streams are unique in the process.
 [[nodiscard]] std::uint32_t open_stream(Channel& channel, StreamKind kind, std::uint64_t capture,
@@ -19,10 +23,11 @@ void close_stream(Channel& channel, std::uint32_t stream) noexcept;
 
 // `bytes` must stay readable for the whole call.
 core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                               std::span<const std::byte> bytes) noexcept;
+                               std::span<const std::byte> bytes, const Look& look = {}) noexcept;
 
 // The same for memory that another thread may unmap at any time: that ends in an error, not in a fault.
 core::Result<void> send_unsafe_range(Channel& channel, StreamKind kind, std::uint64_t capture,
-                                     std::uint64_t index, std::uint64_t address, std::uint64_t bytes) noexcept;
+                                     std::uint64_t index, std::uint64_t address, std::uint64_t bytes,
+                                     const Look& look = {}) noexcept;
 
 }  // namespace kerncap::capture

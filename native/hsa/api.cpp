@@ -1,6 +1,8 @@
 // Saves and patches the runtime's dispatch tables.
 #include "hsa/api.hpp"
 
+#include <dlfcn.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -13,6 +15,13 @@ template <typename Table>
 void save(Table& to, const Table* from) noexcept {
   if (from == nullptr) return;
   std::memcpy(static_cast<void*>(&to), from, std::min<std::size_t>(from->version.minor_id, sizeof to));
+}
+
+// Whether two addresses are of one library; the runtime's own tables and functions are.
+bool same_library(const void* one, const void* other) noexcept {
+  Dl_info first{};
+  Dl_info second{};
+  return ::dladdr(one, &first) != 0 && ::dladdr(other, &second) != 0 && first.dli_fbase == second.dli_fbase;
 }
 
 template <typename Table, typename Function>
@@ -32,6 +41,9 @@ core::Result<void> save_api(const HsaApiTable& table) noexcept {
       g_api.ext.hsa_amd_queue_intercept_create_fn == nullptr) {
     return core::Error{core::ErrorCode::unsupported, "this ROCr has no intercept queues"};
   }
+  g_api.queues_of_another_tool =
+      !same_library(reinterpret_cast<const void*>(g_api.core.hsa_queue_create_fn),
+                    reinterpret_cast<const void*>(g_api.ext.hsa_amd_queue_intercept_create_fn));
   const hsa_status_t status = g_api.core.hsa_system_get_major_extension_table_fn(
       HSA_EXTENSION_AMD_LOADER, 1, sizeof g_api.loader, &g_api.loader);
   if (status != HSA_STATUS_SUCCESS) return hsa_error("loader extension 1.03", status);

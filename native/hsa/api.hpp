@@ -11,6 +11,8 @@ struct Api {
   CoreApiTable core{};
   AmdExtTable ext{};
   hsa_ven_amd_loader_1_03_pfn_t loader{};
+  // Another tool has put its own function in the place of the runtime's: it wants to see every queue, too.
+  bool queues_of_another_tool = false;
 };
 
 [[nodiscard]] const Api& api() noexcept;

@@ -53,6 +53,13 @@ hsa_signal_t new_signal() noexcept {
   return signal;
 }
 
+// Watched by polling only: no interrupt and no event, so it is cheap to make.
+hsa_signal_t polled_signal() noexcept {
+  hsa_signal_t signal{};
+  api().ext.hsa_amd_signal_create_fn(1, 0, nullptr, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal);
+  return signal;
+}
+
 void* allocate(const Pool* pool, std::size_t bytes, const std::vector<hsa_agent_t>& agents) noexcept {
   void* memory = nullptr;
   if (pool == nullptr) return nullptr;
@@ -80,7 +87,7 @@ struct Copier::Engine {
   std::uint32_t private_bytes = 0;
   std::byte* arguments = nullptr;        // one block per staging slot
   std::byte* scratch = nullptr;          // device memory
-  std::vector<hsa_signal_t> done;        // one per argument block
+  std::vector<hsa_signal_t> done;        // one per argument block; empty between captures
   std::uint32_t next_block = 0;
 };
 
@@ -109,6 +116,7 @@ Result<void> Copier::prepare() noexcept {
     m_engines.push_back(std::move(engine));
   }
   m_ready = true;
+  if (Result<void> armed = arm(); !armed) return armed;
   // Everything that is loaded lazily is loaded now, while nothing is held.
   const auto deadline = std::chrono::steady_clock::now() + channel.wait_limit();
   for (const auto& engine : m_engines) {
@@ -119,7 +127,27 @@ Result<void> Copier::prepare() noexcept {
     const std::uint64_t host = agents.host().handle;
     if (Result<void> warm = drain({{gpu, host, 0}, {host, gpu, 0}, {gpu, gpu, 0}}, deadline); !warm) return warm;
   }
+  disarm();
   return {};
+}
+
+Result<void> Copier::arm() noexcept {
+  for (const auto& engine : m_engines) {
+    while (engine->done.size() < tool()->channel->slot_count()) {
+      const hsa_signal_t signal = polled_signal();
+      if (signal.handle == 0) return Error{ErrorCode::no_space, "the runtime has no signal left"};
+      engine->done.push_back(signal);
+    }
+  }
+  return {};
+}
+
+void Copier::disarm() noexcept {
+  if (!m_in_flight.empty()) return;  // a copy hangs: the device may still write to its signal
+  for (const auto& engine : m_engines) {
+    for (const hsa_signal_t signal : engine->done) api().core.hsa_signal_destroy_fn(signal);
+    engine->done.clear();
+  }
 }
 
 Result<void> Copier::prepare_engine(Engine& engine) noexcept {
@@ -134,7 +162,6 @@ Result<void> Copier::prepare_engine(Engine& engine) noexcept {
   if (engine.arguments == nullptr || engine.scratch == nullptr) {
     return Error{ErrorCode::no_space, "no memory for the copy queue"};
   }
-  for (std::uint32_t i = 0; i < blocks; ++i) engine.done.push_back(new_signal());
   return load_kernel(engine);
 }
 
@@ -215,7 +242,7 @@ Result<std::uint32_t> Copier::slot_for_us(Deadline deadline) noexcept {
 }
 
 Result<void> Copier::send(std::uint32_t stream, const Allocation& region, std::uint32_t reader_device,
-                          Deadline deadline) noexcept {
+                          Deadline deadline, const capture::Look* look) noexcept {
   Engine& engine = *m_engines[reader_device];
   const std::size_t slot_bytes = tool()->channel->slot_bytes();
   for (std::uint64_t done = 0; done < region.bytes;) {
@@ -227,7 +254,7 @@ Result<void> Copier::send(std::uint32_t stream, const Allocation& region, std::u
     api().core.hsa_signal_store_relaxed_fn(signal, 1);
     launch(engine, block, region.base + done, m_slots_on_device + slot.value() * slot_bytes, piece, signal);
     done += piece;
-    m_in_flight.push_back({&engine, block, stream, slot.value(), piece, done == region.bytes, signal});
+    m_in_flight.push_back({&engine, block, stream, slot.value(), piece, done == region.bytes, signal, look});
   }
   return {};
 }
@@ -236,8 +263,12 @@ Result<void> Copier::retire_oldest(Deadline deadline) noexcept {
   const InFlight oldest = m_in_flight.front();
   if (Result<void> waited = wait_for(oldest.done, deadline); !waited) return waited;
   m_in_flight.pop_front();
-  if (!capture::send_slot(*tool()->channel, oldest.stream, oldest.slot, oldest.bytes)) return Error{ErrorCode::io, "the collector is gone"};
-  if (oldest.last) capture::close_stream(*tool()->channel, oldest.stream);
+  capture::Channel& channel = *tool()->channel;
+  if (oldest.look != nullptr) (*oldest.look)(channel.slot(oldest.slot).first(oldest.bytes));
+  if (!capture::send_slot(channel, oldest.stream, oldest.slot, oldest.bytes)) {
+    return Error{ErrorCode::io, "the collector is gone"};
+  }
+  if (oldest.last) capture::close_stream(channel, oldest.stream);
   return {};
 }
 

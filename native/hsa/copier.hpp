@@ -8,6 +8,7 @@
 #include <memory>
 #include <vector>
 
+#include "capture/streams.hpp"
 #include "core/result.hpp"
 #include "hsa/agents.hpp"
 #include "hsa/allocations.hpp"
@@ -25,9 +26,14 @@ class Copier {
   // Makes queues, loads the kernel and runs it once on every device.
   core::Result<void> prepare() noexcept;
 
-  // Queues a region's bytes for a stream; they are sent in order, possibly after this returns.
+  // Signals are made for each capture and given back after it: at rest we hold none of the runtime's.
+  core::Result<void> arm() noexcept;
+  void disarm() noexcept;
+
+  // Queues a region's bytes for a stream; they are sent in order, possibly after this returns. `look`, if any, sees
+  // them first; it must live until they are sent.
   core::Result<void> send(std::uint32_t stream, const Allocation& region, std::uint32_t reader_device,
-                          Deadline deadline) noexcept;
+                          Deadline deadline, const capture::Look* look = nullptr) noexcept;
   // All that was queued has been sent, and its streams closed.
   core::Result<void> flush(Deadline deadline) noexcept;
   // A few bytes to our own memory.
@@ -47,6 +53,7 @@ class Copier {
     std::size_t bytes;
     bool last;
     hsa_signal_t done;
+    const capture::Look* look;
   };
   core::Result<void> prepare_engine(Engine& engine) noexcept;
   core::Result<void> load_kernel(Engine& engine) noexcept;

@@ -1,5 +1,6 @@
-// What ROCr calls. It loads this library because HSA_TOOLS_LIB names it, patches nothing itself, and goes on
-// whatever we answer.
+// What calls us: ROCr, which loads this library because HSA_TOOLS_LIB names it, or librocprofiler-register, which
+// loads it because ROCPROFILER_REGISTER_LIBRARY does and hands on the tables of the libraries that register with
+// it. Both go on whatever we answer.
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,7 +39,9 @@ core::Result<void> start(HsaApiTable& table, const char* socket_path) noexcept {
     tool()->channel->abandon_in_child();
   });
   (void)::atexit([] {
-    if (enabled() && tool()->profiling()) tool()->profiler.harvest();
+    if (!enabled()) return;
+    if (tool()->profiling()) tool()->profiler.harvest();
+    tool()->snapshots.stop();
   });
   install_hooks(table);
   return {};
@@ -62,10 +65,20 @@ __attribute__((visibility("default"))) bool OnLoad(HsaApiTable* table, std::uint
   return true;
 }
 
+// Returns 0, which is all that it may.
+__attribute__((visibility("default"))) int rocprofiler_set_api_table(const char* name, std::uint64_t, std::uint64_t,
+                                                                     void** tables, std::uint64_t count) noexcept {
+  if (name != nullptr && ::strcmp(name, "hsa") == 0 && tables != nullptr && count > 0) {
+    (void)OnLoad(static_cast<HsaApiTable*>(tables[0]), 0, 0, nullptr);
+  }
+  return 0;
+}
+
 __attribute__((visibility("default"))) void OnUnload() noexcept {
   using namespace kerncap::hsa;
   if (!enabled()) return;
   if (tool()->profiling()) tool()->profiler.harvest();
+  tool()->snapshots.stop();
   tool()->enabled.store(false, std::memory_order_relaxed);
 }
 }

@@ -25,16 +25,23 @@ std::uint64_t read_index(const Queue& queue) noexcept {
 
 core::Result<void> Holder::hold(const Queue& target, hsa_signal_t resume, const std::vector<const Queue*>& stopped,
                                 Deadline deadline) noexcept {
-  m_held.clear();
+  put_away();
+  m_resume = resume;
   const auto& core = api().core;
   for (Queue* queue : tool()->queues.live()) {
     if (queue == &target || std::find(stopped.begin(), stopped.end(), queue) != stopped.end()) continue;
     // Signals of injected packets are never reused: a queue that was blocked may reach them much later.
     hsa_signal_t drained{};
+    hsa_signal_t passed{};
     core.hsa_signal_create_fn(1, 0, nullptr, &drained);
-    const Packet pair[] = {barrier({}, drained), barrier(resume, {})};
-    if (core::Result<void> added = tool()->queues.append(*queue, pair, 2, k_append_limit_ms); !added) return added;
-    m_held.push_back({queue, drained, k_not_blocked});
+    core.hsa_signal_create_fn(1, 0, nullptr, &passed);
+    const Packet pair[] = {barrier({}, drained), barrier(resume, passed)};
+    if (core::Result<void> added = tool()->queues.append(*queue, pair, 2, k_append_limit_ms); !added) {
+      core.hsa_signal_destroy_fn(drained);
+      core.hsa_signal_destroy_fn(passed);
+      return added;
+    }
+    m_held.push_back({queue, drained, passed, k_not_blocked});
   }
   for (int looks = 0;; ++looks) {
     bool still = true;
@@ -57,6 +64,43 @@ core::Result<void> Holder::hold(const Queue& target, hsa_signal_t resume, const 
     const timespec pause{0, 100'000};
     ::nanosleep(&pause, nullptr);
   }
+}
+
+void Holder::put_away() noexcept {
+  const std::lock_guard lock(m_mutex);
+  if (m_resume.handle != 0) m_spent.push_back({m_resume, std::move(m_held), false});
+  m_held.clear();
+  m_resume = {};
+}
+
+void Holder::let_go(hsa_signal_t resume) noexcept {
+  if (resume.handle == m_resume.handle) put_away();
+  const std::lock_guard lock(m_mutex);
+  for (Spent& spent : m_spent) {
+    if (spent.resume.handle == resume.handle) {
+      spent.over = true;
+      return;
+    }
+  }
+  m_spent.push_back({resume, {}, true});  // failed before anything was held
+}
+
+void Holder::tidy() noexcept {
+  const std::lock_guard lock(m_mutex);
+  const auto& core = api().core;
+  std::erase_if(m_spent, [&core](const Spent& spent) {
+    if (!spent.over) return false;
+    for (const Held& held : spent.held) {
+      // A queue that is gone takes nothing from a signal any more.
+      if (!held.queue->gone.load() && core.hsa_signal_load_scacquire_fn(held.passed) > 0) return false;
+    }
+    for (const Held& held : spent.held) {
+      core.hsa_signal_destroy_fn(held.drained);
+      core.hsa_signal_destroy_fn(held.passed);
+    }
+    core.hsa_signal_destroy_fn(spent.resume);
+    return true;
+  });
 }
 
 bool Holder::still_held() const noexcept {

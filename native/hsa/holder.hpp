@@ -3,6 +3,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <mutex>
 #include <vector>
 
 #include "core/result.hpp"
@@ -25,14 +26,29 @@ class Holder {
   // The queues that were only blocked are blocked still: nothing slipped past while we copied.
   [[nodiscard]] bool still_held() const noexcept;
 
+  // The capture of `resume` is over. Its signals are destroyed by a later `tidy`, once no queue needs them.
+  void let_go(hsa_signal_t resume) noexcept;
+  void tidy() noexcept;
+
  private:
   struct Held {
     Queue* queue;
     hsa_signal_t drained;
+    hsa_signal_t passed;
     std::uint64_t blocked_at;           // the device's read index while blocked, or k_not_blocked
   };
+  struct Spent {
+    hsa_signal_t resume;
+    std::vector<Held> held;
+    bool over;
+  };
   static constexpr std::uint64_t k_not_blocked = ~std::uint64_t{0};
-  std::vector<Held> m_held;
+  void put_away() noexcept;
+
+  hsa_signal_t m_resume{};
+  std::vector<Held> m_held;             // of the capture under way
+  std::mutex m_mutex;
+  std::vector<Spent> m_spent;
 };
 
 }  // namespace kerncap::hsa

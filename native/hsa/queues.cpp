@@ -112,6 +112,17 @@ void on_packets(const void* pkts, std::uint64_t count, std::uint64_t index, void
   rewriter.submit(pkts, writer);
 }
 
+std::uint32_t ring_packets(hsa_agent_t agent, std::uint32_t asked) noexcept {
+  std::uint32_t largest = 0;
+  api().core.hsa_agent_get_info_fn(agent, HSA_AGENT_INFO_QUEUE_MAX_SIZE, &largest);
+  return std::max(asked, std::min(k_least_ring_packets, largest));
+}
+
+// We may have to add packets of our own from another thread: there is more than one producer.
+hsa_queue_type32_t shared(hsa_queue_type32_t type) noexcept {
+  return type == HSA_QUEUE_TYPE_SINGLE ? hsa_queue_type32_t{HSA_QUEUE_TYPE_MULTI} : type;
+}
+
 Packet* allocate_scratch(std::uint32_t packets) noexcept {
   // Untouched pages cost nothing: nearly all submissions pass through as they are.
   void* space = ::mmap(nullptr, packets * sizeof(Packet), PROT_READ | PROT_WRITE,
@@ -121,37 +132,52 @@ Packet* allocate_scratch(std::uint32_t packets) noexcept {
 
 }  // namespace
 
+bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_t* queue) noexcept {
+  auto made = std::make_unique<Queue>();
+  made->scratch = allocate_scratch(queue->size + k_scratch_extra_packets);
+  if (made->scratch == nullptr) return false;
+  made->handle = queue;
+  made->device = device;
+  made->size = queue->size;
+  // Registered last: from then on the callback may come. Until then nobody else knows the queue.
+  const std::lock_guard lock(m_mutex);
+  made->index = static_cast<std::uint32_t>(
+      tool()->channel->control().queues.fetch_add(1, std::memory_order_relaxed));
+  if (tool()->profiling()) made->pending = tool()->profiler.add_queue(agent, device, made->index, made->size);
+  if (api().ext.hsa_amd_queue_intercept_register_fn(queue, on_packets, made.get()) != HSA_STATUS_SUCCESS) {
+    ::munmap(made->scratch, (queue->size + k_scratch_extra_packets) * sizeof(Packet));
+    return false;
+  }
+  api().ext.hsa_amd_profiling_set_profiler_enabled_fn(queue, 1);
+  m_queues.push_back(std::move(made));
+  return true;
+}
+
 hsa_status_t Queues::create(hsa_agent_t agent, std::uint32_t device, std::uint32_t size, hsa_queue_type32_t type,
                             ErrorCallback callback, void* data, std::uint32_t private_bytes,
                             std::uint32_t group_bytes, hsa_queue_t** queue) noexcept {
-  std::uint32_t largest = 0;
-  api().core.hsa_agent_get_info_fn(agent, HSA_AGENT_INFO_QUEUE_MAX_SIZE, &largest);
-  const std::uint32_t packets = std::max(size, std::min(k_least_ring_packets, largest));
-  // We may have to add packets of our own from another thread: there is more than one producer.
-  const hsa_queue_type32_t shared =
-      type == HSA_QUEUE_TYPE_SINGLE ? hsa_queue_type32_t{HSA_QUEUE_TYPE_MULTI} : type;
-  auto made = std::make_unique<Queue>();
-  made->scratch = allocate_scratch(packets + k_scratch_extra_packets);
-  hsa_status_t status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
-  if (made->scratch != nullptr) {
-    status = api().ext.hsa_amd_queue_intercept_create_fn(agent, packets, shared, callback, data, private_bytes,
-                                                         group_bytes, queue);
+  if (api().queues_of_another_tool) {
+    // What it makes is nearly always an intercept queue, and that may have several interceptors.
+    const hsa_status_t status = api().core.hsa_queue_create_fn(agent, ring_packets(agent, size), shared(type), callback,
+                                                               data, private_bytes, group_bytes, queue);
+    if (status != HSA_STATUS_SUCCESS || watch(agent, device, *queue)) return status;
+    api().core.hsa_queue_destroy_fn(*queue);
   }
-  if (status != HSA_STATUS_SUCCESS) {
-    tool()->channel->control().uninterceptable_queues.fetch_add(1, std::memory_order_relaxed);
-    return api().core.hsa_queue_create_fn(agent, size, type, callback, data, private_bytes, group_bytes, queue);
-  }
-  made->handle = *queue;
-  made->device = device;
-  made->size = (*queue)->size;
-  made->index = static_cast<std::uint32_t>(
-      tool()->channel->control().queues.fetch_add(1, std::memory_order_relaxed));
-  api().ext.hsa_amd_profiling_set_profiler_enabled_fn(*queue, 1);
-  if (tool()->profiling()) made->pending = tool()->profiler.add_queue(agent, device, made->index, made->size);
-  api().ext.hsa_amd_queue_intercept_register_fn(*queue, on_packets, made.get());
-  const std::lock_guard lock(m_mutex);
-  m_queues.push_back(std::move(made));
-  return HSA_STATUS_SUCCESS;
+  hsa_status_t status = create_intercepted(agent, device, size, type, callback, data, private_bytes, group_bytes, queue);
+  if (status == HSA_STATUS_SUCCESS) return status;
+  tool()->channel->control().uninterceptable_queues.fetch_add(1, std::memory_order_relaxed);
+  return api().core.hsa_queue_create_fn(agent, size, type, callback, data, private_bytes, group_bytes, queue);
+}
+
+hsa_status_t Queues::create_intercepted(hsa_agent_t agent, std::uint32_t device, std::uint32_t size,
+                                        hsa_queue_type32_t type, ErrorCallback callback, void* data,
+                                        std::uint32_t private_bytes, std::uint32_t group_bytes,
+                                        hsa_queue_t** queue) noexcept {
+  const hsa_status_t status = api().ext.hsa_amd_queue_intercept_create_fn(
+      agent, ring_packets(agent, size), shared(type), callback, data, private_bytes, group_bytes, queue);
+  if (status != HSA_STATUS_SUCCESS || watch(agent, device, *queue)) return status;
+  api().core.hsa_queue_destroy_fn(*queue);
+  return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
 }
 
 void Queues::forget(const hsa_queue_t* handle) noexcept {
@@ -231,6 +257,20 @@ hsa_status_t hsa_queue_create(hsa_agent_t agent, uint32_t size, hsa_queue_type32
   }
   return tool()->queues.create(agent, device, size, type, callback, data, private_segment_size,
                                group_segment_size, queue);
+}
+
+// Another tool that was loaded after us makes its queues by this.
+hsa_status_t hsa_amd_queue_intercept_create(hsa_agent_t agent, uint32_t size, hsa_queue_type32_t type,
+                                            void (*callback)(hsa_status_t status, hsa_queue_t* source, void* data),
+                                            void* data, uint32_t private_segment_size, uint32_t group_segment_size,
+                                            hsa_queue_t** queue) {
+  const std::uint32_t device = enabled() && queue != nullptr ? tool()->agents.index_of(agent) : capture::k_no_device;
+  if (device == capture::k_no_device) {
+    return api().ext.hsa_amd_queue_intercept_create_fn(agent, size, type, callback, data, private_segment_size,
+                                                       group_segment_size, queue);
+  }
+  return tool()->queues.create_intercepted(agent, device, size, type, callback, data, private_segment_size,
+                                           group_segment_size, queue);
 }
 
 hsa_status_t hsa_queue_destroy(hsa_queue_t* queue) {

@@ -34,6 +34,11 @@ class Queues {
   hsa_status_t create(hsa_agent_t agent, std::uint32_t device, std::uint32_t size, hsa_queue_type32_t type,
                       ErrorCallback callback, void* data, std::uint32_t private_bytes, std::uint32_t group_bytes,
                       hsa_queue_t** queue) noexcept;
+  // The same for a tool that makes an intercept queue itself, and sees what we leave of its packets.
+  hsa_status_t create_intercepted(hsa_agent_t agent, std::uint32_t device, std::uint32_t size,
+                                  hsa_queue_type32_t type, ErrorCallback callback, void* data,
+                                  std::uint32_t private_bytes, std::uint32_t group_bytes,
+                                  hsa_queue_t** queue) noexcept;
   void forget(const hsa_queue_t* handle) noexcept;
 
   // Queue objects are never freed: a late callback may still name one.
@@ -47,6 +52,9 @@ class Queues {
   [[nodiscard]] static bool is_blocked(const Queue& queue) noexcept;
 
  private:
+  // Becomes one of an intercept queue's interceptors. False: it is no intercept queue, or memory is short.
+  bool watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_t* queue) noexcept;
+
   mutable std::mutex m_mutex;
   std::vector<std::unique_ptr<Queue>> m_queues;
 };

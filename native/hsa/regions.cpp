@@ -71,13 +71,15 @@ void send_regions(std::uint64_t capture, const std::vector<Allocation>& regions)
 }
 
 core::Result<void> send_host_region(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                                    const Allocation& region) noexcept {
+                                    const Allocation& region, const capture::Look& look) noexcept {
+  capture::Channel& channel = *tool()->channel;
   const std::uint64_t host = region.host != 0 ? region.host : region.base;
   // Memory that came from a pool stays until the capture is over; the rest is the program's to unmap.
   if (region.kind == MemoryKind::host_registered || region.kind == MemoryKind::managed) {
-    return capture::send_unsafe_range(*tool()->channel, kind, capture, index, host, region.bytes);
+    return capture::send_unsafe_range(channel, kind, capture, index, host, region.bytes, look);
   }
-  return capture::send_stream(*tool()->channel, kind, capture, index, {reinterpret_cast<const std::byte*>(host), region.bytes});
+  const std::span bytes(reinterpret_cast<const std::byte*>(host), region.bytes);
+  return capture::send_stream(channel, kind, capture, index, bytes, look);
 }
 
 }  // namespace kerncap::hsa

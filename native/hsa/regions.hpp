@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "capture/streams.hpp"
 #include "core/result.hpp"
 #include "hsa/allocations.hpp"
 
@@ -20,6 +21,6 @@ namespace kerncap::hsa {
 
 void send_regions(std::uint64_t capture, const std::vector<Allocation>& regions) noexcept;
 core::Result<void> send_host_region(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                                    const Allocation& region) noexcept;
+                                    const Allocation& region, const capture::Look& look) noexcept;
 
 }  // namespace kerncap::hsa

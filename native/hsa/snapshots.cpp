@@ -20,7 +20,6 @@ namespace {
 
 using capture::FailureCode;
 using capture::Message;
-using capture::StreamKind;
 using capture::Up;
 using core::Error;
 using core::ErrorCode;
@@ -33,6 +32,10 @@ hsa_signal_t quiet_signal() noexcept {
   hsa_signal_t signal{};
   api().ext.hsa_amd_signal_create_fn(1, 0, nullptr, HSA_AMD_SIGNAL_AMD_GPU_ONLY, &signal);
   return signal;
+}
+
+std::uint64_t address_of_kernarg(const Job& job) noexcept {
+  return reinterpret_cast<std::uint64_t>(job.dispatch.kernarg_address);
 }
 
 FailureCode failure_of(ErrorCode code) noexcept {
@@ -162,8 +165,8 @@ void Snapshots::close_window() noexcept {
 void Snapshots::run() noexcept {
   for (;;) {
     bool expired = false;
-    const std::unique_ptr<Job> job = next_reached(expired);
-    carry_out(*job, expired);
+    std::unique_ptr<Job> job = next_reached(expired);
+    carry_out(std::move(job), expired);
   }
 }
 
@@ -172,15 +175,23 @@ std::unique_ptr<Job> Snapshots::next_reached(bool& expired) noexcept {
   timespec pause{0, 10'000};
   std::unique_lock lock(m_mutex);
   for (;;) {
+    tidy();
     if (m_jobs.empty()) {
-      m_changed.wait(lock, [this] { return !m_jobs.empty(); });
+      const auto more = [this] { return !m_jobs.empty(); };
+      if (m_leaving.empty()) {
+        m_changed.wait(lock, more);
+      } else if (!m_changed.wait_for(lock, std::chrono::nanoseconds(pause.tv_nsec), more)) {
+        pause.tv_nsec = std::min(pause.tv_nsec * 2, 5'000'000L);
+        continue;
+      }
       pause.tv_nsec = 10'000;
     }
     const auto now = Clock::now();
     for (auto it = m_jobs.begin(); it != m_jobs.end(); ++it) {
       Job& job = **it;
       const bool reached = api().core.hsa_signal_load_scacquire_fn(job.reached) <= 0;
-      const bool late = now - job.begun > tool()->channel->wait_limit() || !tool()->channel->active();
+      const auto waits_since = std::max(job.begun, m_last_end);
+      const bool late = now - waits_since > tool()->channel->wait_limit() || !tool()->channel->active();
       if (!reached && !late && !job.queue->gone.load()) continue;
       expired = !reached;
       std::unique_ptr<Job> found = std::move(*it);
@@ -194,43 +205,73 @@ std::unique_ptr<Job> Snapshots::next_reached(bool& expired) noexcept {
   }
 }
 
-void Snapshots::carry_out(Job& job, bool expired) noexcept {
+void Snapshots::carry_out(std::unique_ptr<Job> job, bool expired) noexcept {
   Result<void> taken = Error{ErrorCode::timeout, "work before the dispatch did not end in time"};
   if (!tool()->channel->active()) {
     taken = Error{ErrorCode::io, "the collector wants no more captures"};
   } else if (!expired && m_broken) {
     taken = Error{ErrorCode::device, "an earlier capture left the copy queue hanging"};
   } else if (!expired) {
-    taken = take(job);
+    taken = m_copier.arm();
+    if (taken) taken = take(*job);
+    m_copier.disarm();
   }
-  release(job);
-  if (!taken) send_failure(job.number, failure_of(taken.error().code), taken.error().message);
+  release(*job);
+  if (!taken) send_failure(job->number, failure_of(taken.error().code), taken.error().message);
+  const std::lock_guard lock(m_mutex);
+  m_last_end = Clock::now();
+  m_leaving.push_back(std::move(job));
 }
 
-// Lets everything go, in whatever state the capture is.
+// Lets everything go, in whatever state the capture is. A dispatch that has not ended is waited for by `tidy`:
+// the captures behind it need not wait, too.
 void Snapshots::release(Job& job) noexcept {
   const auto& core = api().core;
   core.hsa_signal_store_screlease_fn(job.go, 0);
-  if (job.dispatch.completion_signal.handle != 0) {
-    // The program's signal is completed by the dispatch's own end, however late it comes.
-    while (core.hsa_signal_load_scacquire_fn(job.done) > 0) {
-      const timespec pause{0, 100'000};
-      ::nanosleep(&pause, nullptr);
-    }
-    give_back_signal(job);
-  }
+  job.owes_completion = job.dispatch.completion_signal.handle != 0;
+  if (job.owes_completion && core.hsa_signal_load_scacquire_fn(job.done) <= 0) give_back_signal(job);
   core.hsa_signal_store_screlease_fn(job.resume, 0);
   close_window();
   tool()->copies.end_capture(job.number);
 }
 
+// Under the lock: looks at the dispatches whose captures are over, and gives back what they no longer need.
+void Snapshots::tidy() noexcept {
+  if (!enabled()) return m_leaving.clear();
+  std::erase_if(m_leaving, [this](const std::unique_ptr<Job>& job) {
+    const auto& core = api().core;
+    if (job->owes_completion && core.hsa_signal_load_scacquire_fn(job->done) <= 0) give_back_signal(*job);
+    if (job->owes_completion || core.hsa_signal_load_scacquire_fn(job->left) > 0) return false;
+    for (const hsa_signal_t signal : {job->reached, job->go, job->done, job->left}) core.hsa_signal_destroy_fn(signal);
+    m_holder.let_go(job->resume);
+    return true;
+  });
+  m_holder.tidy();
+}
+
+void Snapshots::stop() noexcept {
+  // The last packets of a capture are passed within microseconds of its end, unless a kernel hangs.
+  for (int looks = 0; looks < 100; ++looks) {
+    {
+      const std::lock_guard lock(m_mutex);
+      tidy();
+      if (m_leaving.empty()) return;
+    }
+    const timespec pause{0, 1'000'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  const std::lock_guard lock(m_mutex);
+  m_leaving.clear();
+}
+
 // The program may read the dispatch's times from its own signal.
-void Snapshots::give_back_signal(const Job& job) noexcept {
+void Snapshots::give_back_signal(Job& job) noexcept {
   auto* theirs = reinterpret_cast<amd_signal_t*>(job.dispatch.completion_signal.handle);
   const auto* ours = reinterpret_cast<const amd_signal_t*>(job.done.handle);
   theirs->start_ts = ours->start_ts;
   theirs->end_ts = ours->end_ts;
   api().core.hsa_signal_subtract_screlease_fn(job.dispatch.completion_signal, 1);
+  job.owes_completion = false;
 }
 
 Result<void> Snapshots::take(Job& job) noexcept {
@@ -255,7 +296,12 @@ Result<void> Snapshots::take(Job& job) noexcept {
   if (!kernarg) return kernarg.error();
   describe(job, regions, kernarg.value());
   const auto pre_since = Clock::now();
-  if (Result<void> copied = copy(job, StreamKind::pre, regions); !copied) return copied;
+  StateCopy state_copy(m_copier, job.number, job.kernel, regions);
+  const auto give_up = [this](const Result<void>& failed) {
+    m_broken = m_broken || failed.error().code == ErrorCode::timeout;
+    return failed;
+  };
+  if (Result<void> copied = state_copy.pre(kernarg.value(), address_of_kernarg(job)); !copied) return give_up(copied);
   const std::uint64_t pre_ns = ns_since(pre_since);
   if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the pre-state was copied"};
 
@@ -265,21 +311,19 @@ Result<void> Snapshots::take(Job& job) noexcept {
   api().ext.hsa_amd_profiling_get_dispatch_time_fn(state.agents.devices()[job.kernel.device].agent, job.done, &time);
   const auto post_since = Clock::now();
   if ((state.channel->flags() & capture::k_flag_no_post) == 0) {
-    if (Result<void> copied = copy(job, StreamKind::post, regions); !copied) return copied;
+    if (Result<void> copied = state_copy.post(); !copied) return give_up(copied);
     if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the post-state was copied"};
   }
-  std::uint64_t copied_bytes = 0;
-  for (const Allocation& region : regions) copied_bytes += region.bytes;
   Message done(Up::done);
   done.u64(job.number).u64(time.end - time.start);
-  done.u64(drain_ns).u64(pre_ns).u64(ns_since(post_since)).u64(ns_since(held_since)).u64(copied_bytes);
+  done.u64(drain_ns).u64(pre_ns).u64(ns_since(post_since)).u64(ns_since(held_since)).u64(state_copy.copied_bytes());
   if (!state.channel->send(done)) return Error{ErrorCode::io, "the collector is gone"};
   return {};
 }
 
 Result<std::vector<std::byte>> Snapshots::read_kernarg(const Job& job,
                                                        const std::vector<Allocation>& regions) noexcept {
-  const auto address = reinterpret_cast<std::uint64_t>(job.dispatch.kernarg_address);
+  const std::uint64_t address = address_of_kernarg(job);
   if (address == 0) return std::vector<std::byte>{};
   const Allocation* region = region_at(regions, address);
   if (region == nullptr) {
@@ -311,28 +355,6 @@ void Snapshots::describe(const Job& job, const std::vector<Allocation>& regions,
   message.bytes(kernarg).bytes(std::as_bytes(std::span(&packet, 1)));
   tool()->channel->send(message);
   send_regions(job.number, regions);
-}
-
-Result<void> Snapshots::copy(const Job& job, StreamKind kind, const std::vector<Allocation>& regions) noexcept {
-  // Device memory first, in one pipeline; host memory after it, as it needs no device.
-  for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (is_host_readable(regions[i])) continue;
-    const std::uint32_t stream = capture::open_stream(*tool()->channel, kind, job.number, i, regions[i].bytes);
-    const std::uint32_t reader = reader_of(regions[i], job.kernel.device);
-    if (Result<void> sent = m_copier.send(stream, regions[i], reader, deadline()); !sent) {
-      m_broken = m_broken || sent.error().code == ErrorCode::timeout;
-      return sent;
-    }
-  }
-  if (Result<void> flushed = m_copier.flush(deadline()); !flushed) {
-    m_broken = true;
-    return flushed;
-  }
-  for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (!is_host_readable(regions[i])) continue;
-    if (Result<void> sent = send_host_region(kind, job.number, i, regions[i]); !sent) return sent;
-  }
-  return {};
 }
 
 }  // namespace kerncap::hsa

@@ -26,6 +26,7 @@
 #include "hsa/kernels.hpp"
 #include "hsa/packets.hpp"
 #include "hsa/queues.hpp"
+#include "hsa/state_copy.hpp"
 
 namespace kerncap::hsa {
 
@@ -42,6 +43,7 @@ struct Job {
   hsa_signal_t done{};
   hsa_signal_t resume{};
   hsa_signal_t left{};
+  bool owes_completion = false;            // the program's own signal was not completed yet
   std::chrono::steady_clock::time_point begun;
 };
 
@@ -66,6 +68,9 @@ class Snapshots {
   void refuse(const Kernel& kernel, capture::FailureCode code, const char* reason) noexcept;
   void warn(const char* text) noexcept;
 
+  // The runtime is about to go: its signals are not ours to look at any longer. Destroys those that are done with.
+  void stop() noexcept;
+
   // For hooks that take memory away: true if it is kept until the capture under way is over.
   [[nodiscard]] bool keep_until_idle(SnapshotKeep keep) noexcept;
   // The same for what cannot be put off; bounded.
@@ -75,13 +80,13 @@ class Snapshots {
   using Clock = std::chrono::steady_clock;
   void run() noexcept;
   [[nodiscard]] std::unique_ptr<Job> next_reached(bool& expired) noexcept;
-  void carry_out(Job& job, bool expired) noexcept;
+  void carry_out(std::unique_ptr<Job> job, bool expired) noexcept;
   core::Result<void> take(Job& job) noexcept;
   core::Result<std::vector<std::byte>> read_kernarg(const Job& job, const std::vector<Allocation>& regions) noexcept;
   void describe(const Job& job, const std::vector<Allocation>& regions, const std::vector<std::byte>& kernarg) noexcept;
-  core::Result<void> copy(const Job& job, capture::StreamKind kind, const std::vector<Allocation>& regions) noexcept;
-  void give_back_signal(const Job& job) noexcept;
+  void give_back_signal(Job& job) noexcept;
   void release(Job& job) noexcept;
+  void tidy() noexcept;
   void close_window() noexcept;
   [[nodiscard]] Clock::time_point deadline() const noexcept;
 
@@ -90,9 +95,11 @@ class Snapshots {
   bool m_ready = false;                     // set once, before any rule can match
   std::mutex m_prepare_mutex;
 
-  std::mutex m_mutex;                       // guards the two lists and the window
+  std::mutex m_mutex;                       // guards all that follows
   std::condition_variable m_changed;
   std::deque<std::unique_ptr<Job>> m_jobs;
+  std::vector<std::unique_ptr<Job>> m_leaving;   // over, but the device has not come to their last packet yet
+  Clock::time_point m_last_end;             // of the last capture: those behind it have waited for us until then
   std::atomic<bool> m_window{false};        // between the list of regions and the end of the post-state
   std::vector<SnapshotKeep> m_kept;
   bool m_broken = false;                    // the copy path hangs: no more captures

@@ -1,0 +1,58 @@
+// Finds addresses in bytes; see the header for what counts as one.
+#include "hsa/reach.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace kerncap::hsa {
+
+ReachScan::ReachScan(const std::vector<Allocation>& regions) : m_regions(regions), m_reached(regions.size(), false) {
+  if (regions.empty()) return;
+  m_lowest = regions.front().base - std::min(regions.front().base, k_reach_slack_bytes);
+  m_highest = regions.back().base + regions.back().bytes + k_reach_slack_bytes;
+}
+
+void ReachScan::add_root(std::size_t index) {
+  if (m_reached[index]) return;
+  m_reached[index] = true;
+  ++m_count;
+  m_found.push_back(index);
+}
+
+void ReachScan::look_at(std::uint64_t word) {
+  if (word < m_lowest || word > m_highest) return;
+  // The last region that begins at or before the word, and its two neighbours for the slack.
+  const auto after = std::upper_bound(m_regions.begin(), m_regions.end(), word,
+                                      [](std::uint64_t at, const Allocation& region) { return at < region.base; });
+  const auto index = static_cast<std::size_t>(after - m_regions.begin());
+  if (index > 0) {
+    const Allocation& region = m_regions[index - 1];
+    if (word - region.base <= region.bytes + k_reach_slack_bytes) add_root(index - 1);
+  }
+  if (index < m_regions.size() && m_regions[index].base - word <= k_reach_slack_bytes) add_root(index);
+}
+
+void ReachScan::look_at_arguments(std::span<const std::byte> bytes) {
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); ++at) {
+    std::uint64_t word;
+    std::memcpy(&word, &bytes[at], sizeof word);
+    look_at(word);
+  }
+}
+
+void ReachScan::look_at_memory(std::span<const std::byte> bytes) {
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t)) {
+    std::uint64_t word;
+    std::memcpy(&word, &bytes[at], sizeof word);
+    if (word - m_lowest <= m_highest - m_lowest) look_at(word);
+  }
+}
+
+std::optional<std::size_t> ReachScan::next() {
+  if (m_found.empty()) return std::nullopt;
+  const std::size_t index = m_found.front();
+  m_found.pop_front();
+  return index;
+}
+
+}  // namespace kerncap::hsa

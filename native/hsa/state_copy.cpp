@@ -1,0 +1,90 @@
+// Copies the regions of a capture while its dispatch is held.
+#include "hsa/state_copy.hpp"
+
+#include "capture/streams.hpp"
+#include "hsa/reach.hpp"
+#include "hsa/regions.hpp"
+#include "hsa/tool.hpp"
+
+namespace kerncap::hsa {
+
+using capture::Look;
+using capture::StreamKind;
+using core::Result;
+
+StateCopy::StateCopy(Copier& copier, std::uint64_t capture, const Kernel& kernel,
+                     const std::vector<Allocation>& regions)
+    : m_copier(copier), m_capture(capture), m_kernel(kernel), m_regions(regions), m_taken(regions.size(), true) {}
+
+std::chrono::steady_clock::time_point StateCopy::deadline() const noexcept {
+  return std::chrono::steady_clock::now() + tool()->channel->wait_limit();
+}
+
+Result<void> StateCopy::pre(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept {
+  const bool in_reach = (tool()->channel->flags() & capture::k_flag_reachable) != 0;
+  Result<void> sent = in_reach ? pre_in_reach(kernarg, kernarg_address) : send_all(StreamKind::pre);
+  if (!sent) return sent;
+  for (std::size_t i = 0; i < m_regions.size(); ++i) {
+    if (m_taken[i]) m_copied_bytes += m_regions[i].bytes;
+  }
+  return {};
+}
+
+Result<void> StateCopy::post() noexcept { return send_all(StreamKind::post); }
+
+Result<void> StateCopy::send(StreamKind kind, std::size_t index, const Look* look) noexcept {
+  const Allocation& region = m_regions[index];
+  if (is_host_readable(region)) {
+    return send_host_region(kind, m_capture, index, region, look != nullptr ? *look : Look{});
+  }
+  const std::uint32_t stream = capture::open_stream(*tool()->channel, kind, m_capture, index, region.bytes);
+  return m_copier.send(stream, region, reader_of(region, m_kernel.device), deadline(), look);
+}
+
+Result<void> StateCopy::send_all(StreamKind kind) noexcept {
+  // Device memory first, in one pipeline; host memory after it, as it needs no device.
+  for (const bool on_host : {false, true}) {
+    for (std::size_t i = 0; i < m_regions.size(); ++i) {
+      if (!m_taken[i] || is_host_readable(m_regions[i]) != on_host) continue;
+      if (Result<void> sent = send(kind, i, nullptr); !sent) return sent;
+    }
+    if (Result<void> flushed = m_copier.flush(deadline()); !flushed) return flushed;
+  }
+  return {};
+}
+
+// From region to region along the addresses that they hold, each looked at on its way to the collector.
+Result<void> StateCopy::pre_in_reach(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept {
+  ReachScan scan(m_regions);
+  const Look look = [&scan](std::span<const std::byte> bytes) { scan.look_at_memory(bytes); };
+  for (std::size_t i = 0; i < m_regions.size(); ++i) {
+    const Allocation& region = m_regions[i];
+    // Code reaches the data of its own code object without an address in memory.
+    const bool own_data = region.kind == capture::MemoryKind::code_object && region.module == m_kernel.module;
+    if (own_data) scan.add_root(i);
+    m_taken[i] = false;
+  }
+  scan.look_at_arguments(kernarg);
+  for (;;) {
+    while (const auto index = scan.next()) {
+      if (m_taken[*index]) continue;
+      m_taken[*index] = true;
+      if (Result<void> sent = send(StreamKind::pre, *index, &look); !sent) return sent;
+    }
+    // What is still on its way may lead further.
+    const std::uint64_t before = scan.found();
+    if (Result<void> flushed = m_copier.flush(deadline()); !flushed) return flushed;
+    if (scan.found() == before) break;
+  }
+  // Kernarg memory is shared by many dispatches: what lies beside these arguments leads to what others use, so
+  // its words count only where the arguments themselves point there.
+  const Allocation* arguments = region_at(m_regions, kernarg_address);
+  if (arguments == nullptr) return {};
+  const auto index = static_cast<std::size_t>(arguments - m_regions.data());
+  if (m_taken[index]) return {};
+  m_taken[index] = true;
+  if (Result<void> sent = send(StreamKind::pre, index, nullptr); !sent) return sent;
+  return m_copier.flush(deadline());
+}
+
+}  // namespace kerncap::hsa
