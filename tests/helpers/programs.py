@@ -72,10 +72,17 @@ class Build:
     def command(self, output: Path) -> list[str]:
         source = str(self.program.source)
         if self.program.source.suffix == ".hip":
+            # A code object alone, for programs that load it themselves.
+            device_only = [
+                "--offload-device-only",
+                "--no-gpu-bundle-output",
+                "-Wno-unused-command-line-argument",
+            ]
             return [
                 "hipcc",
                 f"--offload-arch={self.target}",
                 f"-{self.opt}",
+                *(device_only if self.program.name.endswith("_kernels") else []),
                 *COMMON_FLAGS,
                 *(f"-D{define}" for define in self.defines),
                 *(DEVICE_ONLY_FLAGS if self.device_only else ()),
@@ -84,6 +91,9 @@ class Build:
                 str(output),
                 *LIBRARIES.get(self.program.name, ()),
             ]
+        if self.program.name.endswith("_tool"):  # a library that ROCr loads by HSA_TOOLS_LIB
+            headers = ["-DAMD_INTERNAL_BUILD", "-isystem", "/usr/include/hsa"]
+            return ["g++", "-O1", "-shared", "-fPIC", *COMMON_FLAGS, *headers, source, "-o", str(output)]
         return ["g++", "-O1", *COMMON_FLAGS, source, "-o", str(output), "-lhsa-runtime64", "-pthread"]
 
 

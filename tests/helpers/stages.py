@@ -85,10 +85,31 @@ class Stages:
         """Capture a kernel of a program; returns the digests."""
         return self.run("capture", "--kernel", kernel, *options, "--", program, *words).must().digests
 
+    def capture_and_listen(
+        self, kernel: str, program: Path, *words: object, options: tuple[object, ...] = ()
+    ) -> tuple[list[dict[str, Any]], str]:
+        """Capture a kernel of a program; returns the manifests, and what the program printed."""
+        printed = self.folder / "printed"
+        found = self.capture(kernel, program, *words, options=("--app-stdout", printed, *options))
+        return [self.show(digest) for digest in found], printed.read_text()
+
     def show(self, artifact: str) -> dict[str, Any]:
         """The manifest of an artifact."""
         store = Store.open(self.store)
         return json.loads(store.get(store.resolve(artifact)))
 
+    def memory(self, reference: str) -> bytes:
+        """The bytes that a ``memory:`` reference of a manifest names."""
+        return bytes(Store.open(self.store).read_memory(reference.removeprefix("memory:")))
+
     def replay(self, artifact: str, *options: object) -> Finished:
         return self.run("replay", artifact, "--json", *options)
+
+
+def region_at(capture: dict[str, Any], address: int) -> dict[str, Any]:
+    """The region of a capture that holds an address."""
+    return next(
+        region
+        for region in capture["regions"]
+        if region["base_address"] <= address < region["base_address"] + region["size_bytes"]
+    )

@@ -1,0 +1,137 @@
+"""Kills and full disks in the middle of a capture: no artifact, and a clear word."""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import small_disk
+from stages import executable
+
+from kerncap_stages.errors import ExitCode
+from kerncap_stages.store import Store
+
+LARGE_MIB = 192
+LIMIT_S = 120
+
+
+def start(stages, app, *words, options=()) -> subprocess.Popen[str]:
+    command = [
+        *executable("capture"),
+        "--kernel",
+        "target(",
+        *map(str, options),
+        "--",
+        str(app),
+        *map(str, words),
+    ]
+    return subprocess.Popen(
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=stages.environment,
+        cwd=stages.folder,
+    )
+
+
+def staged_bytes(stages) -> int:
+    total = 0
+    for path in (stages.store / "tmp").rglob("*"):
+        try:
+            total += path.stat().st_size if path.is_file() else 0
+        except FileNotFoundError:
+            continue
+    return total
+
+
+def wait_until_captured_in_part(stages, process) -> None:
+    """Return once some of the memory is on its way into the store, long before all of it can be."""
+    limit = time.monotonic() + LIMIT_S
+    while staged_bytes(stages) < 1 << 20:
+        assert process.poll() is None, process.communicate()
+        assert time.monotonic() < limit
+        time.sleep(0.002)
+
+
+def process_of(stages, app) -> int:
+    """The number of the running program that was started as ``app``."""
+    for folder in Path("/proc").iterdir():
+        try:
+            words = (folder / "cmdline").read_bytes().split(b"\0")
+        except OSError:
+            continue
+        if words[0] == os.fsencode(app) and str(stages.folder) == str((folder / "cwd").readlink()):
+            return int(folder.name)
+    raise AssertionError(f"{app} does not run")
+
+
+def test_the_program_is_killed_in_the_middle_of_a_capture(stages, program):
+    app = program("large")
+    process = start(stages, app, LARGE_MIB)
+    wait_until_captured_in_part(stages, process)
+    os.kill(process_of(stages, app), signal.SIGKILL)
+    out, err = process.communicate(timeout=LIMIT_S)
+    assert process.returncode == ExitCode.PROGRAM, err
+    assert out == ""
+    assert "SIGKILL" in err
+    assert "in the middle of a capture" in err
+    store = Store.open(stages.store)
+    assert store.artifacts() == []
+    assert store.check().ok
+    assert staged_bytes(stages) == 0
+
+
+def test_the_stage_is_killed_in_the_middle_of_a_capture(stages, program):
+    """The program goes on to its end, and the store holds no artifact."""
+    printed = stages.folder / "printed"
+    app = program("large")
+    process = start(stages, app, LARGE_MIB, options=("--app-stdout", printed))
+    wait_until_captured_in_part(stages, process)
+    program_ends = os.pidfd_open(process_of(stages, app))
+    process.kill()
+    process.communicate(timeout=LIMIT_S)
+    assert select.select([program_ends], [], [], LIMIT_S)[0], "the program hangs"
+    os.close(program_ends)
+    assert "done 1" in printed.read_text()
+    store = Store.open(stages.store)
+    assert store.artifacts() == []
+    stages.run("store", "gc").must()
+    assert store.check().ok
+    assert staged_bytes(stages) == 0
+
+
+def test_a_disk_that_fills_up_in_the_middle_of_a_capture(stages, program, tmp_path):
+    printed = stages.folder / "printed"
+    disk = tmp_path / "small-disk"
+    disk.mkdir()
+    words = [*executable("capture"), "--kernel", "target(", "--app-stdout", str(printed)]
+    script = (
+        '"$@"; code=$?; ls "$KERNCAP_STORE/artifacts" | wc -l; ls "$KERNCAP_STORE/tmp" | wc -l; exit $code'
+    )
+    done = subprocess.run(
+        [
+            *[sys.executable, small_disk.__file__, str(disk), str(40 << 20), "sh", "-c", script, "sh"],
+            *[*words, "--", str(program("large")), str(LARGE_MIB)],
+        ],
+        env={**stages.environment, "KERNCAP_STORE": str(disk / "store")},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        cwd=stages.folder,
+        timeout=LIMIT_S,
+        check=False,
+    )
+    if done.returncode == small_disk.CANNOT_MOUNT:
+        pytest.skip("this kernel lets us mount nothing, not even in a namespace of our own")
+    assert done.returncode == ExitCode.ARTIFACT, done.stderr
+    assert "No space left on device" in done.stderr
+    assert done.stdout.split() == ["0", "0"]
+    assert "done 1" in printed.read_text()

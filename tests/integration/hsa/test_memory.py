@@ -1,0 +1,152 @@
+"""Which memory a capture holds, and as what."""
+
+from __future__ import annotations
+
+import re
+import struct
+
+import pytest
+from stages import region_at
+
+
+def addresses(printed: str) -> dict[str, int]:
+    return {
+        name: int(value, 16) for name, value in re.findall(r"^(\w+) (0x[0-9a-f]+)$", printed, re.MULTILINE)
+    }
+
+
+def word_in(stages, region, state, address) -> int:
+    return struct.unpack_from("<i", stages.memory(region[state]), address - region["base_address"])[0]
+
+
+def test_every_kind_of_memory_is_captured_as_what_it_is(stages, program):
+    (capture,), printed = stages.capture_and_listen("target(", program("memory_kinds"))
+    found = addresses(printed)
+    kinds = {
+        "device": {"device_coarse"},
+        "pinned": {"host_pinned", "host_coarse"},
+        "registered": {"host_registered"},
+        "managed": {"managed"},
+        "vmem": {"vmem"},
+        "async": {"device_coarse", "vmem", "async_pool"},
+        "global": {"code_object"},
+    }
+    befores = {
+        "device": 0,
+        "pinned": 10,
+        "registered": 20,
+        "managed": 30,
+        "vmem": 40,
+        "async": 50,
+        "global": 50,
+    }
+    for name, allowed in kinds.items():
+        region = region_at(capture, found[name])
+        assert region["kind"] in allowed, name
+        assert word_in(stages, region, "pre", found[name]) == befores[name], name
+        assert word_in(stages, region, "post", found[name]) == befores[name] + 1, name
+        on_host = name in ("pinned", "registered", "managed")
+        assert (region["device_index"] is None) == on_host, name
+        assert 0 in region["accessible_from"], name
+
+
+def test_module_variables_are_listed_with_their_contents(stages, program):
+    (capture,), _ = stages.capture_and_listen("target(", program("memory_kinds"))
+    variables = {variable["symbol"]: variable for variable in capture["module_variables"]}
+    states = {
+        name: [struct.unpack("<i", stages.memory(variables[name][state]))[0] for state in ("pre", "post")]
+        for name in ("constant_word", "global_word")
+    }
+    assert states == {"constant_word": [40, 40], "global_word": [50, 51]}
+    assert variables["global_word"]["written_size_bytes"] == 1
+    assert variables["constant_word"]["code_object"] == capture["loaded_code_objects"][0]["code_object"]
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_tracked_memory_is_what_the_program_has(stages, program, seed):
+    rounds = 5
+    captures, printed = stages.capture_and_listen(
+        "target", program("churn"), program("words_kernels"), seed, rounds, options=("--count", rounds)
+    )
+    assert "wrong 0" in printed
+    truth: dict[int, set[tuple[str, int, int]]] = {round_: set() for round_ in range(rounds)}
+    for round_, kind, base, size in re.findall(r"^(\d+) (\w+) (0x[0-9a-f]+) (\d+)$", printed, re.MULTILINE):
+        truth[int(round_)].add((kind, int(base, 16), int(size)))
+    kinds = {"device_coarse", "host_pinned", "host_registered", "vmem"}
+    assert {kind for pieces in truth.values() for kind, _, _ in pieces} == kinds
+    for round_, capture in enumerate(captures):
+        regions = {
+            (region["kind"], region["base_address"], region["size_bytes"])
+            for region in capture["regions"]
+            if region["kind"] in kinds
+        }
+        assert truth[round_] <= regions
+        # What the runtime keeps for itself is there in every round.
+        extra = regions - truth[round_]
+        assert {size for _, _, size in extra} <= {4096, 2 * 1024 * 1024}, extra
+
+
+def test_memory_of_another_process(stages, program):
+    (capture,), printed = stages.capture_and_listen(
+        "target", program("shared_memory"), program("words_kernels")
+    )
+    assert "wrong 0" in printed
+    region = region_at(capture, addresses(printed)["shared"])
+    assert region["kind"] == "ipc"
+    assert region["size_bytes"] >= 64 * 1024
+    assert word_in(stages, region, "pre", region["base_address"]) == 41
+    assert word_in(stages, region, "post", region["base_address"]) == 42
+
+
+def test_a_second_gpu_with_memory_of_the_first(stages, program):
+    stages.gpus = 2
+    (capture,), printed = stages.capture_and_listen("target(", program("two_gpus"))
+    found = addresses(printed)
+    assert capture["dispatch"]["device_index"] == 1
+    assert len(capture["environment"]["devices"]) == 2
+    own, peer = region_at(capture, found["own"]), region_at(capture, found["peer"])
+    assert (own["device_index"], peer["device_index"]) == (1, 0)
+    assert set(peer["accessible_from"]) == {0, 1}
+    assert word_in(stages, own, "pre", found["own"]) == 4
+    assert word_in(stages, own, "post", found["own"]) == 34
+    assert word_in(stages, peer, "post", found["peer"]) == 30
+    assert all(1 in region["accessible_from"] for region in capture["regions"])
+
+
+def test_hundreds_of_code_objects(stages, program):
+    captures, printed = stages.capture_and_listen(
+        "target", program("many_modules"), program("words_kernels"), 500, options=("--count", 5)
+    )
+    assert "wrong 0" in printed
+    assert len(captures) == 5
+    assert len({capture["kernel"]["code_object"]["payload"] for capture in captures}) == 1
+    addresses_loaded = [capture["loaded_code_objects"][0]["load_address"] for capture in captures]
+    assert len(set(addresses_loaded)) == 5
+    for number, capture in enumerate(captures):
+        word = int.from_bytes(bytes.fromhex(capture["kernarg"])[:8], "little")
+        assert word_in(stages, region_at(capture, word), "pre", word) == number
+
+
+def test_only_what_the_arguments_lead_to(stages, program):
+    app = program("linked_list")
+    (capture,), printed = stages.capture_and_listen("target(", app, options=("--reachable",))
+    nodes = [int(value, 16) for value in re.findall(r"^node (0x[0-9a-f]+)$", printed, re.MULTILINE)]
+    found = addresses(printed)
+    assert len(nodes) == 4
+    for address in [*nodes, found["table"], found["leaf"], found["sum"]]:
+        assert region_at(capture, address)["pre"] is not None
+    left_out = region_at(capture, found["unrelated"])
+    assert left_out["pre"] is None
+    assert left_out["left_out_reason"] == "not reachable from the arguments"
+    assert capture["reach"] == "reachable"
+    (everything,), printed = stages.capture_and_listen("target(", app)
+    assert region_at(everything, addresses(printed)["unrelated"])["pre"] is not None
+    assert everything["cost"]["copied_size_bytes"] > capture["cost"]["copied_size_bytes"]
+    assert stages.replay("@capture~1").must().manifest["matches_golden"] is True
+
+
+def test_without_the_state_after_the_kernel(stages, program):
+    (capture,), _ = stages.capture_and_listen("target(", program("memory_kinds"), options=("--no-post",))
+    assert all(region["post"] is None and region["written"] is None for region in capture["regions"])
+    assert all(region["pre"] is not None for region in capture["regions"])
+    assert all(variable["post"] is None for variable in capture["module_variables"])

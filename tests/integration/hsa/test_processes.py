@@ -1,0 +1,76 @@
+"""Programs that are more than one process, and programs that end badly."""
+
+from __future__ import annotations
+
+import pytest
+
+from kerncap_stages.errors import ExitCode
+from kerncap_stages.store import Store
+
+
+def written_values(stages, capture) -> set[int]:
+    (data,) = [region for region in capture["regions"] if region["written_size_bytes"]]
+    return {int.from_bytes(stages.memory(data["post"])[at : at + 4], "little") for at in range(0, 256, 4)}
+
+
+def test_each_forked_worker_has_captures_of_its_own(stages, program):
+    captures, printed = stages.capture_and_listen("target(", program("fork_workers"))
+    assert "wrong 0" in printed
+    assert len({capture["dispatch"]["process_id"] for capture in captures}) == 3
+    assert len({capture["dispatch"]["run_id"] for capture in captures}) == 1
+    values = [written_values(stages, capture) for capture in captures]
+    assert sorted(values, key=min) == [{7}, {100}, {101}]
+
+
+def test_a_program_that_a_shell_script_starts(stages, program):
+    script = stages.folder / "start"
+    script.write_text('#!/bin/sh\n"$1" normal\necho "then exit code $?"\nexit 0\n')
+    script.chmod(0o755)
+    (capture,), printed = stages.capture_and_listen("target(", script, program("endings"))
+    assert "then exit code 0" in printed
+    assert capture["program"]["command"][0] == str(script)
+    assert (
+        stages.replay(Store.open(stages.store).resolve("@capture")).must().manifest["matches_golden"] is True
+    )
+
+
+@pytest.mark.parametrize(
+    ("how", "says"), [("abort", "SIGABRT"), ("_exit", "exit code 7"), ("kill", "SIGKILL"), ("normal", None)]
+)
+def test_a_capture_is_whole_when_the_program_ends_right_after_the_target(stages, program, how, says):
+    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), how).must()
+    (digest,) = done.digests
+    if says is not None:
+        assert says in done.err
+        assert "the capture, which is whole" in done.err
+    capture = stages.show(digest)
+    (data,) = [region for region in capture["regions"] if region["written_size_bytes"]]
+    words = [memory[at] for memory in [stages.memory(data["post"])] for at in range(0, 256, 4)]
+    assert words == [3 * i for i in range(64)]
+    assert Store.open(stages.store).check().ok
+    assert stages.replay(digest).must().manifest["matches_golden"] is True
+
+
+def test_a_crash_before_the_target_is_the_programs_failure(stages, program):
+    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), "before")
+    done.must(ExitCode.PROGRAM)
+    assert "SIGSEGV" in done.err
+    assert done.digests == []
+    assert Store.open(stages.store).artifacts() == []
+
+
+def test_a_kernel_that_is_never_launched_is_an_answer_with_the_names_that_come_close(stages, program):
+    done = stages.run("capture", "--kernel", "setup_date", "--", program("endings"), "never")
+    done.must(ExitCode.ANSWER_IS_NO)
+    assert "setup_data" in done.err
+    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), "never")
+    done.must(ExitCode.ANSWER_IS_NO)
+    assert "never dispatched" in done.err
+
+
+def test_a_used_store_never_gives_an_old_capture_as_a_result(stages, program):
+    """The second run finds nothing: what the first one left must not be taken for its result."""
+    stages.capture("target(", program("endings"), "normal")
+    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), "never")
+    done.must(ExitCode.ANSWER_IS_NO)
+    assert done.digests == []

@@ -1,0 +1,57 @@
+"""How the library gets into the program: beside other tools, and by way of rocprofiler-register."""
+
+from __future__ import annotations
+
+import ctypes
+import subprocess
+
+import pytest
+
+from kerncap_stages.native_paths import native_file
+
+
+@pytest.mark.parametrize("ours_first", [False, True], ids=["loaded-before-us", "loaded-after-us"])
+def test_another_tool_sees_its_queues_too(stages, program, ours_first):
+    counted = stages.folder / "counted"
+    stages.variables["COUNTING_TOOL_FILE"] = str(counted)
+    theirs, ours = str(program("counting_tool")), str(native_file("libkerncap_hsa.so"))
+    # kc-capture adds itself at the end; ROCr loads a library that is named twice once.
+    stages.variables["HSA_TOOLS_LIB"] = f"{ours} {theirs}" if ours_first else theirs
+    captures, printed = stages.capture_and_listen(
+        "target(", program("many_dispatches"), 50, 10, options=("--count", 2)
+    )
+    assert "wrong 0" in printed
+    assert len(captures) == 2
+    assert all(sum(region["written_size_bytes"] for region in capture["regions"]) for capture in captures)
+    assert int(counted.read_text()) >= 60
+
+
+def test_by_way_of_rocprofiler_register(stages, program):
+    """A ROCr that was built with it: Debian's library is real, a tool of the tests registers the tables."""
+    try:
+        ctypes.CDLL("librocprofiler-register.so.0")
+    except OSError:
+        pytest.skip("this root has no librocprofiler-register (ROCm 7.2's has one)")
+    stages.variables["HSA_TOOLS_LIB"] = str(program("registrant_tool"))
+    stages.variables["KERNCAP_LOAD_BY"] = "rocprofiler-register"
+    done = stages.run("capture", "--kernel", "target(", "--", program("many_dispatches"), 5, 1).must()
+    assert "registered with status 0" in done.err
+    (digest,) = done.digests
+    assert stages.show(digest)["dispatch"]["index_in_process"] >= 5
+
+
+def test_a_program_that_was_not_started_by_a_stage_is_left_alone(stages, program):
+    """The library in HSA_TOOLS_LIB without a collector: nothing is hooked, nothing is said."""
+    environment = {**stages.environment, "HSA_TOOLS_LIB": str(native_file("libkerncap_hsa.so"))}
+    done = subprocess.run(
+        [program("many_dispatches"), "5", "1"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "wrong 0" in done.stdout
+    assert done.stderr == ""
+    environment["KERNCAP_SOCKET"] = str(stages.folder / "nobody")
+    done = subprocess.run(
+        [program("many_dispatches"), "5", "1"], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0
+    assert "kerncap: not active in process" in done.stderr

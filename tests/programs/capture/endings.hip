@@ -1,0 +1,28 @@
+// One `target`, then the end that the first argument names; "before" is a crash before the target.
+#include <csignal>
+#include <string_view>
+
+#include <unistd.h>
+
+#include "hip_check.hpp"
+
+__global__ void setup_data(int* data) { data[threadIdx.x] = static_cast<int>(threadIdx.x); }
+__global__ void target(int* data) { data[threadIdx.x] *= 3; }
+
+int main(int, char** argv) {
+  const std::string_view how = argv[1];
+  const DeviceArray<int> data(64);
+  setup_data<<<1, 64>>>(data.get());
+  HIP_DONE();
+  if (how == "before") {
+    int* volatile nowhere = nullptr;
+    *nowhere = 1;
+  }
+  if (how == "never") return 0;
+  target<<<1, 64>>>(data.get());
+  HIP_DONE();
+  if (how == "abort") std::abort();
+  if (how == "_exit") _exit(7);
+  if (how == "kill") raise(SIGKILL);
+  return 0;
+}

@@ -1,0 +1,63 @@
+// One kernel that adds one to a word in each kind of memory that HIP gives. Prints "KIND ADDRESS".
+#include "hip_check.hpp"
+
+__constant__ int constant_word = 40;
+__device__ int global_word = 50;
+
+struct Words {
+  int* word[6];
+};
+
+__global__ void target(Words words) {
+  for (int* word : words.word) *word += constant_word - 39;
+  global_word += 1;
+}
+
+static int* mapped(std::size_t& bytes) {
+  hipMemAllocationProp properties{};
+  properties.type = hipMemAllocationTypePinned;
+  properties.location.type = hipMemLocationTypeDevice;
+  properties.location.id = 0;
+  HIP_OK(hipMemGetAllocationGranularity(&bytes, &properties, hipMemAllocationGranularityRecommended));
+  hipMemGenericAllocationHandle_t handle;
+  HIP_OK(hipMemCreate(&handle, bytes, &properties, 0));
+  void* address = nullptr;
+  HIP_OK(hipMemAddressReserve(&address, bytes, 0, nullptr, 0));
+  HIP_OK(hipMemMap(address, bytes, 0, handle, 0));
+  hipMemAccessDesc access{};
+  access.location = properties.location;
+  access.flags = hipMemAccessFlagsProtReadWrite;
+  HIP_OK(hipMemSetAccess(address, bytes, &access, 1));
+  return static_cast<int*>(address);
+}
+
+int main() {
+  Tally tally("memory_kinds");
+  Words words{};
+  std::size_t bytes = 0;
+  HIP_OK(hipMalloc(reinterpret_cast<void**>(&words.word[0]), 4096));
+  HIP_OK(hipHostMalloc(reinterpret_cast<void**>(&words.word[1]), 4096, 0));
+  std::vector<int> registered(4096, 0);
+  HIP_OK(hipHostRegister(registered.data(), registered.size() * sizeof(int), hipHostRegisterDefault));
+  HIP_OK(hipHostGetDevicePointer(reinterpret_cast<void**>(&words.word[2]), registered.data(), 0));
+  HIP_OK(hipMallocManaged(reinterpret_cast<void**>(&words.word[3]), 4096));
+  words.word[4] = mapped(bytes);
+  HIP_OK(hipMallocAsync(reinterpret_cast<void**>(&words.word[5]), 4096, nullptr));
+  for (int i = 0; i < 6; ++i) {
+    const int value = 10 * i;
+    HIP_OK(hipMemcpy(words.word[i], &value, sizeof value, hipMemcpyDefault));
+  }
+  target<<<1, 1>>>(words);
+  HIP_DONE();
+  const char* names[] = {"device", "pinned", "registered", "managed", "vmem", "async"};
+  for (int i = 0; i < 6; ++i) {
+    int value = 0;
+    HIP_OK(hipMemcpy(&value, words.word[i], sizeof value, hipMemcpyDefault));
+    tally.equal(names[i], i, value, 10 * i + 1);
+    std::printf("%s %p\n", names[i], static_cast<void*>(words.word[i]));
+  }
+  void* global = nullptr;
+  HIP_OK(hipGetSymbolAddress(&global, HIP_SYMBOL(global_word)));
+  std::printf("global %p\n", global);
+  return tally.finish();
+}
