@@ -95,9 +95,8 @@ def _region_line(region: RegionResult) -> str:
     text = f"  {'PASS' if region.passed else 'FAIL'}  {printable(region.name)}: "
     if region.passed and not region.differing_size_bytes:
         return text + f"{region.compared_size_bytes} bytes identical"
-    text += (
-        f"{region.elements_out_of_bounds} of {region.elements} {region.element_type.value} elements differ"
-    )
+    unit = "bytes" if region.element_type.value == "bytes" else f"{region.element_type.value} elements"
+    text += f"{region.elements_out_of_bounds} of {region.elements} {unit} differ"
     if region.nan_actual or region.nan_expected:
         text += f", {region.nan_actual} NaN (captured: {region.nan_expected})"
     if region.worst is not None:
