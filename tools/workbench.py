@@ -84,7 +84,7 @@ class Workbench:
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "source").write_text(str(TOP))
         for source in self.folder.parent.glob("*/source"):
-            if not Path(source.read_text()).exists():
+            if _is_gone(Path(source.read_text())):
                 shutil.rmtree(source.parent, ignore_errors=True)
 
     def _make_environment(self) -> None:
@@ -127,6 +127,20 @@ class Workbench:
         folder = Path(f"/tmp/kerncap-tests-{machine_uid}")  # noqa: S108 - ownership is checked by pytest
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
+
+
+def _is_gone(source: Path) -> bool:
+    """Whether a source tree is no more. A root shows only trees that it was started from: ask outside."""
+    outside = Path(f"/proc/{os.getppid()}/root")  # of make, which started us
+    try:
+        if outside.samefile("/"):
+            return False
+        outside.joinpath(*source.parts[1:]).stat()
+    except FileNotFoundError:
+        return True
+    except OSError:  # not ours to look at
+        pass
+    return False
 
 
 def say(text: str) -> None:
