@@ -35,6 +35,7 @@ class State:
     vcc: int = 0
     status: int = DONE
     detail: int = 0
+    scc: bool = False  # afterwards; before, it is always 0
 
     def scalar64(self, index: int) -> int:
         """A pair of scalar registers."""
@@ -93,11 +94,11 @@ class InstructionDriver:
         )
 
     def _response(self, before: State) -> State:
-        status, detail, _, _ = struct.unpack("<4I", self._read(16))
+        status, detail, scc, _ = struct.unpack("<4I", self._read(16))
         sgpr = np.frombuffer(self._read(512), np.uint32)
         vgpr = np.frombuffer(self._read(before.vgpr.nbytes), np.uint32).reshape(before.vgpr.shape)
         agpr = np.frombuffer(self._read(before.agpr.nbytes), np.uint32).reshape(before.agpr.shape)
-        after = State(vgpr, agpr, sgpr, before.mode, status=status, detail=detail)
+        after = State(vgpr, agpr, sgpr, before.mode, status=status, detail=detail, scc=bool(scc))
         after.vcc, after.execute = after.scalar64(VCC), after.scalar64(EXEC)
         return after
 
@@ -105,6 +106,22 @@ class InstructionDriver:
         data = self.process.stdout.read(size_bytes)
         assert len(data) == size_bytes, "the instruction driver ended early"
         return data
+
+
+def sop1(op: int, dst: int, src0: int) -> list[int]:
+    return [0x17D << 23 | dst << 16 | op << 8 | src0]
+
+
+def sop2(op: int, dst: int, src0: int, src1: int) -> list[int]:
+    return [0b10 << 30 | op << 23 | dst << 16 | src1 << 8 | src0]
+
+
+def sopc(op: int, src0: int, src1: int) -> list[int]:
+    return [0x17E << 23 | op << 16 | src1 << 8 | src0]
+
+
+def sopk(op: int, dst: int, immediate: int) -> list[int]:
+    return [0b1011 << 28 | op << 23 | dst << 16 | immediate]
 
 
 def vgpr(index: int) -> int:

@@ -107,7 +107,7 @@ def sign_extended(value: Value, bits: int) -> Value:
     if bits == 0:
         return integer(0, "i")
     field = value.bits & ((1 << bits) - 1)
-    return integer(field - (1 << bits) if field >> (bits - 1) else field, "i")
+    return integer(field - (1 << bits) if field >> (bits - 1) else field, "i", max(32, value.width))
 
 
 def call(name: str, values: list[Value]) -> Value | None:
@@ -137,6 +137,7 @@ def call(name: str, values: list[Value]) -> Value | None:
         "pow": lambda: real(power(number, values[1].number), 64),
         "sin": lambda: real(circular(math.sin, number), 64),
         "cos": lambda: real(circular(math.cos, number), 64),
+        "signext": lambda: integer(Value("i", first.width, first.bits).number, "i", 64),
         "signext_from_bit": lambda: sign_extended(first, values[1].number),
         "s_ff1_i32_b64": lambda: integer((first.bits & -first.bits).bit_length() - 1, "i"),
     }
