@@ -27,14 +27,18 @@ def test_program_agrees_with_the_cpu(build, executable):
 
 
 def newer_rocm_builds() -> list[object]:
-    """The same on ROCm 7.2, whose compiler and runtime are others. A few of them in each run."""
+    """The same on ROCm 7.2, whose compiler and runtime are others; targets and levels in turn.
+
+    A few of them in each run.
+    """
     few = {"device_globals", "lds_reduction", "streams_events", "vector_add"}
     parameters = []
     for number, program in enumerate(programs("hip")):
         target = program.targets[number % len(program.targets)]
         marks = [] if program.name in few else [pytest.mark.slow]
-        build = Build(program, target, "O3", rocm="7.2")
-        parameters.append(pytest.param(build, marks=marks, id=f"{program.name}-{target}"))
+        opt = "O3" if program.name in few else OPTS[number // len(TARGETS) % len(OPTS)]
+        build = Build(program, target, opt, rocm="7.2")
+        parameters.append(pytest.param(build, marks=marks, id=f"{program.name}-{target}-{opt}"))
     return parameters
 
 

@@ -1,7 +1,13 @@
-// The interpreter's speed: ALU code, global loads, matrix instructions, and a second core. Prints one line each with the
-// bar that it has to pass; exit 1 when one does not.
+// The interpreter's speed: ALU code, global loads, matrix instructions, atomics, and a second core. Prints one line each with
+// the bar that it has to pass, if there is one; exit 1 when one does not.
+//
+// Other programs spoil such figures, a ratio of two above all. So everything is measured several times and the best counts, one
+// core and two take turns, and where the user may (root), the benchmark goes before all ordinary programs for its seconds.
+#include <sched.h>
+
 #include <algorithm>
 #include <cstdio>
+#include <vector>
 
 #include "kernel_harness.hpp"
 
@@ -49,17 +55,66 @@ constexpr std::uint32_t k_matrix[] = {
     0xBF810000,  // s_endpgm
 };
 
-// The best of several runs, in nanoseconds: other programs only ever make it slower.
-double best_ns(unsigned workers, std::span<const std::uint32_t> code, std::uint32_t groups, std::uint64_t& instructions) {
-  Engine engine(workers);
+constexpr std::uint32_t k_atomic[] = {
+    0xB0041000,              // s_movk_i32 s4, 0x1000
+    0x7E020280,              // v_mov_b32 v1, 0
+    0x7E040281,              // v_mov_b32 v2, 1
+    0xDD088000, 0x00000201,  // global_atomic_add v1, v2, s[0:1]: all lanes, one word
+    0xDD088000, 0x00000201,
+    0xDD098000, 0x03000201,  // the same, with the old value
+    0xDD098000, 0x03000201,
+    0x80848104,  // s_sub_u32 s4, s4, 1
+    0xBF078004,  // s_cmp_lg_u32 s4, 0
+    0xBF85FFF5,  // s_cbranch_scc1 -11
+    0xBF810000,  // s_endpgm
+};
+
+constexpr int k_turns = 9;
+
+double run_ns(Engine& engine, const Kernel& kernel, std::uint32_t groups, std::uint64_t& instructions) {
+  const DispatchOutcome outcome = start(engine, kernel.dispatch(groups)).get();
+  instructions = outcome.counts.total;
+  return static_cast<double>(outcome.end_ns - outcome.begin_ns);
+}
+
+// The best of several runs on one core.
+double best_ns(std::span<const std::uint32_t> code, std::uint32_t groups, std::uint64_t& instructions) {
+  Engine engine(1);
   const Kernel kernel(code);
   double best = 1e18;
-  for (int i = 0; i < 7; ++i) {
-    const DispatchOutcome outcome = start(engine, kernel.dispatch(groups)).get();
-    instructions = outcome.counts.total;
-    best = std::min(best, static_cast<double>(outcome.end_ns - outcome.begin_ns));
-  }
+  for (int i = 0; i < k_turns; ++i) best = std::min(best, run_ns(engine, kernel, groups, instructions));
   return best;
+}
+
+// How much faster two cores are than one: of the best runs of each, which take turns, and of the median pair.
+void speed_up(std::span<const std::uint32_t> code, std::uint32_t groups, double& best, double& median) {
+  Engine engine_one(1), engine_two(2);
+  const Kernel kernel(code);
+  std::uint64_t instructions = 0;
+  double best_one = 1e18, best_two = 1e18;
+  std::vector<double> ratios;
+  for (int i = 0; i < k_turns; ++i) {
+    const double one = run_ns(engine_one, kernel, groups, instructions), two = run_ns(engine_two, kernel, groups, instructions);
+    best_one = std::min(best_one, one);
+    best_two = std::min(best_two, two);
+    ratios.push_back(one / two);
+  }
+  std::sort(ratios.begin(), ratios.end());
+  best = best_one / best_two;
+  median = ratios[ratios.size() / 2];
+}
+
+// Threads that are made afterwards inherit it.
+void go_first() {
+  sched_param priority{};
+  priority.sched_priority = 1;
+  const bool first = sched_setscheduler(0, SCHED_RR, &priority) == 0;
+  double load = 0;
+  if (std::FILE* file = std::fopen("/proc/loadavg", "r")) {
+    if (std::fscanf(file, "%lf", &load) != 1) load = 0;
+    std::fclose(file);
+  }
+  std::printf("load %.1f, %s\n", load, first ? "before ordinary programs" : "beside other programs: wants an idle machine");
 }
 
 bool report(const char* what, double value, const char* unit, double bar, bool at_least) {
@@ -75,14 +130,19 @@ int main() {
     std::fprintf(stderr, "engine_bench: %s\n", problem);
     return 1;
   }
+  go_first();
   std::uint64_t executed = 0;
-  const double alu = best_ns(1, k_alu, 8, executed);
+  const double alu = best_ns(k_alu, 8, executed);
   bool passed = report("ALU code, one core", static_cast<double>(executed) * 1000 / alu, "M wave-instructions/s", 25, true);
-  const double load = best_ns(1, k_load, 1, executed);
+  const double load = best_ns(k_load, 1, executed);
   passed &= report("global load, 64 lanes x 4 bytes", load / (8.0 * 0x4000), "ns", 60, false);
-  const double matrix = best_ns(1, k_matrix, 1, executed);
+  const double matrix = best_ns(k_matrix, 1, executed);
   passed &= report("MFMA 32x32x8 f16", matrix / (4.0 * 0x800) / 1000, "us", 0.6, false);
-  const double alu_two = best_ns(2, k_alu, 8, executed);
-  passed &= report("two cores against one", alu / alu_two, "times", 1.7, true);
+  double best = 0, median = 0;
+  speed_up(k_alu, 16, best, median);
+  passed &= report("two cores against one", best, "times", 1.7, true);
+  std::printf("%-42s %8.2f times\n", "two cores against one, median of pairs", median);
+  const double atomic = best_ns(k_atomic, 1, executed);
+  std::printf("%-42s %8.2f ns\n", "global atomic add of 64 lanes on one word", atomic / (4.0 * 0x1000));
   return passed ? 0 : 1;
 }
