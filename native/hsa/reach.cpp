@@ -21,13 +21,15 @@ void ReachScan::add_root(std::size_t index) {
 
 void ReachScan::look_at(std::uint64_t word) {
   if (word < m_lowest || word > m_highest) return;
-  // The last region that begins at or before the word, and its two neighbours for the slack.
+  // Regions do not overlap: those that count lie around the first one that begins after the word. A word that begins
+  // one may be meant as the end of the one before it, too.
   const auto after = std::upper_bound(m_regions.begin(), m_regions.end(), word,
                                       [](std::uint64_t at, const Allocation& region) { return at < region.base; });
   const auto index = static_cast<std::size_t>(after - m_regions.begin());
-  if (index > 0) {
-    const Allocation& region = m_regions[index - 1];
-    if (word - region.base <= region.bytes + k_reach_slack_bytes) add_root(index - 1);
+  for (std::size_t before = index; before > 0; --before) {
+    const Allocation& region = m_regions[before - 1];
+    if (word - region.base > region.bytes + k_reach_slack_bytes) break;
+    add_root(before - 1);
   }
   if (index < m_regions.size() && m_regions[index].base - word <= k_reach_slack_bytes) add_root(index);
 }
