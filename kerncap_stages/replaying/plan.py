@@ -11,11 +11,13 @@ from kerncap_stages.errors import ArtifactError
 from kerncap_stages.validation.chunks import read_chunk_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from kerncap_stages.code_object import KernelFacts
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.manifests.memory import LoadedCodeObject, Region
     from kerncap_stages.store import Store
 
@@ -28,6 +30,7 @@ class PlanFiles:
 
     baseline: Path
     variant: Path | None = None
+    variant_kernel: KernelFacts | None = None
     devices: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -75,12 +78,19 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
         yield "cluster " + " ".join(map(str, launch.cluster_blocks))
     yield f"cooperative {int(launch.is_cooperative)}"
     yield f"kernarg {capture.kernarg or '-'}"
-    for slot in kernel.slots:
-        if slot.is_hidden:
-            yield f"slot {slot.offset_bytes} {slot.size_bytes} {slot.value_kind}"
+    yield from _hidden_slots("baseline", kernel.slots)
+    if files.variant_kernel is not None:
+        yield f"variant_kernarg {files.variant_kernel.kernarg_size_bytes}"
+        yield from _hidden_slots("variant", files.variant_kernel.slots)
     own = _own_code(capture)
     if own is not None:
         yield f"loaded {own.load_address:#x} {own.load_size_bytes}"
+
+
+def _hidden_slots(role: str, slots: Iterable[KernargSlot]) -> Iterator[str]:
+    for slot in slots:
+        if slot.is_hidden:
+            yield f"slot {role} {slot.offset_bytes} {slot.size_bytes} {slot.value_kind}"
 
 
 def _own_code(capture: Capture) -> LoadedCodeObject | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import tempfile
 from dataclasses import dataclass, field, replace
@@ -15,12 +16,14 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.native_paths import native_file
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
+from kerncap_stages.replaying.variant import needs_host, read_variant
 from kerncap_stages.softgpu import fallback
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.store import Store
 
 _REPLAYERS = {Backend.HSA: "kc-replay-hsa", Backend.CUDA: "kc-replay-cuda"}
@@ -48,6 +51,8 @@ class ReplayRequest:
     flush_cache: bool = False
     compare: bool = True
     interleave: bool = False
+    hip_launch: bool = False
+    verify: bool = True
     dump_folder: Path | None = None
     grid_work_items: tuple[int, int, int] | None = None
     block_work_items: tuple[int, int, int] | None = None
@@ -109,16 +114,20 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         baseline = folder / "baseline.co"
         baseline.write_bytes(store.get(capture.kernel.code_object.payload.digest))
         plan = folder / "plan"
-        files = PlanFiles(
-            baseline, None if request.variant is None else request.variant.absolute(), request.devices
-        )
+        is_hsa = capture.environment.backend is Backend.HSA
+        variant = request.variant
+        facts = read_variant(variant, capture) if variant is not None and is_hsa else None
+        slots = (*capture.kernel.slots, *(facts.slots if facts is not None else ()))
+        request = replace(request, hip_launch=_through_hip(request, slots, is_hsa=is_hsa))
+        files = PlanFiles(baseline, None if variant is None else variant.absolute(), facts, request.devices)
         write_plan(store, capture, files, plan)
         captured = capture.environment.devices[capture.dispatch.device_index]
         counts = folder / "counts"
         environment = {**os.environ, **fallback(os.environ, captured.architecture)}
         # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
-        result = _run([str(program), str(plan), *_arguments(request)], environment, request.timeout_s)
+        command = [str(program), str(plan), *_arguments(request)]
+        result = _run(command, environment, request.timeout_s, folder / "report")
         return _with_instructions(result, request, counts, capture.kernel.mangled_name)
 
 
@@ -139,6 +148,13 @@ def _with_instructions(
     return replace(result, baseline_instructions=baseline, variant_instructions=variant)
 
 
+def _through_hip(request: ReplayRequest, slots: Iterable[KernargSlot], *, is_hsa: bool) -> bool:
+    """Whether HIP launches it: because that was asked for, or because only HIP serves calls to the host."""
+    if request.hip_launch and not is_hsa:
+        raise UsageError("--hip-launch is for captures of HIP programs", hint="leave it out")
+    return is_hsa and (request.hip_launch or needs_host(slots))
+
+
 def _arguments(request: ReplayRequest) -> list[str]:
     words = ["--iterations", str(request.iterations), "--warmup", str(request.warmup)]
     words += [
@@ -147,6 +163,8 @@ def _arguments(request: ReplayRequest) -> list[str]:
             ("--flush-cache", request.flush_cache),
             ("--no-compare", not request.compare),
             ("--interleave", request.interleave),
+            ("--hip-launch", request.hip_launch),
+            ("--no-verify", not request.verify),
         )
         if wanted
     ]
@@ -161,13 +179,15 @@ def _arguments(request: ReplayRequest) -> list[str]:
     return words
 
 
-def _run(command: list[str], environment: dict[str, str], timeout_s: float | None) -> ReplayResult:
+def _run(
+    command: list[str], environment: dict[str, str], timeout_s: float | None, report_file: Path
+) -> ReplayResult:
     try:
         done = subprocess.run(
-            command,
+            [*command, "--report", str(report_file)],
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
+            stdout=2,  # what the kernel prints is for people; our own standard output is for digests
             timeout=timeout_s,
             check=False,
         )
@@ -179,10 +199,10 @@ def _run(command: list[str], environment: dict[str, str], timeout_s: float | Non
         number = -done.returncode
         return ReplayResult(
             ReplayOutcome.CRASHED,
-            explanation=f"the replay process ended by signal {number}",
+            explanation=f"the replay process ended by signal {number} ({_signal_name(number)})",
             exit_signal=number,
         )
-    report = _last_object(done.stdout)
+    report = _read_report(report_file)
     if report is None:
         return ReplayResult(
             ReplayOutcome.CRASHED,
@@ -194,12 +214,18 @@ def _run(command: list[str], environment: dict[str, str], timeout_s: float | Non
     return _result(report, done.returncode)
 
 
-def _last_object(output: bytes) -> dict[str, Any] | None:
-    """The report is the last line: a kernel's printf may come before it."""
-    lines = output.decode(errors="replace").strip().splitlines()
+def _signal_name(number: int) -> str:
     try:
-        report = json.loads(lines[-1]) if lines else None
+        return signal.Signals(number).name
     except ValueError:
+        return "unknown"
+
+
+def _read_report(path: Path) -> dict[str, Any] | None:
+    """The report, unless the process died before it wrote one."""
+    try:
+        report = json.loads(path.read_text(errors="replace"))
+    except (OSError, ValueError):
         return None
     return report if isinstance(report, dict) and report.get("version") == 1 else None
 

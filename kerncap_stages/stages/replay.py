@@ -38,6 +38,7 @@ class ReplayOptions:
     warmup: int = 0
     flush_cache: bool = False
     hip_launch: bool = False
+    verify: bool = True
     dump_folder: Path | None = None
     grid_work_items: Dim3 | None = None
     block_work_items: Dim3 | None = None
@@ -81,6 +82,8 @@ def _request(capture: Capture, options: ReplayOptions) -> ReplayRequest:
         # A launch of another shape is another computation.
         compare=capture.has_post and options.grid_work_items is None and options.block_work_items is None,
         interleave=options.interleave,
+        hip_launch=options.hip_launch,
+        verify=options.verify,
         dump_folder=options.dump_folder,
         grid_work_items=options.grid_work_items,
         block_work_items=options.block_work_items,
@@ -196,6 +199,13 @@ def replay(
     iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="How often it is run.")] = 1,
     warmup: Annotated[int, typer.Option(min=0, help="Runs before those that count.")] = 0,
     flush_cache: Annotated[bool, typer.Option(help="Empty the device's caches before each run.")] = False,
+    hip_launch: Annotated[
+        bool,
+        typer.Option("--hip-launch", help="Launch through the HIP runtime, where profilers of HIP see it."),
+    ] = False,
+    no_verify: Annotated[
+        bool, typer.Option("--no-verify", help="Do not hash the snapshot again: you verified it before.")
+    ] = False,
     dump_output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write every region after the last run.")
     ] = None,
@@ -226,6 +236,8 @@ def replay(
         iterations=iterations,
         warmup=warmup,
         flush_cache=flush_cache,
+        hip_launch=hip_launch,
+        verify=not no_verify,
         dump_folder=dump_output,
         grid_work_items=_triple("--grid", grid),
         block_work_items=_triple("--block", block),

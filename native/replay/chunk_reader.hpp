@@ -14,12 +14,14 @@ namespace kerncap::replay {
 // One per thread: it keeps its buffers between chunks.
 class ChunkReader {
  public:
-  explicit ChunkReader(std::shared_ptr<core::ObjectStore> store) : m_store(std::move(store)) {}
+  // `verify`: hash what is read; not needed for what was verified before.
+  ChunkReader(std::shared_ptr<core::ObjectStore> store, bool verify) : m_store(std::move(store)), m_verify(verify) {}
   // The chunk must be exactly as long as `out`.
   [[nodiscard]] core::Result<void> read(const std::string& digest, std::span<std::byte> out);
 
  private:
   std::shared_ptr<core::ObjectStore> m_store;
+  bool m_verify;
   core::ReadBuffers m_buffers;
 };
 

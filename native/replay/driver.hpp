@@ -40,7 +40,8 @@ struct Launch {
   std::uint32_t block[3];
   std::uint32_t dynamic_lds_bytes;
   std::uint32_t private_bytes;
-  std::span<const std::byte> kernarg;    // hidden arguments are the driver's to rebuild
+  std::span<const std::byte> kernarg;    // hidden arguments that depend on the runtime are the driver's to fill
+  const std::vector<HiddenSlot>* hidden; // of the code object that is launched
   std::uint32_t cluster[3];              // work-groups of a cluster; zeros: none was asked for
   bool cooperative;
 };

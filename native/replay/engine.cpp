@@ -144,7 +144,7 @@ Result<void> Engine::restore() {
     // Tables of the code object's own addresses are as it was loaded: only other memory counts as pointing to it.
     if (m_references && m_references->wanted() && !region.own_code && !job.is_zero()) m_references->look_at(data);
     return m_driver.write(region, region.base + job.offset(), data);
-  });
+  }, m_options.verify);
   if (m_references) m_references->look_at(m_plan.kernarg);
   m_outcome.restore_ns = now_ns() - begin;
   return done;
@@ -186,8 +186,14 @@ Result<void> Engine::run_once(Candidate& candidate, bool counts) {
   launch.private_bytes = m_plan.private_bytes;
   std::copy_n(m_plan.cluster, 3, launch.cluster);
   launch.cooperative = m_plan.cooperative;
-  const std::vector<std::byte> kernarg = rebuild_kernarg(m_plan, launch.grid, launch.block, launch.dynamic_lds_bytes);
+  const bool is_variant = candidate.times == &m_outcome.variant_ns;
+  Shape shape{};
+  std::copy_n(launch.grid, 3, shape.grid);
+  std::copy_n(launch.block, 3, shape.block);
+  shape.dynamic_lds_bytes = launch.dynamic_lds_bytes;
+  const std::vector<std::byte> kernarg = rebuild_kernarg(m_plan, is_variant, shape);
   launch.kernarg = kernarg;
+  launch.hidden = is_variant ? &m_plan.variant_hidden : &m_plan.hidden;
   const Result<Timing> timing = m_driver.launch(*candidate.code, launch);
   m_faulted = !timing.ok();
   if (!timing) return timing.error();

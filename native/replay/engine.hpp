@@ -21,7 +21,10 @@ struct Options {
   bool flush_cache = false;
   bool compare = true;                    // with the golden post-state, after the last run
   bool interleave = false;                // baseline and variant in turn
+  bool verify = true;                     // hash what is restored once more
+  bool hip_launch = false;
   std::string dump_folder;
+  std::string report_file;                // empty: standard output
   std::optional<std::array<std::uint32_t, 3>> grid;
   std::optional<std::array<std::uint32_t, 3>> block;
   std::optional<std::uint32_t> dynamic_lds_bytes;

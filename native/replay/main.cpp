@@ -1,5 +1,5 @@
-// kc-replay-<back end> PLAN OPTION...: argv to exit code. The result is one JSON object on standard output, also
-// when something failed; the stage that started us reads it.
+// kc-replay-<back end> PLAN OPTION...: argv to exit code. The result is one JSON object, also when something failed; the
+// stage that started us reads it from the file that it named: kernels may print to standard output.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -19,7 +19,8 @@ using core::Result;
 
 constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
-    "       [--dump-output DIR] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES]\n"
+    "       [--dump-output DIR] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES] [--hip-launch] [--no-verify]\n"
+    "       [--report FILE]\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
 bool triple(const char* text, std::array<std::uint32_t, 3>& out) {
@@ -40,11 +41,14 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
     if (word == "--flush-cache") options.flush_cache = true;
     else if (word == "--no-compare") options.compare = false;
     else if (word == "--interleave") options.interleave = true;
+    else if (word == "--hip-launch") options.hip_launch = true;
+    else if (word == "--no-verify") options.verify = false;
     else if (!word.starts_with("--") && plan.empty()) plan = word;
     else if (value == nullptr) return false;
     else if (word == "--iterations") options.iterations = number(1);
     else if (word == "--warmup") options.warmup = number(0);
     else if (word == "--lds") options.dynamic_lds_bytes = static_cast<std::uint32_t>(number(0));
+    else if (word == "--report") options.report_file = argv[++i];
     else if (word == "--dump-output") options.dump_folder = argv[++i];
     else if (word == "--grid" && triple(value, three)) options.grid = three, ++i;
     else if (word == "--block" && triple(value, three)) options.block = three, ++i;
@@ -63,8 +67,16 @@ int exit_code_of(ErrorCode code) {
   }
 }
 
-int fail(const Error& error) {
-  std::fputs(report_error(error).c_str(), stdout);
+// A report that cannot be written is a crash to the one who waits for it.
+void tell(const Options& options, const std::string& report) {
+  std::FILE* file = options.report_file.empty() ? stdout : std::fopen(options.report_file.c_str(), "w");
+  if (file == nullptr) return;
+  std::fputs(report.c_str(), file);
+  if (file != stdout) std::fclose(file);
+}
+
+int fail(const Options& options, const Error& error) {
+  tell(options, report_error(error));
   return exit_code_of(error.code);
 }
 
@@ -77,22 +89,23 @@ int replay_main(int argc, char** argv, Driver& driver) {
     std::fputs(k_usage, stderr);
     return 2;
   }
-  const Result<Plan> plan = read_plan(path);
-  if (!plan) return fail(plan.error());
+  Result<Plan> plan = read_plan(path);
+  if (!plan) return fail(options, plan.error());
+  plan.value().hip_launch = options.hip_launch;
   const Result<std::vector<Range>> ranges = ranges_of(plan.value());
-  if (!ranges) return fail(ranges.error());
+  if (!ranges) return fail(options, ranges.error());
   if (driver.holds_with_pages()) {
-    if (Result<void> held = hold(ranges.value(), argv); !held) return fail(held.error());
+    if (Result<void> held = hold(ranges.value(), argv); !held) return fail(options, held.error());
   }
-  if (Result<void> opened = driver.open(plan.value()); !opened) return fail(opened.error());
+  if (Result<void> opened = driver.open(plan.value()); !opened) return fail(options, opened.error());
   Engine engine(plan.value(), options, driver);
   const Result<Outcome> outcome = engine.run(ranges.value());
   if (!outcome && engine.faulted()) {
-    std::fputs(report_fault(outcome.error()).c_str(), stdout);
+    tell(options, report_fault(outcome.error()));
     return 4;
   }
-  if (!outcome) return fail(outcome.error());
-  std::fputs(report_outcome(outcome.value(), driver.about()).c_str(), stdout);
+  if (!outcome) return fail(options, outcome.error());
+  tell(options, report_outcome(outcome.value(), driver.about()));
   return 0;
 }
 

@@ -96,6 +96,7 @@ class Parser {
     else if (what == "cooperative") m_plan.cooperative = words.number() != 0;
     else if (what == "kernarg") m_plan.kernarg = from_hex(words.word(), words.ok);
     else if (what == "slot") hidden(words);
+    else if (what == "variant_kernarg") m_plan.variant_kernarg_bytes = words.small();
     else if (what == "loaded") { m_plan.loaded_address = words.number(); m_plan.loaded_bytes = words.number(); }
     else if (what == "region") region(words);
     else if (what == "written") written(words);
@@ -118,10 +119,13 @@ class Parser {
     (role == "variant" ? m_plan.variant : m_plan.baseline) = words.rest();
   }
   void hidden(Words& words) {
+    const std::string_view role = words.word();
+    const bool of_variant = role == "variant";
     HiddenSlot slot{words.number(), words.number(), {}};
     slot.kind = words.word();
-    words.ok = words.ok && slot.offset + slot.bytes <= m_plan.kernarg.size();
-    m_plan.hidden.push_back(std::move(slot));
+    const std::uint64_t room = of_variant ? m_plan.variant_kernarg_bytes : m_plan.kernarg.size();
+    words.ok = words.ok && (of_variant || role == "baseline") && slot.offset <= room && slot.bytes <= room - slot.offset;
+    (of_variant ? m_plan.variant_hidden : m_plan.hidden).push_back(std::move(slot));
   }
   void region(Words& words) {
     Region region;

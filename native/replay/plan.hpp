@@ -14,7 +14,8 @@
 //             | "cluster" x y z                       work-groups of a cluster; left out: none
 //             | "cooperative" 0|1
 //             | "kernarg" hex                         the captured segment; empty: "kernarg -"
-//             | "slot" offset size kind               for hidden arguments only, LLVM's word for the kind
+//             | "slot" role offset size kind          for hidden arguments only, LLVM's word for the kind
+//             | "variant_kernarg" bytes               how long the variant's segment is
 //             | "loaded" address bytes                where the kernel's code object was
 //             | "region" base bytes kind device access flags host align own pre post
 //             | "written" region offset bytes         a part of a region that the kernel changed
@@ -109,6 +110,9 @@ struct Plan {
   bool cooperative = false;
   std::vector<std::byte> kernarg;
   std::vector<HiddenSlot> hidden;
+  std::vector<HiddenSlot> variant_hidden;
+  std::uint64_t variant_kernarg_bytes = 0;
+  bool hip_launch = false;                      // set by the command line
   std::uint64_t loaded_address = 0;
   std::uint64_t loaded_bytes = 0;
   std::vector<Region> regions;                  // by ascending address

@@ -16,8 +16,8 @@ using core::Result;
 
 class Pipeline {
  public:
-  Pipeline(std::shared_ptr<core::ObjectStore> store, const std::vector<ChunkJob>& jobs)
-      : m_store(std::move(store)), m_jobs(jobs), m_slots(2 * worker_count() + 2) {
+  Pipeline(std::shared_ptr<core::ObjectStore> store, const std::vector<ChunkJob>& jobs, bool verify)
+      : m_store(std::move(store)), m_jobs(jobs), m_verify(verify), m_slots(2 * worker_count() + 2) {
     for (unsigned i = 0; i < worker_count(); ++i) m_threads.emplace_back([this] { work(); });
   }
   ~Pipeline() {
@@ -54,7 +54,7 @@ class Pipeline {
   static unsigned worker_count() { return std::clamp(std::thread::hardware_concurrency(), 1u, 16u); }
 
   void work() {
-    ChunkReader reader(m_store);
+    ChunkReader reader(m_store, m_verify);
     for (;;) {
       std::size_t index;
       {
@@ -80,6 +80,7 @@ class Pipeline {
 
   std::shared_ptr<core::ObjectStore> m_store;
   const std::vector<ChunkJob>& m_jobs;
+  const bool m_verify;
   std::mutex m_mutex;
   std::condition_variable m_changed;
   std::vector<Slot> m_slots;
@@ -92,8 +93,9 @@ class Pipeline {
 }  // namespace
 
 Result<void> for_each_chunk(std::shared_ptr<core::ObjectStore> store, const std::vector<ChunkJob>& jobs,
-                            const std::function<Result<void>(const ChunkJob&, std::span<const std::byte>)>& use) {
-  Pipeline pipeline(std::move(store), jobs);
+                            const std::function<Result<void>(const ChunkJob&, std::span<const std::byte>)>& use,
+                            bool verify) {
+  Pipeline pipeline(std::move(store), jobs, verify);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     const Result<std::span<const std::byte>> data = pipeline.wait(i);
     if (!data) return data.error();
@@ -105,7 +107,7 @@ Result<void> for_each_chunk(std::shared_ptr<core::ObjectStore> store, const std:
 
 Result<std::vector<std::byte>> read_memory(std::shared_ptr<core::ObjectStore> store, const Memory& memory) {
   std::vector<std::byte> data(memory.bytes);
-  ChunkReader reader(std::move(store));
+  ChunkReader reader(std::move(store), true);
   for (std::size_t i = 0; i < memory.chunks.size(); ++i) {
     const ChunkJob job{&memory, i, 0};
     if (job.is_zero()) continue;

@@ -29,7 +29,7 @@ struct ChunkJob {
 // error of either side.
 [[nodiscard]] core::Result<void> for_each_chunk(
     std::shared_ptr<core::ObjectStore> store, const std::vector<ChunkJob>& jobs,
-    const std::function<core::Result<void>(const ChunkJob&, std::span<const std::byte>)>& use);
+    const std::function<core::Result<void>(const ChunkJob&, std::span<const std::byte>)>& use, bool verify = true);
 
 // All of a small memory.
 [[nodiscard]] core::Result<std::vector<std::byte>> read_memory(std::shared_ptr<core::ObjectStore> store,

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from kerncap_stages.digest import Digest
 from kerncap_stages.softgpu import SoftGpu
 from kerncap_stages.store import Store
 
@@ -101,6 +102,10 @@ class Stages:
     def memory(self, reference: str) -> bytes:
         """The bytes that a ``memory:`` reference of a manifest names."""
         return bytes(Store.open(self.store).read_memory(reference.removeprefix("memory:")))
+
+    def show_object(self, reference: str) -> dict[str, Any]:
+        """An object that is a JSON document, by its typed reference: a memory is a list of chunks."""
+        return json.loads(Store.open(self.store).get(Digest(reference.rpartition(":")[2])))
 
     def replay(self, artifact: str, *options: object) -> Finished:
         return self.run("replay", artifact, "--json", *options)

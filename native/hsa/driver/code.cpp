@@ -1,4 +1,5 @@
 // Code objects of the HSA driver: loaded at the captured address where the replay wants that.
+#include <algorithm>
 #include <cstdio>
 
 #include "hsa/driver/code_symbols.hpp"
@@ -22,26 +23,56 @@ std::string span_of(std::uint64_t base, std::uint64_t bytes) {
   return text;
 }
 
-// Where the only code object of an executable is.
-Result<void> find_place(const Runtime& runtime, LoadedCode& code) {
-  hsa_ven_amd_loader_1_01_pfn_t loader{};
-  hsa_status_t status =
+using Loader = hsa_ven_amd_loader_1_03_pfn_t;
+
+// All code objects that are loaded now, by HIP, by us, by ROCr itself.
+struct Loaded {
+  const Loader* loader;
+  std::vector<hsa_loaded_code_object_t> all;
+};
+
+hsa_status_t list_one(hsa_executable_t, hsa_loaded_code_object_t found, void* out) {
+  static_cast<Loaded*>(out)->all.push_back(found);
+  return HSA_STATUS_SUCCESS;
+}
+
+hsa_status_t list_executable(hsa_executable_t executable, void* out) {
+  return static_cast<Loaded*>(out)->loader->hsa_ven_amd_loader_executable_iterate_loaded_code_objects(executable,
+                                                                                                      list_one, out);
+}
+
+Result<Loader> loader_of(const Runtime& runtime) {
+  Loader loader{};
+  const hsa_status_t status =
       runtime.hsa_system_get_major_extension_table(HSA_EXTENSION_AMD_LOADER, 1, sizeof loader, &loader);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(runtime, "asking for the loader's functions", status);
-  hsa_loaded_code_object_t loaded{};
-  status = loader.hsa_ven_amd_loader_executable_iterate_loaded_code_objects(
-      code.executable,
-      [](hsa_executable_t, hsa_loaded_code_object_t found, void* out) {
-        *static_cast<hsa_loaded_code_object_t*>(out) = found;
-        return HSA_STATUS_SUCCESS;
-      },
-      &loaded);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(runtime, "looking for the loaded code object", status);
-  loader.hsa_ven_amd_loader_loaded_code_object_get_info(
-      loaded, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_BASE, &code.load_address);
-  loader.hsa_ven_amd_loader_loaded_code_object_get_info(
-      loaded, HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_SIZE, &code.load_bytes);
-  return {};
+  return loader;
+}
+
+std::vector<hsa_loaded_code_object_t> loaded_now(const Loader& loader) {
+  Loaded loaded{&loader, {}};
+  loader.hsa_ven_amd_loader_iterate_executables(list_executable, &loaded);
+  return loaded.all;
+}
+
+// Where the code object is that was not among those before.
+Result<void> find_place(const Loader& loader, const std::vector<hsa_loaded_code_object_t>& before, LoadedCode& code) {
+  for (const hsa_loaded_code_object_t each : loaded_now(loader)) {
+    const bool is_old = std::any_of(before.begin(), before.end(), [&](const hsa_loaded_code_object_t& old) {
+      return old.handle == each.handle;
+    });
+    if (is_old) continue;
+    const auto info = [&](hsa_ven_amd_loader_loaded_code_object_info_t attribute, auto& value) {
+      loader.hsa_ven_amd_loader_loaded_code_object_get_info(each, attribute, &value);
+    };
+    std::uint64_t bytes = 0;
+    info(HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_CODE_OBJECT_STORAGE_MEMORY_SIZE, bytes);
+    if (bytes != code.file.size()) continue;        // another one that HIP loaded by the way
+    info(HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_BASE, code.load_address);
+    info(HSA_VEN_AMD_LOADER_LOADED_CODE_OBJECT_INFO_LOAD_SIZE, code.load_bytes);
+    return {};
+  }
+  return Error{ErrorCode::device, "the runtime does not say where it loaded the code object"};
 }
 
 }  // namespace
@@ -54,46 +85,60 @@ std::string architecture_of(const std::string& isa) {
 
 Result<std::unique_ptr<replay::Code>> HsaDriver::load(std::span<const std::byte> file, const std::string& symbol,
                                                       std::optional<std::uint64_t> at) {
-  auto code = std::make_unique<LoadedCode>(m_runtime);
+  auto code = std::make_unique<LoadedCode>(m_runtime, m_hip.get());
   code->file.assign(file.begin(), file.end());
-  hsa_status_t status =
-      m_runtime.hsa_code_object_reader_create_from_memory(code->file.data(), code->file.size(), &code->reader);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "reading the code object", status);
-  status = m_runtime.hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr,
-                                               &code->executable);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating an executable", status);
+  const Result<Loader> loader = loader_of(m_runtime);
+  if (!loader) return loader.error();
+  const std::vector<hsa_loaded_code_object_t> before = loaded_now(loader.value());
   {
     std::optional<Steering> steering;
     if (at) steering.emplace(*at, (m_plan->loaded_bytes + k_page - 1) & ~(k_page - 1));
-    status = m_runtime.hsa_executable_load_agent_code_object(code->executable, m_device->agent, code->reader, nullptr,
-                                                             nullptr);
+    Result<void> loaded = m_hip == nullptr ? load_by_runtime(*code, symbol) : load_by_hip(*code, symbol);
+    if (!loaded) return loaded.error();
   }
-  if (status != HSA_STATUS_SUCCESS) {
-    return runtime_error(m_runtime, "loading the code object on a " + architecture_of(m_device->isa), status);
-  }
-  status = m_runtime.hsa_executable_freeze(code->executable, nullptr);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "freezing the executable", status);
-  if (Result<void> found = find_place(m_runtime, *code); !found) return found.error();
+  if (Result<void> found = find_place(loader.value(), before, *code); !found) return found.error();
   if (at && code->load_address != *at) {
     return Error{ErrorCode::device,
                  "the runtime loads the captured code object at " + span_of(code->load_address, code->load_bytes) +
                      " and not where it was, " + span_of(*at, m_plan->loaded_bytes) + ", which is held by " +
                      replay::holder_of(*at, m_plan->loaded_bytes)};
   }
-  hsa_executable_symbol_t found{};
-  status = m_runtime.hsa_executable_get_symbol_by_name(code->executable, (symbol + ".kd").c_str(), &m_device->agent,
-                                                       &found);
+  return std::unique_ptr<replay::Code>(std::move(code));
+}
+
+Result<void> HsaDriver::load_by_hip(LoadedCode& code, const std::string& symbol) {
+  const Result<HipLauncher::Module> module = m_hip->load(code.file, symbol);
+  if (!module) return module.error();
+  code.hip_module = module.value();
+  return {};
+}
+
+Result<void> HsaDriver::load_by_runtime(LoadedCode& code, const std::string& symbol) {
+  hsa_status_t status =
+      m_runtime.hsa_code_object_reader_create_from_memory(code.file.data(), code.file.size(), &code.reader);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "reading the code object", status);
+  status = m_runtime.hsa_executable_create_alt(HSA_PROFILE_FULL, HSA_DEFAULT_FLOAT_ROUNDING_MODE_DEFAULT, nullptr,
+                                               &code.executable);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating an executable", status);
+  status = m_runtime.hsa_executable_load_agent_code_object(code.executable, m_device->agent, code.reader, nullptr,
+                                                           nullptr);
   if (status != HSA_STATUS_SUCCESS) {
-    return Error{ErrorCode::not_found, "the code object has no kernel " + symbol};
+    return runtime_error(m_runtime, "loading the code object on a " + architecture_of(m_device->isa), status);
   }
+  status = m_runtime.hsa_executable_freeze(code.executable, nullptr);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "freezing the executable", status);
+  hsa_executable_symbol_t found{};
+  status = m_runtime.hsa_executable_get_symbol_by_name(code.executable, (symbol + ".kd").c_str(), &m_device->agent,
+                                                       &found);
+  if (status != HSA_STATUS_SUCCESS) return Error{ErrorCode::not_found, "the code object has no kernel " + symbol};
   const auto info = [&](hsa_executable_symbol_info_t attribute, auto& value) {
     m_runtime.hsa_executable_symbol_get_info(found, attribute, &value);
   };
-  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, code->kernel_object);
-  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE, code->static_lds_bytes);
-  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE, code->private_bytes);
-  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE, code->kernarg_bytes);
-  return std::unique_ptr<replay::Code>(std::move(code));
+  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT, code.kernel_object);
+  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_GROUP_SEGMENT_SIZE, code.static_lds_bytes);
+  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE, code.private_bytes);
+  info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE, code.kernarg_bytes);
+  return {};
 }
 
 std::optional<std::uint64_t> HsaDriver::variable(replay::Code& code, const std::string& name, std::uint64_t bytes) {

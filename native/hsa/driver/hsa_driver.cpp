@@ -41,6 +41,10 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
   Result<Machine> machine = find_machine(m_runtime);
   if (!machine) return machine.error();
   m_machine = std::move(machine.value());
+  if (plan.actual_device(plan.kernel_device) >= m_machine.devices.size()) {
+    return Error{ErrorCode::unsupported, "there is no GPU " + std::to_string(plan.actual_device(plan.kernel_device)) +
+                                             " here, only " + std::to_string(m_machine.devices.size())};
+  }
   for (const replay::Region& region : plan.regions) {
     if (region.device != replay::k_no_device && plan.actual_device(region.device) >= m_machine.devices.size()) {
       return Error{ErrorCode::unsupported, "the capture holds memory of device " + std::to_string(region.device) +
@@ -48,20 +52,23 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
                                                " GPUs here"};
     }
   }
-  if (plan.actual_device(plan.kernel_device) >= m_machine.devices.size()) {
-    return Error{ErrorCode::unsupported, "no GPU " + std::to_string(plan.actual_device(plan.kernel_device)) + " here"};
-  }
   m_device = &device_of(plan.kernel_device);
   if (architecture_of(m_device->isa) != architecture_of(plan.isa)) {
     return Error{ErrorCode::unsupported, "the capture is of a " + architecture_of(plan.isa) + ", and this GPU is a " +
                                              architecture_of(m_device->isa)};
+  }
+  if (plan.hip_launch) {
+    Result<std::unique_ptr<HipLauncher>> hip = HipLauncher::start(plan.actual_device(plan.kernel_device));
+    if (!hip) return hip.error();
+    m_hip = std::move(hip.value());
   }
   return make_queue();
 }
 
 Result<void> HsaDriver::make_queue() {
   hsa_status_t status = m_runtime.hsa_queue_create(
-      m_device->agent, k_queue_packets, HSA_QUEUE_TYPE_SINGLE,
+      m_device->agent, k_queue_packets,
+      m_plan->cooperative ? HSA_QUEUE_TYPE_COOPERATIVE : HSA_QUEUE_TYPE_SINGLE,
       [](hsa_status_t why, hsa_queue_t*, void* self) {
         auto& driver = *static_cast<HsaDriver*>(self);
         driver.note_fault(runtime_error(driver.m_runtime, "the queue stopped", why).message);
@@ -86,7 +93,14 @@ Result<void> HsaDriver::make_queue() {
 
 Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& launch) {
   if (Result<void> settled = settle(); !settled) return settled.error();
-  auto& loaded = static_cast<LoadedCode&>(code);
+  const auto& loaded = static_cast<const LoadedCode&>(code);
+  if (m_hip == nullptr) return launch_packet(loaded, launch);
+  Result<replay::Timing> timing = m_hip->launch(loaded.hip_module, launch);
+  if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
+  return timing;
+}
+
+Result<replay::Timing> HsaDriver::launch_packet(const LoadedCode& loaded, const replay::Launch& launch) {
   const std::size_t needed = std::max<std::size_t>({k_least_kernarg_bytes, launch.kernarg.size(), loaded.kernarg_bytes});
   if (needed > m_kernarg_room) {
     const Result<std::byte*> memory =
@@ -98,7 +112,7 @@ Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launc
   std::memset(m_kernarg, 0, m_kernarg_room);
   std::copy(launch.kernarg.begin(), launch.kernarg.end(), m_kernarg);
   const auto queue_address = reinterpret_cast<std::uint64_t>(m_queue);
-  for (const replay::HiddenSlot& slot : m_plan->hidden) {
+  for (const replay::HiddenSlot& slot : *launch.hidden) {
     if (slot.kind == "hidden_queue_ptr") std::memcpy(m_kernarg + slot.offset, &queue_address, sizeof queue_address);
   }
   m_runtime.hsa_signal_store_relaxed(m_done, 1);
@@ -120,12 +134,7 @@ Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launc
   const std::uint64_t index = m_runtime.hsa_queue_add_write_index_relaxed(m_queue, 1);
   publish(static_cast<Packet*>(m_queue->base_address)[index & (m_queue->size - 1)], to_packet(packet));
   m_runtime.hsa_signal_store_screlease(m_queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
-  // The stage that started this process sets the time limit; here only a fault ends the wait.
-  constexpr std::uint64_t k_look_every_ns = 50'000'000;
-  while (m_runtime.hsa_signal_wait_scacquire(m_done, HSA_SIGNAL_CONDITION_LT, 1, k_look_every_ns,
-                                             HSA_WAIT_STATE_BLOCKED) >= 1) {
-    if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
-  }
+  if (Result<void> done = wait_for(m_done, "the dispatch"); !done) return done.error();
   if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
   hsa_amd_profiling_dispatch_time_t time{};
   m_runtime.hsa_amd_profiling_get_dispatch_time(m_device->agent, m_done, &time);

@@ -8,11 +8,14 @@
 #include <string>
 #include <vector>
 
+#include "hsa/driver/hip_launcher.hpp"
 #include "hsa/driver/machine.hpp"
 #include "hsa/driver/runtime.hpp"
 #include "replay/driver.hpp"
 
 namespace kerncap::hsa {
+
+struct LoadedCode;
 
 class HsaDriver final : public replay::Driver {
  public:
@@ -45,11 +48,15 @@ class HsaDriver final : public replay::Driver {
   core::Result<void> place_on_device(const replay::Range& range);
   core::Result<void> place_on_host(const replay::Range& range);
   core::Result<void> make_queue();
+  core::Result<void> load_by_runtime(LoadedCode& code, const std::string& symbol);
+  core::Result<void> load_by_hip(LoadedCode& code, const std::string& symbol);
+  core::Result<replay::Timing> launch_packet(const LoadedCode& code, const replay::Launch& launch);
   core::Result<std::byte*> allocate(const ReplayDevice& owner, std::uint32_t flags, std::uint64_t bytes);
   core::Result<void> copy(bool to_saved);
   // Transfers go through staging memory, several at a time. settle() waits for all of them.
   core::Result<void> make_staging();
   core::Result<void> settle();
+  core::Result<void> wait_for(hsa_signal_t done, const char* what);
   core::Result<void> settle(std::size_t buffer);
   // What the device said when it stopped; empty while all is well.
   [[nodiscard]] std::string fault() const;
@@ -57,6 +64,7 @@ class HsaDriver final : public replay::Driver {
 
   Runtime m_runtime;
   Machine m_machine;
+  std::unique_ptr<HipLauncher> m_hip;           // null: packets of our own
   const replay::Plan* m_plan = nullptr;
   const ReplayDevice* m_device = nullptr;       // runs the kernel
   hsa_queue_t* m_queue = nullptr;

@@ -4,19 +4,23 @@
 #include <string>
 #include <vector>
 
+#include "hsa/driver/hip_launcher.hpp"
 #include "hsa/driver/runtime.hpp"
 #include "replay/driver.hpp"
 
 namespace kerncap::hsa {
 
 struct LoadedCode final : replay::Code {
-  explicit LoadedCode(const Runtime& from) : runtime(from) {}
+  LoadedCode(const Runtime& from, HipLauncher* launcher) : runtime(from), hip(launcher) {}
   ~LoadedCode() override {
+    if (hip != nullptr) hip->unload(hip_module);
     if (executable.handle != 0) runtime.hsa_executable_destroy(executable);
     if (reader.handle != 0) runtime.hsa_code_object_reader_destroy(reader);
   }
 
   const Runtime& runtime;
+  HipLauncher* hip;                             // null: loaded through ROCr, with the two handles below
+  HipLauncher::Module hip_module;
   std::vector<std::byte> file;                  // ROCr keeps reading it
   hsa_code_object_reader_t reader{};
   hsa_executable_t executable{};

@@ -128,12 +128,21 @@ Result<void> HsaDriver::make_staging() {
   return {};
 }
 
-Result<void> HsaDriver::settle(std::size_t buffer) {
-  const hsa_signal_t done = m_staging[buffer].done;
-  const hsa_signal_value_t left = m_runtime.hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX,
-                                                                      HSA_WAIT_STATE_BLOCKED);
-  if (left < 0) return Error{ErrorCode::device, "a transfer to or from the device failed"};
+Result<void> HsaDriver::wait_for(hsa_signal_t done, const char* what) {
+  // The stage that started this process sets the time limit; here only a fault ends the wait.
+  constexpr std::uint64_t k_look_every_ns = 50'000'000;
+  hsa_signal_value_t left = 1;
+  while (left >= 1) {
+    left = m_runtime.hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, k_look_every_ns,
+                                               HSA_WAIT_STATE_BLOCKED);
+    if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
+  }
+  if (left < 0) return Error{ErrorCode::device, std::string(what) + " failed"};
   return {};
+}
+
+Result<void> HsaDriver::settle(std::size_t buffer) {
+  return wait_for(m_staging[buffer].done, "a transfer to or from the device");
 }
 
 Result<void> HsaDriver::settle() {
@@ -195,7 +204,9 @@ Result<std::byte*> HsaDriver::allocate(const ReplayDevice& owner, std::uint32_t 
   hsa_status_t status = m_runtime.hsa_amd_memory_pool_allocate(pool->handle, bytes, 0, &memory);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "allocating memory", status);
   if (owner.agent.handle == m_machine.host.agent.handle) {
-    status = m_runtime.hsa_amd_agents_allow_access(1, &m_device->agent, nullptr, memory);
+    std::vector<hsa_agent_t> all;       // each device's own engine fills and reads its memory
+    for (const ReplayDevice& device : m_machine.devices) all.push_back(device.agent);
+    status = m_runtime.hsa_amd_agents_allow_access(static_cast<std::uint32_t>(all.size()), all.data(), nullptr, memory);
     if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "sharing memory", status);
   }
   return static_cast<std::byte*>(memory);
@@ -239,10 +250,9 @@ Result<void> HsaDriver::copy(bool to_saved) {
         m_runtime.hsa_amd_memory_async_copy(to, saved.agent, from, saved.agent, saved.bytes, 0, nullptr, done);
     if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "copying the write set", status);
   }
-  m_runtime.hsa_signal_wait_scacquire(done, HSA_SIGNAL_CONDITION_LT, 1, UINT64_MAX, HSA_WAIT_STATE_BLOCKED);
-  if (m_runtime.hsa_signal_load_scacquire(done) < 0) return Error{ErrorCode::device, "copying the write set failed"};
+  Result<void> copied = wait_for(done, "copying the write set");
   m_runtime.hsa_signal_destroy(done);
-  return {};
+  return copied;
 }
 
 }  // namespace kerncap::hsa

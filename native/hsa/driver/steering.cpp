@@ -59,7 +59,9 @@ Steering::~Steering() { t_active = nullptr; }
 Steering* Steering::active() noexcept { return t_active; }
 
 bool Steering::wants(const void* hint, std::size_t length, int protection, int flags, int fd) const noexcept {
-  return !m_answered && hint == nullptr && length >= m_bytes && protection == PROT_NONE && fd == -1 &&
+  // No allocation of this size asks for more; one that does is another one.
+  const std::uint64_t most = m_bytes + std::max(m_bytes, k_page) + 2 * k_page;
+  return !m_answered && hint == nullptr && length >= m_bytes && length <= most && protection == PROT_NONE && fd == -1 &&
          (flags & MAP_ANONYMOUS) != 0 && (flags & (MAP_FIXED | MAP_FIXED_NOREPLACE)) == 0;
 }
 

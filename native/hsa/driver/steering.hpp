@@ -14,7 +14,7 @@
 
 namespace kerncap::hsa {
 
-// While it lives, the first request of this thread for at least `bytes` of address space gets `base`. The range must
+// While it lives, the first request of this thread that is one for `bytes` of memory gets `base`. The range must
 // be free or held by the replay itself (replay/address_space.hpp): it is replaced. Whether the runtime then used the
 // address is for the caller to look at: nothing is certain here.
 class Steering {

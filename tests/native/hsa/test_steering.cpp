@@ -46,14 +46,15 @@ bool is_mapped(std::uint64_t address) { return ::msync(pointer(address), k_page,
 
 void a_request_is_answered_with_the_wanted_address() {
   for (const std::uint64_t alignment : {k_page, k_huge}) {
-    const std::uint64_t wanted = free_range(16 * k_page, k_huge);
-    CHECK(hold(wanted, 16 * k_page) == wanted);
-    Steering steering(wanted, 16 * k_page);
-    CHECK(ask(16 * k_page, alignment) == wanted);
+    const std::uint64_t bytes = alignment + 3 * k_page;
+    const std::uint64_t wanted = free_range(bytes, k_huge);
+    CHECK(hold(wanted, bytes) == wanted);
+    Steering steering(wanted, bytes);
+    CHECK(ask(bytes, alignment) == wanted);
     CHECK(steering.answered());
-    CHECK(is_mapped(wanted + 15 * k_page));
-    CHECK(!is_mapped(wanted + 16 * k_page));
-    ::munmap(pointer(wanted), 16 * k_page);
+    CHECK(is_mapped(wanted + bytes - k_page));
+    CHECK(!is_mapped(wanted + bytes) && !is_mapped(wanted - k_page));
+    ::munmap(pointer(wanted), bytes);
   }
 }
 
@@ -66,36 +67,41 @@ char* occupy(std::uint64_t address) {
 }
 
 void memory_on_either_side_of_the_wanted_range_is_left_alone() {
-  const std::uint64_t wanted = free_range(3 * k_huge, k_huge) + k_huge;
-  CHECK(hold(wanted, 16 * k_page) == wanted);
-  const char* before = occupy(wanted - k_page);
-  const char* behind = occupy(wanted + 16 * k_page);
-  for (const std::uint64_t alignment : {k_page, k_huge}) {
-    Steering steering(wanted, 16 * k_page);
-    CHECK(ask(16 * k_page, alignment) == wanted);
-    CHECK(is_mapped(wanted) && is_mapped(wanted + 15 * k_page));
+  for (const std::uint64_t alignment : {k_page, 8 * k_page, k_huge}) {
+    const std::uint64_t bytes = alignment + 3 * k_page;
+    const std::uint64_t wanted = free_range(bytes + 2 * k_huge, k_huge) + k_huge;
+    CHECK(hold(wanted, bytes) == wanted);
+    const char* before = occupy(wanted - k_page);
+    const char* behind = occupy(wanted + bytes);
+    {
+      Steering steering(wanted, bytes);
+      CHECK(ask(bytes, alignment) == wanted);
+    }
+    CHECK(is_mapped(wanted) && is_mapped(wanted + bytes - k_page));
     CHECK(is_mapped(number(before)) && *before == 'x');
     CHECK(is_mapped(number(behind)) && *behind == 'x');
+    ::munmap(pointer(wanted - k_page), bytes + 2 * k_page);
   }
-  ::munmap(pointer(wanted - k_page), 18 * k_page);
 }
 
 void a_request_that_would_be_aligned_into_other_memory_is_missed() {
+  const std::uint64_t bytes = 2 * k_huge;
   const std::uint64_t wanted = free_range(4 * k_huge, k_huge) + k_page;
-  CHECK(hold(wanted, 4 * k_page) == wanted);
-  CHECK(hold(wanted + 4 * k_page, k_page) != number(MAP_FAILED));
-  Steering steering(wanted, 4 * k_page);
-  CHECK(ask(4 * k_page, k_huge) != wanted);
+  CHECK(hold(wanted, bytes) == wanted);
+  CHECK(hold(wanted + bytes, k_page) == wanted + bytes);
+  Steering steering(wanted, bytes);
+  CHECK(ask(bytes, k_huge) != wanted);
   CHECK(!steering.answered());
-  CHECK(is_mapped(wanted) && is_mapped(wanted + 4 * k_page));
+  CHECK(is_mapped(wanted) && is_mapped(wanted + bytes));
 }
 
-void only_the_first_request_that_is_large_enough_is_answered() {
+void only_the_first_request_of_the_right_size_is_answered() {
   const std::uint64_t wanted = free_range(16 * k_page, k_page);
   CHECK(hold(wanted, 8 * k_page) == wanted);
   {
     Steering steering(wanted, 8 * k_page);
     CHECK(ask(4 * k_page, k_page) != wanted);
+    CHECK(ask(32 * k_page, k_page) != wanted);
     CHECK(number(::mmap(nullptr, 64 * k_page, PROT_READ | PROT_WRITE, k_flags, -1, 0)) != wanted);
     CHECK(!steering.answered());
     CHECK(ask(8 * k_page, k_page) == wanted);
@@ -111,6 +117,6 @@ int main() {
   a_request_is_answered_with_the_wanted_address();
   memory_on_either_side_of_the_wanted_range_is_left_alone();
   a_request_that_would_be_aligned_into_other_memory_is_missed();
-  only_the_first_request_that_is_large_enough_is_answered();
+  only_the_first_request_of_the_right_size_is_answered();
   return kerncap::test::exit_code();
 }

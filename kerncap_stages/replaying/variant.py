@@ -1,0 +1,72 @@
+"""Whether a variant can stand in for the captured kernel: same architecture, same arguments."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code_object import read_code_object
+from kerncap_stages.errors import ArtifactError, Refused, UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from pathlib import Path
+
+    from kerncap_stages.code_object import KernelFacts
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import KernargSlot
+
+_HOSTCALL = "hidden_hostcall_buffer"
+
+
+def read_variant(path: Path, capture: Capture) -> KernelFacts:
+    """Read the variant of the captured kernel from a code object.
+
+    Raises UsageError for no code object, Refused for another architecture or other arguments, ArtifactError
+    when it does not hold the kernel.
+    """
+    try:
+        facts = read_code_object(path.read_bytes())
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="give a code object") from error
+    except ArtifactError as error:
+        raise UsageError(f"{path}: {error}", hint="give the output of `make recompile`") from error
+    captured = capture.kernel.code_object.isa
+    if architecture(facts.isa) != architecture(captured):
+        raise Refused(
+            f"{path} is for {architecture(facts.isa)}, and the capture is of a {architecture(captured)}",
+            hint=f"compile it with --offload-arch={architecture(captured)}",
+        )
+    name = capture.kernel.mangled_name
+    kernel = facts.kernels.get(name)
+    if kernel is None:
+        known = ", ".join(sorted(facts.kernels)[:5]) or "none"
+        raise ArtifactError(
+            f"{path} has no kernel {name}; its kernels: {known}",
+            hint="a variant has to keep the kernel's name and signature",
+        )
+    ours, theirs = _explicit(capture.kernel.slots), _explicit(kernel.slots)
+    if ours != theirs:
+        raise Refused(
+            f"{path}: {name} takes {len(theirs)} arguments of {_total(theirs)} bytes, the captured kernel "
+            f"{len(ours)} of {_total(ours)}",
+            hint="a variant has to keep the kernel's signature",
+        )
+    return kernel
+
+
+def needs_host(slots: Iterable[KernargSlot]) -> bool:
+    """Whether a kernel may call the host: printf, assert and the like, as far as its compiler knew."""
+    return any(slot.value_kind == _HOSTCALL for slot in slots)
+
+
+def architecture(isa: str) -> str:
+    """``gfx90a`` of ``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``."""
+    return isa.rpartition("--")[2].partition(":")[0] or isa
+
+
+def _explicit(slots: Iterable[KernargSlot]) -> list[tuple[int, int]]:
+    return [(slot.offset_bytes, slot.size_bytes) for slot in slots if not slot.is_hidden]
+
+
+def _total(slots: list[tuple[int, int]]) -> int:
+    return max((offset + size for offset, size in slots), default=0)

@@ -1,0 +1,188 @@
+"""The options of kc-replay, and what it says when a variant does not do what it should."""
+
+from __future__ import annotations
+
+import pytest
+from programs import SOURCES
+
+
+@pytest.fixture
+def scaled(stages, program):
+    """A captured dispatch of a simple kernel, and the stages."""
+    (digest,) = stages.capture("scale_into", program("idempotent"))
+    return digest
+
+
+def out_region(stages, digest):
+    """The region that the kernel writes, and the pointer's offset in it."""
+    capture = stages.show(digest)
+    pointer = int.from_bytes(bytes.fromhex(capture["kernarg"])[8:16], "little")
+    region = next(r for r in capture["regions"] if 0 <= pointer - r["base_address"] < r["size_bytes"])
+    return region, pointer - region["base_address"]
+
+
+def test_runs_are_counted_without_the_warm_up(stages, scaled):
+    replay = stages.replay(scaled, "--iterations", 5, "--warmup", 2).must().manifest
+    timing = replay["timing"]
+    assert len(timing["samples_ns"]) == 5
+    assert timing["source"] == "software_gpu"
+    low, middle, high = timing["p05_ns"], timing["median_ns"], timing["p95_ns"]
+    assert 0 < timing["min_ns"] <= low <= middle <= high <= timing["max_ns"]
+    assert replay["plan"]["warmup"] == 2
+
+
+def test_each_run_starts_from_the_captured_state(stages, program):
+    (digest,) = stages.capture("accumulate", program("changed_state"))
+    for options in (("--warmup", 3), ("--iterations", 4), ("--flush-cache", "--iterations", 2)):
+        assert stages.replay(digest, *options).must().manifest["matches_golden"] is True
+
+
+def test_dump_writes_every_region_as_it_is_after_the_last_run(stages, scaled, tmp_path):
+    capture = stages.show(scaled)
+    stages.replay(scaled, "--dump-output", tmp_path / "out").must()
+    files = {path.name: path.stat().st_size for path in (tmp_path / "out").iterdir()}
+    assert files == {
+        f"region_{region['base_address']:016x}.bin": region["size_bytes"]
+        for region in capture["regions"]
+        if region["pre"]
+    }
+    region, at = out_region(stages, scaled)
+    content = (tmp_path / "out" / f"region_{region['base_address']:016x}.bin").read_bytes()
+    import numpy as np
+
+    written = np.frombuffer(content[at : at + 3000 * 4], np.float32)
+    assert np.array_equal(written, np.arange(3000, dtype=np.float32) * 1.5)
+
+
+def test_comparing_runs_both_in_turn_and_gives_a_ratio_with_its_spread(stages, scaled, variant):
+    done = stages.replay(scaled, "--compare", variant("idempotent"), "--iterations", 6).must()
+    comparison = done.manifest["comparison"]
+    assert len(done.manifest["timing"]["samples_ns"]) == len(comparison["baseline"]["samples_ns"]) == 6
+    assert 0 < comparison["ratio_p05"] <= comparison["ratio"] <= comparison["ratio_p95"]
+    assert "variant / baseline" in done.err
+    assert done.manifest["matches_golden"] is True
+
+
+def test_a_variant_under_either_name_of_the_option(stages, scaled, variant):
+    for option in ("--variant", "--hsaco"):
+        replay = stages.replay(scaled, option, variant("idempotent", "NOTHING")).must().manifest
+        assert replay["matches_golden"] is False
+        assert replay["variant"]["isa"].endswith("gfx90a") or "gfx90a" in replay["variant"]["isa"]
+
+
+def test_variant_and_compare_exclude_each_other(stages, scaled, variant):
+    nothing = variant("idempotent", "NOTHING")
+    stages.replay(scaled, "--variant", nothing, "--compare", nothing).must(2)
+
+
+def test_another_shape_runs_and_is_not_compared(stages, scaled, tmp_path):
+    done = stages.replay(scaled, "--grid", "256", "--block", "64", "--dump-output", tmp_path / "out").must()
+    assert done.manifest["matches_golden"] is None
+    assert done.manifest["plan"]["overrides"]["grid_work_items"] == [256, 1, 1]
+    region, at = out_region(stages, scaled)
+    content = (tmp_path / "out" / f"region_{region['base_address']:016x}.bin").read_bytes()
+    import numpy as np
+
+    written = np.frombuffer(content[at : at + 3000 * 4], np.float32)
+    assert written[255] == 255 * 1.5
+    assert not written[256:].any()
+
+
+@pytest.mark.parametrize("words", [("--grid", "0"), ("--block", "1,2,3,4"), ("--grid", "many")])
+def test_a_shape_that_is_none_is_wrong_usage(stages, scaled, words):
+    stages.replay(scaled, *words).must(2)
+
+
+def test_dynamic_lds_may_be_changed(stages, program):
+    (digest,) = stages.capture("reverse", program("dynamic_lds"))
+    launch = stages.show(digest)["launch"]
+    more = launch["dynamic_lds_bytes"] * 2
+    replay = stages.replay(digest, "--lds", more).must().manifest
+    assert replay["plan"]["overrides"]["dynamic_lds_bytes"] == more
+    too_little = stages.replay(digest, "--lds", 0)
+    assert too_little.code == 4
+    assert too_little.manifest["outcome"] == "faulted"
+
+
+def test_the_launch_through_hip_gives_the_same(stages, scaled, program, variant):
+    done = stages.replay(scaled, "--hip-launch", "--iterations", 3).must()
+    assert done.manifest["matches_golden"] is True
+    assert done.manifest["plan"]["hip_launch"] is True
+    assert all(sample > 0 for sample in done.manifest["timing"]["samples_ns"])
+    (digest,) = stages.capture("reach", program("named_and_pointed"), options=("--dispatch", 1))
+    assert stages.replay(digest, "--hip-launch").must().manifest["matches_golden"] is True
+    changed = stages.replay(scaled, "--hip-launch", "--variant", variant("idempotent", "NOTHING")).must()
+    assert changed.manifest["matches_golden"] is False
+
+
+def test_a_snapshot_that_was_verified_before_need_not_be_hashed_again(stages, scaled):
+    assert stages.replay(scaled, "--no-verify").must().manifest["matches_golden"] is True
+    capture = stages.show(scaled)
+    chunks = {}
+    for region in capture["regions"]:
+        if region["pre"]:
+            listed = stages.show_object(region["pre"])["chunks"]
+            chunks.update({digest: region for digest in listed if digest})
+    victim = stages.store / "objects" / next(iter(chunks))[:2] / next(iter(chunks))
+    assert victim.exists()
+    content = bytearray(victim.read_bytes())
+    content[-1] ^= 1
+    victim.chmod(0o600)
+    victim.write_bytes(content)
+    stages.replay(scaled).must(3)
+
+
+def test_a_gpu_that_is_not_there_is_refused(stages, scaled):
+    done = stages.replay(scaled, "--device", 3).must(6)
+    assert "GPU 3" in done.err
+
+
+def test_another_gpu_of_the_same_kind_runs_it(stages, program):
+    stages.gpus = 2
+    (digest,) = stages.capture("scale_into", program("idempotent"))
+    replay = stages.replay(digest, "--device", 1).must().manifest
+    assert replay["matches_golden"] is True
+    assert replay["plan"]["devices"] == [[0, 1]]
+
+
+def test_a_variant_for_another_architecture_is_refused(stages, scaled, variant):
+    done = stages.replay(scaled, "--variant", variant("idempotent", target="gfx942")).must(6)
+    assert "gfx942" in done.err
+    assert "gfx90a" in done.err
+
+
+def test_a_capture_of_another_architecture_is_refused(stages, scaled):
+    stages.target = "gfx942"
+    done = stages.replay(scaled).must(6)
+    assert "gfx942" in done.err
+
+
+def test_a_variant_that_is_no_code_object_or_has_no_such_kernel(stages, scaled, variant):
+    done = stages.replay(scaled, "--variant", SOURCES / "hip/vector_add.hip").must(2)
+    assert "vector_add.hip" in done.err
+    done = stages.replay(scaled, "--variant", variant("vector_add")).must(3)
+    assert "has no kernel _Z10scale_into" in done.err
+    stages.replay(scaled, "--variant", "/nowhere.co").must(2)
+
+
+def test_a_variant_with_other_arguments_is_refused(stages, scaled, variant):
+    done = stages.replay(scaled, "--variant", variant("wild_variants", "OTHER_ARGUMENTS")).must(6)
+    assert "arguments" in done.err
+
+
+def test_a_variant_that_touches_what_it_may_not_is_a_result(stages, scaled, variant):
+    done = stages.replay(scaled, "--variant", variant("wild_variants", "FAULT")).must(4)
+    assert done.manifest["outcome"] == "faulted"
+    assert "0x123456789" in done.manifest["explanation"]
+
+
+def test_a_variant_that_never_ends_is_a_result(stages, scaled, variant):
+    done = stages.replay(scaled, "--variant", variant("wild_variants", "HANG"), "--timeout", 5).must(4)
+    assert done.manifest["outcome"] == "timed_out"
+    assert "5 s" in done.manifest["explanation"]
+
+
+def test_a_variant_that_traps_is_a_result(stages, scaled, variant):
+    done = stages.replay(scaled, "--variant", variant("wild_variants", "TRAP")).must(4)
+    assert done.manifest["outcome"] in ("faulted", "crashed")
+    assert done.manifest["explanation"]

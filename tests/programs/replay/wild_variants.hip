@@ -1,0 +1,19 @@
+// Variants of a kernel that do what they should not: the macro says what.
+#include <hip/hip_runtime.h>
+
+#ifdef OTHER_ARGUMENTS
+extern "C" __global__ void _Z10scale_intoPKfPfi(const float* in, float* out, int count, int more, double last) {
+  out[0] = in[0] + static_cast<float>(count + more + last);
+}
+#else
+extern "C" __global__ void _Z10scale_intoPKfPfi(const float* in, float* out, [[maybe_unused]] int count) {
+#if defined(FAULT)
+  *reinterpret_cast<volatile float*>(0x123456789000) = in[0];
+#elif defined(HANG)
+  while (*static_cast<const volatile float*>(in) >= 0) __builtin_amdgcn_s_sleep(1);
+#elif defined(TRAP)
+  if (count > 0) __builtin_trap();
+#endif
+  out[threadIdx.x] = in[threadIdx.x];
+}
+#endif
