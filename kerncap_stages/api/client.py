@@ -11,14 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.api.arguments import as_folder, check_language, find_variant, split_command
-from kerncap_stages.api.results import ExtractResult, KernelStat, ReplayResult, ValidationResult
+from kerncap_stages.api.conversion import extract_result, validation_result
+from kerncap_stages.api.results import ReplayResult
 from kerncap_stages.errors import Refused, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from kerncap_stages.api.extraction import Extraction, Step
+    from kerncap_stages.api.results import ExtractResult, KernelStat, ValidationResult
+    from kerncap_stages.api.steps import Step
     from kerncap_stages.collector.program import ProgramSpec
     from kerncap_stages.store import Store
 
@@ -97,7 +99,8 @@ class Kerncap:
         Raises UsageError before anything runs, AnswerIsNo if the kernel is never dispatched, ProgramError if
         the program fails before, Refused for memory that cannot be captured, DeviceError.
         """
-        from kerncap_stages.api.extraction import ExtractRequest, run_extract
+        from kerncap_stages.api.extraction import run_extract
+        from kerncap_stages.api.steps import ExtractRequest
         from kerncap_stages.stages.generate import folder_name
 
         check_language(language, triton_backend)
@@ -119,7 +122,7 @@ class Kerncap:
                 on_step=on_step or (lambda _step: None),
             ),
         )
-        return _extract_result(extraction, language)
+        return extract_result(extraction, language)
 
     def replay(
         self,
@@ -209,41 +212,16 @@ class Kerncap:
         A kernel that faults or hangs is a failed verdict, not an error.
         Raises ArtifactError for a folder that is no project, UsageError, DeviceError, Refused.
         """
-        from kerncap_stages.api.lines import (
-            MODES,
-            atol,
-            max_error,
-            region_counts,
-            region_lines,
-            validation_footer,
-        )
-        from kerncap_stages.project.artifacts import find_capture
+        from kerncap_stages.project.artifacts import find_captures
         from kerncap_stages.project.variants import built_variant
         from kerncap_stages.stages.validate import run_validate
 
         folder = Path(reproducer_dir)
-        store, capture = find_capture(None, as_folder(folder))
+        store, captures = find_captures(None, as_folder(folder))
         variant = find_variant(folder, hsaco) or built_variant(folder)
         settings = _settings(tolerance, rtol, dtype, timeout)
-        digest, manifest = run_validate(store, capture, variant, settings)
-        total, identical = region_counts(manifest)
-        lines = region_lines(manifest)
-        details = [*lines, *(f"  {reason}" for reason in manifest.reasons), validation_footer(manifest)]
-        mode = MODES[manifest.mode.value]
-        return ValidationResult(
-            passed=manifest.passed,
-            details="\n".join(details),
-            max_error=max_error(manifest),
-            mode=mode,
-            region_lines=lines,
-            regions_total=total,
-            regions_identical=identical,
-            outputs_total=total,
-            outputs_passed=identical,
-            atol=atol(manifest) if mode == "numeric" else None,
-            reasons=list(manifest.reasons),
-            validation=str(digest),
-        )
+        made = [run_validate(store, capture, variant, settings) for capture in captures]
+        return validation_result([manifest for _, manifest in made], [digest for digest, _ in made])
 
     def _open(self) -> Store:
         from kerncap_stages.store import Store
@@ -272,35 +250,3 @@ def _settings(tolerance: float | None, rtol: float | None, dtype: str | None, ti
         DEFAULT_ATOL if tolerance is None else tolerance, DEFAULT_RTOL if rtol is None else rtol, None
     )
     return Settings(bounds=bounds, default_type=dtype, timeout_s=timeout)
-
-
-def _extract_result(extraction: Extraction, language: str | None) -> ExtractResult:
-    from kerncap_stages.api.lines import ASSUMED_COMMAND, NO_COMPILE_COMMAND, NO_RECOMPILE
-    from kerncap_stages.manifests.kernel import Language
-    from kerncap_stages.manifests.source import Outcome
-
-    folder = extraction.folder.resolve()
-    source = extraction.source
-    found = source is not None and source.outcome is Outcome.FOUND
-    if language is None:
-        known = source.language if source is not None else extraction.capture.kernel.language
-        if source is not None and source.outcome is Outcome.TRITON_KERNEL:
-            known = Language.TRITON
-        language = known.value
-    notes = extraction.notes
-    if found and not extraction.compile_command_found:
-        assumed = extraction.reproducer.can_recompile
-        notes.append(f"{NO_COMPILE_COMMAND} {ASSUMED_COMMAND if assumed else NO_RECOMPILE}")
-    if language == "triton":
-        notes.append("no reproducer.py is made for Triton kernels: the project replays and validates")
-    return ExtractResult(
-        output_dir=str(folder),
-        capture_dir=str(folder / "capture"),
-        language=language,
-        has_source=found,
-        generated_files=[str(folder / file.path) for file in extraction.reproducer.files],
-        can_recompile=extraction.reproducer.can_recompile,
-        notes=notes,
-        capture=extraction.digests["capture"],
-        reproducer=extraction.digests["generate"],
-    )

@@ -16,7 +16,7 @@ from kerncap_stages.inputs import artifact_texts, has_piped_input
 from kerncap_stages.options import ArtifactArguments, StoreOption, VersionOption, stage_app
 
 if TYPE_CHECKING:
-    from kerncap_stages.api.extraction import Extraction, Step
+    from kerncap_stages.api.steps import Extraction, Step
 
 app = stage_app()
 _command: tuple[str, ...] | None = None
@@ -91,7 +91,8 @@ def extract(
     The program's command stands after `--`, or comes with a profile. Prints the digest of the project's
     artifact. Steps that could not do all of their work say why; without source the project replays only.
     """
-    from kerncap_stages.api.extraction import ExtractRequest, run_extract
+    from kerncap_stages.api.extraction import run_extract
+    from kerncap_stages.api.steps import ExtractRequest
     from kerncap_stages.collector.program import ProgramSpec
     from kerncap_stages.progress import progress
     from kerncap_stages.store import Store

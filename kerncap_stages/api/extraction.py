@@ -6,116 +6,22 @@ step that could not do all of its work says so, and the next one makes the best 
 
 from __future__ import annotations
 
-import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.api.steps import CAPTURE, GENERATE, LOCATE, PROFILE, VALIDATE, Extraction, Steps
 from kerncap_stages.errors import AnswerIsNo, KerncapError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
+    from kerncap_stages.api.steps import ExtractRequest
     from kerncap_stages.collector.program import ProgramSpec
     from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.capture import Capture, NameMatch, Selection
+    from kerncap_stages.manifests.capture import Capture, Selection
     from kerncap_stages.manifests.profile import Profile
     from kerncap_stages.manifests.reproducer import Reproducer
     from kerncap_stages.manifests.source import Source
     from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.store import Store
-
-PROFILE, CAPTURE, LOCATE, GENERATE, VALIDATE = "profile", "capture", "locate", "generate", "validate"
-
-
-@dataclass(frozen=True)
-class Step:
-    """What came of one step. ``digest``: its artifact, none when it made none.
-
-    ``notes``: what it could not do, and why.
-    """
-
-    name: str
-    digest: Digest | None
-    summary: str
-    notes: tuple[str, ...] = ()
-    duration_ns: int = 0
-
-
-@dataclass(frozen=True)
-class ExtractRequest:
-    """What to take, from where, and where to put it.
-
-    One of ``spec`` and ``profile`` is needed; with ``profile_first`` the program is profiled before, so that
-    of several kernels that match the one that takes the most time is captured.
-    """
-
-    spec: ProgramSpec | None = None
-    profile: Digest | None = None
-    profile_first: bool = True
-    kernel: str | None = None
-    match: NameMatch | None = None  # none: part of the name
-    dispatch: int = 0
-    output: Path | None = None
-    force: bool = False
-    source_dirs: tuple[Path, ...] = ()
-    compile_commands: Path | None = None
-    defines: tuple[str, ...] = ()
-    compiler: str | None = None
-    stop_after: bool = False
-    timeout_s: float | None = None
-    validate: bool = True
-    on_start: Callable[[str], None] = field(default=lambda _step: None)
-    on_step: Callable[[Step], None] = field(default=lambda _step: None)
-    on_copied: Callable[[int, int], None] = field(default=lambda _done, _total: None)
-
-
-@dataclass(frozen=True)
-class Extraction:
-    """A project and how it came about. ``failure``: what kept the project from being checked, if anything."""
-
-    steps: tuple[Step, ...]
-    folder: Path
-    capture: Capture
-    source: Source | None
-    reproducer: Reproducer
-    validation: Validation | None
-    failure: KerncapError | None
-
-    @property
-    def compile_command_found(self) -> bool:
-        """Whether the build said how the source is compiled; else flags are assumed."""
-        command = None if self.source is None else self.source.compile_command
-        return command is not None and command.database is not None
-
-    @property
-    def notes(self) -> list[str]:
-        """All that the steps could not do."""
-        return [note for step in self.steps for note in step.notes]
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """The artifact of each step that made one."""
-        return {step.name: str(step.digest) for step in self.steps if step.digest is not None}
-
-
-class _Steps:
-    """Collects and reports steps, each with its duration."""
-
-    def __init__(self, request: ExtractRequest) -> None:
-        self._request = request
-        self._started_ns = 0
-        self.done: list[Step] = []
-
-    def start(self, name: str) -> None:
-        self._started_ns = time.monotonic_ns()
-        self._request.on_start(name)
-
-    def end(self, name: str, digest: Digest | None, summary: str, *notes: str) -> None:
-        duration_ns = time.monotonic_ns() - self._started_ns
-        step = Step(name, digest, summary, tuple(note for note in notes if note), duration_ns)
-        self.done.append(step)
-        self._request.on_step(step)
 
 
 def run_extract(store: Store, request: ExtractRequest) -> Extraction:
@@ -125,7 +31,7 @@ def run_extract(store: Store, request: ExtractRequest) -> Extraction:
     source that is not found, or a validation that cannot be run, is noted in the result.
     """
     _check(request)
-    steps = _Steps(request)
+    steps = Steps(request)
     spec, selection, parents = _choose(store, request, steps)
     capture_digest, capture = _capture(store, request, spec, selection, parents, steps)
     source_digest, source = _locate(store, request, capture_digest, steps)
@@ -161,7 +67,7 @@ def _check_output(folder: Path) -> None:
 
 
 def _choose(
-    store: Store, request: ExtractRequest, steps: _Steps
+    store: Store, request: ExtractRequest, steps: Steps
 ) -> tuple[ProgramSpec, Selection, tuple[Digest, ...]]:
     """The program and which dispatch of it; a profile is made or read to find the kernel."""
     from kerncap_stages.collector.program import ProgramSpec
@@ -223,7 +129,7 @@ def _capture(
     spec: ProgramSpec,
     selection: Selection,
     parents: tuple[Digest, ...],
-    steps: _Steps,
+    steps: Steps,
 ) -> tuple[Digest, Capture]:
     from kerncap_stages.pages import formats
     from kerncap_stages.stages.capture import CaptureOptions, run_capture
@@ -251,7 +157,7 @@ def _capture(
 
 
 def _locate(
-    store: Store, request: ExtractRequest, capture: Digest, steps: _Steps
+    store: Store, request: ExtractRequest, capture: Digest, steps: Steps
 ) -> tuple[Digest | None, Source | None]:
     from kerncap_stages.manifests.base import os_string
     from kerncap_stages.source.finding import Options
@@ -274,7 +180,7 @@ def _locate(
 
 
 def _generate(
-    store: Store, request: ExtractRequest, digest: Digest, capture: Capture, steps: _Steps
+    store: Store, request: ExtractRequest, digest: Digest, capture: Capture, steps: Steps
 ) -> tuple[Path, Reproducer]:
     from kerncap_stages.project.checkout import check_out
     from kerncap_stages.stages.generate import folder_name, run_generate
@@ -309,7 +215,7 @@ def _set_aside_variants(folder: Path, capture: Capture) -> list[str]:
 
 
 def _validate(
-    store: Store, capture: Digest, request: ExtractRequest, steps: _Steps
+    store: Store, capture: Digest, request: ExtractRequest, steps: Steps
 ) -> tuple[Validation | None, KerncapError | None]:
     """Replay the captured kernel and compare with what it did in the program."""
     from kerncap_stages.stages.validate import run_validate

@@ -26,8 +26,8 @@ from kerncap_stages.console import say
 from kerncap_stages.options import VersionOption, stage_app
 
 if TYPE_CHECKING:
-    from kerncap_stages.api.extraction import Step
     from kerncap_stages.api.results import ExtractResult
+    from kerncap_stages.api.steps import Step
 
 app = stage_app("Profile a program, extract a kernel of it, replay and validate it alone.")
 _verbose = False

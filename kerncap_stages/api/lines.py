@@ -45,33 +45,9 @@ def exit_code(manifest: Replay) -> int:
 
 def validation_footer(manifest: Validation) -> str:
     """``Result: PASS  (smoke)``, or FAIL; or with ``(byte-exact, ...)`` or ``(numeric, ...)``."""
-    verdict = "PASS" if manifest.passed else "FAIL"
-    mode = MODES[manifest.mode.value]
-    if mode == "smoke":
-        return f"Result: {verdict}  (smoke)"
-    total, passed = region_counts(manifest)
-    if mode == "numeric":
-        return (
-            f"Result: {verdict}  (numeric, max_error = {max_error(manifest):.6g}, atol = {atol(manifest):g})"
-        )
-    differ = f", {total - passed} differ" if passed < total else ""
-    return f"Result: {verdict}  (byte-exact, {passed} of {total} regions identical{differ})"
+    from kerncap_stages.validation.printed import footer
 
-
-def region_counts(manifest: Validation) -> tuple[int, int]:
-    """How many regions were compared, and how many of them agree everywhere and in every state tried."""
-    bad = {region.base_address for region in manifest.regions if not region.passed}
-    bad |= {stray.base_address for stray in manifest.stray_writes}
-    every = {region.base_address for region in manifest.regions}
-    every |= {stray.base_address for stray in manifest.stray_writes}
-    return len(every), len(every) - len(bad)
-
-
-def max_error(manifest: Validation) -> float:
-    """The largest absolute error of an element; NaN where there are NaNs on one side only."""
-    if any(region.nan_actual != region.nan_expected for region in manifest.regions):
-        return float("nan")
-    return max((region.max_absolute_error or 0.0 for region in manifest.regions), default=0.0)
+    return footer(manifest).replace("(baseline)", "(smoke)")
 
 
 def atol(manifest: Validation) -> float:
@@ -80,7 +56,7 @@ def atol(manifest: Validation) -> float:
 
 
 def region_lines(manifest: Validation) -> list[str]:
-    """One line for each region that was compared, and one for each with stray writes."""
+    """One line for each output that was compared, and one for each region with stray writes."""
     lines = [_region_line(region) for region in manifest.regions]
     for stray in manifest.stray_writes:
         first = stray.ranges[0][0] if stray.ranges else 0
@@ -91,8 +67,28 @@ def region_lines(manifest: Validation) -> list[str]:
     return lines
 
 
+def details(manifest: Validation) -> list[str]:
+    """All that ``kerncap validate -v`` prints above the footer."""
+    from kerncap_stages.validation.printed import heat_text
+
+    found = []
+    for region, line in zip(manifest.regions, region_lines(manifest), strict=False):
+        found.append(line)
+        if region.heat and region.size_bytes:
+            found.append(f"        [{heat_text(region.heat, region.size_bytes)}] where bytes differ")
+    return [
+        *found,
+        *region_lines(manifest)[len(manifest.regions) :],
+        *(f"  {why}" for why in manifest.reasons),
+    ]
+
+
 def _region_line(region: RegionResult) -> str:
-    text = f"  {'PASS' if region.passed else 'FAIL'}  {printable(region.name)}: "
+    state = ""
+    if region.changed_region is not None:
+        own = region.changed_region == region.base_address
+        state = ", from another pre-state" + ("" if own else f" of {region.changed_region:#x}")
+    text = f"  {'PASS' if region.passed else 'FAIL'}  {printable(region.name)}{state}: "
     if region.passed and not region.differing_size_bytes:
         return text + f"{region.compared_size_bytes} bytes identical"
     unit = "bytes" if region.element_type.value == "bytes" else f"{region.element_type.value} elements"

@@ -25,8 +25,6 @@ if TYPE_CHECKING:
     from kerncap_stages.validation.judge import Judgement, Settings
     from kerncap_stages.validation.runs import Baselines
 
-_VARIANTS = ("candidate.hsaco", "optimized.hsaco")
-
 app = stage_app()
 
 
@@ -78,13 +76,14 @@ def validate(
     any variant the captured kernel itself is checked. Without a tolerance every byte must be the same.
     """
     from kerncap_stages.project.artifacts import find_captures
+    from kerncap_stages.project.variants import built_variant
     from kerncap_stages.validation.printed import footer, lines
 
     settings = _settings(tolerance, rtol, ulp, dtype, timeout, runs, perturb=not quick)
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts):
         opened, digests = find_captures(store, text)
-        chosen = None if baseline else variant or _built_variant(Path(text))
+        chosen = None if baseline else variant or built_variant(Path(text))
         for number, digest in enumerate(digests):
             made, manifest = run_validate(opened, digest, chosen, settings, fresh=fresh)
             if report is not None:
@@ -185,13 +184,6 @@ def _settings(
         baseline_runs=runs,
         perturb=perturb,
     )
-
-
-def _built_variant(folder: Path) -> Path | None:
-    for name in _VARIANTS:
-        if (folder / name).is_file():
-            return folder / name
-    return None
 
 
 def _write_report(store: Store, manifest: Validation, folder: Path) -> None:

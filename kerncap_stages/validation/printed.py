@@ -20,14 +20,24 @@ def footer(manifest: Validation) -> str:
     verdict = "PASS" if manifest.passed else "FAIL"
     if manifest.mode in ("smoke", "baseline"):
         return f"Result: {verdict}  ({manifest.mode.value})"
-    bad = {region.base_address for region in manifest.regions if not region.passed}
-    total = len({region.base_address for region in manifest.regions})
     if manifest.mode == "numeric":
         worst = max_error(manifest)
         atol = manifest.tolerance.absolute if manifest.tolerance else None
         return f"Result: {verdict}  (numeric, max_error = {worst:.6g}, atol = {atol or 0.0:g})"
-    differ = f", {len(bad)} differ" if bad else ""
-    return f"Result: {verdict}  (byte-exact, {total - len(bad)} of {total} regions identical{differ})"
+    total, identical = region_counts(manifest)
+    differ = f", {total - identical} differ" if identical < total else ""
+    return f"Result: {verdict}  (byte-exact, {identical} of {total} regions identical{differ})"
+
+
+def region_counts(manifest: Validation) -> tuple[int, int]:
+    """How many regions were compared, and how many agree everywhere and in every state that was tried.
+
+    One that the captured kernel leaves alone counts, as differing, if the variant wrote there.
+    """
+    stray = {write.base_address for write in manifest.stray_writes}
+    bad = {region.base_address for region in manifest.regions if not region.passed} | stray
+    every = {region.base_address for region in manifest.regions} | stray
+    return len(every), len(every) - len(bad)
 
 
 def max_error(manifest: Validation) -> float:

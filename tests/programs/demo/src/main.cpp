@@ -38,7 +38,10 @@ int main(int argc, char** argv) {
   fill(matrix, -0.5f, 0.01f, shape.rows * shape.columns);
   fill(vector, 1.0f, 0.125f, shape.columns);
   check(hipMemset(result, 0, sizeof(float) * static_cast<std::size_t>(shape.rows)), "hipMemset");
-  for (int step = 0; step < steps; ++step) add_matrix_vector(matrix, vector, result, shape);
+  for (int step = 0; step < steps; ++step) {
+    add_matrix_vector(matrix, vector, result, shape);
+    check(hipDeviceSynchronize(), "hipDeviceSynchronize");
+  }
 
   std::vector<float> host(static_cast<std::size_t>(shape.rows));
   check(hipMemcpy(host.data(), result, sizeof(float) * host.size(), hipMemcpyDeviceToHost), "hipMemcpy");

@@ -1,0 +1,75 @@
+"""Manifests in the form of the documented results."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING
+
+from kerncap_stages.api.results import ExtractResult, ValidationResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.api.steps import Extraction
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.validation import Validation
+
+
+def extract_result(extraction: Extraction, language: str | None) -> ExtractResult:
+    """The documented form of an extraction; ``language`` is what the user said."""
+    from kerncap_stages.api.lines import ASSUMED_COMMAND, NO_COMPILE_COMMAND, NO_RECOMPILE
+    from kerncap_stages.manifests.kernel import Language
+    from kerncap_stages.manifests.source import Outcome
+
+    folder = extraction.folder.resolve()
+    source = extraction.source
+    found = source is not None and source.outcome is Outcome.FOUND
+    if language is None:
+        known = source.language if source is not None else extraction.capture.kernel.language
+        if source is not None and source.outcome is Outcome.TRITON_KERNEL:
+            known = Language.TRITON
+        language = known.value
+    notes = extraction.notes
+    if found and not extraction.compile_command_found:
+        assumed = extraction.reproducer.can_recompile
+        notes.append(f"{NO_COMPILE_COMMAND} {ASSUMED_COMMAND if assumed else NO_RECOMPILE}")
+    if language == "triton":
+        notes.append("no reproducer.py is made for Triton kernels: the project replays and validates")
+    return ExtractResult(
+        output_dir=str(folder),
+        capture_dir=str(folder / "capture"),
+        language=language,
+        has_source=found,
+        generated_files=[str(folder / file.path) for file in extraction.reproducer.files],
+        can_recompile=extraction.reproducer.can_recompile,
+        notes=notes,
+        capture=extraction.digests["capture"],
+        reproducer=extraction.digests["generate"],
+    )
+
+
+def validation_result(manifests: Sequence[Validation], digests: Sequence[Digest]) -> ValidationResult:
+    """The verdicts on every kernel of a project, as one; the footer is that of the first that failed."""
+    from kerncap_stages.api.lines import MODES, atol, details, region_lines, validation_footer
+    from kerncap_stages.validation.printed import max_error, region_counts
+
+    counts = [region_counts(manifest) for manifest in manifests]
+    worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
+    mode = MODES[worst.mode.value]
+    errors = [max_error(manifest) for manifest in manifests]
+    total, identical = (sum(count[which] for count in counts) for which in (0, 1))
+    lines = [line for manifest in manifests for line in details(manifest)]
+    return ValidationResult(
+        passed=worst.passed,
+        details="\n".join([*lines, validation_footer(worst)]),
+        max_error=math.nan if any(map(math.isnan, errors)) else max(errors),
+        mode=mode,
+        region_lines=[line for manifest in manifests for line in region_lines(manifest)],
+        regions_total=total,
+        regions_identical=identical,
+        outputs_total=total,
+        outputs_passed=identical,
+        atol=atol(worst) if mode == "numeric" else None,
+        reasons=[reason for manifest in manifests for reason in manifest.reasons],
+        validation=str(digests[manifests.index(worst)]),
+    )
