@@ -21,8 +21,8 @@ test-all: ## the full sweep
 sanitize: ## native/core under sanitizers, then fuzzed for five minutes, or ARGS=SECONDS
 	$(IN_ROOT) sanitize $(ARGS)
 
-bench: ## the interpreter's speed against its bars; wants an idle machine
-	$(IN_ROOT) bench
+bench: ## speeds and sizes against their bars; wants an idle machine; ARGS=--help
+	$(IN_ROOT) bench $(ARGS)
 
 check: ## ruff and mypy
 	$(IN_ROOT) check

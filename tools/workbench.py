@@ -169,7 +169,7 @@ def main() -> None:
         case "demo":
             call("python", TOP / "tools/demo.py")
         case "bench":
-            call(bench.build / "tests/native/softgpu/engine_bench")
+            call("python", TOP / "benchmarks", "--build", bench.build, *rest)
         case "sanitize":
             bench.sanitize(int(rest[0]) if rest else 5 * 60)
         case "check":

@@ -5,18 +5,26 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.pages import formats
+from kerncap_stages.pages.kernel_names import shorten
 from kerncap_stages.pages.parts import facts, heading, note, table
 from kerncap_stages.pages.shared import environment_section, program_section
+from kerncap_stages.terminal_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
-    from rich.console import RenderableType
+    from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
 
-    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.manifests.profile import KernelStatistics, Profile
 
 _LONGEST_LIST = 20
 _BAR_WIDTH = 20
+# Terminals narrower than these get no bar, then no extremes.
+_WIDE = 120
+_MIDDLE = 100
+_INDENTED = 2  # by `table`
+_BETWEEN = 3  # columns, by its borders
+_LEAST_NAME = 12
 
 
 def render(profile: Profile) -> Iterator[RenderableType]:
@@ -36,25 +44,51 @@ def kernels_section(profile: Profile, longest: int) -> Iterator[RenderableType]:
     total_ns = sum(kernel.total_ns for kernel in profile.kernels)
     source = profile.imported_from or profile.time_source.value
     yield heading("Kernels", f"{formats.duration(total_ns)} of GPU time ({source})")
-    yield table(
-        [">rank", ">share", "", ">total", ">calls", ">mean", ">min", ">max", "kernel"],
-        (
-            (
-                str(rank),
-                f"{kernel.share:.1%}",
-                _bar(kernel.share),
-                formats.duration(kernel.total_ns),
-                f"{kernel.calls:,}",
-                formats.duration(kernel.mean_ns),
-                formats.duration(kernel.min_ns),
-                formats.duration(kernel.max_ns),
-                kernel.name,
-            )
-            for rank, kernel in enumerate(profile.kernels[:longest], start=1)
-        ),
-    )
+    yield _Ranking(profile.kernels[:longest])
     if len(profile.kernels) > longest:
         yield note(f"and {formats.count(len(profile.kernels) - longest, 'more kernel')}: see `--json`")
+
+
+class _Ranking:
+    """The table as wide as the terminal: one line a kernel, its name getting what the rest leaves.
+
+    Names that are too long are shortened; ``--json`` has them whole.
+    """
+
+    def __init__(self, kernels: Sequence[KernelStatistics]) -> None:
+        self._kernels = kernels
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        width = options.max_width
+        columns = [">rank", ">share", "", ">total", ">calls", ">mean", ">min", ">max"]
+        dropped = set() if width >= _WIDE else {""} if width >= _MIDDLE else {"", ">min", ">max"}
+        kept = [number for number, column in enumerate(columns) if column not in dropped]
+        rows = [
+            [_cells(rank, kernel)[number] for number in kept] for rank, kernel in enumerate(self._kernels, 1)
+        ]
+        titles = [columns[number] for number in kept]
+        used = sum(
+            max(map(len, [title.removeprefix(">"), *(row[place] for row in rows)])) + _BETWEEN
+            for place, title in enumerate(titles)
+        )
+        room = max(width - used - _INDENTED, _LEAST_NAME)
+        names = [printable(kernel.name) for kernel in self._kernels]
+        yield table(
+            [*titles, "kernel"],
+            ([*row, shorten(name, room)] for row, name in zip(rows, names, strict=True)),
+        )
+
+
+def _cells(rank: int, kernel: KernelStatistics) -> tuple[str, ...]:
+    times = (kernel.mean_ns, kernel.min_ns, kernel.max_ns)
+    return (
+        str(rank),
+        f"{kernel.share:.1%}",
+        _bar(kernel.share),
+        formats.duration(kernel.total_ns),
+        f"{kernel.calls:,}",
+        *map(formats.duration, times),
+    )
 
 
 def _bar(share: float) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import secrets
 from pathlib import Path
@@ -52,9 +53,21 @@ def prepare(path: Path, *, create: bool) -> None:
             (path / name).mkdir(exist_ok=True, mode=0o700)
         for name in _LOCKS:
             (path / name).touch(mode=0o600)
-        _replace(path, path / "format", FORMAT)
+        # Somebody else may have made it meanwhile, and clear drafts that nobody holds the lock for.
+        with _lock_shared(path):
+            _replace(path, path / "format", FORMAT)
     except OSError as error:
         raise system_error(f"cannot make a store at {path}", error) from error
+
+
+@contextlib.contextmanager
+def _lock_shared(path: Path) -> Iterator[None]:
+    """Lock a store that cannot be opened yet, as docs/store.md says."""
+    with (path / "gate").open() as gate, (path / "lock").open() as lock:
+        fcntl.flock(gate, fcntl.LOCK_SH)
+        fcntl.flock(lock, fcntl.LOCK_SH)
+        fcntl.flock(gate, fcntl.LOCK_UN)
+        yield
 
 
 def system_error(what: str, error: OSError) -> StoreError:

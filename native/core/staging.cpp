@@ -160,6 +160,11 @@ Result<void> Staging::move_level(std::span<const StagedObject> objects, Level le
       return errno_error("cannot publish object " + digest.hex(), errno);
     }
   }
+  if (folders.size() > k_few_files) {
+    // A file system's journal may be written once for each fsync: here that would be up to 256 times.
+    if (::syncfs(m_store.objects()) != 0) return errno_error("cannot bring the names of objects to the disk", errno);
+    return {};
+  }
   for (const std::string& folder : folders) {
     auto opened = open_at(m_store.objects(), folder, O_DIRECTORY);
     if (!opened) return opened.error();

@@ -9,11 +9,12 @@ import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.digest import ManifestRef
+from kerncap_stages.digest import FileRef, ManifestRef, MemoryRef
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.base import Manifest
     from kerncap_stages.store import Store
 
@@ -42,3 +43,27 @@ def publish(store: Store, manifest: Manifest | bytes, kind: str | None = None) -
         entry = list_entry(kind or content["kind"], parents, time.time_ns())
         (store.root / "artifacts" / digest).write_bytes(entry)
     return str(digest)
+
+
+def publish_capture(store: Store) -> Digest:
+    """A capture with a profile as its parent, its memory really there."""
+    import manifest_examples as examples
+
+    from kerncap_stages.manifests import dump
+
+    parent = publish(store, examples.profile())
+    with store.transaction() as transaction:
+        memory = MemoryRef.to(transaction.put_memory(bytes(range(256)) * 4096))
+        code_object = FileRef.to(transaction.put_bytes(b"code object"))
+        plain = examples.capture()
+        region = plain.regions[0].model_copy(
+            update={"pre": memory, "post": memory, "written": (), "written_size_bytes": 0}
+        )
+        kernel = plain.kernel.model_copy(
+            update={"code_object": plain.kernel.code_object.model_copy(update={"payload": code_object})}
+        )
+        manifest = examples.capture(
+            parents=(ManifestRef.to(parent),), kernel=kernel, regions=(region,), module_variables=(),
+            loaded_code_objects=(),
+        )  # fmt: skip
+        return transaction.publish(dump(manifest), "capture", [manifest.parents[0].digest])

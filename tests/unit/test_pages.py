@@ -39,6 +39,22 @@ def test_every_kind_has_a_page_at_every_width(manifest, width):
     assert max(map(len, text.splitlines())) <= width
 
 
+@pytest.mark.parametrize("width", [80, 100, 120, 200])
+def test_a_profile_has_one_line_for_each_kernel(width):
+    plain = examples.profile()
+    names = [
+        f"void at::native::elementwise_kernel<{'at::Functor<float>, ' * 9}4>(int)",
+        "Cijk_" * 40,
+        "scale",
+    ]
+    kernels = tuple(plain.kernels[0].model_copy(update={"name": name}) for name in names)
+    lines = shown(plain.model_copy(update={"kernels": kernels}), width).splitlines()
+    table = lines[lines.index(next(line for line in lines if "─" in line)) + 1 :][: len(names)]
+    for line, part in zip(table, ["elementwise_kernel<", "Cijk_", "scale"], strict=True):
+        assert part in line
+        assert len(line) <= width
+
+
 def hostile_variants(manifest: object) -> list[object]:
     """Yield the manifest with each of its free texts replaced, one by one, where the model allows it."""
     content = json.loads(dump(manifest))

@@ -13,7 +13,6 @@ import executables
 import manifest_examples as examples
 import pytest
 
-from kerncap_stages.digest import FileRef, ManifestRef, MemoryRef
 from kerncap_stages.manifests import KINDS, dump
 
 
@@ -24,24 +23,7 @@ def show(store):
 
 @pytest.fixture
 def capture(store):
-    """A capture of a profile, with its memory really there."""
-    parent = executables.publish(store, examples.profile())
-    with store.transaction() as transaction:
-        memory = MemoryRef.to(transaction.put_memory(bytes(range(256)) * 4096))
-        code_object = FileRef.to(transaction.put_bytes(b"code object"))
-        plain = examples.capture()
-        region = plain.regions[0].model_copy(
-            update={"pre": memory, "post": memory, "written": (), "written_size_bytes": 0}
-        )
-        kernel = plain.kernel.model_copy(
-            update={"code_object": plain.kernel.code_object.model_copy(update={"payload": code_object})}
-        )
-        manifest = examples.capture(
-            parents=(ManifestRef.to(parent),), kernel=kernel, regions=(region,), module_variables=(),
-            loaded_code_objects=(),
-        )  # fmt: skip
-        digest = transaction.publish(dump(manifest), "capture", [manifest.parents[0].digest])
-    return str(digest)
+    return str(executables.publish_capture(store))
 
 
 def test_page_shows_the_capture_and_its_place_in_the_store(show, capture, store):

@@ -172,6 +172,27 @@ with store.transaction() as transaction:
     assert store.collect_garbage().removed_objects == 0
 
 
+def test_many_processes_open_a_fresh_store_at_once(tmp_path):
+    """Each makes what is not there; none takes another's half-made folder for something else."""
+    command = [sys.executable, "-P", PROGRAMS / "open_at_once.py"]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    processes = [subprocess.Popen([*command, str(number)], **pipes) for number in range(4)]
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for number in range(40):
+        root = tmp_path / f"deep-{number}" / "store"
+        for process in processes:
+            process.stdin.write(f"{root}\n")
+            process.stdin.flush()
+        made = {process.stdout.readline().strip() for process in processes}
+        assert made == {entry.digest for entry in Store.open(root).artifacts()}
+        assert len(made) == 4
+        assert root.stat().st_mode & 0o777 == 0o700
+    for process in processes:
+        assert process.communicate(timeout=60)[0] == ""
+        assert process.returncode == 0
+
+
 def test_an_ended_transaction_refuses(store):
     with store.transaction() as transaction:
         pass

@@ -1,0 +1,62 @@
+"""How long a stage takes to start, against the imports that it cannot do without."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from frame import Figure, Run, at_most, row
+
+from kerncap_stages.store import Store
+
+STARTS = 15
+PAGE_IMPORTS = """
+import typer, rich.table, pydantic
+class Model(pydantic.BaseModel):
+    a: int
+    b: str
+"""
+
+
+def started(*words: object, variables: dict[str, str] | None = None) -> float:
+    """Seconds that a command takes; its output goes to a file of nothing."""
+    begin = time.perf_counter()
+    nothing = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
+    subprocess.run([str(word) for word in words], check=True, env=os.environ | (variables or {}), **nothing)
+    return time.perf_counter() - begin
+
+
+def compared(run: Run, command: list[object], imports: str, variables: dict[str, str]) -> Figure:
+    """A command against the imports alone, started by turns."""
+    ours, plain, ratio = run.paired(
+        lambda: started(*command, variables=variables), lambda: started(sys.executable, "-c", imports), STARTS
+    )
+    return Figure(1000 * ours, "ms", 1000 * plain, ratio)
+
+
+def executable(name: str) -> Path:
+    return Path(sys.executable).parent / name
+
+
+@row("start.help", "kc-show --help / import typer", at_most(1.3))
+def show_help(run: Run) -> Figure:
+    return compared(run, [executable("kc-show"), "--help"], "import typer", {})
+
+
+@row("start.page", "kc-show HASH / import typer, rich.table, one pydantic model", at_most(1.4))
+def show_page(run: Run) -> Figure:
+    from executables import publish_capture  # the tests' own example of the largest kind
+
+    place = run.place()
+    try:
+        store = Store.open(place / "store")
+        digest = publish_capture(store)
+        return compared(
+            run, [executable("kc-show"), digest], PAGE_IMPORTS, {"KERNCAP_STORE": str(store.root)}
+        )
+    finally:
+        shutil.rmtree(place)
