@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.api.arguments import as_folder, check_language, find_variant, split_command
 from kerncap_stages.api.conversion import extract_result, validation_result
 from kerncap_stages.api.results import ReplayResult
-from kerncap_stages.errors import Refused, UsageError
+from kerncap_stages.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -138,10 +138,11 @@ class Kerncap:
 
         ``hsaco``: this code object instead of the captured one; a relative path is looked for in the current
         folder, then in the project. ``iterations``: how often, each from the captured state. ``dump_output``:
-        write every region after the last one to ``output/`` in the project. ``timeout``: in seconds.
+        write every region after the last one to ``output/`` in the project. ``hip_launch``: through the HIP
+        runtime instead of HSA. ``timeout``: in seconds.
         A fault, a crash or a hang of the kernel is a result with another ``returncode`` than 0.
         Raises ArtifactError for a folder that is no project, UsageError, DeviceError, and Refused for the
-        wrong GPU or ``hip_launch``.
+        wrong GPU.
         """
         from kerncap_stages.api.lines import exit_code, replay_footer, replay_json
         from kerncap_stages.manifests.capture import Capture
@@ -150,11 +151,6 @@ class Kerncap:
         from kerncap_stages.project.artifacts import find_capture
         from kerncap_stages.stages.replay import ReplayOptions, run_replay
 
-        if hip_launch:
-            raise Refused(
-                "--hip-launch: the dispatch is replayed through the HSA runtime only",
-                hint="leave it out: this replay registers no tool, so rocprofv3 can profile it as it is",
-            )
         if iterations < 1:
             raise UsageError(f"iterations {iterations}: at least 1")
         folder = Path(reproducer_dir)
@@ -165,6 +161,7 @@ class Kerncap:
             iterations=iterations,
             warmup=WARMUP_RUNS if iterations > 1 else 0,
             dump_folder=folder / "output" if dump_output else None,
+            hip_launch=hip_launch,
             timeout_s=timeout,
         )
         digest, manifest, _ = run_replay(store, capture, options)

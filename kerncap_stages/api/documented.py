@@ -36,8 +36,7 @@ DumpOption = Annotated[
     bool, typer.Option("--dump-output", help="Write every region after the last run to DIR/output.")
 ]
 HipLaunchOption = Annotated[
-    bool,
-    typer.Option("--hip-launch", help="Launch through HIP instead of HSA: refused, as it is not needed."),
+    bool, typer.Option("--hip-launch", help="Launch through the HIP runtime instead of HSA.")
 ]
 TimeoutOption = Annotated[
     float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="For each replay.")
