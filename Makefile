@@ -18,7 +18,7 @@ test: ## build, then all tests but the slow ones (minutes; what CI runs)
 test-all: ## the full sweep
 	$(IN_ROOT) test-all $(ARGS)
 
-sanitize: ## native/core under sanitizers, then fuzzed for five minutes, or ARGS=SECONDS
+sanitize: ## native/core and the software GPU's inputs under sanitizers, each fuzzed for five minutes, or ARGS=SECONDS
 	$(IN_ROOT) sanitize $(ARGS)
 
 bench: ## speeds and sizes against their bars; wants an idle machine; ARGS=--help

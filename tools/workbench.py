@@ -171,7 +171,11 @@ def main() -> None:
         case "bench":
             call("python", TOP / "benchmarks", "--build", bench.build, *rest)
         case "sanitize":
-            bench.sanitize(int(rest[0]) if rest else 5 * 60)
+            seconds = int(rest[0]) if rest else 5 * 60
+            bench.sanitize(seconds)
+            seed = time.time_ns() % 1_000_000
+            say(f"what the software GPU reads of programs, fuzzed for {seconds} s from seed {seed}")
+            call(bench.build / "tests/native/softgpu/fuzz_inputs", seed, seconds)
         case "check":
             call("ruff", "check", ".")
             call("ruff", "format", "--check", ".")
