@@ -174,3 +174,10 @@ def test_a_triton_project_says_what_it_lacks(shell, application):
     made = json.loads(done.out)
     assert made["language"] == "triton"
     assert any("reproducer.py" in note for note in made["notes"])
+
+
+def test_no_argument_of_the_program_is_taken_for_ours(shell):
+    program = f"{sys.executable} -c 'import sys; print(sys.argv[1:])' one -- --output x -v"
+    for command in (f"kerncap profile -- {program}", f"kerncap profile {program}"):
+        assert "['one', '--', '--output', 'x', '-v']" in shell(command, code=1).err
+    assert not (shell.folder / "x").exists()

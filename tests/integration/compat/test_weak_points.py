@@ -149,3 +149,52 @@ def test_without_a_compile_command_the_documented_line_says_so(shell, applicatio
     assert (
         "No compile command found (compile_commands.json missing or has no entry for this file)." in done.out
     )
+
+
+NAMES = {
+    "a_first.hip": """#include <hip/hip_runtime.h>
+namespace { __global__ void scale(float* x) { x[threadIdx.x] += 1; } }
+void run_first(float* x) { scale<<<1, 64>>>(x); }
+""",
+    "kernels.cuh": """// \xe9crit en Latin-1
+namespace {
+static __launch_bounds__(64) __global__ void scale(float* x, float by) { x[threadIdx.x] *= by; }
+}
+""",
+    "second.hip": """#include <hip/hip_runtime.h>
+#include "kernels.cuh"
+void run_first(float* x);
+int main() {
+  float* x = nullptr;
+  if (hipMalloc(&x, 256) != hipSuccess || hipMemset(x, 63, 256) != hipSuccess) return 2;
+  run_first(x);
+  scale<<<1, 64>>>(x, 2.0f);
+  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;
+}
+""",
+    # The name of a helper is part of the kernel's: that makes no Triton kernel of it.
+    "tool.py": "import triton as tr\n\n@tr.jit\ndef a(x):\n    pass\n\n@tr.jit\ndef s(x):\n    pass\n",
+}
+
+
+def test_a_kernel_of_an_anonymous_namespace_in_a_header_is_found_among_others(shell):
+    tree = shell.folder / "tree"
+    tree.mkdir()
+    for name, text in NAMES.items():
+        (tree / name).write_bytes(text.encode("latin-1"))
+    flags = "-O3 --offload-arch=gfx90a"
+    units = ("a_first.hip", "second.hip")
+    database = [
+        {"directory": str(tree), "file": unit, "command": f"hipcc {flags} -c {unit}"} for unit in units
+    ]
+    (tree / "compile_commands.json").write_text(json.dumps(database))
+    shell(f"hipcc {flags} {' '.join(units)} -o app", folder=tree)
+    made = json.loads(
+        shell("kerncap extract 'scale(float*, float)' --cmd tree/app --source-dir tree --json").out
+    )
+    assert made["language"] == "hip"
+    assert made["has_source"] is True
+    assert b"*= by" in (Path(made["output_dir"]) / "kernel_variant.cpp").read_bytes()
+    shell("make -s recompile", folder=Path(made["output_dir"]))
+    done = shell(f"kerncap validate {made['output_dir']}")
+    assert done.out.splitlines()[-1] == "Result: PASS  (byte-exact, 1 of 1 regions identical)"
