@@ -8,6 +8,7 @@ library. Without one: all functions of ROCm's device libraries, compiled here, o
 
 from __future__ import annotations
 
+import mmap
 import re
 import subprocess
 import sys
@@ -43,28 +44,30 @@ def device_libraries(target: str, llvm: Path, folder: Path) -> Iterator[Path]:
 
 
 def bundled(file: Path, target: str, folder: Path) -> Iterator[Path]:
-    """The target's code objects in a file's offload bundles; the file itself, where it has none."""
-    content, at, count = file.read_bytes(), 0, 0
-    if content[18:20] == b"\xe0\x00":  # an ELF file for AMD GPUs
-        yield file
-        return
-    while (at := content.find(MAGIC, at)) >= 0:
-        bundle, at = content[at:], at + 1
-        number = int.from_bytes(bundle[24:32], "little")
-        if number > 100:
-            continue  # the words alone, in a program that handles bundles
-        position = 32
-        for _ in range(number):
-            offset, size, length = (
-                int.from_bytes(bundle[position + i : position + i + 8], "little") for i in (0, 8, 16)
-            )
-            name = bundle[position + 24 : position + 24 + length].decode(errors="replace")
-            position += 24 + length
-            if re.search(rf"amdgcn-amd-amdhsa--{target}\b", name) and size:
-                output = folder / f"{file.name}-{count}.co"
-                output.write_bytes(bundle[offset : offset + size])
-                count += 1
-                yield output
+    """The target's code objects in a file's offload bundles; the file itself, where it is one."""
+    with file.open("rb") as opened, mmap.mmap(opened.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        if content[18:20] == b"\xe0\x00":  # an ELF file for AMD GPUs
+            yield file
+            return
+
+        def number(at: int) -> int:
+            return int.from_bytes(content[at : at + 8], "little")
+
+        begin, count = content.find(MAGIC), 0
+        while begin >= 0:
+            position = begin + len(MAGIC) + 8
+            entries = number(begin + len(MAGIC))
+            for _ in range(entries if entries < 100 else 0):  # else the words alone, in a program's data
+                offset, size, length = (number(position + i) for i in (0, 8, 16))
+                name = content[position + 24 : position + 24 + length].decode(errors="replace")
+                position += 24 + length
+                if re.search(rf"amdgcn-amd-amdhsa--{target}\b", name) and size:
+                    output = folder / f"{file.name}-{count}.co"
+                    output.write_bytes(content[begin + offset : begin + offset + size])
+                    count += 1
+                    yield output
+                    output.unlink()
+            begin = content.find(MAGIC, begin + 1)
 
 
 def disassembled(file: Path, llvm: Path) -> list[tuple[str, str, str]]:
