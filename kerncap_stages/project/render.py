@@ -8,21 +8,24 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.base import os_string
 from kerncap_stages.manifests.source import Outcome
-from kerncap_stages.project.described import described_files
+from kerncap_stages.project.described import dispatch_json, metadata_json
 from kerncap_stages.project.overlay import EDITABLE, overlay_text, place_files, response_text, unit_text
 from kerncap_stages.project.quoting import make_echo, make_value, markdown
 from kerncap_stages.source.compilers import is_compiler_name
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import jinja2
 
+    from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import CompileCommand, Source
 
+ASSEMBLY = "kernel_variant.s"
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+")
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
@@ -38,44 +41,87 @@ class Rendered:
     missing: tuple[str, ...]
 
 
-def render_hip(capture: Capture, source: Source | None) -> Rendered:
-    """Make every file of the project except the store."""
+@dataclass(frozen=True)
+class Part:
+    """One kernel of a project. ``assembly``: the text of its instructions, where it is edited so."""
+
+    digest: Digest
+    capture: Capture
+    source: Source | None
+    assembly: str | None = None
+
+
+def render_hip(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
+    """Make every file of the project except the store.
+
+    Raises UsageError if several kernels are not of one code object or not compiled by one command.
+    """
+    first = parts[0]
+    capture, source = first.capture, first.source
     found = source if source is not None and source.outcome is Outcome.FOUND else None
+    _require_one_unit(parts)
     why_not = _why_not(source)
-    files = described_files(capture)
+    files = {"capture/dispatch.json": dispatch_json(capture), "capture/metadata.json": metadata_json(capture)}
+    for number, part in enumerate(parts[1:], 2):
+        files[f"capture/kernel-{number}/dispatch.json"] = dispatch_json(part.capture)
+        files[f"capture/kernel-{number}/metadata.json"] = metadata_json(part.capture)
     placed: Mapping[str, str] = {}
+    digests: dict[str, str] = {}
     if found is not None:
-        placed = place_files([os_string(file.path) for file in found.files])
-    command = found.compile_command if found else None
+        for part in parts:
+            listed = part.source.files if part.source is not None else ()
+            digests.update((os_string(file.path), str(file.payload.digest)) for file in listed)
+        placed = place_files(list(digests))
+    command = found.compile_command if found and not first.assembly else None
     if command is not None:
         files["vfs.yaml"] = overlay_text(placed).encode()
         files["translation_unit.cpp"] = unit_text(os_string(command.translation_unit)).encode()
         flags = [os_string(word) for word in command.arguments[1:]]
         files["compile_flags.rsp"] = response_text([*flags, *_identity_flags(capture)]).encode()
+    if first.assembly:
+        files[ASSEMBLY] = first.assembly.encode()
     generated = [name for name in ("compile_flags.rsp", "translation_unit.cpp", "vfs.yaml") if name in files]
     values = {
         "target": capture.kernel.code_object.isa.split("--", 1)[-1],
-        "editable": EDITABLE,
+        "editable": ASSEMBLY if first.assembly else EDITABLE,
         "can_recompile": command is not None,
+        "assembly": bool(first.assembly),
         "compiler": _compiler(command) if command else "",
         "inputs": sorted([*placed.values(), *generated]),
+        "captures": [part.digest for part in parts],
+        "others": [markdown(part.capture.kernel.demangled_name) for part in parts[1:]],
         "why_not": why_not,
         **_page(capture, found, placed),
         "assumed": command is not None and command.database is None,
     }
     for name in ("Makefile", "README.md"):
         files[name] = _environment().get_template(f"hip/{name}.j2").render(values).encode()
-    digests = {os_string(file.path): str(file.payload.digest) for file in found.files} if found else {}
+    missing = [why_not] if why_not else []
+    if why_not and why_no_assembly:
+        missing.append(f"no assembly loop: {why_no_assembly}")
     return Rendered(
         files=files,
-        copied={
-            "capture/kernel.hsaco": str(capture.kernel.code_object.payload.digest),
-            **{name: digests[original] for original, name in placed.items()},
-        },
-        editable=frozenset(placed.values()),
+        copied={name: digests[original] for original, name in placed.items()},
+        editable=frozenset({*placed.values(), *({ASSEMBLY} if first.assembly else ())}),
         can_recompile=command is not None,
-        missing=(why_not,) if why_not else (),
+        missing=tuple(missing),
     )
+
+
+def _require_one_unit(parts: Sequence[Part]) -> None:
+    def shape(part: Part) -> tuple[object, ...]:
+        command = part.source.compile_command if part.source is not None else None
+        built = None if command is None else (command.translation_unit, command.arguments)
+        return part.capture.kernel.code_object.payload, built
+
+    for part in parts[1:]:
+        if shape(part) != shape(parts[0]):
+            raise UsageError(
+                "kernels of one project must be of one code object and one translation unit: "
+                f"{part.capture.kernel.demangled_name} is not of that of "
+                f"{parts[0].capture.kernel.demangled_name}",
+                hint="leave out --together: each gets a project of its own",
+            )
 
 
 @cache

@@ -71,7 +71,8 @@ def find_source(
     if not candidates:
         outcome, explanation = _classify(capture, name, tables, roots, consulted)
         return Finding(outcome, explanation, consulted=consulted)
-    database = options.compile_commands or _database(candidates[0].path, roots, consulted)
+    database = options.compile_commands and options.compile_commands.resolve()
+    database = database or _database(candidates[0].path, roots, consulted)
     commands = load_database(database) if database else []
     if database:
         consulted.read(database)

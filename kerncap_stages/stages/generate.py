@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,10 +15,13 @@ from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.reproducer import Reproducer
     from kerncap_stages.project.checkout import Checkout
-    from kerncap_stages.store import Store
+    from kerncap_stages.project.render import Part, Rendered
+    from kerncap_stages.store import Store, Transaction
 
 app = stage_app(help_text="Make a project from a captured kernel.")
 
@@ -29,6 +33,14 @@ def generate(
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
     ] = None,
+    together: Annotated[
+        bool,
+        typer.Option("--together", help="One project for all: kernels of one translation unit."),
+    ] = False,
+    assembly: Annotated[
+        bool,
+        typer.Option("--assembly", help="Edit the kernel's instructions, even if its source is known."),
+    ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
@@ -36,20 +48,29 @@ def generate(
 ) -> None:
     """Make a project in which one captured kernel can be edited, rebuilt, replayed and validated.
 
-    Takes what kc-locate printed, or a capture alone, which can be replayed but not rebuilt. The folder can be
-    moved to another machine. Prints the digest of one reproducer artifact for each.
+    Takes what kc-locate printed, or a capture alone: of a kernel without source the instructions are edited.
+    The folder can be moved to another machine. Prints the digest of one reproducer artifact for each.
     """
     from kerncap_stages.project.checkout import check_out
     from kerncap_stages.store import Store
 
     opened = Store.open(store)
-    for count, text in enumerate(artifact_texts(artifacts)):
-        digest, reproducer = run_generate(opened, opened.resolve(text))
+    for count, texts in enumerate(_grouped(artifact_texts(artifacts), together=together)):
+        inputs = [opened.resolve(text) for text in texts]
+        digest, reproducer = run_generate(opened, *inputs, assembly=assembly)
         folder = output or Path("isolated") / folder_name(reproducer.kernels[0].name)
         if output is not None and count > 0:
             folder = output.with_name(f"{output.name}-{count + 1}")
         _report(check_out(opened, digest, reproducer, folder, force=force), reproducer)
         emit(digest, reproducer if as_json else None)
+
+
+def _grouped(texts: Iterator[str], *, together: bool) -> Iterator[list[str]]:
+    """One artifact at a time, so that a pipe is worked on as it comes; or all of them at once."""
+    if together:
+        yield list(texts)
+    else:
+        yield from ([text] for text in texts)
 
 
 def main() -> None:
@@ -75,64 +96,92 @@ def _report(checkout: Checkout, reproducer: Reproducer) -> None:
         say(f"  kept your edit of {kept} (--force overwrites it)")
 
 
-def run_generate(store: Store, digest: Digest) -> tuple[Digest, Reproducer]:
-    """Publish the project of a located capture, or of a capture alone, which can then not be rebuilt.
+def run_generate(
+    store: Store, digest: Digest, *more: Digest, assembly: bool = False
+) -> tuple[Digest, Reproducer]:
+    """Publish the project of a located capture, or of a capture alone, which cannot be compiled again.
 
-    Raises ArtifactError if the artifact is neither.
+    ``more``: further kernels of the same translation unit. ``assembly``: edit instructions, whatever is known
+    of the source; without source that is so anyway, where LLVM's tools are there. Returns at once what was
+    made of the same inputs before.
+    Raises ArtifactError if an artifact is neither a capture nor a source.
     """
-    from kerncap_stages.digest import Digest, FileRef, ManifestRef
-    from kerncap_stages.errors import ArtifactError
-    from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.codec import dump, load, load_as
-    from kerncap_stages.manifests.kernel import Language
-    from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
-    from kerncap_stages.manifests.source import Source
+    from kerncap_stages.errors import ArtifactError, KerncapError, UsageError
+    from kerncap_stages.manifests.codec import dump, load_as
+    from kerncap_stages.manifests.reproducer import Reproducer
+    from kerncap_stages.project.inputs import action_key, read_part
     from kerncap_stages.project.render import render_hip
 
-    manifest = load(store, digest)
-    source: Source | None = None
-    if isinstance(manifest, Source):
-        source = manifest
-        capture_digest = source.capture.digest
-    elif isinstance(manifest, Capture):
-        capture_digest = digest
-    else:
-        raise ArtifactError(
-            f"{digest.short} is a {manifest.kind}, and a project is made from a capture or its source",
-            hint="give what kc-capture or kc-locate printed",
-        )
-    capture = load_as(store, capture_digest, Capture)
-    rendered = render_hip(capture, source)
+    digests = (digest, *more)
+    parts = [read_part(store, each) for each in digests]
+    key = action_key(parts, assembly=assembly)
+    known = store.actions.get(key)
+    if known is not None:
+        with contextlib.suppress(ArtifactError):  # of another version, or damaged: made again
+            return known, load_as(store, known, Reproducer)
+    why_no_assembly = ""
+    source = parts[0].source
+    if len(parts) == 1 and (assembly or source is None or source.compile_command is None):
+        try:
+            parts = [_with_assembly(store, parts[0])]
+        except KerncapError as error:
+            if assembly:
+                raise
+            why_no_assembly = str(error)
+    elif assembly:
+        raise UsageError("--assembly edits one kernel", hint="leave out --together")
+    rendered = render_hip(parts, why_no_assembly)
     with store.transaction() as transaction:
-        stored = {
-            name: FileRef.to(transaction.put_bytes(content)) for name, content in rendered.files.items()
-        }
-        sizes = {name: len(content) for name, content in rendered.files.items()}
-        for name, copied in rendered.copied.items():
-            stored[name] = FileRef.to(copied)
-            sizes[name] = len(store.get(Digest(copied)))
-        reproducer = Reproducer(
-            parents=(ManifestRef.to(digest),),
-            made_by=f"kerncap-stages {__version__}",
-            language=Language.HIP,
-            kernels=(
-                ReproducedKernel(
-                    name=capture.kernel.demangled_name,
-                    capture=ManifestRef.to(capture_digest),
-                    source=ManifestRef.to(digest) if source else None,
-                ),
-            ),
-            files=tuple(
-                ProjectFile(
-                    path=name,
-                    payload=stored[name],
-                    size_bytes=sizes[name],
-                    editable=name in rendered.editable,
-                )
-                for name in sorted(stored)
-            ),
-            can_recompile=rendered.can_recompile,
-            missing=rendered.missing,
-        )
-        made = transaction.publish(dump(reproducer), "reproducer", [digest])
+        reproducer = _manifest(store, digests, parts, rendered, transaction)
+        made = transaction.publish(dump(reproducer), "reproducer", list(digests))
+    store.actions.put(key, made)
     return made, reproducer
+
+
+def _with_assembly(store: Store, part: Part) -> Part:
+    from dataclasses import replace
+
+    from kerncap_stages.project.assembly import disassemble
+
+    kernel = part.capture.kernel
+    code = store.get(kernel.code_object.payload.digest)
+    return replace(part, assembly=disassemble(code, kernel.mangled_name, kernel.code_object.isa))
+
+
+def _manifest(
+    store: Store,
+    digests: Sequence[Digest],
+    parts: Sequence[Part],
+    rendered: Rendered,
+    transaction: Transaction,
+) -> Reproducer:
+    from kerncap_stages.digest import Digest, FileRef, ManifestRef
+    from kerncap_stages.manifests.kernel import Language
+    from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
+
+    stored = {name: FileRef.to(transaction.put_bytes(content)) for name, content in rendered.files.items()}
+    sizes = {name: len(content) for name, content in rendered.files.items()}
+    for name, copied in rendered.copied.items():
+        stored[name] = FileRef.to(copied)
+        sizes[name] = len(store.get(Digest(copied)))
+    return Reproducer(
+        parents=tuple(ManifestRef.to(digest) for digest in digests),
+        made_by=f"kerncap-stages {__version__}",
+        language=Language.HIP,
+        kernels=tuple(
+            ReproducedKernel(
+                name=part.capture.kernel.demangled_name,
+                capture=ManifestRef.to(part.digest),
+                source=ManifestRef.to(digest) if part.source else None,
+            )
+            for digest, part in zip(digests, parts, strict=True)
+        ),
+        files=tuple(
+            ProjectFile(
+                path=name, payload=stored[name], size_bytes=sizes[name], editable=name in rendered.editable
+            )
+            for name in sorted(stored)
+        ),
+        can_recompile=rendered.can_recompile,
+        missing=rendered.missing,
+    )

@@ -32,6 +32,16 @@ def stages(tmp_path: Path) -> Stages:
 
 
 @pytest.fixture(scope="session")
+def program() -> Callable[..., Path]:
+    """Path of a test program, by its name; for the target that it will run on."""
+
+    def build(name: str, target: str = TARGET, opt: str = "O3") -> Path:
+        return compile_once(Build(Program(next(iter(SOURCES.glob(f"*/{name}.hip")))), target, opt))
+
+    return build
+
+
+@pytest.fixture(scope="session")
 def variant(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     """The code object of typed_outputs.hip made wrong in one way, by its name."""
     folder = tmp_path_factory.mktemp("variants")

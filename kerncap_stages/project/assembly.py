@@ -1,0 +1,282 @@
+"""The assembly loop: a kernel's instructions as text, and edited text back in its code object.
+
+The code object stays as it is but for the kernel: assembled again without an edit it is the very same.
+An edited kernel takes the place of the old one; one that has outgrown it goes to a segment of its own at the
+end, and its descriptor leads there. What the instructions reach relative to themselves is written as targets
+(`kc_target_...`), so that instructions can be added and removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import DeviceError, KerncapError, UsageError
+from kerncap_stages.project.elf_patch import Image, KernelPlace
+from kerncap_stages.source.compilers import find_compiler
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_TRIPLE = "amdgcn-amd-amdhsa"
+_TIMEOUT_S = 120
+_MOST_BYTES = 4 << 20  # of instructions: what a person can still look at
+_INSTRUCTION = re.compile(r"^\t(.*?)\s*// ([0-9A-F]{12}): ((?:[0-9A-F]{8} ?)+)(?:<.*)?$")
+_LABEL = re.compile(r"^([0-9a-f]{16}) <(L\d+)>:$")
+_BRANCH = re.compile(r"^(s_c?branch\w*|s_call\w*|s_subvector\w*)\b")
+_GETPC = re.compile(r"^s_getpc_b64 s\[(\d+):(\d+)\]$")
+_PAIR = re.compile(r"^s_(add_u32|addc_u32|add_co_u32|add_co_ci_u32) s(\d+), s(\d+), (\S+)$")
+_ENCODING = re.compile(r"encoding: \[([^\]]*)\]")
+_DIRECTIVE = re.compile(r"^\s*\.amdhsa_(?!kernel )\w+ [-\w]+\s*$")
+
+
+class _Line:
+    """One instruction: its text, where it stood, its bytes."""
+
+    def __init__(self, text: str, address: int, words: str) -> None:
+        self.text, self.address = text, address
+        self.words = [int(word, 16) for word in words.split()]
+
+    @property
+    def raw(self) -> str:
+        """The same bytes as data, for what the assembler would spell differently."""
+        return ".long " + ", ".join(f"{word:#010x}" for word in self.words) + f"  // {self.text}"
+
+
+def disassemble(code: bytes, symbol: str, isa: str) -> str:
+    """The text of ``kernel_variant.s``: proven to become the very same bytes again.
+
+    Raises DeviceError where LLVM's tools are missing, UsageError where a code object has no such kernel, or
+    one that is too large to look at.
+    """
+    image = Image(code)
+    place = image.kernel(symbol)
+    if place.size_bytes > _MOST_BYTES:
+        raise UsageError(f"the kernel has {place.size_bytes} bytes of instructions: too many to edit as text")
+    lines, labels = _listed(code, place)
+    _name_targets(lines, place)
+    processor = _processor(isa)
+    head = [
+        "// The instructions of one kernel. `make assemble` puts them back into its code object.",
+        "// kc_target_A is what was at address A of the code object; the processor is " + processor + ".",
+        "\t.text",
+        "\t.p2align 8",
+        "kc_kernel:",
+    ]
+    targets = sorted(set(re.findall(r"kc_target_([0-9a-f]+)", "\n".join(line.text for line in lines))))
+    head += [f"\t.set kc_target_{at}, kc_kernel + ({int(at, 16):#x} - kc_base)" for at in targets]
+    _spell_alike(head, lines, labels, processor, place)
+    text = "\n".join([*head, *_body(lines, labels), ""])
+    descriptor = _descriptor_text(code, place)
+    for candidate in dict.fromkeys((text + descriptor, text)):
+        with contextlib.suppress(UsageError):
+            if assemble(candidate, code, symbol, isa) == code:
+                return candidate
+    raise UsageError("the kernel does not become the same bytes again: it cannot be edited as text")
+
+
+def assemble(text: str, code: bytes, symbol: str, isa: str) -> bytes:
+    """The code object with the kernel replaced by what ``text`` says.
+
+    Raises UsageError with the assembler's words for what is wrong in the text.
+    """
+    image = Image(code)
+    place = image.kernel(symbol)
+    made, descriptor = _assembled(text, _processor(isa), place.address)
+    if len(made) > place.room_bytes:
+        address = image.next_address()
+        made, descriptor = _assembled(text, _processor(isa), address)
+        image.move_kernel(place, made, address)
+    else:
+        image.replace_kernel(place, made)
+    if descriptor is not None:
+        image.replace_descriptor(place, descriptor)
+    return image.content
+
+
+def llvm_tool(name: str) -> str:
+    """Path of one of LLVM's tools: on PATH, else beside the clang that hipcc uses.
+
+    Raises DeviceError if it is in neither place.
+    """
+    found = shutil.which(name)
+    if found is None:
+        try:
+            beside = Path(find_compiler("hipcc").path).resolve().parent
+            found = shutil.which(name, path=str(beside))
+        except KerncapError:
+            found = None
+    if found is None:
+        raise DeviceError(f"there is no {name}", hint="install LLVM's tools, or put them on PATH")
+    return found
+
+
+def _processor(isa: str) -> str:
+    return isa.rsplit("--", 1)[-1].partition(":")[0]
+
+
+def _run(words: Sequence[object]) -> subprocess.CompletedProcess[str]:
+    command = [str(word) for word in words]
+    try:
+        return subprocess.run(
+            command,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DeviceError(f"cannot run {command[0]}: {error}") from error
+
+
+def _objdump(code: bytes, start: int, end: int, *options: str) -> list[str]:
+    with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
+        path = Path(name) / "code"
+        path.write_bytes(code)
+        words = [
+            llvm_tool("llvm-objdump"),
+            *options,
+            f"--start-address={start}",
+            f"--stop-address={end}",
+            path,
+        ]
+        done = _run(words)
+    if done.returncode != 0:
+        raise UsageError(f"the code object cannot be disassembled: {done.stderr.strip()}")
+    return done.stdout.splitlines()
+
+
+def _listed(code: bytes, place: KernelPlace) -> tuple[list[_Line], dict[str, int]]:
+    lines: list[_Line] = []
+    labels: dict[str, int] = {}
+    for text in _objdump(code, place.address, place.address + place.size_bytes, "-d", "--symbolize-operands"):
+        if match := _LABEL.match(text):
+            labels[match[2]] = int(match[1], 16)
+        elif match := _INSTRUCTION.match(text):
+            lines.append(_Line(match[1], int(match[2], 16), match[3]))
+    for line in lines:
+        operand = line.text.rpartition(" ")[2]
+        if _BRANCH.match(line.text) and operand in labels:
+            line.text = line.text.removesuffix(operand) + f".L_{labels[operand]:x}"
+    return lines, labels
+
+
+def _name_targets(lines: Sequence[_Line], place: KernelPlace) -> None:
+    """``s_getpc_b64`` and two additions reach something else: say what, not how far away it was."""
+    for i, line in enumerate(lines):
+        match = _GETPC.match(line.text)
+        if not match:
+            continue
+        low = high = None
+        for after in lines[i + 1 : i + 6]:
+            pair = _PAIR.match(after.text)
+            if pair and pair[2] == pair[3] == match[1] and low is None and len(after.words) == 2:
+                low = after
+            elif pair and pair[2] == pair[3] == match[2] and low is not None:
+                high = after
+                break
+        if low is None or high is None or len(high.words) != 2:
+            line.text += "  // reaches something by a fixed distance: keep what follows in place"
+            continue
+        here = line.address + 4
+        target = (here + low.words[1] + (high.words[1] << 32)) & (2**64 - 1)
+        name = f"kc_target_{target:x}"
+        if place.address <= target < place.address + place.size_bytes:
+            if not any(each.address == target for each in lines):
+                continue
+            name = f".L_{target:x}"
+        line.text += f"\n.L_pc_{here:x}:"
+        low.text = low.text.rpartition(" ")[0] + f" {name}-.L_pc_{here:x}"
+        high.text = high.text.rpartition(" ")[0] + f" ({name}-.L_pc_{here:x})>>32"
+
+
+def _body(lines: Sequence[_Line], labels: dict[str, int]) -> Iterator[str]:
+    wanted = set(labels.values())
+    wanted |= {int(at, 16) for line in lines for at in re.findall(r"[ (]\.L_([0-9a-f]+)-", line.text)}
+    for line in lines:
+        if line.address in wanted:
+            yield f".L_{line.address:x}:"
+        yield f"\t{line.text}"
+
+
+def _spell_alike(
+    head: Sequence[str], lines: Sequence[_Line], labels: dict[str, int], processor: str, place: KernelPlace
+) -> None:
+    """Turn into data what the assembler would not accept, or would encode differently."""
+    for _ in range(3):
+        with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
+            path = Path(name) / "k.s"
+            path.write_text("\n".join([*head, *_body(lines, labels), ""]))
+            words = [llvm_tool("llvm-mc"), f"-triple={_TRIPLE}", f"-mcpu={processor}", "-show-encoding"]
+            done = _run([*words, f"--defsym=kc_base={place.address}", path])
+        rejected = {int(number) for number in re.findall(r"k\.s:(\d+):\d+: error", done.stderr)}
+        if not rejected:
+            break
+        written = "\n".join([*head, *_body(lines, labels)]).split("\n")
+        bad = {written[number - 1].strip() for number in rejected if number <= len(written)}
+        for line in lines:
+            if line.text.partition("\n")[0] in bad:
+                line.text = line.raw
+    encodings = [match[1].split(",") for match in _ENCODING.finditer(done.stdout)]
+    spelled = [line for line in lines if not line.text.startswith(".long")]
+    if len(encodings) != len(spelled):
+        return
+    for line, encoded in zip(spelled, encodings, strict=True):
+        stored = b"".join(word.to_bytes(4, "little") for word in line.words)
+        known = [int(byte, 16) if byte.startswith("0x") else None for byte in encoded]
+        same = len(known) == len(stored) and all(
+            byte is None or byte == stored[i] for i, byte in enumerate(known)
+        )
+        if not same and "'" not in ",".join(encoded):
+            line.text = line.raw
+
+
+def _descriptor_text(code: bytes, place: KernelPlace) -> str:
+    """Registers, scratch and what else the descriptor says, as directives; empty where it cannot be told."""
+    start = place.descriptor_address
+    if start is None:
+        return ""
+    listed = _objdump(code, start, start + 64, "-D")
+    directives = [line.rstrip() for line in listed if _DIRECTIVE.match(line)]
+    if not directives:
+        return ""
+    lines = [
+        "",
+        "\t.rodata",
+        "\t.p2align 6",
+        "\t.amdhsa_kernel kc_kernel",
+        *directives,
+        "\t.end_amdhsa_kernel",
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _assembled(text: str, processor: str, address: int) -> tuple[bytes, bytes | None]:
+    """The instructions and, if the text has one, the descriptor."""
+    from kerncap_stages.project.elf_patch import object_sections
+
+    with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
+        source, output = Path(name) / "kernel_variant.s", Path(name) / "kernel.o"
+        source.write_text(text)
+        words = [llvm_tool("llvm-mc"), f"-triple={_TRIPLE}", f"-mcpu={processor}", "-filetype=obj"]
+        # The disassembler writes descriptors as if no mask for XNACK were reserved.
+        words.append("-mattr=-xnack")
+        done = _run([*words, f"--defsym=kc_base={address}", "-o", output, source])
+        if done.returncode != 0:
+            said = done.stderr.replace(str(source), "kernel_variant.s").strip()
+            raise UsageError(f"kernel_variant.s does not assemble:\n{said}", hint="mend it and try again")
+        instructions, descriptor, needed = object_sections(output.read_bytes())
+    if needed:
+        raise UsageError(
+            f"kernel_variant.s refers to what is not in it: {', '.join(needed)}",
+            hint="kc_target_A names what is at address A of the code object",
+        )
+    return instructions, descriptor

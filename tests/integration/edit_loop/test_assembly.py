@@ -1,0 +1,140 @@
+"""The assembly loop: instructions as text, put back into their code object."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from programs import SOURCES
+
+from kerncap_stages.code_object import read_code_object
+from kerncap_stages.errors import UsageError
+from kerncap_stages.project.assembly import assemble, disassemble
+from kerncap_stages.source.trials import function_bytes
+from kerncap_stages.stages.assemble import run_assemble
+
+NAMES = (
+    "vector_add",
+    "virtual_calls",
+    "function_pointers",
+    "lds_reduction",
+    "device_globals",
+    "histogram_int",
+)
+
+
+def device_code(name: str, target: str, folder: Path) -> bytes:
+    output = folder / f"{name}.hsaco"
+    command = ["hipcc", f"--offload-arch={target}", "--offload-device-only", "--no-gpu-bundle-output", "-O3"]
+    command += ["-std=c++20", f"-I{SOURCES}/include", "-o", str(output), str(SOURCES / f"hip/{name}.hip")]
+    subprocess.run(command, check=True, capture_output=True)
+    return output.read_bytes()
+
+
+def make(project: Path, target: str) -> subprocess.CompletedProcess[str]:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    return subprocess.run(
+        ["make", "-C", project, target],
+        env={**os.environ, "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize("name", NAMES)
+def test_every_kernel_becomes_the_same_bytes_again(tmp_path, name, target):
+    code = device_code(name, target, tmp_path)
+    facts = read_code_object(code)
+    assert facts.kernels
+    for symbol in facts.kernels:
+        text = disassemble(code, symbol, facts.isa)
+        assert assemble(text, code, symbol, facts.isa) == code
+        instructions = [line for line in text.splitlines() if line.startswith("\t") and " " in line]
+        assert not any(".long" in line for line in instructions), "some instruction is only data"
+
+
+@pytest.mark.parametrize("added", [1, 500], ids=["in its place", "outgrown"])
+def test_a_longer_kernel_still_reaches_what_it_reached(stages, program, added):
+    (capture,) = stages.capture("call", program("function_pointers"))
+    stages.run("generate", capture, "--assembly", "--output", "project").must()
+    project = stages.folder / "project"
+    text = (project / "kernel_variant.s").read_text()
+    at = text.index("\n", text.rindex("\t.set kc_target_")) + 1
+    (project / "kernel_variant.s").write_text(text[:at] + "\ts_nop 0\n" * added + text[at:])
+    done = make(project, "assemble")
+    assert done.returncode == 0, done.stdout + done.stderr
+    # The kernel calls functions through a table that it finds relative to itself.
+    assert (
+        stages.replay("project", "--variant", project / "optimized.hsaco").must().manifest["matches_golden"]
+    )
+
+
+def test_a_capture_without_source_gets_the_assembly_loop(stages, program):
+    (capture,) = stages.capture("add", program("vector_add"))
+    made = stages.run("generate", capture, "--output", "project").must()
+    project = stages.folder / "project"
+    assert not stages.show(made.digests[0])["can_recompile"]
+    assert "make assemble" in (project / "README.md").read_text()
+    assert "make assemble" in make(project, "recompile").stderr
+    done = make(project, "assemble")
+    assert done.returncode == 0, done.stdout + done.stderr
+    captured = next(iter(stages.show(capture)["kernel"]["code_object"]["payload"].split(":")[1:]))
+    assert (project / "optimized.hsaco").read_bytes() == _object(stages, captured)
+    assert "Nothing to be done" in make(project, "assemble").stdout
+    stages.run("validate", "project").must()
+    edited = project / "kernel_variant.s"
+    edited.write_text(edited.read_text().replace("v_add_f32", "v_sub_f32"))
+    assert make(project, "assemble").returncode == 0
+    assert "an output of the captured kernel" in stages.run("validate", "project").must(1).err
+
+
+def _object(stages, digest: str) -> bytes:
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store import Store
+
+    return Store.open(stages.store).get(Digest(digest))
+
+
+def test_mistakes_are_told_with_their_line(stages, program):
+    (capture,) = stages.capture("add", program("vector_add"))
+    stages.run("generate", capture, "--assembly", "--output", "project").must()
+    edited = stages.folder / "project/kernel_variant.s"
+    good = edited.read_text()
+    for wrong, told in (
+        ("\tno_such_instruction v0\n", "invalid instruction"),
+        ("\ts_branch elsewhere\n", "elsewhere"),
+    ):
+        edited.write_text(good.replace("kc_kernel:\n", "kc_kernel:\n" + wrong))
+        done = stages.run("assemble", "project").must(2)
+        assert told in done.err
+
+
+def test_a_code_object_without_the_kernel_is_refused(tmp_path):
+    code = device_code("vector_add", "gfx90a", tmp_path)
+    with pytest.raises(UsageError, match="no symbol"):
+        disassemble(code, "absent", "amdgcn-amd-amdhsa--gfx90a")
+    with pytest.raises(UsageError, match="not a code object"):
+        disassemble(b"not an ELF file", "k", "amdgcn-amd-amdhsa--gfx90a")
+
+
+def test_functions_are_found_by_their_symbols(tmp_path):
+    code = device_code("vector_add", "gfx90a", tmp_path)
+    (symbol,) = read_code_object(code).kernels
+    found = function_bytes(code, symbol)
+    assert found is not None
+    assert len(found) % 4 == 0
+    assert function_bytes(code, "absent") is None
+    assert function_bytes(b"no ELF", symbol) is None
+
+
+def test_a_project_without_assembly_says_so(tmp_path):
+    from kerncap_stages.project.checkout import Project
+
+    empty = Project(tmp_path, tmp_path / "capture/store", "0" * 64, ())
+    with pytest.raises(UsageError, match=r"kernel_variant\.s"):
+        run_assemble(empty)

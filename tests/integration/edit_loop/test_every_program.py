@@ -1,0 +1,57 @@
+"""Every test program: its unchanged source, rebuilt alone, does what the captured kernel did."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from programs import COMMON_FLAGS, SOURCES, TARGETS, Build, Program, compile_once, programs
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stages import Stages
+
+# The runtime's own kernels have no source here.
+OWN_KERNELS = r"^(?!__amd_rocclr)"
+# The rest is in the full sweep: a case takes about ten seconds.
+QUICK = {("vector_add", "gfx90a"), ("virtual_calls", "gfx942"), ("device_globals", "gfx90a")}
+CASES = [(program.name, target) for program in programs("hip") for target in program.targets]
+
+
+def own_tree(program: Program, target: str, folder: Path) -> Path:
+    """The program's source and our headers in a tree of their own, with a compilation database."""
+    shutil.copytree(SOURCES / "include", folder / "include")
+    source = folder / program.source.name
+    shutil.copy(program.source, source)
+    flags = [flag.replace(str(SOURCES / "include"), "include") for flag in COMMON_FLAGS]
+    words = ["hipcc", f"--offload-arch={target}", "-O3", *flags, "-c", source.name, "-o", "unit.o"]
+    entry = {"directory": str(folder), "file": source.name, "arguments": words}
+    (folder / "compile_commands.json").write_text(json.dumps([entry]))
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [pytest.param(*case, marks=() if case in QUICK else pytest.mark.slow) for case in CASES],
+)
+def test_rebuilt_source_replays_to_the_golden_state(stages: Stages, tmp_path: Path, name: str, target: str):
+    assert target in TARGETS
+    program = Program(SOURCES / f"hip/{name}.hip")
+    stages.target, stages.gpus = target, program.gpus
+    app = compile_once(Build(program, target, "O3"))
+    tree = own_tree(program, target, tmp_path / "tree")
+    (capture,) = stages.capture(OWN_KERNELS, app, options=("--regex",))
+    found = stages.run("locate", capture, "--source-dir", tree, "--json").must().manifest
+    assert found["outcome"] == "found", found["explanation"]
+    assert found["headers_by_compiler"], found["explanation"]
+    stages.run("generate", "@source", "--output", "project").must()
+    project = stages.folder / "project"
+    done = subprocess.run(["make", "-C", project, "recompile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    replay = stages.replay("project", "--variant", project / "optimized.hsaco").must().manifest
+    assert replay["outcome"] == "completed"
+    assert replay["matches_golden"] is True
