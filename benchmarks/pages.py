@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from __main__ import Result
 
+_WIDE = 150  # narrower terminals get what a row means below the table
+_STYLES = {"MISS": "bold red"}
 HEADINGS = ("row", "what / ceiling", "measured", "ceiling", "ratio", "bar", "", "neighbours")
 
 
@@ -22,7 +24,16 @@ def cells(result: Result) -> tuple[str, ...]:
     """One line: neighbours is the number of cores that others kept busy meanwhile."""
     figure = result.figure
     if figure is None:
-        return (result.name, f"{result.what}: {result.problem}", "", "", "", result.bar, result.verdict, "")
+        return (
+            result.name,
+            f"{result.what}: {result.problem}",
+            "none",
+            "",
+            "",
+            result.bar,
+            result.verdict,
+            "",
+        )
     what = result.what + (f" ({figure.note})" if figure.note else "")
     ceiling = f"{_number(figure.ceiling)} {figure.unit}" if figure.ceiling is not None else ""
     ratio = f"{figure.ratio:.2f}" if figure.ratio is not None else ""
@@ -47,16 +58,22 @@ def table(facts: Mapping[str, str], results: Sequence[Result]) -> None:
     console = Console(highlight=False, markup=False)
     for name, value in facts.items():
         console.print(f"{name:12} {value}")
-    shown = Table(*HEADINGS, pad_edge=False)
-    for column in (2, 3, 4, 5, 7):
-        shown.columns[column].justify = "right"
-        shown.columns[column].no_wrap = True
-    styles = {"PASS": "green", "MISS": "bold red"}
-    for result in results:
-        shown.add_row(
-            *cells(result), style=styles.get(result.verdict, "") if result.verdict == "MISS" else ""
+    wide = console.width >= _WIDE
+    shown_columns = [place for place in range(len(HEADINGS)) if wide or place != 1]
+    shown = Table(pad_edge=False)
+    for place in shown_columns:
+        shown.add_column(
+            HEADINGS[place], justify="right" if place in (2, 3, 4, 5, 7) else "left", no_wrap=place != 1
         )
+    for result in results:
+        line = cells(result)
+        shown.add_row(*(line[place] for place in shown_columns), style=_STYLES.get(result.verdict, ""))
     console.print(shown)
+    for result in results:
+        if result.problem:
+            console.print(f"{result.name}: {result.problem}")
+        elif not wide:
+            console.print(f"{result.name}: {cells(result)[1]}", style="dim")
 
 
 def markdown(facts: Mapping[str, str], results: Sequence[Result]) -> str:

@@ -85,8 +85,10 @@ def _print_json(store: Store, digest: Digest) -> None:
 def _show_latest(store: Store, *, json: bool) -> None:
     entries = store.artifacts()
     if json:
-        for entry in entries:
-            print(entry.digest)
+        import dataclasses
+        import json as json_module
+
+        print(json_module.dumps(entries, indent=1, default=dataclasses.asdict))
         return
     import time
 

@@ -33,23 +33,44 @@ Result<void> write_all(int fd, std::span<const std::byte> bytes) {
   return {};
 }
 
+namespace {
+
+// The pieces that are left after `bytes` bytes of them are done.
+std::span<iovec> rest_of(std::span<iovec> pieces, std::size_t bytes) {
+  while (!pieces.empty() && bytes >= pieces.front().iov_len) {
+    bytes -= pieces.front().iov_len;
+    pieces = pieces.subspan(1);
+  }
+  if (!pieces.empty()) {
+    pieces.front().iov_base = static_cast<std::byte*>(pieces.front().iov_base) + bytes;
+    pieces.front().iov_len -= bytes;
+  }
+  return pieces;
+}
+
+}  // namespace
+
 Result<void> write_pieces(int fd, std::span<iovec> pieces) {
   while (!pieces.empty()) {
-    ssize_t count = ::writev(fd, pieces.data(), static_cast<int>(pieces.size()));
-    if (count < 0) {
-      if (errno == EINTR) continue;
-      return errno_error("cannot write", errno);
-    }
-    while (!pieces.empty() && static_cast<std::size_t>(count) >= pieces.front().iov_len) {
-      count -= static_cast<ssize_t>(pieces.front().iov_len);
-      pieces = pieces.subspan(1);
-    }
-    if (!pieces.empty()) {
-      pieces.front().iov_base = static_cast<std::byte*>(pieces.front().iov_base) + count;
-      pieces.front().iov_len -= static_cast<std::size_t>(count);
-    }
+    const ssize_t count = ::writev(fd, pieces.data(), static_cast<int>(pieces.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error("cannot write", errno);
+    pieces = rest_of(pieces, static_cast<std::size_t>(count));
   }
   return {};
+}
+
+Result<std::size_t> read_pieces(int fd, std::span<iovec> pieces) {
+  std::size_t done = 0;
+  while (!pieces.empty()) {
+    const ssize_t count = ::readv(fd, pieces.data(), static_cast<int>(pieces.size()));
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) return errno_error("cannot read", errno);
+    if (count == 0) break;
+    done += static_cast<std::size_t>(count);
+    pieces = rest_of(pieces, static_cast<std::size_t>(count));
+  }
+  return done;
 }
 
 Result<void> copy_range(int from, std::uint64_t offset, std::uint64_t bytes, int to) {

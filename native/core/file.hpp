@@ -22,6 +22,9 @@ namespace kerncap::core {
 // Writes all pieces in order; changes the array.
 [[nodiscard]] Result<void> write_pieces(int fd, std::span<iovec> pieces);
 
+// Fills all pieces in order as far as the file reaches; changes the array. Returns how many bytes came.
+[[nodiscard]] Result<std::size_t> read_pieces(int fd, std::span<iovec> pieces);
+
 // Copies `bytes` bytes of `from`, starting at `offset`, to the position of `to`.
 [[nodiscard]] Result<void> copy_range(int from, std::uint64_t offset, std::uint64_t bytes, int to);
 

@@ -63,11 +63,48 @@ Result<std::size_t> write_raw(int fd, std::span<const std::byte> payload) {
   return written;
 }
 
+std::size_t blocks_of(std::size_t payload_bytes) {
+  return std::max<std::size_t>(1, (payload_bytes + k_block_bytes - 1) / k_block_bytes);
+}
+
 Error zstd_error(const char* what, std::size_t code) {
   return {ErrorCode::damaged, std::string(what) + ": " + ZSTD_getErrorName(code)};
 }
 
 }  // namespace
+
+std::size_t raw_frame_bytes(std::size_t payload_bytes) noexcept {
+  return k_raw_header_bytes + 3 * blocks_of(payload_bytes) + payload_bytes;
+}
+
+Result<bool> read_raw_frame(int fd, std::span<std::byte> payload) {
+  std::array<std::byte, k_raw_header_bytes> header;
+  std::vector<std::array<std::byte, 3>> headers;
+  std::vector<iovec> pieces{{header.data(), header.size()}};
+  std::size_t done = 0;
+  do {
+    const std::size_t start = done;
+    headers.resize(std::min(blocks_of(payload.size() - done), k_blocks_per_call));
+    std::size_t wanted = pieces.empty() ? 0 : header.size();
+    for (auto& block : headers) {
+      const std::size_t bytes = std::min(k_block_bytes, payload.size() - done);
+      pieces.push_back({block.data(), block.size()});
+      pieces.push_back({payload.data() + done, bytes});
+      done += bytes;
+      wanted += block.size() + bytes;
+    }
+    auto count = read_pieces(fd, pieces);
+    if (!count) return count.error();
+    if (count.value() != wanted || header != raw_header(payload.size())) return false;
+    for (std::size_t i = 0, at = start; i < headers.size(); ++i) {
+      const std::size_t bytes = std::min(k_block_bytes, payload.size() - at);
+      at += bytes;
+      if (headers[i] != block_header(bytes, at == payload.size())) return false;
+    }
+    pieces.clear();
+  } while (done < payload.size());
+  return true;
+}
 
 FrameWriter::FrameWriter() : m_context(ZSTD_createCCtx()) {
   ZSTD_CCtx_setParameter(m_context.get(), ZSTD_c_compressionLevel, k_level);

@@ -40,6 +40,13 @@ class FrameWriter {
 // The size that a frame declares; an error for anything that is not one whole frame with a size.
 [[nodiscard]] Result<std::uint64_t> declared_size(std::span<const std::byte> frame);
 
+// The size of a frame of raw blocks, as FrameWriter writes it.
+[[nodiscard]] std::size_t raw_frame_bytes(std::size_t payload_bytes) noexcept;
+
+// Reads such a frame from its beginning straight into `payload`: nothing is copied twice. False if the file holds
+// anything else; `payload` is undefined then.
+[[nodiscard]] Result<bool> read_raw_frame(int fd, std::span<std::byte> payload);
+
 // Reads frames. One per thread.
 class FrameReader {
  public:

@@ -89,8 +89,26 @@ Result<ObjectSizes> ObjectStore::sizes(const Digest& digest) const {
   return ObjectSizes{static_cast<std::uint64_t>(status.st_size), size.value()};
 }
 
+// Whether the object is a frame of raw blocks; then its payload is read.
+Result<bool> ObjectStore::read_if_raw(const Digest& digest, std::span<std::byte> payload) const {
+  auto file = open_at(m_objects.get(), relative_path(digest), O_RDONLY | O_NONBLOCK);
+  if (!file) return file.error();
+  struct stat status {};
+  if (::fstat(file.value().get(), &status) != 0) return errno_error("cannot stat", errno);
+  if (!S_ISREG(status.st_mode) || static_cast<std::size_t>(status.st_size) != raw_frame_bytes(payload.size())) {
+    return false;
+  }
+  return read_raw_frame(file.value().get(), payload);
+}
+
 Result<void> ObjectStore::read(const Digest& digest, std::span<std::byte> payload, bool verify,
                                ReadBuffers& buffers) const {
+  auto raw = read_if_raw(digest, payload);
+  if (!raw) return named(digest, raw.error());
+  if (raw.value()) {
+    if (!verify || digest_of(payload) == digest) return {};
+    return named(digest, {ErrorCode::damaged, "its bytes do not hash to its name"});
+  }
   auto frame = read_file(m_objects.get(), relative_path(digest), buffers.frame, longest_frame(payload.size()));
   if (!frame) return named(digest, frame.error());
   if (auto status = decode(frame.value(), digest, payload, verify, buffers.reader); !status) {

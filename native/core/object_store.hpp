@@ -79,6 +79,7 @@ class ObjectStore {
 
  private:
   ObjectStore() = default;
+  [[nodiscard]] Result<bool> read_if_raw(const Digest& digest, std::span<std::byte> payload) const;
 
   std::string m_path;
   UniqueFd m_folder;

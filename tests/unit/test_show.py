@@ -70,6 +70,15 @@ def test_latest_are_listed_without_arguments(show, capture):
     assert "./app --size 512" in lines[3]
 
 
+def test_latest_are_listed_as_json(show, store, capture):
+    store.name("kept", store.resolve(capture))
+    listed = json.loads(show("--json").stdout)
+    assert [(entry["digest"], entry["kind"], entry["names"]) for entry in listed] == [
+        (str(entry.digest), entry.kind, list(entry.names)) for entry in store.artifacts()
+    ]
+    assert (listed[0]["digest"], listed[0]["kind"], listed[0]["names"]) == (capture, "capture", ["kept"])
+
+
 def test_latest_are_listed_on_a_terminal(capture, store):
     terminal, other_end = pty.openpty()
     done = executables.run("kc-show", store=store.root, stdin=other_end)

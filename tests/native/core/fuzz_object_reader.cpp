@@ -41,6 +41,12 @@ void read_as_frame(std::span<const std::byte> frame) {
   const core::UniqueFd file(::memfd_create("object", MFD_CLOEXEC));
   require(::write(file.get(), frame.data(), frame.size()) == static_cast<ssize_t>(frame.size()));
   ::lseek(file.get(), 0, SEEK_SET);
+  std::vector<std::byte> straight(payload.size());
+  if (const auto raw = core::read_raw_frame(file.get(), straight); raw.ok() && raw.value()) {
+    // It does not look behind the frame's end: the size of the file tells its callers.
+    if (frame.size() == core::raw_frame_bytes(payload.size())) require(read && straight == payload);
+  }
+  ::lseek(file.get(), 0, SEEK_SET);
   const bool streamed = core::stream_frame(file.get(), digest, -1).ok();
   core::ReadBuffers buffers;
   const bool verified = core::verify_file(file.get(), digest, buffers).ok();

@@ -56,6 +56,37 @@ void test_any_size_is_one_frame_that_zstd_reads() {
   }
 }
 
+// True and the payload, or false.
+bool read_raw(const Bytes& frame, Bytes& payload) {
+  const core::UniqueFd file(::memfd_create("frame", MFD_CLOEXEC));
+  CHECK(::write(file.get(), frame.data(), frame.size()) == static_cast<ssize_t>(frame.size()));
+  ::lseek(file.get(), 0, SEEK_SET);
+  const auto read = core::read_raw_frame(file.get(), payload);
+  CHECK(read.ok());
+  return read.value();
+}
+
+void test_raw_frames_are_read_without_a_copy_and_no_others() {
+  for (std::size_t size : {4 * k_block, 4 * k_block + 1, 256 * k_block, 300 * k_block + 77}) {
+    const Bytes payload = test::random_bytes(size);
+    const Bytes frame = frame_of(payload);
+    CHECK(frame.size() == core::raw_frame_bytes(size));
+    Bytes again(size);
+    CHECK(read_raw(frame, again));
+    CHECK(again == payload);
+    // Header, first block header, last block header: another bit anywhere is another frame.
+    const std::size_t last = frame.size() - (size % k_block == 0 ? k_block : size % k_block) - 3;
+    for (std::size_t at : {std::size_t{0}, std::size_t{4}, std::size_t{6}, std::size_t{14}, last}) {
+      Bytes changed = frame;
+      changed[at] ^= std::byte{1};
+      CHECK(!read_raw(changed, again));
+    }
+    Bytes shorter = frame;
+    shorter.pop_back();
+    CHECK(!read_raw(shorter, again));
+  }
+}
+
 void test_incompressible_payloads_are_raw_blocks() {
   const Bytes frame = frame_of(test::random_bytes(1024 * 1024));
   CHECK(frame.size() == 1024 * 1024 + 14 + 8 * 3);
@@ -123,6 +154,7 @@ void test_streaming_verifies() {
 
 int main() {
   test_any_size_is_one_frame_that_zstd_reads();
+  test_raw_frames_are_read_without_a_copy_and_no_others();
   test_incompressible_payloads_are_raw_blocks();
   test_pieces_make_the_same_payload();
   test_only_the_exact_frame_is_read();
