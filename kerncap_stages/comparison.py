@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kerncap_stages.bounds import ELEMENT_TYPES, FLOAT_TYPES, INTEGER_TYPES, ML_TYPES, Bounds
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -20,32 +22,19 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
+__all__ = [
+    "ELEMENT_TYPES",
+    "FLOAT_TYPES",
+    "INTEGER_TYPES",
+    "Bounds",
+    "Difference",
+    "compare_bytes",
+    "compare_elements",
+    "merge",
+    "numpy_dtype",
+]
 # Elements handled at a time: bounds the memory of a comparison to tens of MiB whatever the region's size.
 _BATCH_ELEMENTS = 1 << 20
-INTEGER_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
-_ML_TYPES = {
-    "bf16": "bfloat16",
-    "fp8_e4m3": "float8_e4m3fn",
-    "fp8_e5m2": "float8_e5m2",
-    "fp8_e4m3_fnuz": "float8_e4m3fnuz",
-    "fp8_e5m2_fnuz": "float8_e5m2fnuz",
-}
-FLOAT_TYPES = ("fp64", "fp32", "fp16", *_ML_TYPES)
-ELEMENT_TYPES = FLOAT_TYPES + INTEGER_TYPES
-
-
-@dataclass(frozen=True)
-class Bounds:
-    """How far an element may be off. ``ulp`` counts representable values of the element's type."""
-
-    atol: float | None = None
-    rtol: float | None = None
-    ulp: int | None = None
-
-    @property
-    def exact(self) -> bool:
-        """No bound at all: bytes must be equal."""
-        return self.atol is None and self.rtol is None and self.ulp is None
 
 
 @dataclass(frozen=True)
@@ -75,10 +64,10 @@ class Difference:
 @cache
 def numpy_dtype(element_type: str) -> np.dtype[Any]:
     """The numpy type of an element type, e.g. of ``bf16``."""
-    if element_type in _ML_TYPES:
+    if element_type in ML_TYPES:
         import ml_dtypes
 
-        scalar: type[Any] = getattr(ml_dtypes, _ML_TYPES[element_type])
+        scalar: type[Any] = getattr(ml_dtypes, ML_TYPES[element_type])
         return np.dtype(scalar)
     return np.dtype(element_type.replace("fp", "float"))
 

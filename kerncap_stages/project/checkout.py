@@ -69,7 +69,8 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
     for stale in sorted(set(before) - set(written)):
         if _digest(folder / stale) == before[stale]:
             (folder / stale).unlink()
-    store.copy_closure([digest], folder / STORE)
+    if not (folder / STORE / "artifacts" / digest).exists():
+        store.copy_closure([digest], folder / STORE)
     record = {
         "schema_version": _RECORD_VERSION,
         "reproducer": str(digest),

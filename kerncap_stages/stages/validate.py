@@ -22,8 +22,9 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import CodeObject
     from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.store import Store, Transaction
-    from kerncap_stages.validation.judge import Judgement, Settings
+    from kerncap_stages.validation.judge import Judgement
     from kerncap_stages.validation.runs import Baselines
+    from kerncap_stages.validation.settings import Settings
 
 app = stage_app()
 
@@ -115,9 +116,7 @@ def run_validate(
     from kerncap_stages.manifests.codec import dump, load_as
     from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.project.artifacts import source_of
-    from kerncap_stages.validation.judge import Judge
     from kerncap_stages.validation.machine import machine_identity
-    from kerncap_stages.validation.runs import Baselines
 
     if variant is not None and not variant.is_file():
         raise UsageError(f"no such code object: {variant}", hint="make it with `make recompile`")
@@ -130,6 +129,9 @@ def run_validate(
     if known is not None:
         with contextlib.suppress(ArtifactError):  # of another version, or damaged: judged again
             return known, load_as(store, known, Validation)
+    from kerncap_stages.validation.judge import Judge  # with numpy: only once there is something to judge
+    from kerncap_stages.validation.runs import Baselines
+
     baselines = Baselines(store, capture, capture_digest, machine, settings.timeout_s, fresh=fresh)
     judgement = Judge(store, capture, source, settings, baselines).judge(variant)
     with store.transaction() as transaction:
@@ -171,9 +173,9 @@ def _settings(
     *,
     perturb: bool,
 ) -> Settings:
-    from kerncap_stages.comparison import ELEMENT_TYPES, Bounds
+    from kerncap_stages.bounds import ELEMENT_TYPES, Bounds
     from kerncap_stages.errors import UsageError
-    from kerncap_stages.validation.judge import Settings
+    from kerncap_stages.validation.settings import Settings
 
     if dtype is not None and dtype not in ELEMENT_TYPES:
         raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from kerncap_stages.comparison import Bounds
+from kerncap_stages.bounds import Bounds
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validation.arguments import Span, pointers, spans
@@ -19,6 +19,7 @@ from kerncap_stages.validation.perturb import (
     with_pre_state,
 )
 from kerncap_stages.validation.runs import Baselines, Run, run_once
+from kerncap_stages.validation.settings import Settings
 from kerncap_stages.validation.states import RegionDifference, States, changed_bytes, compare_states
 
 if TYPE_CHECKING:
@@ -32,21 +33,11 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validation.arguments import Pointer
 
+__all__ = ["Judge", "Judgement", "PartVerdict", "Settings", "part_name"]
 # A changed element is up to twice as large, and what is made of two such may have four times the error.
 _WIDER = 4.0
 _LEAST_PATIENCE_S = 30.0
 _PATIENCE = 20.0
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How to compare. ``default_type``: of all outputs, whatever the kernel's arguments say of them."""
-
-    bounds: Bounds = field(default_factory=Bounds)
-    default_type: str | None = None
-    timeout_s: float = 300.0
-    baseline_runs: int = 2
-    perturb: bool = True
 
 
 @dataclass(frozen=True)

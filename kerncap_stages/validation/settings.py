@@ -1,0 +1,18 @@
+"""What a validation is asked for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from kerncap_stages.bounds import Bounds
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compare. ``default_type``: of all outputs, whatever the kernel's arguments say of them."""
+
+    bounds: Bounds = field(default_factory=Bounds)
+    default_type: str | None = None
+    timeout_s: float = 300.0
+    baseline_runs: int = 2
+    perturb: bool = True
