@@ -1,4 +1,4 @@
-"""What an AMD GPU code object says about its kernels: the metadata note, and the kernel descriptors.
+"""What a code object says about its kernels; for AMD GPUs the metadata note, and the kernel descriptors.
 
 The note (type NT_AMDGPU_METADATA of owner AMDGPU) is MessagePack, laid out as LLVM's AMDGPU usage guide says.
 """
@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from kerncap_stages.errors import ArtifactError
+from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
 from kerncap_stages.manifests.kernel import KernargSlot, Registers
 
 if TYPE_CHECKING:
@@ -23,40 +24,21 @@ _DESCRIPTOR_BYTES = 64
 _PRELOAD_AT = 58
 
 
-@dataclass(frozen=True)
-class KernelFacts:
-    """One kernel as its code object describes it."""
-
-    symbol: str
-    slots: tuple[KernargSlot, ...]
-    kernarg_size_bytes: int
-    kernarg_align_bytes: int | None
-    static_lds_bytes: int
-    scratch_bytes_per_work_item: int
-    uses_dynamic_stack: bool
-    wavefront_size: int
-    registers: Registers
-    max_work_group_size: int | None
-    required_work_group_size: tuple[int, int, int] | None
-    preload_offset_dwords: int
-    preload_length_dwords: int
-    language: str | None
-
-
-@dataclass(frozen=True)
-class CodeObjectFacts:
-    """A code object: its target, the version of its ABI, and its kernels by mangled name."""
-
-    isa: str
-    abi_version: int | None
-    kernels: dict[str, KernelFacts]
-
-
 def read_code_object(data: bytes) -> CodeObjectFacts:
     """Parse a code object.
 
     Raises ArtifactError when it is not one, or has no metadata that we understand.
     """
+    from kerncap_stages.cubin import is_cubin, is_ptx, read_cubin, read_ptx
+
+    if is_cubin(data):
+        return read_cubin(data)
+    if is_ptx(data):
+        return read_ptx(data)
+    return _read_amd(data)
+
+
+def _read_amd(data: bytes) -> CodeObjectFacts:
     import msgpack  # type: ignore[import-untyped]
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile

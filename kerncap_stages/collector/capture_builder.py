@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
 from kerncap_stages._native import CHUNK_SIZE_BYTES
-from kerncap_stages.code_object import KernelFacts, read_code_object
+from kerncap_stages.code_object import read_code_object
+from kerncap_stages.collector.launch_facts import SentLaunch, language_of, launch_of
 from kerncap_stages.collector.protocol import (
-    COOPERATIVE,
     EXECUTABLE,
     FROM_BATCH,
     MEMORY_KINDS,
@@ -22,7 +22,6 @@ from kerncap_stages.collector.protocol import (
     Reader,
     StreamKind,
 )
-from kerncap_stages.collector.ranking import blocks_of
 from kerncap_stages.collector.resident import ResidentMemory
 from kerncap_stages.collector.write_set import (
     GAP_BYTES,
@@ -35,15 +34,17 @@ from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import Refused
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, Reach
-from kerncap_stages.manifests.kernel import CodeObject, CodeObjectFormat, Kernel, Language, Launch
+from kerncap_stages.manifests.kernel import CodeObject, Kernel
 from kerncap_stages.manifests.memory import LoadedCodeObject, ModuleVariable, Region
 from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.validation.chunks import read_chunk_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kerncap_stages.collector.modules import Module, Modules
     from kerncap_stages.collector.selection import KernelRule
+    from kerncap_stages.kernel_facts import KernelFacts
     from kerncap_stages.manifests.environment import Environment, Program
     from kerncap_stages.store import MemoryWriter, Store
 
@@ -109,6 +110,7 @@ class CaptureBuilder:
         self._kernarg_address, self._flags = reader.u64(), reader.u32()
         self._kernarg, self._packet = reader.raw(), reader.raw()
         self._regions: list[_Region] = []
+        self._pre_chunks: dict[int, tuple[Digest | None, ...]] = {}
         self._begun = time.monotonic()
         self._received_bytes = 0
         self._transaction_context = context.store.transaction()
@@ -155,11 +157,23 @@ class CaptureBuilder:
         else:
             self._regions[index].post = digest
 
+    def pre_chunks(self, index: int) -> tuple[Digest | None, ...]:
+        """The chunks of a region's pre-state, which its post-state may share."""
+        if index not in self._pre_chunks:
+            pre = self._regions[index].pre
+            if pre is None:
+                raise ProtocolError("the capture library refers to a pre-state that it never sent")
+            self._pre_chunks[index] = tuple(read_chunk_list(self._transaction, MemoryRef.to(pre)).digests)
+        return self._pre_chunks[index]
+
     def publish(self, reader: Reader, environment: Environment) -> tuple[Digest, Capture]:
         """Take in DONE (after the number), and make the artifact."""
         duration_ns = reader.u64()
         drain_ns, pre_ns, post_ns, held_ns, copied_bytes = (reader.u64() for _ in range(5))
         kernel, launch_facts = self._describe_kernel()
+        sent = SentLaunch(
+            self._grid, self._block, self._group_bytes, self._private_bytes, self._flags, self._packet
+        )
         software = environment.devices[self._device].software
         capture = Capture(
             parents=tuple(ManifestRef.to(parent) for parent in self._context.parents),
@@ -180,7 +194,7 @@ class CaptureBuilder:
                 time_source=TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE,
             ),
             kernel=kernel,
-            launch=self._launch(launch_facts),
+            launch=launch_of(sent, launch_facts, kernel.code_object.format),
             kernarg=self._kernarg[: kernel.kernarg_size_bytes].hex(),
             kernarg_address=self._kernarg_address,
             reach=self._context.reach,
@@ -215,6 +229,11 @@ class CaptureBuilder:
                 f"{len(code.kernels)} other kernels",
                 hint="assembly kernels need an .amdhsa.kernels entry",
             )
+        if facts.unsupported:
+            raise Refused(
+                f"{loaded.demangled} uses {' and '.join(facts.unsupported)}, which a replay cannot restore",
+                hint="capture another kernel",
+            )
         if facts.kernarg_size_bytes > len(self._kernarg):
             raise Refused(
                 f"only {len(self._kernarg)} of the {facts.kernarg_size_bytes} bytes of arguments of "
@@ -224,11 +243,11 @@ class CaptureBuilder:
         kernel = Kernel(
             mangled_name=loaded.mangled,
             demangled_name=loaded.demangled,
-            language=Language.HIP if loaded.mangled.startswith("_Z") else Language.UNKNOWN,
+            language=language_of(code.format, loaded.mangled),
             code_object=CodeObject(
                 payload=FileRef.to(self._transaction.put_bytes(data)),
                 size_bytes=len(data),
-                format=CodeObjectFormat.ELF_AMDGPU,
+                format=code.format,
                 isa=code.isa,
                 abi_version=code.abi_version,
                 uri=self._module.uri or None,
@@ -247,18 +266,6 @@ class CaptureBuilder:
             required_work_group_size=facts.required_work_group_size,
         )
         return kernel, facts
-
-    def _launch(self, facts: KernelFacts) -> Launch:
-        return Launch(
-            grid_work_items=self._grid,
-            grid_blocks=blocks_of(self._grid, self._block),
-            block_work_items=self._block,
-            static_lds_bytes=facts.static_lds_bytes,
-            dynamic_lds_bytes=max(0, self._group_bytes - facts.static_lds_bytes),
-            private_segment_bytes=self._private_bytes,
-            is_cooperative=bool(self._flags & COOPERATIVE),
-            aql_packet=self._packet.hex(),
-        )
 
     def _written(self, region: _Region) -> WrittenRanges | None:
         if region.pre is None or region.post is None:

@@ -126,6 +126,8 @@ class CaptureSession:
                 self._open(reader)
             case Up.DATA:
                 self._data(reader)
+            case Up.ZERO | Up.SAME:
+                self._repeat(kind, reader.u32(), reader.u64())
             case Up.CLOSE:
                 self._close_stream(reader.u32())
             case Up.DONE:
@@ -221,6 +223,24 @@ class CaptureSession:
             self._fail(stream.capture, error)
         finally:
             self._connection.send(pack(Down.FREE, "I", slot))
+
+    def _repeat(self, kind: Up, number: int, size_bytes: int) -> None:
+        """Take in bytes that need not be sent: zeros, or what the pre-state has in the same place."""
+        stream = self._streams.get(number)
+        if stream is None or stream.kind is StreamKind.CODE:
+            raise ProtocolError(f"the capture library sent {kind.name} where it has no place")
+        stream.received_bytes += size_bytes
+        if stream.writer is None:
+            return
+        builder = self._builders[stream.capture]
+        try:
+            if kind is Up.ZERO:
+                stream.writer.append_zeros(size_bytes)
+            else:
+                stream.writer.append_same(size_bytes, builder.pre_chunks(stream.index))
+            self._emit(builder.count(size_bytes))
+        except (KerncapError, OSError) as error:
+            self._fail(stream.capture, error)
 
     def _close_stream(self, number: int) -> None:
         stream = self._streams.pop(number, None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import re
@@ -44,9 +45,9 @@ class Facts:
             backend=backend,
             operating_system=_operating_system(),
             kernel_release=platform.release(),
-            driver_version=_driver_version(),
+            driver_version=_driver_version(backend),
             runtime_version=machine.get("runtime_version"),
-            toolkit_version=_toolkit_version(),
+            toolkit_version=_toolkit_version(backend),
             devices=tuple(
                 _device(scope, facts) for scope, facts in sorted(self._by_scope.items()) if scope != NO_DEVICE
             ),
@@ -85,16 +86,44 @@ def _operating_system() -> str:
         return "Linux"
 
 
-def _driver_version() -> str | None:
+def _driver_version(backend: Backend) -> str | None:
+    if backend is Backend.CUDA:
+        return _nvidia_driver_version()
     try:
         return Path("/sys/module/amdgpu/version").read_text(encoding="utf-8").strip()
     except OSError:
         return None
 
 
-def _toolkit_version() -> str | None:
+def _nvidia_driver_version() -> str | None:
+    """By the kernel module's own file, or where it is hidden by the name of the library that is loaded."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    found = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", text)
+    if found:
+        return found[1]
+    for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64"):
+        for path in Path(folder).glob("libcuda.so.[0-9]*.*"):
+            return path.name.removeprefix("libcuda.so.")
+    return None
+
+
+def _toolkit_version(backend: Backend) -> str | None:
+    if backend is Backend.CUDA:
+        return _cuda_toolkit_version()
     folder = Path(os.environ.get("ROCM_PATH", "/opt/rocm"))
     try:
         return (folder / ".info" / "version").read_text(encoding="utf-8").strip()
     except OSError:
+        return None
+
+
+def _cuda_toolkit_version() -> str | None:
+    folder = Path(os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda")
+    try:
+        found = json.loads((folder / "version.json").read_text(encoding="utf-8"))
+        return str(found["cuda"]["version"])
+    except (OSError, ValueError, KeyError, TypeError):
         return None

@@ -46,17 +46,18 @@ class Settings:
     wait_ms: int = 60_000
     memory_bytes: int = 512 << 20
 
-    @property
-    def slot_bytes(self) -> int:
-        """Size of a staging slot; the same as a chunk of the store, or a few."""
-        return 4 << 20
+    def slots(self, backend: str) -> tuple[int, int]:
+        """Count and size in bytes of one process's staging slots.
 
-    @property
-    def slot_count(self) -> int:
-        """Slots for one process: a sixteenth of the budget, so that several processes fit in."""
+        On HSA a sixteenth of the budget, so that several processes fit in. On CUDA larger slots, as a slot is
+        hashed on all cores at once: a chunk for each is the least that keeps them busy.
+        """
         if self.mode is Mode.PROFILE:
-            return 1
-        return max(3, min(8, self.memory_bytes // 16 // self.slot_bytes))
+            return 1, 4 << 20
+        if backend == "cuda":
+            size = max(4 << 20, min(64 << 20, self.memory_bytes // 8))
+            return max(3, min(8, self.memory_bytes // 2 // size)), size
+        return max(3, min(8, self.memory_bytes // 16 // (4 << 20))), 4 << 20
 
 
 class Session(Protocol):
@@ -75,15 +76,22 @@ class Session(Protocol):
 class Connection:
     """One process of the program."""
 
-    def __init__(self, sock: socket.socket, settings: Settings, emit: Callable[[Any], None]) -> None:
+    def __init__(self, sock: socket.socket, emit: Callable[[Any], None]) -> None:
         self._socket = sock
         self._emit = emit
         credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
         self.process_id, user, _ = struct.unpack("3i", credentials)
         if user != os.geteuid():
             raise ProtocolError("a process of another user tried to connect")
-        self.shared = SharedMemory(settings.slot_count, settings.slot_bytes)
         self.backend = ""
+        self._shared: SharedMemory | None = None  # made to the measure of the back end that says hello
+
+    @property
+    def shared(self) -> SharedMemory:
+        """The memory shared with the process, once hands were shaken."""
+        if self._shared is None:
+            raise ProtocolError("a process speaks before it has said hello")
+        return self._shared
 
     def shake_hands(self, settings: Settings) -> None:
         """Hear HELLO, and answer it."""
@@ -95,10 +103,11 @@ class Connection:
             raise ProtocolError("a process speaks another version of the capture protocol")
         reader.u32()  # its own idea of its number, which a PID namespace may have changed
         self.backend = reader.text()
+        self._shared = SharedMemory(*settings.slots(self.backend))
         answer = protocol.welcome(
             settings.mode,
-            settings.slot_count,
-            settings.slot_bytes,
+            self.shared.slot_count,
+            self.shared.slot_bytes,
             settings.memory_bytes,
             settings.wait_ms,
             settings.flags,
@@ -138,7 +147,8 @@ class Connection:
     def close(self) -> None:
         """Give everything back."""
         self._socket.close()
-        self.shared.close()
+        if self._shared is not None:
+            self._shared.close()
 
 
 class Collector:
@@ -241,7 +251,7 @@ class Collector:
 
     def _serve(self, sock: socket.socket) -> None:
         try:
-            connection = Connection(sock, self.settings, self._events.put)
+            connection = Connection(sock, self._events.put)
         except (KerncapError, OSError) as error:
             sock.close()
             self._events.put(error)

@@ -94,11 +94,15 @@ def _hidden_slots(role: str, slots: Iterable[KernargSlot]) -> Iterator[str]:
 
 
 def _own_code(capture: Capture) -> LoadedCodeObject | None:
-    """Where the kernel's code object was: it may have been loaded on other devices too."""
+    """Where the kernel's code object was: it may have been loaded on other devices too.
+
+    None where it has no address of its own: a cubin's variables are known one by one.
+    """
     for loaded in capture.loaded_code_objects:
         if (
             loaded.code_object == capture.kernel.code_object.payload.digest
             and loaded.device_index == capture.dispatch.device_index
+            and loaded.load_size_bytes
         ):
             return loaded
     return None

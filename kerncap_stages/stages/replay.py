@@ -168,14 +168,14 @@ def _environment(capture: Capture, result: ReplayResult) -> Environment:
 def _code_object(transaction: Transaction, path: Path) -> CodeObject:
     from kerncap_stages.code_object import read_code_object
     from kerncap_stages.digest import FileRef
-    from kerncap_stages.manifests.kernel import CodeObject, CodeObjectFormat
+    from kerncap_stages.manifests.kernel import CodeObject
 
     data = path.read_bytes()
     facts = read_code_object(data)
     return CodeObject(
         payload=FileRef.to(transaction.put_bytes(data)),
         size_bytes=len(data),
-        format=CodeObjectFormat.ELF_AMDGPU,
+        format=facts.format,
         isa=facts.isa,
         abi_version=facts.abi_version,
     )

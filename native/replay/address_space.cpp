@@ -41,7 +41,8 @@ Error taken(const Range& range) {
                                  " of the capture are taken here, by " + holder_of(range.base, range.bytes)};
 }
 
-// Starts this program again; only returns on failure.
+}  // namespace
+
 void start_again(char** argv) {
   const char* text = std::getenv(k_attempt_variable);
   const int attempt = text == nullptr ? 0 : std::atoi(text);
@@ -53,8 +54,6 @@ void start_again(char** argv) {
   }
   ::execv("/proc/self/exe", argv);
 }
-
-}  // namespace
 
 Result<std::vector<Range>> ranges_of(const Plan& plan) {
   std::vector<Range> ranges;

@@ -18,6 +18,10 @@ namespace kerncap::replay {
 // (the loader's choice, then none at all), a few times at most.
 core::Result<void> hold(const std::vector<Range>& ranges, char** argv);
 
+// Starts this program again with another layout of its address space: as the loader chooses, in the end without any
+// chance in it. Returns on failure, or when that was tried often enough.
+void start_again(char** argv);
+
 // Lets one range go, right before it is placed.
 core::Result<void> let_go(const Range& range);
 

@@ -58,6 +58,9 @@ class Driver {
   // the process's mappings when it starts: such a driver reserves everything in open().
   [[nodiscard]] virtual bool holds_with_pages() const { return true; }
 
+  // Why open() failed: another start of this process, with other random addresses, may fare better.
+  [[nodiscard]] virtual bool was_crowded_out() const { return false; }
+
   // Finds the devices. Fails when one cannot run the captured code.
   virtual core::Result<void> open(const Plan& plan) = 0;
   // The range is free when this is called, or reserved by open().

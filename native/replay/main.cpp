@@ -97,7 +97,10 @@ int replay_main(int argc, char** argv, Driver& driver) {
   if (driver.holds_with_pages()) {
     if (Result<void> held = hold(ranges.value(), argv); !held) return fail(options, held.error());
   }
-  if (Result<void> opened = driver.open(plan.value()); !opened) return fail(options, opened.error());
+  if (Result<void> opened = driver.open(plan.value()); !opened) {
+    if (driver.was_crowded_out()) start_again(argv);
+    return fail(options, opened.error());
+  }
   Engine engine(plan.value(), options, driver);
   const Result<Outcome> outcome = engine.run(ranges.value());
   if (!outcome && engine.faulted()) {

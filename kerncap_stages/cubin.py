@@ -1,0 +1,215 @@
+"""What an NVIDIA cubin says about its kernels: sections by kernel name, and the attributes of ``.nv.info``.
+
+NVIDIA documents neither; the meanings used here were checked against nvcc 13.0's output and cuobjdump.
+A cubin is an ELF file for machine 190 (EM_CUDA). ``.nv.info.<kernel>`` is a list of
+format:u8 attribute:u8 value:u16, and for format 4 the value is the size of what follows.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
+from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+EM_CUDA = 190
+
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+_FORMAT_SIZED = 4
+# Attributes of .nv.info (EIATTR_*), as cuobjdump -elf names them.
+_MAX_THREADS = 0x05
+_EXTERNS = 0x0F
+_REQUIRED_THREADS = 0x10
+_FRAME_SIZE = 0x11
+_PARAMETER = 0x17
+_PARAMETER_BYTES = 0x19
+_REGISTER_COUNT = 0x2F
+_TEXTURES_AND_SURFACES = {0x02, 0x06, 0x13, 0x14, 0x15}
+_STT_OBJECT, _STT_FUNC = 1, 2
+_ENTRY = 0x10
+# Hopper and later keep the first KiB of shared memory to themselves and count it in the section.
+_RESERVED_SHARED_BYTES = 1024
+_ACCELERATED_V7, _ACCELERATED_V8 = 0x800, 0x8
+
+
+@dataclass(frozen=True)
+class _Section:
+    name: str
+    kind: int
+    offset: int
+    size: int
+    link: int
+
+
+def is_cubin(data: bytes) -> bool:
+    """Whether these are the bytes of an ELF file for an NVIDIA GPU."""
+    return data[:4] == b"\x7fELF" and len(data) > 20 and struct.unpack_from("<H", data, 18)[0] == EM_CUDA
+
+
+def is_ptx(data: bytes) -> bool:
+    """Whether this is PTX: text that begins, after comments, with its version."""
+    head = re.sub(rb"//[^\n]*|/\*.*?\*/", b"", data[:65536], flags=re.DOTALL)
+    return head.lstrip().startswith(b".version")
+
+
+def read_ptx(data: bytes) -> CodeObjectFacts:
+    """Read the target and the kernels' names of PTX; the driver compiles it when it is loaded."""
+    text = data.decode(errors="replace")
+    target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
+    names = re.findall(r"\.entry\s+([\w$]+)", text)
+    unknown = KernelFacts("", (), 0, None, 0, 0, False, 32, Registers(), None, None, 0, 0, None)
+    kernels = {name: dataclasses.replace(unknown, symbol=name) for name in names}
+    return CodeObjectFacts(target[1] if target else "unknown", None, kernels, CodeObjectFormat.PTX)
+
+
+def read_cubin(data: bytes) -> CodeObjectFacts:
+    """Parse a cubin.
+
+    Raises ArtifactError when it is none, or is damaged.
+    """
+    try:
+        return _read(data)
+    except (struct.error, IndexError, ValueError) as error:
+        raise ArtifactError(f"damaged cubin: {error}", hint="compile it again") from error
+
+
+def _read(data: bytes) -> CodeObjectFacts:
+    if not is_cubin(data):
+        raise ArtifactError("not a cubin", hint="give the output of nvcc -cubin")
+    sections = _sections(data)
+    by_name = {section.name: section for section in sections}
+    symbols = _symbols(data, sections, by_name)
+    kernels = {name for _, name, info, other, _ in symbols if info & 15 == _STT_FUNC and other & _ENTRY}
+    whole = list(_attributes(data, by_name.get(".nv.info")))
+    by_symbol: dict[tuple[int, str], int] = {}
+    for attribute, value in whole:
+        if len(value) == 8 and attribute in (_REGISTER_COUNT, _FRAME_SIZE):
+            index, number = struct.unpack("<II", value)
+            if index < len(symbols):
+                by_symbol[attribute, symbols[index][1]] = number
+    target, major = _target(data)
+    facts = {name: _kernel(data, name, by_name, by_symbol, symbols, major) for name in sorted(kernels)}
+    return CodeObjectFacts(target, data[8], facts, CodeObjectFormat.CUBIN)
+
+
+def _target(data: bytes) -> tuple[str, int]:
+    """``sm_90a``, and its major version. ABI 8 (CUDA 13) has the number in the second byte of the flags."""
+    (flags,) = struct.unpack_from("<I", data, 48)
+    new = data[8] >= 8
+    number = (flags >> 8 if new else flags) & 0xFF
+    accelerated = flags & (_ACCELERATED_V8 if new else _ACCELERATED_V7)
+    return f"sm_{number}{'a' if accelerated else ''}", number // 10
+
+
+def _sections(data: bytes) -> list[_Section]:
+    (table,) = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<HHH", data, 58)
+    raw = [_SECTION.unpack_from(data, table + index * size) for index in range(count)]
+    strings = raw[names][4]
+    return [_Section(_text(data, strings + head[0]), head[1], head[4], head[5], head[6]) for head in raw]
+
+
+def _text(data: bytes, at: int) -> str:
+    return data[at : data.index(b"\0", at)].decode(errors="replace")
+
+
+def _symbols(
+    data: bytes, sections: list[_Section], by_name: dict[str, _Section]
+) -> list[tuple[int, str, int, int, int]]:
+    """(index, name, info, other, section) of every symbol."""
+    table = by_name.get(".symtab")
+    if table is None:
+        return []
+    strings = sections[table.link].offset
+    found = []
+    for index in range(table.size // _SYMBOL.size):
+        name, info, other, section, _, _ = _SYMBOL.unpack_from(data, table.offset + index * _SYMBOL.size)
+        found.append((index, _text(data, strings + name), info, other, section))
+    return found
+
+
+def _attributes(data: bytes, section: _Section | None) -> Iterator[tuple[int, bytes]]:
+    if section is None:
+        return
+    at, end = section.offset, section.offset + section.size
+    while at + 4 <= end:
+        layout, attribute, value = struct.unpack_from("<BBH", data, at)
+        at += 4
+        if layout == _FORMAT_SIZED:
+            yield attribute, data[at : at + value]
+            at += value
+        else:
+            yield attribute, struct.pack("<H", value)
+
+
+def _kernel(
+    data: bytes,
+    name: str,
+    sections: dict[str, _Section],
+    by_symbol: dict[tuple[int, str], int],
+    symbols: list[tuple[int, str, int, int, int]],
+    major: int,
+) -> KernelFacts:
+    parameters: list[tuple[int, int, int]] = []
+    size_bytes = 0
+    threads: int | None = None
+    required: tuple[int, int, int] | None = None
+    unsupported = []
+    for attribute, value in _attributes(data, sections.get(f".nv.info.{name}")):
+        if attribute == _PARAMETER:
+            _, ordinal, offset, packed = struct.unpack("<IHHI", value)
+            parameters.append((ordinal, offset, packed >> 18))
+        elif attribute == _PARAMETER_BYTES:
+            size_bytes = int.from_bytes(value, "little")
+        elif attribute in (_MAX_THREADS, _REQUIRED_THREADS):
+            x, y, z = struct.unpack("<III", value[:12])
+            threads = x * y * z
+            required = (x, y, z) if attribute == _REQUIRED_THREADS else required
+        elif attribute == _EXTERNS:
+            names = [
+                symbols[index][1] for (index,) in struct.iter_unpack("<I", value) if index < len(symbols)
+            ]
+            unsupported += [_unsupported(external) for external in names]
+        elif attribute in _TEXTURES_AND_SURFACES:
+            unsupported.append("textures or surfaces")
+    shared = sections[f".nv.shared.{name}"].size if f".nv.shared.{name}" in sections else 0
+    if major >= 9 and shared >= _RESERVED_SHARED_BYTES:
+        shared -= _RESERVED_SHARED_BYTES
+    return KernelFacts(
+        symbol=name,
+        slots=tuple(
+            KernargSlot(offset_bytes=offset, size_bytes=size, value_kind="by_value")
+            for _, offset, size in sorted(parameters)
+        ),
+        kernarg_size_bytes=max(size_bytes, max((offset + size for _, offset, size in parameters), default=0)),
+        kernarg_align_bytes=None,
+        static_lds_bytes=shared,
+        scratch_bytes_per_work_item=by_symbol.get((_FRAME_SIZE, name), 0),
+        uses_dynamic_stack=False,
+        wavefront_size=32,
+        registers=Registers(per_thread_count=by_symbol.get((_REGISTER_COUNT, name))),
+        max_work_group_size=threads,
+        required_work_group_size=required,
+        preload_offset_dwords=0,
+        preload_length_dwords=0,
+        language=None,
+        unsupported=tuple(dict.fromkeys(part for part in unsupported if part)),
+    )
+
+
+def _unsupported(external: str) -> str:
+    """What a function that the driver supplies stands for; empty where replay needs nothing for it."""
+    if external.startswith(("cudaLaunchDevice", "__cudaCDP", "cudaGetParameterBuffer", "cudaGraphLaunch")):
+        return "device-side launches"
+    if external in ("malloc", "free"):
+        return "the device's own heap (malloc in a kernel)"
+    return ""

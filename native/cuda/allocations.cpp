@@ -1,0 +1,136 @@
+// Book-keeping of the program's memory.
+#include "cuda/allocations.hpp"
+
+#include <algorithm>
+
+namespace kerncap::cuda {
+namespace {
+
+using capture::MemoryKind;
+
+constexpr std::uint64_t bit_of(std::uint32_t device) noexcept {
+  return device < 64 ? std::uint64_t{1} << device : 0;
+}
+
+}  // namespace
+
+void Allocations::add(const Allocation& allocation) {
+  if (allocation.base == 0 || allocation.bytes == 0) return;
+  const std::lock_guard lock(m_mutex);
+  m_by_base[allocation.base] = allocation;
+  // A graph's address may be given out again once the graph is gone.
+  m_graph_memory.erase(allocation.base);
+}
+
+bool Allocations::remove(std::uint64_t base) {
+  const std::lock_guard lock(m_mutex);
+  return m_by_base.erase(base) != 0;
+}
+
+void Allocations::add_handle(std::uint64_t handle, std::uint32_t device, bool imported) {
+  const std::lock_guard lock(m_mutex);
+  m_handles[handle] = {device, imported};
+}
+
+void Allocations::map(std::uint64_t base, std::uint64_t bytes, std::uint64_t handle) {
+  const std::lock_guard lock(m_mutex);
+  const auto known = m_handles.find(handle);
+  // Released handles stay in the list: a mapping may outlive its handle, and numbers are overwritten on reuse.
+  const Handle properties = known == m_handles.end() ? Handle{capture::k_no_device, true} : known->second;
+  m_mappings[base] = {bytes, properties, 0, 0};
+}
+
+void Allocations::unmap(std::uint64_t base, std::uint64_t bytes) {
+  const std::lock_guard lock(m_mutex);
+  m_mappings.erase(m_mappings.lower_bound(base), m_mappings.lower_bound(base + bytes));
+}
+
+void Allocations::set_access(std::uint64_t base, std::uint64_t bytes, std::uint32_t device, bool readable,
+                             bool writable) {
+  const std::lock_guard lock(m_mutex);
+  for (auto it = m_mappings.lower_bound(base); it != m_mappings.end() && it->first < base + bytes; ++it) {
+    Mapping& mapping = it->second;
+    mapping.readable = readable ? mapping.readable | bit_of(device) : mapping.readable & ~bit_of(device);
+    mapping.writable = writable ? mapping.writable | bit_of(device) : mapping.writable & ~bit_of(device);
+  }
+}
+
+void Allocations::add_graph_memory(std::uint64_t base, std::uint64_t bytes) {
+  const std::lock_guard lock(m_mutex);
+  m_graph_memory[base] = bytes;
+}
+
+bool Allocations::is_graph_memory(std::uint64_t address) const {
+  const std::lock_guard lock(m_mutex);
+  auto next = m_graph_memory.upper_bound(address);
+  if (next == m_graph_memory.begin()) return false;
+  --next;
+  return address < next->first + next->second;
+}
+
+void Allocations::add_object(std::uint64_t handle, const char* what) {
+  const std::lock_guard lock(m_mutex);
+  m_objects[handle] = what;
+}
+
+void Allocations::remove_object(std::uint64_t handle) {
+  const std::lock_guard lock(m_mutex);
+  m_objects.erase(handle);
+}
+
+const char* Allocations::object_at(std::uint64_t handle) const {
+  const std::lock_guard lock(m_mutex);
+  const auto found = m_objects.find(handle);
+  return found == m_objects.end() ? nullptr : found->second;
+}
+
+std::vector<Allocation> Allocations::reachable(std::uint32_t device) const {
+  std::vector<Allocation> all;
+  {
+    const std::lock_guard lock(m_mutex);
+    for (const auto& [base, allocation] : m_by_base) {
+      if (allocation.access == 0 || (allocation.access & bit_of(device)) != 0) all.push_back(allocation);
+    }
+    for (const auto& [base, mapping] : m_mappings) {
+      if ((mapping.readable & bit_of(device)) == 0) continue;
+      Allocation region;
+      region.base = base;
+      region.bytes = mapping.bytes;
+      region.kind = mapping.handle.imported ? MemoryKind::ipc : MemoryKind::vmem;
+      region.device = mapping.handle.device == capture::k_no_device ? device : mapping.handle.device;
+      region.access = mapping.readable;
+      region.flags = (mapping.writable & bit_of(device)) == 0 ? capture::k_region_read_only : 0;
+      all.push_back(region);
+    }
+  }
+  return disjoint(all);
+}
+
+std::vector<Allocation> disjoint(const std::vector<Allocation>& allocations) {
+  std::map<std::uint64_t, Allocation> kept;
+  for (const Allocation& wanted : allocations) {
+    std::uint64_t at = wanted.base;
+    auto next = kept.upper_bound(at);
+    if (next != kept.begin() && std::prev(next)->second.end() > at) at = std::prev(next)->second.end();
+    std::vector<Allocation> gaps;
+    while (at < wanted.end()) {
+      const std::uint64_t stop = next == kept.end() ? wanted.end() : std::min(wanted.end(), next->first);
+      if (stop > at) {
+        Allocation part = wanted;
+        part.base = at;
+        part.bytes = stop - at;
+        gaps.push_back(part);
+      }
+      if (next == kept.end()) break;
+      at = std::max(at, next->second.end());
+      ++next;
+    }
+    for (const Allocation& gap : gaps) kept[gap.base] = gap;
+  }
+  std::vector<Allocation> out;
+  out.reserve(kept.size());
+  for (const auto& [base, allocation] : kept) out.push_back(allocation);
+  return out;
+}
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,75 @@
+// What memory the program has, as far as its driver calls told us. No driver call is made here.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "capture/protocol.hpp"
+
+namespace kerncap::cuda {
+
+// One allocation, mapping or pinned range. All CUDA addresses are unified: one address for host and devices.
+struct Allocation {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+  capture::MemoryKind kind = capture::MemoryKind::device_coarse;
+  std::uint32_t device = capture::k_no_device;   // the owner
+  std::uint32_t flags = 0;                       // capture::k_region_*
+  std::uint64_t access = 0;                      // bit i: device i may touch it; 0: every device
+  std::uint64_t module = 0;                      // of a module's variable
+
+  [[nodiscard]] std::uint64_t end() const noexcept { return base + bytes; }
+};
+
+class Allocations {
+ public:
+  void add(const Allocation& allocation);
+  // What was added with exactly this base; false when there is none.
+  bool remove(std::uint64_t base);
+
+  // cuMemCreate / cuMemMap / cuMemSetAccess: handles are physical memory, mappings give it addresses.
+  void add_handle(std::uint64_t handle, std::uint32_t device, bool imported);
+  void map(std::uint64_t base, std::uint64_t bytes, std::uint64_t handle);
+  void unmap(std::uint64_t base, std::uint64_t bytes);
+  void set_access(std::uint64_t base, std::uint64_t bytes, std::uint32_t device, bool readable, bool writable);
+
+  // Memory that a graph allocates while it runs: it has an address and, most of the time, no contents.
+  void add_graph_memory(std::uint64_t base, std::uint64_t bytes);
+  [[nodiscard]] bool is_graph_memory(std::uint64_t address) const;
+
+  // Texture and surface objects: numbers that stand for memory that no address leads to.
+  void add_object(std::uint64_t handle, const char* what);
+  void remove_object(std::uint64_t handle);
+  // "a texture", "a surface", or null.
+  [[nodiscard]] const char* object_at(std::uint64_t handle) const;
+
+  // Everything that the device may touch, ordered by address and without overlap.
+  [[nodiscard]] std::vector<Allocation> reachable(std::uint32_t device) const;
+
+ private:
+  struct Handle {
+    std::uint32_t device;
+    bool imported;
+  };
+  struct Mapping {
+    std::uint64_t bytes;
+    Handle handle;
+    std::uint64_t readable = 0;
+    std::uint64_t writable = 0;
+  };
+  mutable std::mutex m_mutex;
+  std::map<std::uint64_t, Allocation> m_by_base;
+  std::unordered_map<std::uint64_t, Handle> m_handles;
+  std::map<std::uint64_t, Mapping> m_mappings;
+  std::map<std::uint64_t, std::uint64_t> m_graph_memory;   // base -> bytes
+  std::unordered_map<std::uint64_t, const char*> m_objects;
+};
+
+// Where two overlap, what stands earlier in the input keeps the bytes.
+[[nodiscard]] std::vector<Allocation> disjoint(const std::vector<Allocation>& allocations);
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,255 @@
+// Runs on the program's threads, inside its driver calls. The common path, a launch that nobody wants, is one switch
+// and one look into the function table.
+#include "cuda/callbacks.hpp"
+
+#include "cuda/api.hpp"
+#include "cuda/memory_calls.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+constexpr CUpti_CallbackId k_launches[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
+    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
+};
+constexpr CUpti_CallbackId k_module_loads[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoad,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary,
+};
+constexpr CUpti_CallbackId k_graphs[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled,
+};
+// The program gives its contexts up: what lies on the device has to leave it first.
+constexpr CUpti_CallbackId k_ends[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset,
+    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease,
+    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease_v2,
+};
+constexpr CUpti_CallbackId k_resources[] = {
+    CUPTI_CBID_RESOURCE_MODULE_LOADED,
+    CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
+    CUPTI_CBID_RESOURCE_STREAM_CREATED,
+    CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
+};
+
+void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  Tool& state = *tool();
+  if (data.callbackSite == CUPTI_API_EXIT) {
+    if (!state.snapshots.holding()) return;
+    const Inside inside;
+    state.snapshots.leave(*static_cast<const CUresult*>(data.functionReturnValue));
+    return;
+  }
+  state.snapshots.count();
+  // In all three families of launches the function comes first, but for cuLaunchKernelEx.
+  const LaunchCall launch = read_launch(call, data.functionParams);
+  const Kernel* kernel = state.functions.find(launch.function);
+  if (kernel == nullptr) {
+    const Inside inside;
+    kernel = state.modules.resolve(launch.function, data.symbolName);
+    if (kernel == nullptr) return;
+  }
+  if (kernel->rule == k_no_rule) return;
+  const Inside inside;
+  state.snapshots.enter(*kernel, launch, data.context);
+}
+
+// False when this is no call about graphs.
+bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  Tool& state = *tool();
+  const bool entry = data.callbackSite == CUPTI_API_ENTER;
+  const bool succeeded = !entry && *static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS;
+  const Inside inside;
+  switch (call) {
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams_ptsz: {
+      // All five begin with where the executable goes, and the graph.
+      const auto& made = *static_cast<const cuGraphInstantiateWithFlags_params*>(data.functionParams);
+      if (succeeded) state.graphs.instantiated(*made.phGraphExec, made.hGraph);
+      return true;
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz: {
+      const auto& launch = *static_cast<const cuGraphLaunch_params*>(data.functionParams);
+      const bool own = call == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz && launch.hStream == nullptr;
+      if (entry) {
+        state.snapshots.enter_graph(launch.hGraph, own ? CU_STREAM_PER_THREAD : launch.hStream, data.context);
+      }
+      return true;
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy:
+      if (entry) {
+        state.graphs.destroyed(static_cast<const cuGraphExecDestroy_params*>(data.functionParams)->hGraphExec);
+      }
+      return true;
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled:
+      // All of these begin with the executable.
+      if (entry) {
+        state.graphs.changed(static_cast<const cuGraphExecDestroy_params*>(data.functionParams)->hGraphExec);
+      }
+      return true;
+    default:
+      return false;
+  }
+}
+
+void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  Tool& state = *tool();
+  if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.stand_aside();
+  if (is_launch(call)) return on_launch(call, data);
+  if (on_graph_call(call, data)) return;
+  if (track_memory_call(state.allocations, call, data)) return;
+  switch (call) {
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoad:
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData:
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx:
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary:
+      // The module's address is the first parameter of all four.
+      if (data.callbackSite == CUPTI_API_EXIT &&
+          *static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS) {
+        state.modules.name_last(*static_cast<const cuModuleLoadData_params*>(data.functionParams)->module);
+      }
+      return;
+    case CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy:
+    case CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset:
+    case CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease:
+    case CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease_v2:
+      if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.finish();
+      return;
+    default:
+      return;
+  }
+}
+
+void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept {
+  Tool& state = *tool();
+  const Inside inside;
+  switch (what) {
+    case CUPTI_CBID_RESOURCE_MODULE_LOADED: {
+      const auto& module = *static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor);
+      state.modules.loaded(data.context, module.moduleId,
+                           {reinterpret_cast<const std::byte*>(module.pCubin), module.cubinSize});
+      return;
+    }
+    case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
+      state.modules.unloaded(static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor)->moduleId);
+      return;
+    case CUPTI_CBID_RESOURCE_STREAM_CREATED:
+      state.streams.created(data.context, data.resourceHandle.stream);
+      return;
+    case CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING:
+      state.streams.destroyed(data.resourceHandle.stream);
+      return;
+    default:
+      return;
+  }
+}
+
+void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  if (!tool()->enabled.load(std::memory_order_relaxed)) return;
+  // A question of ours about a function may be what makes the driver load its module: that is the program's.
+  if (domain == CUPTI_CB_DOMAIN_RESOURCE && id == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
+    if (!Inside::own_module()) on_resource(id, *static_cast<const CUpti_ResourceData*>(data));
+    return;
+  }
+  if (Inside::is()) return;
+  if (domain == CUPTI_CB_DOMAIN_DRIVER_API) on_driver_call(id, *static_cast<const CUpti_CallbackData*>(data));
+  if (domain == CUPTI_CB_DOMAIN_RESOURCE) on_resource(id, *static_cast<const CUpti_ResourceData*>(data));
+}
+
+Error cupti_error(const char* what, CUptiResult status) {
+  const char* text = "?";
+  cupti().cuptiGetResultString(status, &text);
+  return {ErrorCode::device, std::string(what) + ": " + text};
+}
+
+CUptiResult enable(CUpti_CallbackDomain domain, std::span<const CUpti_CallbackId> ids) noexcept {
+  for (const CUpti_CallbackId id : ids) {
+    const CUptiResult status = cupti().cuptiEnableCallback(1, tool()->subscriber, domain, id);
+    // An older CUPTI does not know the newest calls, and its driver does not have them.
+    if (status != CUPTI_SUCCESS && status != CUPTI_ERROR_INVALID_PARAMETER) return status;
+  }
+  return CUPTI_SUCCESS;
+}
+
+CUptiResult enable_what_matters() noexcept {
+  CUptiResult status = CUPTI_SUCCESS;
+  for (const std::span<const CUpti_CallbackId> ids :
+       {std::span<const CUpti_CallbackId>(k_launches), std::span<const CUpti_CallbackId>(k_module_loads),
+        std::span<const CUpti_CallbackId>(k_ends), std::span<const CUpti_CallbackId>(k_graphs), memory_calls()}) {
+    if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_DRIVER_API, ids);
+  }
+  return status;
+}
+
+}  // namespace
+
+Result<void> subscribe(bool profiling) noexcept {
+  CUptiResult status = cupti().cuptiSubscribe(&tool()->subscriber, on_callback, nullptr);
+  if (status == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
+    return Error{ErrorCode::unsupported, "another tool of CUPTI's is at work in this program"};
+  }
+  if (status != CUPTI_SUCCESS) return cupti_error("subscribing to CUPTI", status);
+  if (profiling) {
+    status = enable(CUPTI_CB_DOMAIN_DRIVER_API, k_ends);
+  } else {
+    status = enable_what_matters();
+    if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_RESOURCE, k_resources);
+  }
+  return status == CUPTI_SUCCESS ? Result<void>() : cupti_error("asking CUPTI for callbacks", status);
+}
+
+void unsubscribe() noexcept {
+  tool()->enabled.store(false);
+  cupti().cuptiUnsubscribe(tool()->subscriber);
+}
+
+void watch_everything(bool on) noexcept {
+  if (cupti().cuptiEnableDomain(on ? 1 : 0, tool()->subscriber, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS) {
+    warn("CUPTI does not show all calls: other threads may have gone on during the capture");
+  }
+  if (!on) enable_what_matters();
+}
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,16 @@
+// What CUPTI calls.
+#pragma once
+
+#include "core/result.hpp"
+#include "cuda/cuda_headers.hpp"
+
+namespace kerncap::cuda {
+
+// Subscribes, and asks for the few calls that matter.
+[[nodiscard]] core::Result<void> subscribe(bool profiling) noexcept;
+// No callback comes after this.
+void unsubscribe() noexcept;
+// While a launch is held every driver call is seen, so that other threads can be made to wait.
+void watch_everything(bool on) noexcept;
+
+}  // namespace kerncap::cuda

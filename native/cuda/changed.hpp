@@ -1,0 +1,34 @@
+// Finds on the device which chunks of memory a kernel changed: what did not change never leaves the device.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "core/result.hpp"
+#include "cuda/cuda_headers.hpp"
+
+namespace kerncap::cuda {
+
+extern const char k_changed_ptx[];
+
+class Changed {
+ public:
+  // Compiles the kernel for the current context's device, once.
+  core::Result<void> prepare() noexcept;
+  // A word a chunk, cleared. Kept until the next begin().
+  core::Result<void> begin(std::uint64_t chunks, CUstream stream) noexcept;
+  // Compares `bytes` at two addresses, multiples of 16 both; results from word `first_chunk` on.
+  core::Result<void> compare(CUdeviceptr before, CUdeviceptr now, std::uint64_t bytes, std::uint64_t chunk_bytes,
+                             std::uint64_t first_chunk, CUstream stream) noexcept;
+  // Waits, and fetches the words.
+  core::Result<std::vector<std::uint32_t>> end(CUstream stream) noexcept;
+
+ private:
+  CUmodule m_module = nullptr;
+  CUfunction m_kernel = nullptr;
+  CUdeviceptr m_flags = 0;
+  std::uint64_t m_room = 0;                  // words
+  std::uint64_t m_used = 0;
+};
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,175 @@
+// One stream of our own, which waits for nobody's.
+#include "cuda/copier.hpp"
+
+#include <time.h>
+
+#include <algorithm>
+
+#include "capture/streams.hpp"
+#include "cuda/api.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+// Left to the program: its own allocations go on while a snapshot lies on the device.
+constexpr std::uint64_t k_spare_bytes = 512ull << 20;
+
+}  // namespace
+
+Result<void> Copier::prepare() noexcept {
+  if (m_ready) return {};
+  capture::Channel& channel = *tool()->channel;
+  Result<void> made = checked("creating a stream", driver().cuStreamCreate(&m_stream, CU_STREAM_NON_BLOCKING));
+  if (!made) return made;
+  m_events.resize(channel.slot_count());
+  for (CUevent& event : m_events) {
+    made = checked("creating an event", driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    if (!made) return made;
+  }
+  m_ready = true;
+  return {};
+}
+
+// Not before it is needed: pinning takes as long as copying ten times as much on the device.
+Result<void> Copier::pin_slots() noexcept {
+  if (m_pinned) return {};
+  const auto slots = tool()->channel->slots();
+  const CUresult pinned = driver().cuMemHostRegister_v2(slots.data(), slots.size(), CU_MEMHOSTREGISTER_PORTABLE);
+  m_pinned = pinned == CUDA_SUCCESS || pinned == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
+  return m_pinned ? Result<void>() : checked("pinning the slots", pinned);
+}
+
+std::vector<std::uint64_t> Copier::layout(const std::vector<Allocation>& regions) {
+  std::vector<std::uint64_t> offsets{0};
+  for (const Allocation& region : regions) {
+    offsets.push_back((offsets.back() + region.bytes + k_copy_align - 1) & ~(k_copy_align - 1));
+  }
+  return offsets;
+}
+
+CUdeviceptr Copier::allocate(std::uint64_t bytes) noexcept {
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  if (driver().cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS || free_bytes < bytes + k_spare_bytes) return 0;
+  CUdeviceptr memory = 0;
+  if (driver().cuMemAlloc_v2(&memory, std::max<std::uint64_t>(bytes, 1)) != CUDA_SUCCESS) return 0;
+  return memory;
+}
+
+void Copier::free(CUdeviceptr memory) noexcept {
+  if (memory != 0) driver().cuMemFree_v2(memory);
+}
+
+Result<void> Copier::wait(Deadline deadline) noexcept {
+  timespec pause{0, 2'000};
+  for (;;) {
+    const CUresult status = driver().cuStreamQuery(m_stream);
+    if (status == CUDA_SUCCESS) return {};
+    if (status != CUDA_ERROR_NOT_READY) return Error{ErrorCode::device, describe("copying", status)};
+    if (std::chrono::steady_clock::now() > deadline) return Error{ErrorCode::timeout, "copying took too long"};
+    ::nanosleep(&pause, nullptr);
+    pause.tv_nsec = std::min(pause.tv_nsec * 2, 100'000L);
+  }
+}
+
+Result<void> Copier::gather(const std::vector<Allocation>& regions, CUdeviceptr to, Deadline deadline) noexcept {
+  const std::vector<std::uint64_t> offsets = layout(regions);
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    const CUresult status = driver().cuMemcpyAsync(to + offsets[i], regions[i].base, regions[i].bytes, m_stream);
+    if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("copying a region", status)};
+  }
+  return wait(deadline);
+}
+
+Result<void> Copier::scatter(const std::vector<Allocation>& regions, CUdeviceptr from) noexcept {
+  const std::vector<std::uint64_t> offsets = layout(regions);
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if ((regions[i].flags & capture::k_region_read_only) != 0) continue;
+    const CUresult status = driver().cuMemcpyAsync(regions[i].base, from + offsets[i], regions[i].bytes, m_stream);
+    if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("putting a region back", status)};
+  }
+  return checked("putting memory back", driver().cuStreamSynchronize(m_stream));
+}
+
+// The oldest transfer that is under way goes to the collector.
+Result<void> Copier::retire(std::uint32_t stream) noexcept {
+  const InFlight oldest = m_in_flight.front();
+  m_in_flight.pop_front();
+  const CUresult status = driver().cuEventSynchronize(oldest.done);
+  if (status != CUDA_SUCCESS) {
+    tool()->channel->release_unsent_slot(oldest.slot);
+    return Error{ErrorCode::device, describe("copying to the host", status)};
+  }
+  if (!capture::send_slot(*tool()->channel, stream, oldest.slot, oldest.bytes)) {
+    return Error{ErrorCode::io, "the collector is gone"};
+  }
+  return {};
+}
+
+Result<void> Copier::retire_all(std::uint32_t stream) noexcept {
+  Result<void> result;
+  while (!m_in_flight.empty()) {
+    Result<void> retired = retire(stream);
+    if (result) result = retired;
+  }
+  return result;
+}
+
+Result<void> Copier::send_bytes(std::uint32_t stream, CUdeviceptr from, std::uint64_t bytes) noexcept {
+  capture::Channel& channel = *tool()->channel;
+  for (std::uint64_t done = 0; done < bytes;) {
+    // One slot always stays free of transfers, or nothing would be left to wait for.
+    while (m_in_flight.size() + 1 >= channel.slot_count()) {
+      if (Result<void> retired = retire(stream); !retired) return retired;
+    }
+    const auto limit = m_in_flight.empty() ? channel.wait_limit() : std::chrono::milliseconds(0);
+    const auto slot = channel.acquire_slot(std::chrono::steady_clock::now() + limit);
+    if (!slot) {
+      if (m_in_flight.empty()) return Error{ErrorCode::timeout, "the collector took no more data"};
+      if (Result<void> retired = retire(stream); !retired) return retired;
+      continue;
+    }
+    const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(channel.slot_bytes(), bytes - done));
+    CUresult status = driver().cuMemcpyDtoHAsync_v2(channel.slot(*slot).data(), from + done, piece, m_stream);
+    if (status == CUDA_SUCCESS) status = driver().cuEventRecord(m_events[*slot], m_stream);
+    if (status != CUDA_SUCCESS) {
+      channel.release_unsent_slot(*slot);
+      return Error{ErrorCode::device, describe("copying to the host", status)};
+    }
+    m_in_flight.push_back({*slot, piece, m_events[*slot]});
+    done += piece;
+  }
+  return {};
+}
+
+Result<void> Copier::send(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
+                          const std::vector<Piece>& pieces) noexcept {
+  capture::Channel& channel = *tool()->channel;
+  if (Result<void> pinned = pin_slots(); !pinned) return pinned;
+  std::uint64_t bytes = 0;
+  for (const Piece& piece : pieces) bytes += piece.bytes;
+  const std::uint32_t stream = capture::open_stream(channel, kind, capture, index, bytes);
+  Result<void> result;
+  for (const Piece& piece : pieces) {
+    if (!result) break;
+    if (piece.from != 0) {
+      result = send_bytes(stream, piece.from, piece.bytes);
+      continue;
+    }
+    result = retire_all(stream);  // messages of a stream are in order of offset
+    if (result && !channel.send(capture::Message(capture::Up::same).u32(stream).u64(piece.bytes))) {
+      result = Error{ErrorCode::io, "the collector is gone"};
+    }
+  }
+  const Result<void> retired = retire_all(stream);
+  if (result) result = retired;
+  if (result) capture::close_stream(channel, stream);
+  return result;
+}
+
+}  // namespace kerncap::cuda

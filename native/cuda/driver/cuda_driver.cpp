@@ -1,0 +1,209 @@
+// Code and launch of the CUDA driver; its memory is in memory.cpp.
+#include "cuda/driver/cuda_driver.hpp"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+
+namespace kerncap::cuda {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+constexpr std::uint32_t k_shared_without_asking = 48 * 1024;
+
+int attribute(CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  driver().cuDeviceGetAttribute(&value, which, device);
+  return value;
+}
+
+}  // namespace
+
+struct CudaDriver::LoadedCode final : replay::Code {
+  std::vector<std::byte> file;
+  CUmodule module = nullptr;
+  CUfunction function = nullptr;
+};
+
+Result<void> CudaDriver::open(const replay::Plan& plan) {
+  m_plan = &plan;
+  // Code that is loaded at its first launch would be loaded inside the first timing.
+  ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
+  if (Result<void> loaded = load_driver(); !loaded) return loaded;
+  if (Result<void> started = checked("the CUDA driver does not start", driver().cuInit(0)); !started) return started;
+  if (Result<void> fine = check_devices(plan); !fine) return fine;
+  Result<void> made = checked("making a context", driver().cuDevicePrimaryCtxRetain(&m_context, m_device));
+  if (made) made = checked("entering the context", driver().cuCtxSetCurrent(m_context));
+  // Nothing of ours may be allocated before: it could lie where the capture's memory has to be.
+  if (made) made = reserve(plan);
+  if (made) made = checked("creating a stream", driver().cuStreamCreate(&m_stream, CU_STREAM_NON_BLOCKING));
+  if (made) made = checked("creating an event", driver().cuEventCreate(&m_before, CU_EVENT_DEFAULT));
+  if (made) made = checked("creating an event", driver().cuEventCreate(&m_after, CU_EVENT_DEFAULT));
+  if (made) made = make_staging();
+  return made;
+}
+
+Result<void> CudaDriver::check_devices(const replay::Plan& plan) {
+  int count = 0;
+  driver().cuDeviceGetCount(&count);
+  for (const replay::Region& region : plan.regions) {
+    if (region.device == replay::k_no_device) continue;
+    if (plan.actual_device(region.device) != plan.actual_device(plan.kernel_device)) {
+      return Error{ErrorCode::unsupported, "the capture holds memory of device " + std::to_string(region.device) +
+                                               " besides that of its kernel's: not replayed on CUDA yet"};
+    }
+  }
+  const std::uint32_t wanted = plan.actual_device(plan.kernel_device);
+  if (wanted >= static_cast<std::uint32_t>(count)) {
+    return Error{ErrorCode::unsupported, "no GPU " + std::to_string(wanted) + " here, of " + std::to_string(count)};
+  }
+  if (Result<void> got = checked("cuDeviceGet", driver().cuDeviceGet(&m_device, static_cast<int>(wanted))); !got) {
+    return got;
+  }
+  char name[256] = {};
+  driver().cuDeviceGetName(name, sizeof name, m_device);
+  int version = 0;
+  driver().cuDriverGetVersion(&version);
+  m_about.name = name;
+  m_about.isa = "sm_" + std::to_string(attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
+                std::to_string(attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  m_about.runtime = "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  if (m_about.isa != plan.isa) {
+    return Error{ErrorCode::unsupported, "the capture is of a GPU of architecture " + plan.isa + ", and " + name +
+                                             " is " + m_about.isa};
+  }
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {m_device}};
+  std::size_t granule = 0;
+  const CUresult asked =
+      driver().cuMemGetAllocationGranularity(&granule, &properties, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  if (asked == CUDA_SUCCESS && granule != 0) m_granule = granule;
+  return {};
+}
+
+Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte> file, const std::string& symbol,
+                                                         std::optional<std::uint64_t>) {
+  auto code = std::make_unique<LoadedCode>();
+  code->file.assign(file.begin(), file.end());
+  code->file.push_back(std::byte{0});  // PTX is a string
+  char log[4096] = {};
+  CUjit_option options[] = {CU_JIT_ERROR_LOG_BUFFER, CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES};
+  void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
+  CUresult status = driver().cuModuleLoadDataEx(&code->module, code->file.data(), 2, options, values);
+  if (status != CUDA_SUCCESS) {
+    Error error{ErrorCode::unsupported, describe("loading the code on " + m_about.isa, status)};
+    if (log[0] != '\0') error.message += ": " + std::string(log);
+    return error;
+  }
+  status = driver().cuModuleGetFunction(&code->function, code->module, symbol.c_str());
+  if (status == CUDA_ERROR_NOT_FOUND) return Error{ErrorCode::not_found, "the code object has no kernel " + symbol};
+  if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("finding the kernel " + symbol, status)};
+  const auto ask = [&](CUfunction_attribute which) {
+    int value = 0;
+    driver().cuFuncGetAttribute(&value, which, code->function);
+    return static_cast<std::uint32_t>(value);
+  };
+  code->static_lds_bytes = ask(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
+  code->private_bytes = ask(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+  for (std::size_t i = 0; driver().cuFuncGetParamInfo != nullptr; ++i) {
+    std::size_t offset = 0;
+    std::size_t bytes = 0;
+    if (driver().cuFuncGetParamInfo(code->function, i, &offset, &bytes) != CUDA_SUCCESS) break;
+    code->kernarg_bytes = std::max(code->kernarg_bytes, static_cast<std::uint32_t>(offset + bytes));
+  }
+  for (const replay::Variable& variable : m_plan->variables) {
+    CUdeviceptr address = 0;
+    std::size_t bytes = 0;
+    if (driver().cuModuleGetGlobal_v2(&address, &bytes, code->module, variable.name.c_str()) == CUDA_SUCCESS) {
+      m_variables.push_back({address, bytes});
+    }
+  }
+  return std::unique_ptr<replay::Code>(std::move(code));
+}
+
+std::optional<std::uint64_t> CudaDriver::variable(replay::Code& code, const std::string& name, std::uint64_t bytes) {
+  CUdeviceptr address = 0;
+  std::size_t size = 0;
+  const CUresult status =
+      driver().cuModuleGetGlobal_v2(&address, &size, static_cast<LoadedCode&>(code).module, name.c_str());
+  if (status != CUDA_SUCCESS || size != bytes) return std::nullopt;
+  return address;
+}
+
+Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Launch& launch) {
+  auto& loaded = static_cast<LoadedCode&>(code);
+  if (loaded.kernarg_bytes > launch.kernarg.size()) {
+    return Error{ErrorCode::invalid_argument, "the kernel takes " + std::to_string(loaded.kernarg_bytes) +
+                                                  " bytes of parameters, and the capture has " +
+                                                  std::to_string(launch.kernarg.size())};
+  }
+  if (launch.dynamic_lds_bytes + loaded.static_lds_bytes > k_shared_without_asking) {
+    const CUresult status = driver().cuFuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+                                                        static_cast<int>(launch.dynamic_lds_bytes));
+    if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("asking for shared memory", status)};
+  }
+  CUlaunchAttribute attributes[2] = {};
+  CUlaunchConfig config{};
+  config.attrs = attributes;
+  if (launch.cluster[0] != 0) {
+    CUlaunchAttribute& cluster = attributes[config.numAttrs++];
+    cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    cluster.value.clusterDim = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
+    if (launch.cluster[0] * launch.cluster[1] * launch.cluster[2] > 8) {
+      driver().cuFuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
+    }
+  }
+  if (launch.cooperative) {
+    attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attributes[config.numAttrs++].value.cooperative = 1;
+  }
+  const auto blocks = [&](int axis) { return (launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis]; };
+  config.gridDimX = blocks(0);
+  config.gridDimY = blocks(1);
+  config.gridDimZ = blocks(2);
+  config.blockDimX = launch.block[0];
+  config.blockDimY = launch.block[1];
+  config.blockDimZ = launch.block[2];
+  config.sharedMemBytes = launch.dynamic_lds_bytes;
+  config.hStream = m_stream;
+  std::size_t bytes = launch.kernarg.size();
+  void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(launch.kernarg.data()),
+                   CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  CUresult status = driver().cuEventRecord(m_before, m_stream);
+  if (status == CUDA_SUCCESS) status = driver().cuLaunchKernelEx(&config, loaded.function, nullptr, extra);
+  if (status == CUDA_SUCCESS) status = driver().cuEventRecord(m_after, m_stream);
+  if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("launching the kernel", status)};
+  status = driver().cuEventSynchronize(m_after);
+  if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("the kernel", status)};
+  float milliseconds = 0;
+  status = driver().cuEventElapsedTime(&milliseconds, m_before, m_after);
+  if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("timing the kernel", status)};
+  return replay::Timing{static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6)};
+}
+
+Result<void> CudaDriver::flush_cache() {
+  if (m_flush == 0) {
+    // Twice the cache: what a set holds is replaced whatever its policy.
+    m_flush_bytes = 2 * static_cast<std::uint64_t>(attribute(m_device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
+    m_flush_bytes = std::max<std::uint64_t>(m_flush_bytes, 64 << 20);
+    if (Result<void> made = checked("allocating memory", driver().cuMemAlloc_v2(&m_flush, m_flush_bytes)); !made) {
+      return made;
+    }
+  }
+  const CUresult status = driver().cuMemsetD8Async(m_flush, 0, m_flush_bytes, m_stream);
+  if (status != CUDA_SUCCESS) return checked("flushing the cache", status);
+  return settle();
+}
+
+replay::Driver::About CudaDriver::about() const { return m_about; }
+
+}  // namespace kerncap::cuda
+
+int main(int argc, char** argv) {
+  kerncap::cuda::CudaDriver driver;
+  return kerncap::replay::replay_main(argc, argv, driver);
+}

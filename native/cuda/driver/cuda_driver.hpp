@@ -1,0 +1,82 @@
+// The CUDA back end of a replay.
+#pragma once
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <vector>
+
+#include "cuda/api.hpp"
+#include "cuda/driver/reservations.hpp"
+#include "replay/driver.hpp"
+
+namespace kerncap::cuda {
+
+class CudaDriver final : public replay::Driver {
+ public:
+  // The driver looks at the process's mappings when it starts, and then avoids what pages were held for it.
+  [[nodiscard]] bool holds_with_pages() const override { return false; }
+  [[nodiscard]] bool was_crowded_out() const override { return m_crowded_out; }
+  core::Result<void> open(const replay::Plan& plan) override;
+  core::Result<void> place(const replay::Range& range) override;
+  core::Result<void> write(const replay::Region& region, std::uint64_t address,
+                           std::span<const std::byte> data) override;
+  core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
+  // A cubin has no address that could be asked for.
+  core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
+                                                   std::optional<std::uint64_t>) override;
+  std::optional<std::uint64_t> variable(replay::Code& code, const std::string& name, std::uint64_t bytes) override;
+  core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& launch) override;
+  core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
+  core::Result<void> restore_saved() override;
+  core::Result<void> flush_cache() override;
+  [[nodiscard]] About about() const override;
+
+ private:
+  struct LoadedCode;
+  struct Saved {
+    CUdeviceptr address;
+    CUdeviceptr copy;
+    std::uint64_t bytes;
+  };
+  struct Staging {
+    std::byte* memory = nullptr;
+    CUevent done = nullptr;             // recorded behind the last transfer through this buffer
+  };
+
+  core::Result<void> check_devices(const replay::Plan& plan);
+  core::Result<void> reserve(const replay::Plan& plan);
+  core::Result<void> map(std::uint64_t base, std::uint64_t bytes, const replay::Region& region);
+  core::Result<void> place_registered(const replay::Range& range);
+  core::Result<void> make_staging();
+  core::Result<void> settle();
+  // What stands in for the address, or null when it is the device's.
+  [[nodiscard]] std::byte* shadow_of(std::uint64_t address) const;
+
+  const replay::Plan* m_plan = nullptr;
+  CUdevice m_device = 0;
+  CUcontext m_context = nullptr;
+  CUstream m_stream = nullptr;
+  CUevent m_before = nullptr;
+  CUevent m_after = nullptr;
+  std::uint64_t m_granule = 2 << 20;
+  std::vector<Reservation> m_reservations;
+  std::set<std::uint64_t> m_mapped;     // granules that have memory
+  // Where only the kernel's own variables were and no memory could be had: host memory stands in for it, and the
+  // engine brings it together with the variables where the module has them now.
+  struct Absent {
+    Reservation range;
+    std::byte* shadow;
+  };
+  std::vector<Absent> m_absent;
+  std::vector<Reservation> m_variables; // of the loaded modules
+  std::vector<Staging> m_staging;
+  std::size_t m_next_staging = 0;
+  std::vector<Saved> m_saved;
+  CUdeviceptr m_flush = 0;
+  std::uint64_t m_flush_bytes = 0;
+  About m_about;
+  bool m_crowded_out = false;
+};
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,221 @@
+// Memory of the CUDA driver: placed at the captured addresses.
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+#include "cuda/driver/cuda_driver.hpp"
+#include "replay/address_space.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+using replay::Kind;
+
+constexpr std::size_t k_staging_buffers = 8;
+constexpr std::size_t k_staging_bytes = 4 << 20;
+
+std::string hex(std::uint64_t value) {
+  char text[32];
+  std::snprintf(text, sizeof text, "0x%lx", value);
+  return text;
+}
+
+std::string span_of(std::uint64_t base, std::uint64_t bytes) { return hex(base) + "-" + hex(base + bytes); }
+
+}  // namespace
+
+Result<void> CudaDriver::reserve(const replay::Plan& plan) {
+  for (const Reservation& wanted : reservations_of(plan.regions)) {
+    CUdeviceptr got = 0;
+    const std::string what = "reserving " + span_of(wanted.base, wanted.bytes);
+    const CUresult status = driver().cuMemAddressReserve(&got, wanted.bytes, 0, wanted.base, 0);
+    if (status == CUDA_SUCCESS && got == wanted.base) {
+      m_reservations.push_back(wanted);
+      continue;
+    }
+    if (status == CUDA_SUCCESS) driver().cuMemAddressFree(got, wanted.bytes);
+    const bool only_variables = std::all_of(plan.regions.begin(), plan.regions.end(), [&](const replay::Region& region) {
+      const auto& known = plan.variables;
+      const bool own = std::any_of(known.begin(), known.end(),
+                                   [&](const replay::Variable& variable) { return variable.address == region.base; });
+      return own || region.end() <= wanted.base || region.base >= wanted.end();
+    });
+    // Variables are restored by name where the module is now. Only a pointer to them would need their old address,
+    // and a kernel that follows one faults rather than reading something else.
+    if (only_variables) {
+      void* shadow = ::mmap(nullptr, wanted.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+                            -1, 0);
+      if (shadow == MAP_FAILED) return Error{ErrorCode::no_space, "no memory: " + std::string(std::strerror(errno))};
+      m_absent.push_back({wanted, static_cast<std::byte*>(shadow)});
+      continue;
+    }
+    if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe(what, status)};
+    m_crowded_out = true;
+    return Error{ErrorCode::device, "the addresses " + span_of(wanted.base, wanted.bytes) +
+                                        " of the capture are taken here, by " +
+                                        replay::holder_of(wanted.base, wanted.bytes) + "; the driver offers " +
+                                        hex(got) + " instead"};
+  }
+  return {};
+}
+
+Result<void> CudaDriver::place(const replay::Range& range) {
+  if (!is_reserved(*range.first)) return place_registered(range);
+  if (shadow_of(range.base) != nullptr) return {};
+  const std::uint64_t begin = range.base / m_granule * m_granule;
+  const std::uint64_t end = (range.base + range.bytes + m_granule - 1) / m_granule * m_granule;
+  // Runs of granules that have no memory yet, each in one piece.
+  for (std::uint64_t at = begin; at < end;) {
+    if (m_mapped.contains(at)) {
+      at += m_granule;
+      continue;
+    }
+    std::uint64_t stop = at;
+    while (stop < end && !m_mapped.contains(stop)) m_mapped.insert(stop), stop += m_granule;
+    if (Result<void> mapped = map(at, stop - at, *range.first); !mapped) return mapped;
+    at = stop;
+  }
+  return {};
+}
+
+Result<void> CudaDriver::map(std::uint64_t base, std::uint64_t bytes, const replay::Region& region) {
+  CUmemAllocationProp properties{};
+  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties.location.id = m_device;
+  const bool on_host = region.kind == Kind::host_pinned || region.kind == Kind::host_coarse;
+  if (on_host) {
+    properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
+    properties.location.id = 0;
+  }
+  CUmemGenericAllocationHandle handle = 0;
+  const std::string where = span_of(base, bytes);
+  CUresult status = driver().cuMemCreate(&handle, bytes, &properties, 0);
+  if (status != CUDA_SUCCESS) return checked("allocating memory for " + where, status);
+  status = driver().cuMemMap(base, bytes, 0, handle, 0);
+  if (status != CUDA_SUCCESS) return checked("mapping " + where, status);
+  std::vector<CUmemAccessDesc> access(1);
+  access[0].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access[0].location.id = m_device;
+  access[0].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  if (on_host) {
+    access.push_back(access[0]);
+    access[1].location = properties.location;
+  }
+  return checked("access to " + where, driver().cuMemSetAccess(base, bytes, access.data(), access.size()));
+}
+
+// Ordinary memory of the process that was pinned: it has to be at its address here, too.
+Result<void> CudaDriver::place_registered(const replay::Range& range) {
+  void* wanted = reinterpret_cast<void*>(range.base);
+  void* got = ::mmap(wanted, range.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED_NOREPLACE,
+                     -1, 0);
+  if (got != wanted) {
+    return Error{ErrorCode::device, "the host addresses " + span_of(range.base, range.bytes) +
+                                        " of the capture are taken here, by " +
+                                        replay::holder_of(range.base, range.bytes)};
+  }
+  const std::string where = span_of(range.base, range.bytes);
+  Result<void> pinned = checked("pinning " + where, driver().cuMemHostRegister_v2(got, range.bytes,
+                                                                                  CU_MEMHOSTREGISTER_DEVICEMAP));
+  if (!pinned) return pinned;
+  CUdeviceptr seen = 0;
+  pinned = checked("asking for " + where, driver().cuMemHostGetDevicePointer_v2(&seen, got, 0));
+  if (pinned && seen != range.base) {
+    return Error{ErrorCode::device, "the GPU would see the host memory " + where + " at " + hex(seen) + " instead"};
+  }
+  return pinned;
+}
+
+Result<void> CudaDriver::make_staging() {
+  m_staging.resize(k_staging_buffers);
+  for (Staging& staging : m_staging) {
+    void* memory = nullptr;
+    Result<void> made = checked("pinning memory", driver().cuMemAllocHost_v2(&memory, k_staging_bytes));
+    staging.memory = static_cast<std::byte*>(memory);
+    if (made) made = checked("creating an event", driver().cuEventCreate(&staging.done, CU_EVENT_DISABLE_TIMING));
+    if (!made) return made;
+  }
+  return {};
+}
+
+Result<void> CudaDriver::settle() { return checked("waiting for the device", driver().cuStreamSynchronize(m_stream)); }
+
+std::byte* CudaDriver::shadow_of(std::uint64_t address) const {
+  for (const Reservation& variable : m_variables) {
+    if (variable.base <= address && address < variable.end()) return nullptr;
+  }
+  for (const Absent& absent : m_absent) {
+    if (absent.range.base <= address && address < absent.range.end()) return absent.shadow + (address - absent.range.base);
+  }
+  return nullptr;
+}
+
+Result<void> CudaDriver::write(const replay::Region&, std::uint64_t address, std::span<const std::byte> data) {
+  if (std::byte* shadow = shadow_of(address); shadow != nullptr) {
+    std::memcpy(shadow, data.data(), data.size());
+    return {};
+  }
+  for (std::size_t done = 0; done < data.size();) {
+    const std::size_t piece = std::min(k_staging_bytes, data.size() - done);
+    const Staging& staging = m_staging[m_next_staging++ % m_staging.size()];
+    CUresult status = driver().cuEventSynchronize(staging.done);
+    if (status != CUDA_SUCCESS) return checked("restoring " + hex(address), status);
+    std::memcpy(staging.memory, &data[done], piece);
+    status = driver().cuMemcpyAsync(address + done, reinterpret_cast<CUdeviceptr>(staging.memory), piece, m_stream);
+    if (status == CUDA_SUCCESS) status = driver().cuEventRecord(staging.done, m_stream);
+    if (status != CUDA_SUCCESS) return checked("restoring " + hex(address), status);
+    done += piece;
+  }
+  return {};
+}
+
+Result<void> CudaDriver::read(const replay::Region&, std::uint64_t address, std::span<std::byte> data) {
+  if (Result<void> settled = settle(); !settled) return settled;
+  if (const std::byte* shadow = shadow_of(address); shadow != nullptr) {
+    std::memcpy(data.data(), shadow, data.size());
+    return {};
+  }
+  const Staging& staging = m_staging[0];
+  for (std::size_t done = 0; done < data.size();) {
+    const std::size_t piece = std::min(k_staging_bytes, data.size() - done);
+    const CUresult status =
+        driver().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(staging.memory), address + done, piece, m_stream);
+    if (status != CUDA_SUCCESS) return checked("reading " + hex(address), status);
+    if (Result<void> settled = settle(); !settled) return settled;
+    std::memcpy(&data[done], staging.memory, piece);
+    done += piece;
+  }
+  return {};
+}
+
+Result<void> CudaDriver::save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) {
+  for (const auto& [region, part] : parts) {
+    if (shadow_of(region->base) != nullptr) continue;  // no kernel can write there
+    Saved saved{region->base + part.offset, 0, part.bytes};
+    const CUresult status = driver().cuMemAlloc_v2(&saved.copy, part.bytes);
+    if (status != CUDA_SUCCESS) return checked("keeping a copy of what the kernel writes", status);
+    m_saved.push_back(saved);
+  }
+  for (const Saved& saved : m_saved) {
+    const CUresult status = driver().cuMemcpyAsync(saved.copy, saved.address, saved.bytes, m_stream);
+    if (status != CUDA_SUCCESS) return checked("copying the write set", status);
+  }
+  return settle();
+}
+
+Result<void> CudaDriver::restore_saved() {
+  for (const Saved& saved : m_saved) {
+    const CUresult status = driver().cuMemcpyAsync(saved.address, saved.copy, saved.bytes, m_stream);
+    if (status != CUDA_SUCCESS) return checked("restoring the write set", status);
+  }
+  return settle();
+}
+
+}  // namespace kerncap::cuda

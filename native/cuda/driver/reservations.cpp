@@ -1,0 +1,30 @@
+// Plain arithmetic, no driver call.
+#include "cuda/driver/reservations.hpp"
+
+#include <algorithm>
+
+namespace kerncap::cuda {
+
+bool is_reserved(const replay::Region& region) noexcept { return region.kind != replay::Kind::host_registered; }
+
+std::vector<Reservation> reservations_of(const std::vector<replay::Region>& regions) {
+  std::vector<Reservation> wide;
+  for (const replay::Region& region : regions) {
+    if (!is_reserved(region) || region.bytes == 0) continue;
+    const std::uint64_t begin = region.base & ~(k_reservation_bytes - 1);
+    const std::uint64_t end = (region.end() + k_reservation_bytes - 1) & ~(k_reservation_bytes - 1);
+    wide.push_back({begin, end - begin});
+  }
+  std::sort(wide.begin(), wide.end(), [](const Reservation& a, const Reservation& b) { return a.base < b.base; });
+  std::vector<Reservation> merged;
+  for (const Reservation& one : wide) {
+    if (!merged.empty() && one.base <= merged.back().end()) {
+      merged.back().bytes = std::max(merged.back().end(), one.end()) - merged.back().base;
+    } else {
+      merged.push_back(one);
+    }
+  }
+  return merged;
+}
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,26 @@
+// Which address ranges a replay asks the driver for.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "replay/plan.hpp"
+
+namespace kerncap::cuda {
+
+struct Reservation {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+  [[nodiscard]] std::uint64_t end() const noexcept { return base + bytes; }
+};
+
+// The driver grants a wanted address only in blocks of this size: smaller requests are always moved
+// (docs/decisions/0020). Wider ones run into a block that the driver keeps for itself at 0x300000000.
+inline constexpr std::uint64_t k_reservation_bytes = 32ull << 20;
+
+// Whether memory of this kind lies in ranges of the driver's; what a program registered is ordinary host memory.
+[[nodiscard]] bool is_reserved(const replay::Region& region) noexcept;
+// Ascending and apart: regions widened to whole blocks, neighbours in one.
+[[nodiscard]] std::vector<Reservation> reservations_of(const std::vector<replay::Region>& regions);
+
+}  // namespace kerncap::cuda

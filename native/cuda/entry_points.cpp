@@ -1,0 +1,83 @@
+// What the CUDA driver calls when it starts, because CUDA_INJECTION64_PATH names this library. Nothing here may
+// write to standard output, throw, or end the program: on any error the program goes on as if we were not there.
+#include <pthread.h>
+#include <unistd.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <new>
+
+#include "cuda/api.hpp"
+#include "cuda/callbacks.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+Tool* g_tool = nullptr;
+
+void complain(const core::Error& error) noexcept {
+  std::fprintf(stderr, "kerncap: %s; the program runs on without being recorded\n", error.message.c_str());
+  if (g_tool != nullptr && g_tool->channel != nullptr) {
+    g_tool->channel->send(capture::Message(capture::Up::failed)
+                              .u64(capture::k_no_capture)
+                              .u32(static_cast<std::uint32_t>(capture::FailureCode::device))
+                              .text(error.message));
+  }
+}
+
+void finish() noexcept {
+  if (g_tool == nullptr || !g_tool->enabled.load()) return;
+  if (g_tool->channel->mode() == capture::Mode::profile) {
+    g_tool->profiler.finish();
+  } else {
+    const Inside inside;
+    g_tool->snapshots.finish();
+  }
+}
+
+void start(const char* socket) noexcept {
+  if (core::Result<void> loaded = load_driver(); !loaded) return complain(loaded.error());
+  core::Result<capture::Channel*> channel = capture::Channel::connect(socket, "cuda");
+  if (!channel) return complain(channel.error());
+  auto* made = new (std::nothrow) Tool();
+  if (made == nullptr) return;
+  made->channel = channel.value();
+  g_tool = made;
+  if (core::Result<void> loaded = load_cupti(); !loaded) return complain(loaded.error());
+  const Inside inside;
+  const bool profiling = made->channel->mode() == capture::Mode::profile;
+  if (core::Result<void> subscribed = subscribe(profiling); !subscribed) return complain(subscribed.error());
+  if (profiling) {
+    if (core::Result<void> started = made->profiler.start(); !started) return complain(started.error());
+  }
+  // A forked child cannot use the parent's driver; it must not use the parent's conversation either.
+  ::pthread_atfork(nullptr, nullptr, [] {
+    if (g_tool == nullptr) return;
+    g_tool->enabled.store(false);
+    g_tool->channel->abandon_in_child();
+  });
+  // Registered after the runtime's own handlers, so it runs before them, while the driver still works.
+  std::atexit(finish);
+  made->enabled.store(true);
+}
+
+}  // namespace
+
+Tool* tool() noexcept { return g_tool; }
+
+void warn(const std::string& text) noexcept {
+  g_tool->channel->send(
+      capture::Message(capture::Up::note).u32(static_cast<std::uint32_t>(capture::NoteLevel::warning)).text(text));
+}
+
+}  // namespace kerncap::cuda
+
+extern "C" __attribute__((visibility("default"))) int InitializeInjection(void) noexcept {
+  static bool s_once = false;
+  const char* socket = std::getenv("KERNCAP_SOCKET");
+  if (s_once || socket == nullptr) return 1;
+  s_once = true;
+  kerncap::cuda::start(socket);
+  return 1;
+}

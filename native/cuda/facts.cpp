@@ -1,0 +1,72 @@
+// Describes machine and devices. Needs a driver that is up, so it waits for the first call that is of interest.
+#include <algorithm>
+#include <cstdio>
+#include <cstring>
+
+#include "cuda/api.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using capture::Message;
+using capture::Up;
+
+int attribute(CUdevice device, CUdevice_attribute which) noexcept {
+  int value = 0;
+  driver().cuDeviceGetAttribute(&value, which, device);
+  return value;
+}
+
+std::string uuid_of(CUdevice device) {
+  CUuuid uuid{};
+  if (driver().cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS) return {};
+  std::string text = "GPU-";
+  for (std::size_t i = 0; i < sizeof uuid.bytes; ++i) {
+    char digits[4];
+    std::snprintf(digits, sizeof digits, "%02x", static_cast<unsigned char>(uuid.bytes[i]));
+    text += digits;
+    if (i == 3 || i == 5 || i == 7 || i == 9) text += '-';
+  }
+  return text;
+}
+
+void send_device(CUdevice device) {
+  char name[256] = {};
+  char pci[32] = {};
+  std::size_t memory = 0;
+  driver().cuDeviceGetName(name, sizeof name, device);
+  driver().cuDeviceGetPCIBusId(pci, sizeof pci, device);
+  driver().cuDeviceTotalMem_v2(&memory, device);
+  const std::string architecture =
+      "sm_" + std::to_string(attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
+      std::to_string(attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  Message message(Up::facts);
+  message.u32(static_cast<std::uint32_t>(device)).u32(7);
+  message.text("name").text(name).text("isa").text(architecture).text("pci_address").text(pci);
+  message.text("uuid").text(uuid_of(device));
+  message.text("memory_size_bytes").text(std::to_string(memory));
+  message.text("compute_units").text(std::to_string(attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)));
+  message.text("wavefront_size").text(std::to_string(attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE)));
+  tool()->channel->send(message);
+}
+
+}  // namespace
+
+void send_facts() noexcept {
+  if (tool()->facts_sent.exchange(true)) return;
+  int version = 0;
+  int count = 0;
+  driver().cuDriverGetVersion(&version);
+  if (driver().cuDeviceGetCount(&count) != CUDA_SUCCESS) count = 0;
+  tool()->device_count = static_cast<std::uint32_t>(std::clamp(count, 1, 63));
+  const std::string text = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  tool()->channel->send(
+      Message(Up::facts).u32(capture::k_no_device).u32(1).text("runtime_version").text("CUDA " + text));
+  for (int i = 0; i < count; ++i) {
+    CUdevice device = 0;
+    if (driver().cuDeviceGet(&device, i) == CUDA_SUCCESS) send_device(device);
+  }
+}
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,74 @@
+// Kernel by function handle, looked up at every launch: no lock, no allocation, one cache line as a rule.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <mutex>
+
+#include "cuda/cuda_headers.hpp"
+
+namespace kerncap::cuda {
+
+inline constexpr std::uint32_t k_no_rule = 0xFFFFFFFFu;
+
+// Made once for a kernel of a module, never freed: a thread may be looking at it.
+struct Kernel {
+  std::uint32_t id = 0;
+  std::uint32_t rule = k_no_rule;
+  std::uint64_t module = 0;
+  CUfunction function = nullptr;        // what attributes are asked of; launches may also name a CUkernel
+  CUmodule handle = nullptr;
+};
+
+class FunctionTable {
+ public:
+  // Null: never seen, or its module is gone.
+  [[nodiscard]] const Kernel* find(const void* function) const noexcept {
+    for (std::size_t i = slot_of(function);; i = (i + 1) & k_mask) {
+      const void* key = m_entries[i].key.load(std::memory_order_acquire);
+      if (key == function) return m_entries[i].kernel.load(std::memory_order_acquire);
+      if (key == nullptr) return nullptr;
+    }
+  }
+  // False when the table is full; such a kernel is resolved anew at each launch.
+  bool add(const void* function, const Kernel* kernel) noexcept {
+    const std::lock_guard lock(m_mutex);
+    for (std::size_t i = slot_of(function);; i = (i + 1) & k_mask) {
+      const void* key = m_entries[i].key.load(std::memory_order_relaxed);
+      if (key != nullptr && key != function) continue;
+      if (key == nullptr) {
+        if (m_count >= k_capacity / 2) return false;  // one entry always stays free: find() must end
+        ++m_count;
+      }
+      m_entries[i].kernel.store(kernel, std::memory_order_release);
+      m_entries[i].key.store(function, std::memory_order_release);
+      return true;
+    }
+  }
+  void remove_module(std::uint64_t module) noexcept {
+    const std::lock_guard lock(m_mutex);
+    for (Entry& entry : m_entries) {
+      const Kernel* kernel = entry.kernel.load(std::memory_order_relaxed);
+      if (kernel != nullptr && kernel->module == module) entry.kernel.store(nullptr, std::memory_order_release);
+    }
+  }
+
+ private:
+  static constexpr std::size_t k_capacity = 1 << 15;
+  static constexpr std::size_t k_mask = k_capacity - 1;
+  struct Entry {
+    std::atomic<const void*> key{nullptr};
+    std::atomic<const Kernel*> kernel{nullptr};
+  };
+  static std::size_t slot_of(const void* function) noexcept {
+    const auto bits = reinterpret_cast<std::uintptr_t>(function);
+    return static_cast<std::size_t>((bits >> 4) * 0x9E3779B97F4A7C15ull >> 49) & k_mask;
+  }
+
+  std::array<Entry, k_capacity> m_entries;
+  std::size_t m_count = 0;
+  std::mutex m_mutex;
+};
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,115 @@
+// Captures a kernel out of a graph. The launch of a graph cannot be stopped half-way, so the way to the kernel is
+// gone twice: all state is kept, the nodes before the kernel and then the kernel alone are run by us, and the state is
+// put back before the program's own launch goes on as if nothing had happened (docs/decisions/0021).
+#include <time.h>
+
+#include "cuda/api.hpp"
+#include "cuda/snapshots.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext context) noexcept {
+  const std::shared_ptr<WatchedGraph> graph = tool()->graphs.find(executable);
+  if (graph == nullptr || is_recording(stream)) return;
+  for (const WatchedGraph::Wanted& item : graph->wanted) {
+    std::uint64_t index_of_kernel = 0;
+    LaunchCall launch;
+    if (graph->refusal.empty()) {
+      Result<LaunchCall> read = read_kernel_node(graph->nodes[item.node]);
+      if (!read) continue;
+      launch = read.value();
+    }
+    if (!wanted(item.kernel, launch, index_of_kernel)) continue;
+    send_facts();
+    if (!graph->refusal.empty()) {
+      report(capture::k_no_capture, Error{ErrorCode::unsupported, graph->refusal});
+      continue;
+    }
+    auto job = std::make_unique<Job>();
+    job->kernel = item.kernel;
+    job->context = context;
+    job->from_graph = true;
+    hold(*job);
+    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+    driver().cuThreadExchangeStreamCaptureMode(&mode);
+    CUgraphExec before = nullptr;
+    Result<CUgraphExec> made = instantiate_before(*graph, item.node);
+    Result<void> taken = made ? Result<void>() : Result<void>(made.error());
+    if (made) before = made.value();
+    if (taken) taken = take_from_graph(*job, launch, index_of_kernel, before);
+    if (before != nullptr) driver().cuGraphExecDestroy(before);
+    driver().cuThreadExchangeStreamCaptureMode(&mode);
+    end(std::move(job), taken);
+  }
+}
+
+Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel,
+                                        CUgraphExec before) noexcept {
+  Result<void> ready = prepare_job(job, launch, index_of_kernel);
+  if (!ready) return ready;
+  const bool with_post = (tool()->channel->flags() & capture::k_flag_no_post) == 0;
+  const std::uint64_t room = Copier::layout(job.regions).back();
+  const CUdeviceptr kept = m_copier.allocate(room);
+  job.pre = kept == 0 ? 0 : m_copier.allocate(room);
+  if (kept == 0 || job.pre == 0) {
+    m_copier.free(kept);
+    return Error{ErrorCode::unsupported,
+                 "a kernel in a CUDA graph needs " + std::to_string(2 * room >> 20) +
+                     " MiB of free device memory to be captured, and there is less"};
+  }
+  Result<void> done = m_copier.gather(job.regions, kept, wait_deadline());
+  if (!done) {
+    m_copier.free(kept);
+    return done;
+  }
+  // From here on the program's memory is changed, and put back whatever happens. No time limit: the program is about
+  // to run the same work without one.
+  job.stream = m_copier.stream();
+  done = checked("running the nodes before the kernel", driver().cuGraphLaunch(before, job.stream));
+  if (done) done = checked("the nodes before the kernel", driver().cuStreamSynchronize(job.stream));
+  if (done) done = m_copier.gather(job.regions, job.pre, wait_deadline());
+  if (done) done = checked("recording an event", driver().cuEventRecord(job.before, job.stream));
+  if (done) done = run_alone(launch, job.stream);
+  if (done) done = checked("recording an event", driver().cuEventRecord(job.after, job.stream));
+  if (done) done = checked("the kernel", driver().cuStreamSynchronize(job.stream));
+  if (done) {
+    measure(job);
+    if (with_post) done = keep_changed(job);
+  }
+  const Result<void> put_back = m_copier.scatter(job.regions, kept);
+  m_copier.free(kept);
+  if (!put_back) warn("the program's memory could not be put back after a kernel of a graph had been captured: its "
+                      "results may be wrong");
+  return done ? put_back : done;
+}
+
+Result<void> Snapshots::run_alone(const LaunchCall& launch, CUstream stream) noexcept {
+  CUlaunchAttribute attributes[2] = {};
+  CUlaunchConfig config{};
+  config.gridDimX = launch.grid_blocks[0];
+  config.gridDimY = launch.grid_blocks[1];
+  config.gridDimZ = launch.grid_blocks[2];
+  config.blockDimX = launch.block[0];
+  config.blockDimY = launch.block[1];
+  config.blockDimZ = launch.block[2];
+  config.sharedMemBytes = launch.dynamic_shared_bytes;
+  config.hStream = stream;
+  config.attrs = attributes;
+  if (launch.cooperative) {
+    attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
+    attributes[config.numAttrs++].value.cooperative = 1;
+  }
+  if (launch.cluster[0] != 0) {
+    attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
+    attributes[config.numAttrs++].value.clusterDim = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
+  }
+  return checked("launching the kernel alone",
+                 driver().cuLaunchKernelEx(&config, launch.function, launch.parameters, launch.extra));
+}
+
+}  // namespace kerncap::cuda

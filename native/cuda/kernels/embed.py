@@ -1,0 +1,23 @@
+"""Turns PTX into a C++ source that holds it as a string."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+source, target = Path(sys.argv[1]), Path(sys.argv[2])
+quoted = source.read_text(encoding="utf-8").replace('"', '\\"')
+lines = "\n".join(f'    "{line}\\n"' for line in quoted.splitlines())
+target.write_text(
+    f"""// Made from {source.name}.
+#include "cuda/changed.hpp"
+
+namespace kerncap::cuda {{
+
+const char k_changed_ptx[] =
+{lines};
+
+}}  // namespace kerncap::cuda
+""",
+    encoding="utf-8",
+)

@@ -1,0 +1,38 @@
+// One kernel launch, whichever driver call it came through.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "core/result.hpp"
+#include "cuda/cuda_headers.hpp"
+#include "cuda/function_table.hpp"
+
+namespace kerncap::cuda {
+
+struct LaunchCall {
+  CUfunction function = nullptr;        // or a CUkernel: the driver takes either
+  std::uint32_t grid_blocks[3] = {1, 1, 1};
+  std::uint32_t block[3] = {1, 1, 1};
+  std::uint32_t dynamic_shared_bytes = 0;
+  CUstream stream = nullptr;
+  void** parameters = nullptr;          // one pointer for each parameter, or null
+  void** extra = nullptr;
+  bool cooperative = false;
+  std::uint32_t cluster[3] = {};
+  const CUlaunchAttribute* attributes = nullptr;
+  unsigned attribute_count = 0;
+};
+
+// Whether this driver call launches a kernel, and what it says. `parameters` belong to the callback.
+[[nodiscard]] bool is_launch(CUpti_CallbackId call) noexcept;
+[[nodiscard]] LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept;
+
+// All parameters as the kernel sees them, by offset. `function` is a CUfunction.
+[[nodiscard]] core::Result<std::vector<std::byte>> pack_parameters(CUfunction function, const LaunchCall& launch);
+
+// What the driver knows of a launch and HSA's packet has no room for: "key=value" lines.
+[[nodiscard]] std::string describe_attributes(CUfunction function, const LaunchCall& launch);
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,193 @@
+// What is allocated is added when the call has returned; what is freed is removed before it does, so that an
+// address that is given out again at once is never lost.
+#include "cuda/memory_calls.hpp"
+
+#include "cuda/api.hpp"
+#include "cuda/streams.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using capture::MemoryKind;
+
+#define KC_ID(name) CUPTI_DRIVER_TRACE_CBID_##name
+
+constexpr CUpti_CallbackId k_calls[] = {
+    KC_ID(cuMemAlloc_v2), KC_ID(cuMemAllocPitch_v2), KC_ID(cuMemFree_v2), KC_ID(cuMemAllocManaged),
+    KC_ID(cuMemAllocAsync), KC_ID(cuMemAllocAsync_ptsz), KC_ID(cuMemAllocFromPoolAsync),
+    KC_ID(cuMemAllocFromPoolAsync_ptsz), KC_ID(cuMemFreeAsync), KC_ID(cuMemFreeAsync_ptsz), KC_ID(cuMemAllocHost_v2),
+    KC_ID(cuMemHostAlloc), KC_ID(cuMemHostAlloc_v2), KC_ID(cuMemFreeHost), KC_ID(cuMemHostRegister),
+    KC_ID(cuMemHostRegister_v2), KC_ID(cuMemHostUnregister), KC_ID(cuIpcOpenMemHandle), KC_ID(cuIpcOpenMemHandle_v2),
+    KC_ID(cuIpcCloseMemHandle), KC_ID(cuMemCreate), KC_ID(cuMemImportFromShareableHandle), KC_ID(cuMemMap),
+    KC_ID(cuMemUnmap), KC_ID(cuMemSetAccess), KC_ID(cuTexObjectCreate), KC_ID(cuTexObjectDestroy),
+    KC_ID(cuSurfObjectCreate), KC_ID(cuSurfObjectDestroy),
+};
+
+template <typename Parameters>
+const Parameters& as(const CUpti_CallbackData& data) noexcept {
+  return *static_cast<const Parameters*>(data.functionParams);
+}
+
+std::uint32_t current_device() noexcept {
+  const Inside inside;
+  CUdevice device = 0;
+  return driver().cuCtxGetDevice(&device) == CUDA_SUCCESS ? static_cast<std::uint32_t>(device) : 0;
+}
+
+Allocation on_device(CUdeviceptr base, std::uint64_t bytes, MemoryKind kind) noexcept {
+  Allocation made;
+  made.base = base;
+  made.bytes = bytes;
+  made.kind = kind;
+  made.device = current_device();
+  // Without peer access a device sees its own memory only; pools and IPC follow the same rule here.
+  made.access = std::uint64_t{1} << made.device;
+  return made;
+}
+
+Allocation on_host(const void* base, std::uint64_t bytes, MemoryKind kind) noexcept {
+  Allocation made;
+  made.base = reinterpret_cast<std::uint64_t>(base);
+  made.bytes = bytes;
+  made.kind = kind;
+  return made;
+}
+
+void allocated_async(Allocations& allocations, CUdeviceptr base, std::uint64_t bytes, CUstream stream) noexcept {
+  const Inside inside;
+  if (is_recording(stream)) return allocations.add_graph_memory(base, bytes);
+  allocations.add(on_device(base, bytes, MemoryKind::async_pool));
+}
+
+void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  switch (call) {
+    case KC_ID(cuMemAlloc_v2): {
+      const auto& made = as<cuMemAlloc_v2_params>(data);
+      return allocations.add(on_device(*made.dptr, made.bytesize, MemoryKind::device_coarse));
+    }
+    case KC_ID(cuMemAllocPitch_v2): {
+      const auto& made = as<cuMemAllocPitch_v2_params>(data);
+      return allocations.add(on_device(*made.dptr, *made.pPitch * made.Height, MemoryKind::device_coarse));
+    }
+    case KC_ID(cuMemAllocManaged): {
+      const auto& made = as<cuMemAllocManaged_params>(data);
+      Allocation region = on_device(*made.dptr, made.bytesize, MemoryKind::managed);
+      region.device = capture::k_no_device;
+      region.access = 0;
+      return allocations.add(region);
+    }
+    case KC_ID(cuMemAllocAsync):
+    case KC_ID(cuMemAllocAsync_ptsz): {
+      const auto& made = as<cuMemAllocAsync_params>(data);
+      const bool own = call == KC_ID(cuMemAllocAsync_ptsz) && made.hStream == nullptr;
+      return allocated_async(allocations, *made.dptr, made.bytesize, own ? CU_STREAM_PER_THREAD : made.hStream);
+    }
+    case KC_ID(cuMemAllocFromPoolAsync):
+    case KC_ID(cuMemAllocFromPoolAsync_ptsz): {
+      const auto& made = as<cuMemAllocFromPoolAsync_params>(data);
+      const bool own = call == KC_ID(cuMemAllocFromPoolAsync_ptsz) && made.hStream == nullptr;
+      return allocated_async(allocations, *made.dptr, made.bytesize, own ? CU_STREAM_PER_THREAD : made.hStream);
+    }
+    case KC_ID(cuMemAllocHost_v2): {
+      const auto& made = as<cuMemAllocHost_v2_params>(data);
+      return allocations.add(on_host(*made.pp, made.bytesize, MemoryKind::host_pinned));
+    }
+    case KC_ID(cuMemHostAlloc):
+    case KC_ID(cuMemHostAlloc_v2): {
+      const auto& made = as<cuMemHostAlloc_params>(data);
+      return allocations.add(on_host(*made.pp, made.bytesize, MemoryKind::host_pinned));
+    }
+    case KC_ID(cuMemHostRegister):
+    case KC_ID(cuMemHostRegister_v2): {
+      const auto& made = as<cuMemHostRegister_v2_params>(data);
+      return allocations.add(on_host(made.p, made.bytesize, MemoryKind::host_registered));
+    }
+    case KC_ID(cuIpcOpenMemHandle):
+    case KC_ID(cuIpcOpenMemHandle_v2): {
+      const auto& made = as<cuIpcOpenMemHandle_v2_params>(data);
+      const Inside inside;
+      CUdeviceptr base = 0;
+      std::size_t bytes = 0;
+      if (driver().cuMemGetAddressRange_v2(&base, &bytes, *made.pdptr) != CUDA_SUCCESS) return;
+      return allocations.add(on_device(base, bytes, MemoryKind::ipc));
+    }
+    case KC_ID(cuMemCreate): {
+      const auto& made = as<cuMemCreate_params>(data);
+      const bool device = made.prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
+      return allocations.add_handle(
+          *made.handle, device ? static_cast<std::uint32_t>(made.prop->location.id) : capture::k_no_device, false);
+    }
+    case KC_ID(cuMemImportFromShareableHandle):
+      return allocations.add_handle(*as<cuMemImportFromShareableHandle_params>(data).handle, current_device(), true);
+    case KC_ID(cuMemMap): {
+      const auto& made = as<cuMemMap_params>(data);
+      return allocations.map(made.ptr, made.size, made.handle);
+    }
+    case KC_ID(cuMemSetAccess): {
+      const auto& made = as<cuMemSetAccess_params>(data);
+      for (std::size_t i = 0; i < made.count; ++i) {
+        const CUmemAccessDesc& access = made.desc[i];
+        if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
+        allocations.set_access(made.ptr, made.size, static_cast<std::uint32_t>(access.location.id),
+                               access.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE,
+                               access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+      }
+      return;
+    }
+    case KC_ID(cuTexObjectCreate):
+      return allocations.add_object(*as<cuTexObjectCreate_params>(data).pTexObject, "a texture");
+    case KC_ID(cuSurfObjectCreate):
+      return allocations.add_object(*as<cuSurfObjectCreate_params>(data).pSurfObject, "a surface");
+    default:
+      return;
+  }
+}
+
+void entered(Allocations& allocations, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  switch (call) {
+    case KC_ID(cuMemFree_v2):
+      allocations.remove(as<cuMemFree_v2_params>(data).dptr);
+      return;
+    case KC_ID(cuMemFreeAsync):
+    case KC_ID(cuMemFreeAsync_ptsz):
+      allocations.remove(as<cuMemFreeAsync_params>(data).dptr);
+      return;
+    case KC_ID(cuMemFreeHost):
+      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemFreeHost_params>(data).p));
+      return;
+    case KC_ID(cuMemHostUnregister):
+      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemHostUnregister_params>(data).p));
+      return;
+    case KC_ID(cuIpcCloseMemHandle):
+      allocations.remove(as<cuIpcCloseMemHandle_params>(data).dptr);
+      return;
+    case KC_ID(cuTexObjectDestroy):
+      return allocations.remove_object(as<cuTexObjectDestroy_params>(data).texObject);
+    case KC_ID(cuSurfObjectDestroy):
+      return allocations.remove_object(as<cuSurfObjectDestroy_params>(data).surfObject);
+    case KC_ID(cuMemUnmap):
+      return allocations.unmap(as<cuMemUnmap_params>(data).ptr, as<cuMemUnmap_params>(data).size);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+std::span<const CUpti_CallbackId> memory_calls() noexcept { return k_calls; }
+
+bool track_memory_call(Allocations& allocations, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  for (const CUpti_CallbackId known : k_calls) {
+    if (known != call) continue;
+    if (data.callbackSite == CUPTI_API_ENTER) {
+      entered(allocations, call, data);
+    } else if (*static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS) {
+      returned(allocations, call, data);
+    }
+    return true;
+  }
+  return false;
+}
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,57 @@
+// The cubins that the program has loaded, and which kernel a function handle stands for.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <mutex>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "cuda/cuda_headers.hpp"
+#include "cuda/function_table.hpp"
+
+namespace kerncap::cuda {
+
+struct ModuleVariable {
+  std::string name;
+  std::uint64_t bytes;
+  bool is_const;
+};
+
+class Modules {
+ public:
+  // CUPTI's resource callback. The cubin is valid during the call only. Makes no driver call: the driver may hold
+  // locks of its own there.
+  void loaded(CUcontext context, std::uint32_t cupti_id, std::span<const std::byte> cubin) noexcept;
+  void unloaded(std::uint32_t cupti_id) noexcept;
+  // The cubin that this thread loaded last is `handle`'s: at the end of cuModuleLoad*.
+  void name_last(CUmodule handle) noexcept;
+
+  // For the first launch of a function: which kernel it is. Null when nothing is known of it.
+  const Kernel* resolve(CUfunction function, const char* symbol) noexcept;
+
+  struct Variables {
+    std::uint64_t module;
+    CUmodule handle;
+    std::uint32_t device;
+    std::vector<ModuleVariable> variables;
+  };
+  // Modules of a device whose handle is known.
+  [[nodiscard]] std::vector<Variables> variables(std::uint32_t device) const;
+
+ private:
+  struct Module {
+    std::uint64_t number;
+    std::uint32_t cupti_id;
+    std::uint32_t device;
+    CUmodule handle = nullptr;
+    std::map<std::string, const Kernel*, std::less<>> kernels;
+    std::vector<ModuleVariable> variables;
+  };
+  mutable std::mutex m_mutex;
+  std::map<std::uint64_t, Module> m_by_number;
+};
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,122 @@
+// Activity records to the collector's ring. One module per process stands for all kernels: records carry names.
+#include "cuda/profiler.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+
+#include <chrono>
+#include <cstdlib>
+#include <thread>
+
+#include "cuda/api.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using capture::Message;
+using capture::Up;
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+constexpr std::size_t k_buffer_bytes = 4 << 20;
+constexpr std::uint64_t k_module = 1;
+constexpr std::chrono::milliseconds k_flush_every{100};
+
+}  // namespace
+
+Result<void> Profiler::start() noexcept {
+  tool()->channel->send(Message(Up::module).u64(k_module).u32(0).u64(0).u64(0).u64(0).text(""));
+  CUptiResult status = cupti().cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
+  if (status == CUPTI_SUCCESS) status = cupti().cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
+  if (status != CUPTI_SUCCESS) {
+    const char* text = "?";
+    cupti().cuptiGetResultString(status, &text);
+    return Error{ErrorCode::device, std::string("CUPTI records no kernels: ") + text};
+  }
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  // A program that is killed loses what has not been flushed: a tenth of a second.
+  std::thread([this] {
+    const Inside inside;
+    pthread_setname_np(pthread_self(), "kc-profile");
+    while (!m_finished.load(std::memory_order_relaxed)) {
+      std::this_thread::sleep_for(k_flush_every);
+      if (!m_finished.load(std::memory_order_relaxed)) cupti().cuptiActivityFlushAll(0);
+    }
+  }).detach();
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  return {};
+}
+
+void Profiler::finish() noexcept {
+  const Inside inside;
+  send_facts();
+  cupti().cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+}
+
+void CUPTIAPI Profiler::give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
+  *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, k_buffer_bytes));
+  *bytes = *buffer == nullptr ? 0 : k_buffer_bytes;
+  *most_records = 0;
+}
+
+void CUPTIAPI Profiler::take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t,
+                                    std::size_t valid_bytes) {
+  const Inside inside;
+  Profiler& self = tool()->profiler;
+  send_facts();
+  {
+    const std::lock_guard lock(self.m_mutex);
+    CUpti_Activity* record = nullptr;
+    while (cupti().cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS) self.take(record);
+    std::size_t dropped = 0;
+    if (cupti().cuptiActivityGetNumDroppedRecords(context, stream, &dropped) == CUPTI_SUCCESS && dropped != 0) {
+      tool()->channel->control().untimed.fetch_add(dropped);
+      tool()->channel->control().dispatches.fetch_add(dropped);
+    }
+  }
+  std::free(buffer);
+}
+
+void Profiler::take(const CUpti_Activity* activity) noexcept {
+  if (activity->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL && activity->kind != CUPTI_ACTIVITY_KIND_KERNEL) return;
+  // What is read here has had its place since the first record with a 64-bit correlation of graph nodes.
+  const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel10*>(activity);
+  capture::Control& control = tool()->channel->control();
+  control.dispatches.fetch_add(1, std::memory_order_relaxed);
+  if (kernel.start == 0 && kernel.end == 0) {
+    control.untimed.fetch_add(1, std::memory_order_relaxed);
+    return;
+  }
+  capture::Record record{};
+  record.kernel = number_of(kernel.name == nullptr ? "(no name)" : kernel.name);
+  record.device = kernel.deviceId;
+  record.queue = kernel.streamId;
+  record.group_bytes = static_cast<std::uint32_t>(kernel.staticSharedMemory + kernel.dynamicSharedMemory);
+  record.private_bytes = kernel.localMemoryPerThread;
+  const std::int32_t grid[3] = {kernel.gridX, kernel.gridY, kernel.gridZ};
+  const std::int32_t block[3] = {kernel.blockX, kernel.blockY, kernel.blockZ};
+  for (int axis = 0; axis < 3; ++axis) {
+    record.grid_work_items[axis] = static_cast<std::uint32_t>(grid[axis]) * static_cast<std::uint32_t>(block[axis]);
+    record.block[axis] = static_cast<std::uint16_t>(block[axis]);
+  }
+  record.index_in_process = m_next_index++;
+  record.start_ns = kernel.start;
+  record.end_ns = kernel.end;
+  tool()->channel->push_record(record);
+}
+
+std::uint32_t Profiler::number_of(const char* name) noexcept {
+  const auto found = m_numbers.find(std::string_view(name));
+  if (found != m_numbers.end()) return found->second;
+  const auto number = static_cast<std::uint32_t>(m_numbers.size() + 1);
+  m_numbers.emplace(name, number);
+  tool()->channel->send(Message(Up::kernels).u64(k_module).u32(1).u32(number).text(name));
+  return number;
+}
+
+}  // namespace kerncap::cuda

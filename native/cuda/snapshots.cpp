@@ -1,0 +1,358 @@
+// The course of a capture: hold, drain, copy, let the kernel run alone, copy, let go. What was copied on the device
+// is sent by a thread of ours while the program goes on.
+#include "cuda/snapshots.hpp"
+
+#include <pthread.h>
+#include <signal.h>
+#include <time.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "capture/selection.hpp"
+#include "capture/streams.hpp"
+#include "cuda/api.hpp"
+#include "cuda/callbacks.hpp"
+#include "cuda/regions.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using capture::FailureCode;
+using capture::Message;
+using capture::StreamKind;
+using capture::Up;
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+using Clock = std::chrono::steady_clock;
+
+// Between enter() and leave().
+thread_local Job* t_job = nullptr;
+thread_local bool t_holds_window = false;
+
+std::uint64_t ns_since(Clock::time_point begin) noexcept {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
+}
+
+FailureCode failure_of(ErrorCode code) noexcept {
+  if (code == ErrorCode::timeout) return FailureCode::timeout;
+  if (code == ErrorCode::unsupported) return FailureCode::unsupported_memory;
+  return FailureCode::device;
+}
+
+}  // namespace
+
+Clock::time_point Snapshots::wait_deadline() noexcept { return Clock::now() + tool()->channel->wait_limit(); }
+
+void Snapshots::report(std::uint64_t number, const Error& error) noexcept {
+  tool()->channel->send(
+      Message(Up::failed).u64(number).u32(static_cast<std::uint32_t>(failure_of(error.code))).text(error.message));
+}
+
+void Snapshots::hold(Job& job) noexcept {
+  m_window_mutex.lock();
+  t_holds_window = true;
+  job.number = m_next_number++;
+  job.held_since = Clock::now();
+  open_window();
+}
+
+void Snapshots::end(std::unique_ptr<Job> job, const Result<void>& taken) noexcept {
+  if (taken) {
+    job->held_ns = ns_since(job->held_since);
+    close_window();
+    return hand_over(std::move(job));
+  }
+  report(job->number, taken.error());
+  release(*job);
+  close_window();
+}
+
+bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::uint64_t& number) noexcept {
+  capture::Channel& channel = *tool()->channel;
+  capture::Shape shape{};
+  for (int axis = 0; axis < 3; ++axis) {
+    shape.grid_work_items[axis] = launch.grid_blocks[axis] * launch.block[axis];
+    shape.block[axis] = launch.block[axis];
+  }
+  const auto taken = capture::take(channel.rules()[kernel.rule], channel.control().matched[kernel.rule], shape);
+  if (!taken || !channel.active()) return false;
+  number = *taken;
+  return true;
+}
+
+void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context) noexcept {
+  std::uint64_t index_of_kernel = 0;
+  if (is_recording(launch.stream)) return;  // becomes a node of a graph: nothing runs now
+  if (!wanted(kernel, launch, index_of_kernel)) return;
+  send_facts();
+  auto job = std::make_unique<Job>();
+  job->kernel = kernel;
+  job->context = context;
+  job->stream = launch.stream;
+  hold(*job);
+  // Calls that other threads may not make while a graph is recorded somewhere are allowed to us.
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver().cuThreadExchangeStreamCaptureMode(&mode);
+  Result<void> taken = take_pre(*job, launch, index_of_kernel);
+  driver().cuThreadExchangeStreamCaptureMode(&mode);
+  if (!taken) return end(std::move(job), taken);
+  t_job = job.release();
+}
+
+Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept {
+  CUdevice device = 0;
+  if (Result<void> asked = checked("cuCtxGetDevice", driver().cuCtxGetDevice(&device)); !asked) return asked;
+  job.device = static_cast<std::uint32_t>(device);
+  if (Result<void> ready = m_copier.prepare(); !ready) return ready;
+  Result<std::vector<std::byte>> parameters = pack_parameters(job.kernel.function, launch);
+  if (!parameters) return parameters.error();
+  if (Result<void> fine = refuse_unreachable(parameters.value()); !fine) return fine;
+  if (Result<void> drained = tool()->streams.drain(job.context, wait_deadline()); !drained) return drained;
+  // A call of another thread that was past its callback when the window opened has submitted its work by now.
+  const timespec moment{0, 30'000};
+  ::nanosleep(&moment, nullptr);
+  if (Result<void> drained = tool()->streams.drain(job.context, wait_deadline()); !drained) return drained;
+  job.drain_ns = ns_since(job.held_since);
+  job.regions = tool()->allocations.reachable(job.device);
+  add_variables(job);
+  for (const Allocation& region : job.regions) job.bytes += region.bytes;
+  describe_to_collector(job, launch, parameters.value(), index_of_kernel);
+  for (CUevent* event : {&job.before, &job.after}) {
+    if (Result<void> made = checked("creating an event", driver().cuEventCreate(event, CU_EVENT_DEFAULT)); !made) {
+      return made;
+    }
+  }
+  return {};
+}
+
+Result<void> Snapshots::take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept {
+  if (Result<void> ready = prepare_job(job, launch, index_of_kernel); !ready) return ready;
+  const auto since = Clock::now();
+  job.pre = m_copier.allocate(Copier::layout(job.regions).back());
+  Result<void> copied = job.pre != 0 ? m_copier.gather(job.regions, job.pre, wait_deadline())
+                                     : send_live(m_copier, job, StreamKind::pre);
+  if (!copied) return copied;
+  job.pre_ns = ns_since(since);
+  return checked("recording an event", driver().cuEventRecord(job.before, job.stream));
+}
+
+bool Snapshots::holding() const noexcept { return t_holds_window; }
+
+void Snapshots::leave(CUresult status) noexcept {
+  if (!t_holds_window) return;
+  std::unique_ptr<Job> job(t_job);
+  t_job = nullptr;
+  if (job == nullptr) {
+    close_window();
+    return;
+  }
+  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
+  driver().cuThreadExchangeStreamCaptureMode(&mode);
+  Result<void> taken = checked("the launch", status);
+  if (taken) taken = take_post(*job);
+  driver().cuThreadExchangeStreamCaptureMode(&mode);
+  end(std::move(job), taken);
+}
+
+Result<void> Snapshots::take_post(Job& job) noexcept {
+  if (Result<void> recorded = checked("recording an event", driver().cuEventRecord(job.after, job.stream)); !recorded) {
+    return recorded;
+  }
+  if (Result<void> ran = tool()->streams.drain(job.context, wait_deadline()); !ran) {
+    if (ran.error().code != ErrorCode::timeout) return ran;
+    return Error{ErrorCode::timeout, "the kernel did not end in time"};
+  }
+  measure(job);
+  const auto since = Clock::now();
+  Result<void> copied;
+  if ((tool()->channel->flags() & capture::k_flag_no_post) == 0) {
+    copied = job.pre != 0 ? keep_changed(job) : send_live(m_copier, job, StreamKind::post);
+  }
+  job.post_ns = ns_since(since);
+  return copied;
+}
+
+void Snapshots::measure(Job& job) noexcept {
+  float milliseconds = 0;
+  if (driver().cuEventElapsedTime(&milliseconds, job.before, job.after) == CUDA_SUCCESS) {
+    job.duration_ns = static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
+  }
+}
+
+// Variables of loaded modules: memory that no allocation call told us of.
+void Snapshots::add_variables(Job& job) noexcept {
+  std::vector<Allocation> all = job.regions;
+  for (const Modules::Variables& module : tool()->modules.variables(job.device)) {
+    // The collector keeps what it was told of a module; the kernel's own are listed with the capture.
+    const bool announce = module.module == job.kernel.module && m_announced.insert(module.module).second;
+    for (const ModuleVariable& variable : module.variables) {
+      CUdeviceptr address = 0;
+      std::size_t bytes = 0;
+      if (driver().cuModuleGetGlobal_v2(&address, &bytes, module.handle, variable.name.c_str()) != CUDA_SUCCESS) {
+        continue;
+      }
+      Allocation region;
+      region.base = address;
+      region.bytes = bytes;
+      region.kind = capture::MemoryKind::code_object;
+      region.device = job.device;
+      region.access = std::uint64_t{1} << job.device;
+      region.module = module.module;
+      all.push_back(region);
+      if (!announce) continue;
+      tool()->channel->send(Message(Up::variables).u64(module.module).u32(1).u64(address).u64(bytes).u32(
+          variable.is_const ? 1 : 0).text(variable.name));
+    }
+  }
+  job.regions = disjoint(all);
+}
+
+// Memory that only exists while a graph runs cannot be copied before it does.
+Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& parameters) noexcept {
+  for (std::size_t at = 0; at + 8 <= parameters.size(); at += 8) {
+    std::uint64_t word = 0;
+    std::memcpy(&word, &parameters[at], sizeof word);
+    if (tool()->allocations.is_graph_memory(word)) {
+      return Error{ErrorCode::unsupported, "an argument points to memory that a CUDA graph allocates while it runs"};
+    }
+    if (const char* what = tool()->allocations.object_at(word); what != nullptr) {
+      return Error{ErrorCode::unsupported, std::string("an argument is ") + what +
+                                               " object: textures and surfaces cannot be captured"};
+    }
+  }
+  return {};
+}
+
+void Snapshots::describe_to_collector(const Job& job, const LaunchCall& launch,
+                                      const std::vector<std::byte>& parameters,
+                                      std::uint64_t index_of_kernel) noexcept {
+  std::uint32_t grid[3];
+  for (int axis = 0; axis < 3; ++axis) grid[axis] = launch.grid_blocks[axis] * launch.block[axis];
+  const std::string attributes = describe_attributes(job.kernel.function, launch);
+  Message message(Up::capture);
+  message.u64(job.number).u32(job.kernel.rule).u32(job.kernel.id).u64(job.kernel.module).u32(job.device);
+  message.u32(tool()->streams.index_of(job.stream)).u64(m_launches.load()).u64(index_of_kernel);
+  message.dim3(grid).dim3(launch.block).u32(launch.dynamic_shared_bytes).u32(0).u64(0);
+  message.u32((launch.cooperative ? capture::k_capture_cooperative : 0) |
+              (job.from_graph ? capture::k_capture_from_batch : 0));
+  message.bytes(parameters).text(attributes);
+  tool()->channel->send(message);
+  send_regions(*tool()->channel, job.number, job.regions, tool()->device_count);
+}
+
+void Snapshots::open_window() noexcept {
+  m_window.store(true, std::memory_order_seq_cst);
+  watch_everything(true);
+}
+
+void Snapshots::close_window() noexcept {
+  watch_everything(false);
+  m_window.store(false, std::memory_order_seq_cst);
+  t_holds_window = false;
+  {
+    const std::lock_guard lock(m_mutex);
+    m_changed.notify_all();
+  }
+  m_window_mutex.unlock();
+}
+
+void Snapshots::stand_aside() noexcept {
+  if (!m_window.load(std::memory_order_seq_cst) || t_holds_window) return;
+  std::unique_lock lock(m_mutex);
+  m_changed.wait_for(lock, 4 * tool()->channel->wait_limit(), [this] { return !m_window.load(); });
+}
+
+void Snapshots::release(Job& job) noexcept {
+  m_copier.free(job.pre);
+  m_copier.free(job.post);
+  job.pre = job.post = 0;
+  for (CUevent event : {job.before, job.after}) {
+    if (event != nullptr) driver().cuEventDestroy_v2(event);
+  }
+}
+
+void Snapshots::hand_over(std::unique_ptr<Job> job) noexcept {
+  const std::lock_guard lock(m_mutex);
+  if (!m_started) {
+    // Takes none of the program's signals.
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    std::thread([this] { run(); }).detach();
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    m_started = true;
+  }
+  ++m_unsent;
+  m_taken.push_back(std::move(job));
+  m_changed.notify_all();
+}
+
+void Snapshots::run() noexcept {
+  pthread_setname_np(pthread_self(), "kc-capture");
+  const Inside inside;
+  for (;;) {
+    std::unique_ptr<Job> job;
+    {
+      std::unique_lock lock(m_mutex);
+      m_changed.wait(lock, [this] { return !m_taken.empty(); });
+      job = std::move(m_taken.front());
+      m_taken.pop_front();
+    }
+    driver().cuCtxSetCurrent(job->context);
+    if (Result<void> sent = send(*job); !sent) report(job->number, sent.error());
+    release(*job);
+    bool idle = false;
+    {
+      const std::lock_guard lock(m_mutex);
+      idle = --m_unsent == 0;
+      m_changed.notify_all();
+    }
+    // Nothing is wanted any more: from here on the program runs as if we were not there.
+    if (idle && all_taken()) {
+      unsubscribe();
+      return;
+    }
+  }
+}
+
+// Every rule has seen the last of the dispatches that it wants.
+bool Snapshots::all_taken() noexcept {
+  capture::Channel& channel = *tool()->channel;
+  const auto rules = channel.rules();
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const std::uint64_t last = rules[i].first + (rules[i].count - 1) * rules[i].every;
+    if (channel.control().matched[i].load(std::memory_order_relaxed) <= last) return false;
+  }
+  return true;
+}
+
+Result<void> Snapshots::send(Job& job) noexcept {
+  if (job.pre == 0) return finish_job(job);
+  if (Result<void> ready = m_sender.prepare(); !ready) return ready;
+  if (Result<void> sent = send_pre(job); !sent) return sent;
+  m_sender.free(job.pre);
+  job.pre = 0;
+  if (!job.changed.empty()) {
+    if (Result<void> sent = send_post(m_sender, job, false); !sent) return sent;
+  }
+  return finish_job(job);
+}
+
+Result<void> Snapshots::finish_job(const Job& job) noexcept {
+  Message done(Up::done);
+  done.u64(job.number).u64(job.duration_ns).u64(job.drain_ns).u64(job.pre_ns).u64(job.post_ns).u64(job.held_ns);
+  done.u64(job.bytes);
+  if (!tool()->channel->send(done)) return Error{ErrorCode::io, "the collector is gone"};
+  return {};
+}
+
+void Snapshots::finish() noexcept {
+  std::unique_lock lock(m_mutex);
+  m_changed.wait(lock, [this] { return m_unsent == 0 || !tool()->channel->connected(); });
+}
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,115 @@
+// Takes the state before and after a launch, on the thread that launches: the launch waits in its callback.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <set>
+#include <thread>
+#include <vector>
+
+#include "capture/protocol.hpp"
+#include "core/result.hpp"
+#include "cuda/allocations.hpp"
+#include "cuda/changed.hpp"
+#include "cuda/copier.hpp"
+#include "cuda/launch.hpp"
+
+namespace kerncap::cuda {
+
+// One capture on its way.
+struct Job {
+  std::uint64_t number = 0;
+  Kernel kernel;
+  CUcontext context = nullptr;
+  std::uint32_t device = 0;
+  CUstream stream = nullptr;
+  std::vector<Allocation> regions;
+  std::uint64_t bytes = 0;
+  // Copy of all regions on the device, laid out as Copier::layout() says; 0 where they went to the collector at once.
+  CUdeviceptr pre = 0;
+  // What the kernel changed: copies of those chunks, one behind the other. `changed` has a word a chunk, region after
+  // region; empty: nothing was compared, and there is no post-state here.
+  CUdeviceptr post = 0;
+  std::vector<std::uint32_t> changed;
+  CUevent before = nullptr;
+  CUevent after = nullptr;
+  std::chrono::steady_clock::time_point held_since;
+  std::uint64_t drain_ns = 0;
+  std::uint64_t pre_ns = 0;
+  std::uint64_t post_ns = 0;
+  std::uint64_t held_ns = 0;
+  std::uint64_t duration_ns = 0;
+  bool from_graph = false;
+};
+
+class Snapshots {
+ public:
+  // At a launch's entry. The dispatch's number among those that the rule saw decides whether it is taken; if so, the
+  // pre-state is, and every other thread's calls wait until leave().
+  void enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context) noexcept;
+  // At its exit, on the same thread. `status` is what the launch returned.
+  void leave(CUresult status) noexcept;
+  // At the entry of cuGraphLaunch, for every kernel of the graph that is wanted.
+  void enter_graph(CUgraphExec executable, CUstream stream, CUcontext context) noexcept;
+  // This thread is between enter() and leave().
+  [[nodiscard]] bool holding() const noexcept;
+  void count() noexcept { m_launches.fetch_add(1, std::memory_order_relaxed); }
+  // Other threads' calls, while a launch is held: waits, bounded.
+  void stand_aside() noexcept;
+  // Before the program tears its contexts down, or ends: until what was taken has been handed over.
+  void finish() noexcept;
+
+ private:
+  [[nodiscard]] bool wanted(const Kernel& kernel, const LaunchCall& launch, std::uint64_t& number) noexcept;
+  core::Result<void> take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept;
+  core::Result<void> take_post(Job& job) noexcept;
+  core::Result<void> take_from_graph(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel,
+                                     CUgraphExec before) noexcept;
+  core::Result<void> run_alone(const LaunchCall& launch, CUstream stream) noexcept;
+  // Drains, lists the regions and tells the collector; nothing is copied yet.
+  core::Result<void> prepare_job(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept;
+  void measure(Job& job) noexcept;
+  void hold(Job& job) noexcept;              // opens the window
+  void end(std::unique_ptr<Job> job, const core::Result<void>& taken) noexcept;   // closes it
+  static void report(std::uint64_t number, const core::Error& error) noexcept;
+  [[nodiscard]] static std::chrono::steady_clock::time_point wait_deadline() noexcept;
+  void add_variables(Job& job) noexcept;
+  core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters) noexcept;
+  void describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
+                             std::uint64_t index_of_kernel) noexcept;
+  void open_window() noexcept;
+  void close_window() noexcept;
+  void release(Job& job) noexcept;
+  void hand_over(std::unique_ptr<Job> job) noexcept;
+  [[nodiscard]] static bool all_taken() noexcept;
+  void run() noexcept;                       // the thread that sends what lies on the device
+  core::Result<void> send(Job& job) noexcept;
+  // Straight from the program's memory, while everything is held.
+  core::Result<void> send_live(Copier& copier, const Job& job, capture::StreamKind kind) noexcept;
+  core::Result<void> send_pre(const Job& job) noexcept;
+  // `live`: the changed chunks are read from the program's memory, as there was no room for a copy.
+  core::Result<void> send_post(Copier& copier, const Job& job, bool live) noexcept;
+  core::Result<void> compare_states(Job& job) noexcept;
+  core::Result<void> keep_changed(Job& job) noexcept;
+  core::Result<void> finish_job(const Job& job) noexcept;
+
+  Copier m_copier;                           // for the thread that holds the window
+  Changed m_changed_kernel;
+  Copier m_sender;                           // for our own
+  std::mutex m_window_mutex;                 // held from enter() to leave()
+  std::atomic<bool> m_window{false};
+  std::mutex m_mutex;
+  std::condition_variable m_changed;
+  std::deque<std::unique_ptr<Job>> m_taken;
+  std::size_t m_unsent = 0;
+  bool m_started = false;
+  std::uint64_t m_next_number = 1;
+  std::set<std::uint64_t> m_announced;       // modules whose variables the collector knows
+  std::atomic<std::uint64_t> m_launches{0};
+};
+
+}  // namespace kerncap::cuda

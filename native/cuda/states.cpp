@@ -1,0 +1,132 @@
+// How the states of a capture get from the device to the collector.
+#include <algorithm>
+
+#include "core/chunk_list.hpp"
+#include "cuda/api.hpp"
+#include "cuda/snapshots.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using capture::StreamKind;
+using core::Result;
+
+constexpr std::uint64_t k_chunk = core::k_chunk_bytes;
+
+std::uint64_t chunks_of(const Allocation& region) noexcept { return (region.bytes + k_chunk - 1) / k_chunk; }
+
+std::uint64_t chunk_bytes(const Allocation& region, std::uint64_t chunk) noexcept {
+  return std::min(k_chunk, region.bytes - chunk * k_chunk);
+}
+
+// Our kernel reads 16 bytes at a time, and constants are not its to read: such regions count as changed.
+bool is_comparable(const Allocation& region) noexcept {
+  return region.kind != capture::MemoryKind::code_object && region.base % 16 == 0;
+}
+
+}  // namespace
+
+Result<void> Snapshots::send_live(Copier& copier, const Job& job, StreamKind kind) noexcept {
+  for (std::size_t i = 0; i < job.regions.size(); ++i) {
+    const Allocation& region = job.regions[i];
+    if (Result<void> sent = copier.send(kind, job.number, i, {{region.base, region.bytes}}); !sent) return sent;
+  }
+  return {};
+}
+
+Result<void> Snapshots::send_pre(const Job& job) noexcept {
+  const std::vector<std::uint64_t> offsets = Copier::layout(job.regions);
+  for (std::size_t i = 0; i < job.regions.size(); ++i) {
+    const std::vector<Copier::Piece> whole{{job.pre + offsets[i], job.regions[i].bytes}};
+    if (Result<void> sent = m_sender.send(StreamKind::pre, job.number, i, whole); !sent) return sent;
+  }
+  return {};
+}
+
+Result<void> Snapshots::compare_states(Job& job) noexcept {
+  Result<void> done = m_changed_kernel.prepare();
+  std::uint64_t chunks = 0;
+  for (const Allocation& region : job.regions) chunks += chunks_of(region);
+  if (done) done = m_changed_kernel.begin(std::max<std::uint64_t>(chunks, 1), m_copier.stream());
+  const std::vector<std::uint64_t> offsets = Copier::layout(job.regions);
+  std::uint64_t first = 0;
+  for (std::size_t i = 0; i < job.regions.size() && done; ++i) {
+    const Allocation& region = job.regions[i];
+    if (is_comparable(region)) {
+      done = m_changed_kernel.compare(job.pre + offsets[i], region.base, region.bytes, k_chunk, first, m_copier.stream());
+    }
+    first += chunks_of(region);
+  }
+  if (!done) return done;
+  Result<std::vector<std::uint32_t>> words = m_changed_kernel.end(m_copier.stream());
+  if (!words) return words.error();
+  job.changed = std::move(words.value());
+  std::size_t word = 0;
+  for (const Allocation& region : job.regions) {
+    const std::size_t end = word + chunks_of(region);
+    if (!is_comparable(region)) std::fill(&job.changed[word], job.changed.data() + end, 1);
+    word = end;
+  }
+  return {};
+}
+
+Result<void> Snapshots::keep_changed(Job& job) noexcept {
+  if (Result<void> compared = compare_states(job); !compared) return compared;
+  std::vector<Allocation> pieces;
+  std::size_t word = 0;
+  for (const Allocation& region : job.regions) {
+    for (std::uint64_t chunk = 0; chunk < chunks_of(region); ++chunk, ++word) {
+      if (job.changed[word] == 0) continue;
+      Allocation piece = region;
+      piece.base = region.base + chunk * k_chunk;
+      piece.bytes = chunk_bytes(region, chunk);
+      const bool joins = !pieces.empty() && pieces.back().end() == piece.base && chunk != 0;
+      if (joins) {
+        pieces.back().bytes += piece.bytes;
+      } else {
+        pieces.push_back(piece);
+      }
+    }
+  }
+  if (pieces.empty()) return {};
+  job.post = m_copier.allocate(Copier::layout(pieces).back());
+  if (job.post != 0) return m_copier.gather(pieces, job.post, wait_deadline());
+  // The pre-state has to be with the collector before anything can be the same as it.
+  if (Result<void> ready = m_sender.prepare(); !ready) return ready;
+  if (Result<void> sent = send_pre(job); !sent) return sent;
+  if (Result<void> sent = send_post(m_copier, job, true); !sent) return sent;
+  m_copier.free(job.pre);
+  job.pre = 0;
+  return {};
+}
+
+// Runs of chunks: those that changed as bytes, the others as "the same".
+Result<void> Snapshots::send_post(Copier& copier, const Job& job, bool live) noexcept {
+  std::uint64_t kept = 0;                      // where the next run lies in job.post
+  std::size_t word = 0;
+  for (std::size_t i = 0; i < job.regions.size(); ++i) {
+    const Allocation& region = job.regions[i];
+    std::vector<Copier::Piece> pieces;
+    for (std::uint64_t chunk = 0; chunk < chunks_of(region);) {
+      const bool changed = job.changed[word] != 0;
+      const std::uint64_t begin = chunk * k_chunk;
+      std::uint64_t bytes = 0;
+      while (chunk < chunks_of(region) && (job.changed[word] != 0) == changed) {
+        bytes += chunk_bytes(region, chunk);
+        ++chunk;
+        ++word;
+      }
+      if (!changed) {
+        pieces.push_back({0, bytes});
+        continue;
+      }
+      pieces.push_back({live ? region.base + begin : job.post + kept, bytes});
+      kept += (bytes + k_copy_align - 1) & ~(k_copy_align - 1);
+    }
+    if (Result<void> sent = copier.send(StreamKind::post, job.number, i, pieces); !sent) return sent;
+  }
+  return {};
+}
+
+}  // namespace kerncap::cuda

@@ -1,0 +1,42 @@
+#!/bin/bash
+# Everything that only an NVIDIA GPU can show, on a fresh machine, without a network:
+#
+#   tests/device/run.sh [--wheels DIR] [--no-tests] [--no-benchmark] [--out DIR] [-- PYTEST_ARGUMENT...]
+#
+# DIR holds wheels of what the package needs, and of the package itself or of its build requirements (meson-python,
+# nanobind, ninja, meson). Without --wheels the installed package is tested. Needs nvcc. Ends with 1 if a test fails.
+set -u
+top=$(cd "$(dirname "$0")/../.." && pwd)
+wheels='' tests=1 benchmark=1 out=$(mktemp -d)
+while [ $# -gt 0 ]; do
+  case $1 in
+    --wheels) wheels=$(cd "$2" && pwd); shift ;;
+    --no-tests) tests=0 ;;
+    --no-benchmark) benchmark=0 ;;
+    --out) mkdir -p "$2"; out=$(cd "$2" && pwd); shift ;;
+    --) shift; break ;;
+    *) echo "unknown option $1" >&2; exit 2 ;;
+  esac
+  shift
+done
+if [ -n "$wheels" ]; then
+  site=$(mktemp -d)
+  pip="python3 -m pip -q --disable-pip-version-check"
+  $pip install --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$wheels"/*.whl || exit 1
+  export PYTHONPATH=$site PATH=$site/bin:$PATH
+  if ! ls "$wheels"/kerncap_stages-*.whl > /dev/null 2>&1; then
+    $pip install --no-index --no-deps --no-build-isolation --target "$site" "$top" || exit 1
+  fi
+fi
+export PYTHONUNBUFFERED=1
+nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv
+kc-show --about > "$out/about.txt" 2>&1
+failed=0
+if [ $tests = 1 ]; then
+  python3 -m pytest -p no:cacheprovider "$top/tests/device" -q --durations=10 "$@" 2>&1 | tee "$out/tests.txt"
+  failed=${PIPESTATUS[0]}
+fi
+if [ $benchmark = 1 ]; then
+  python3 "$top/tests/device/benchmark.py" --json "$out/benchmark.json" 2>&1 | tee "$out/benchmark.txt"
+fi
+exit "$failed"

@@ -1,0 +1,119 @@
+"""PyTorch with each of its allocators, cuBLAS, Triton, and PyTorch's CUDA graphs."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed")
+
+STEPS = """
+import torch
+torch.manual_seed(0)
+layer = torch.nn.Linear(512, 512).cuda()
+optimiser = torch.optim.SGD(layer.parameters(), lr=0.01)
+data = torch.randn(256, 512, device="cuda")
+for step in range(5):
+    optimiser.zero_grad()
+    loss = torch.nn.functional.gelu(layer(data)).square().mean()
+    loss.backward()
+    optimiser.step()
+torch.cuda.synchronize()
+print("ok", float(loss))
+"""
+MATMUL = """
+import torch
+a = torch.randn(2048, 2048, device="cuda", dtype=torch.bfloat16)
+b = torch.randn(2048, 2048, device="cuda", dtype=torch.bfloat16)
+c = torch.zeros(2048, 2048, device="cuda", dtype=torch.bfloat16)
+for step in range(3):
+    c = torch.addmm(c, a, b)
+torch.cuda.synchronize()
+print("ok")
+"""
+TRITON = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def saxpy(x, y, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    tl.store(y + at, tl.load(y + at, mask) + factor * tl.load(x + at, mask), mask)
+
+x = torch.randn(100_000, device="cuda")
+y = torch.randn(100_000, device="cuda")
+for step in range(4):
+    saxpy[(triton.cdiv(100_000, 1024),)](x, y, 100_000, 2.0, BLOCK=1024)
+torch.cuda.synchronize()
+print("ok")
+"""
+GRAPH = """
+import torch
+x = torch.ones(1 << 16, device="cuda")
+y = torch.zeros(1 << 16, device="cuda")
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    y.add_(x.mul(2.0).sigmoid())
+torch.cuda.current_stream().wait_stream(side)
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    y.add_(x.mul(2.0).sigmoid())
+for step in range(6):
+    graph.replay()
+torch.cuda.synchronize()
+print("ok", float(y[0]))
+"""
+
+
+@pytest.fixture
+def script(tmp_path):
+    def write(text):
+        path = tmp_path / "program.py"
+        path.write_text(text)
+        return (sys.executable, path)
+
+    return write
+
+
+def check(kc, program, kernel, dispatch):
+    chosen = ("--kernel", kernel, "--dispatch", dispatch)
+    done = kc.ok("kc-capture", *chosen, "--stop-after", "--", *program)
+    replay = kc.show(kc.ok("kc-replay", done.digest).digest)
+    assert replay["matches_golden"] is True
+    return kc.show(done.digest)
+
+
+@pytest.mark.parametrize(
+    "allocator", ["", "expandable_segments:True", "backend:cudaMallocAsync"],
+    ids=["caching", "expandable segments", "async"],
+)  # fmt: skip
+def test_a_training_step(kc, script, allocator, monkeypatch):
+    monkeypatch.setitem(os.environ, "PYTORCH_CUDA_ALLOC_CONF", allocator)
+    capture = check(kc, script(STEPS), "elementwise_kernel", 6)
+    kinds = {region["kind"] for region in capture["regions"]}
+    wanted = {
+        "": "device_coarse",
+        "expandable_segments:True": "vmem",
+        "backend:cudaMallocAsync": "async_pool",
+    }
+    assert wanted[allocator] in kinds
+
+
+def test_a_cublas_matmul(kc, script):
+    profile = kc.show(kc.ok("kc-profile", "--", *script(MATMUL)).digest)
+    kernel = next(row for row in profile["kernels"] if "gemm" in row["name"] or "nvjet" in row["name"])
+    capture = check(kc, script(MATMUL), kernel["name"], 1)
+    assert capture["kernel"]["code_object"]["format"] == "cubin"
+
+
+def test_a_triton_kernel(kc, script):
+    capture = check(kc, script(TRITON), "saxpy", 2)
+    assert capture["launch"]["grid_blocks"] == [98, 1, 1]
+
+
+def test_a_kernel_in_a_pytorch_graph(kc, script):
+    capture = check(kc, script(GRAPH), "sigmoid", 3)
+    assert capture["dispatch"]["from_graph"] is True

@@ -1,0 +1,62 @@
+"""Variants of a captured kernel: right, wrong, doing nothing, faulting, hanging."""
+
+from __future__ import annotations
+
+import pytest
+
+
+@pytest.fixture
+def capture(kc, built):
+    return kc.capture("vector_add", built["vector_add"], dispatch=1)
+
+
+@pytest.mark.parametrize("form", ["cubin", "ptx"])
+def test_a_right_variant_passes(kc, built, capture, form):
+    done = kc.run("kc-validate", capture, "--variant", built[f"same.{form}"])
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("name", ["wrong", "nothing", "stray", "faulting"])
+def test_a_bad_variant_fails(kc, built, capture, name):
+    done = kc.run("kc-validate", capture, "--variant", built[f"{name}.cubin"])
+    assert done.code == 1, done.err
+    assert "FAIL" in done.err
+
+
+def test_a_faulting_variant_is_a_result_and_the_shell_lives(kc, built, capture):
+    done = kc.run("kc-replay", capture, "--variant", built["faulting.cubin"])
+    assert done.code == 4
+    assert kc.show(done.digest)["outcome"] == "faulted"
+    assert kc.show(kc.ok("kc-replay", capture).digest)["matches_golden"] is True
+
+
+def test_a_hanging_variant_ends_at_the_time_limit(kc, built, capture):
+    done = kc.run("kc-replay", capture, "--variant", built["hanging.cubin"], "--timeout", 5)
+    assert done.code == 4
+    assert kc.show(done.digest)["outcome"] == "timed_out"
+    assert kc.ok("kc-replay", capture).code == 0
+
+
+def test_baseline_and_variant_are_timed_in_turn(kc, built, capture):
+    done = kc.ok("kc-replay", capture, "--compare", built["same.cubin"], "-n", 20, "--warmup", 3)
+    comparison = kc.show(done.digest)["comparison"]
+    assert 0.5 < comparison["ratio"] < 2.0
+
+
+def test_a_capture_of_another_gpu_is_refused(kc, capture):
+    # The same capture, said to be of another architecture.
+    import json
+
+    from kerncap_stages.manifests import dump
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.store import Store
+
+    manifest = kc.show(capture)
+    for device in manifest["environment"]["devices"]:
+        device["isa"] = device["target"] = device["architecture"] = "sm_75"
+    store = Store.open(kc.store)
+    with store.transaction() as transaction:
+        moved = transaction.publish(dump(Capture.model_validate_json(json.dumps(manifest))), "capture", [])
+    done = kc.run("kc-replay", moved)
+    assert done.code == 6
+    assert "sm_75" in done.err
