@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.cupti import CUPTI, cupti_libraries
 from kerncap_stages.errors import ArtifactError, DeviceError, KerncapError, Refused, UsageError
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
@@ -124,6 +125,9 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         captured = capture.environment.devices[capture.dispatch.device_index]
         counts = folder / "counts"
         environment = {**os.environ, **fallback(os.environ, captured.architecture)}
+        if capture.environment.backend is Backend.CUDA:
+            # The same clock as kc-profile's: CUPTI's, where it is found.
+            environment.setdefault(CUPTI, ":".join(map(str, cupti_libraries(os.environ))))
         # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
         command = [str(program), str(plan), *_arguments(request)]

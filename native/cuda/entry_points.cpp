@@ -27,13 +27,7 @@ void complain(const core::Error& error) noexcept {
 }
 
 void finish() noexcept {
-  if (g_tool == nullptr || !g_tool->enabled.load()) return;
-  if (g_tool->channel->mode() == capture::Mode::profile) {
-    g_tool->profiler.finish();
-  } else {
-    const Inside inside;
-    g_tool->snapshots.finish();
-  }
+  if (g_tool != nullptr && g_tool->enabled.load()) g_tool->profiler.finish();
 }
 
 void start(const char* socket) noexcept {
@@ -57,8 +51,7 @@ void start(const char* socket) noexcept {
     g_tool->enabled.store(false);
     g_tool->channel->abandon_in_child();
   });
-  // Registered after the runtime's own handlers, so it runs before them, while the driver still works.
-  std::atexit(finish);
+  if (profiling) std::atexit(finish);
   made->enabled.store(true);
 }
 

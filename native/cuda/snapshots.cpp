@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <cstring>
 
 #include "capture/selection.hpp"
@@ -282,6 +283,11 @@ void Snapshots::hand_over(std::unique_ptr<Job> job) noexcept {
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    // Handlers run in reverse order, and the driver makes its own when it has started: this one has to come after.
+    std::atexit([] {
+      const Inside inside;
+      tool()->snapshots.finish();
+    });
     std::thread([this] { run(); }).detach();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     m_started = true;

@@ -35,6 +35,8 @@ Result<void> CudaDriver::open(const replay::Plan& plan) {
   if (Result<void> loaded = load_driver(); !loaded) return loaded;
   if (Result<void> started = checked("the CUDA driver does not start", driver().cuInit(0)); !started) return started;
   if (Result<void> fine = check_devices(plan); !fine) return fine;
+  m_timer.start();
+  m_about.runtime += m_timer.is_on() ? ", timed by CUPTI" : ", timed by events";
   Result<void> made = checked("making a context", driver().cuDevicePrimaryCtxRetain(&m_context, m_device));
   if (made) made = checked("entering the context", driver().cuCtxSetCurrent(m_context));
   // Nothing of ours may be allocated before: it could lie where the capture's memory has to be.
@@ -179,6 +181,7 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("launching the kernel", status)};
   status = driver().cuEventSynchronize(m_after);
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("the kernel", status)};
+  if (const auto exact = m_timer.last_ns()) return replay::Timing{*exact};
   float milliseconds = 0;
   status = driver().cuEventElapsedTime(&milliseconds, m_before, m_after);
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("timing the kernel", status)};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/api.hpp"
+#include "cuda/driver/kernel_timer.hpp"
 #include "cuda/driver/reservations.hpp"
 #include "replay/driver.hpp"
 
@@ -75,6 +76,7 @@ class CudaDriver final : public replay::Driver {
   std::vector<Saved> m_saved;
   CUdeviceptr m_flush = 0;
   std::uint64_t m_flush_bytes = 0;
+  KernelTimer m_timer;
   About m_about;
   bool m_crowded_out = false;
 };

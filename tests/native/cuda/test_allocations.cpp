@@ -1,0 +1,114 @@
+// The book-keeping of allocations against plain models of it.
+#include <map>
+#include <random>
+
+#include "../check.hpp"
+#include "cuda/allocations.hpp"
+
+using namespace kerncap::cuda;
+using kerncap::capture::MemoryKind;
+
+namespace {
+
+Allocation region(std::uint64_t base, std::uint64_t bytes, std::uint64_t access = 1) {
+  Allocation made;
+  made.base = base;
+  made.bytes = bytes;
+  made.device = 0;
+  made.access = access;
+  return made;
+}
+
+void what_is_freed_is_out_of_reach() {
+  Allocations allocations;
+  allocations.add(region(0x1000, 0x100));
+  allocations.add(region(0x2000, 0x100, 0b10));
+  allocations.add(region(0x3000, 0));  // nothing
+  CHECK(allocations.reachable(0).size() == 1);
+  CHECK(allocations.reachable(1).size() == 1 && allocations.reachable(1)[0].base == 0x2000);
+  CHECK(allocations.remove(0x1000));
+  CHECK(!allocations.remove(0x1000));
+  CHECK(allocations.reachable(0).empty());
+}
+
+void host_memory_is_every_device_s() {
+  Allocations allocations;
+  Allocation pinned = region(0x7000, 0x1000, 0);
+  pinned.kind = MemoryKind::host_pinned;
+  allocations.add(pinned);
+  CHECK(allocations.reachable(0).size() == 1 && allocations.reachable(5).size() == 1);
+}
+
+void mappings_need_rights_and_outlive_their_handle() {
+  Allocations allocations;
+  allocations.add_handle(7, 0, false);
+  allocations.add_handle(8, 1, true);
+  allocations.map(0x200000, 0x200000, 7);
+  allocations.map(0x400000, 0x200000, 8);
+  CHECK(allocations.reachable(0).empty());
+  allocations.set_access(0x200000, 0x400000, 0, true, false);
+  const std::vector<Allocation> read_only = allocations.reachable(0);
+  CHECK(read_only.size() == 2);
+  CHECK(read_only[0].kind == MemoryKind::vmem && read_only[0].flags == kerncap::capture::k_region_read_only);
+  CHECK(read_only[1].kind == MemoryKind::ipc && read_only[1].device == 1);
+  allocations.set_access(0x200000, 0x200000, 0, true, true);
+  CHECK(allocations.reachable(0)[0].flags == 0);
+  allocations.set_access(0x200000, 0x200000, 0, false, false);
+  CHECK(allocations.reachable(0).size() == 1);
+  allocations.unmap(0x400000, 0x200000);
+  CHECK(allocations.reachable(0).empty());
+}
+
+void graph_memory_is_known_until_its_address_is_used_again() {
+  Allocations allocations;
+  allocations.add_graph_memory(0x9000, 0x100);
+  CHECK(allocations.is_graph_memory(0x9000) && allocations.is_graph_memory(0x90FF));
+  CHECK(!allocations.is_graph_memory(0x8FFF) && !allocations.is_graph_memory(0x9100));
+  allocations.add(region(0x9000, 0x100));
+  CHECK(!allocations.is_graph_memory(0x9000));
+}
+
+void objects_are_known_by_their_number() {
+  Allocations allocations;
+  allocations.add_object(3, "a texture");
+  CHECK(allocations.object_at(3) != nullptr && allocations.object_at(4) == nullptr);
+  allocations.remove_object(3);
+  CHECK(allocations.object_at(3) == nullptr);
+}
+
+// Every byte that any input covers is covered once, by the first input that covers it.
+void disjoint_covers_all_and_nothing_twice() {
+  std::mt19937 random(11);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<Allocation> input;
+    for (std::uint64_t i = 0; i < 1 + random() % 12; ++i) {
+      Allocation one = region(random() % 100, 1 + random() % 30);
+      one.module = i + 1;
+      input.push_back(one);
+    }
+    std::map<std::uint64_t, std::uint64_t> model;
+    for (const Allocation& one : input) {
+      for (std::uint64_t at = one.base; at < one.end(); ++at) model.emplace(at, one.module);
+    }
+    std::map<std::uint64_t, std::uint64_t> actual;
+    std::uint64_t end = 0;
+    for (const Allocation& one : disjoint(input)) {
+      CHECK(one.bytes > 0 && one.base >= end);
+      end = one.end();
+      for (std::uint64_t at = one.base; at < end; ++at) actual.emplace(at, one.module);
+    }
+    CHECK(actual == model);
+  }
+}
+
+}  // namespace
+
+int main() {
+  what_is_freed_is_out_of_reach();
+  host_memory_is_every_device_s();
+  mappings_need_rights_and_outlive_their_handle();
+  graph_memory_is_known_until_its_address_is_used_again();
+  objects_are_known_by_their_number();
+  disjoint_covers_all_and_nothing_twice();
+  return kerncap::test::exit_code();
+}

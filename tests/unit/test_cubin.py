@@ -1,0 +1,65 @@
+"""What is read out of cubins and PTX, against a cubin of nvcc's whose source lies beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kerncap_stages.code_object import read_code_object
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.manifests.kernel import CodeObjectFormat
+
+CUBIN = (Path(__file__).parents[1] / "golden/cuda/facts.cubin").read_bytes()
+PTX = b"// made by hand\n.version 8.0\n.target sm_90a\n.visible .entry one(\n)\n{ ret; }\n.entry _Z3twov() { ret; }\n"
+
+
+def test_a_cubin_tells_its_kernels():
+    facts = read_code_object(CUBIN)
+    assert facts.format is CodeObjectFormat.CUBIN
+    assert facts.isa == "sm_90"
+    assert set(facts.kernels) == {"add", "_Z9incrementIfEvPT_", "_Z8allocatePPi"}
+
+
+def test_parameters_have_offsets_and_sizes():
+    add = read_code_object(CUBIN).kernels["add"]
+    assert [(slot.offset_bytes, slot.size_bytes) for slot in add.slots] == [(0, 8), (8, 8), (16, 8), (24, 8)]
+    assert add.kernarg_size_bytes == 32
+
+
+def test_resources_of_a_kernel():
+    add = read_code_object(CUBIN).kernels["add"]
+    assert add.static_lds_bytes == 256  # 64 floats, without the KiB that the hardware keeps
+    assert add.max_work_group_size == 256
+    assert add.wavefront_size == 32
+    assert 8 <= (add.registers.per_thread_count or 0) <= 64
+    assert add.unsupported == ()
+
+
+def test_the_device_heap_is_not_replayable():
+    allocate = read_code_object(CUBIN).kernels["_Z8allocatePPi"]
+    assert allocate.unsupported == ("the device's own heap (malloc in a kernel)",)
+
+
+def test_ptx_tells_target_and_names():
+    facts = read_code_object(PTX)
+    assert (facts.isa, facts.format) == ("sm_90a", CodeObjectFormat.PTX)
+    assert set(facts.kernels) == {"one", "_Z3twov"}
+
+
+@pytest.mark.parametrize("keep", [20, 64, 1000, len(CUBIN) - 400])
+def test_a_cubin_that_is_cut_short_is_damage(keep):
+    with pytest.raises(ArtifactError):
+        read_code_object(CUBIN[:keep])
+
+
+@given(st.integers(18, len(CUBIN) - 1), st.integers(0, 255))
+def test_a_changed_byte_ends_in_facts_or_in_damage(at, value):
+    changed = bytearray(CUBIN)
+    changed[at] = value
+    try:
+        read_code_object(bytes(changed))
+    except ArtifactError:
+        return
