@@ -13,7 +13,14 @@ from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 
 CUBIN = (Path(__file__).parents[1] / "golden/cuda/facts.cubin").read_bytes()
-PTX = b"// made by hand\n.version 8.0\n.target sm_90a\n.visible .entry one(\n)\n{ ret; }\n.entry _Z3twov() { ret; }\n"
+PTX = b"""// made by hand
+.version 8.0
+.target sm_90a
+.visible .entry one(
+)
+{ ret; }
+.entry _Z3twov() { ret; }
+"""
 
 
 def test_a_cubin_tells_its_kernels():
