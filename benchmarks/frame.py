@@ -4,7 +4,7 @@ A row is a function that takes a ``Run`` and returns a ``Figure``:
 
     @row("store.zeros", "put, all zeros", bar=at_least(4, "value"))
     def put_zeros(run: Run) -> Figure:
-        seconds, ceiling_s = run.paired(measured, plain)
+        seconds, ceiling_s, ratio, cpu_ratio = run.paired(measured, plain)
         …
 """
 
@@ -25,6 +25,8 @@ from plain_loops import PlainLoops
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+    from stopwatch import Seconds
 
     Kept = TypeVar("Kept")
     Measure = Callable[["Run"], "Figure"]
@@ -52,7 +54,7 @@ class Bar:
         return judged >= self.limit if self.at_least else judged <= self.limit
 
     def __str__(self) -> str:
-        return f"{'≥' if self.at_least else '≤'} {self.limit:,g}{' times' if self.of == 'ratio' else ''}"
+        return f"{'≥' if self.at_least else '≤'} {self.limit:,g}"
 
 
 def at_least(limit: float, of: Literal["ratio", "value"] = "ratio") -> Bar:
@@ -70,7 +72,8 @@ class Figure:
     """What a row measured.
 
     value: in ``unit``. ceiling: the same of what it is compared with, measured in the same run. ratio: the
-    median of the rounds' ratios of the two. met: given where the bar is more than a limit.
+    median of the rounds' ratios of the two. met: given where the bar is more than a limit. cpu_ratio: the
+    same of processor time, which tells more than the ratio where the machine is busy.
     """
 
     value: float
@@ -79,6 +82,7 @@ class Figure:
     ratio: float | None = None
     note: str = ""
     met: bool | None = None
+    cpu_ratio: float | None = None
 
 
 @dataclass(frozen=True)
@@ -132,11 +136,12 @@ class Run:
         return Path(tempfile.mkdtemp(prefix="kerncap-bench-", dir=self.folder))
 
     def paired(
-        self, measured: Callable[[], float], plain: Callable[[], float], rounds: int = 0
-    ) -> tuple[float, float, float]:
+        self, measured: Callable[[], Seconds], plain: Callable[[], Seconds], rounds: int = 0
+    ) -> tuple[float, float, float, float]:
         """Seconds of both, by turns, so that whatever else happens here hits both alike.
 
-        Returns the medians of both and the median of the rounds' ratios, measured / plain.
+        Returns the medians of both, and the medians of the rounds' ratios measured / plain: of wall time, and
+        of processor time.
         """
         pairs = []
         for number in range(rounds or self.rounds):
@@ -145,7 +150,8 @@ class Run:
             pairs.append((one, two) if number % 2 else (two, one))
         ours, theirs = zip(*pairs, strict=True)
         ratio = statistics.median(a / b for a, b in pairs)
-        return statistics.median(ours), statistics.median(theirs), ratio
+        cpu_ratio = statistics.median(a.cpu_s / b.cpu_s for a, b in pairs)
+        return statistics.median(ours), statistics.median(theirs), ratio, cpu_ratio
 
     def need(self, disk_bytes: int, memory_bytes: int) -> None:
         """Raises NoRoomError, saying what to do, where there is not so much."""

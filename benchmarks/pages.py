@@ -11,7 +11,8 @@ if TYPE_CHECKING:
 
 _WIDE = 150  # narrower terminals get what a row means below the table
 _STYLES = {"MISS": "bold red"}
-HEADINGS = ("row", "what / ceiling", "measured", "ceiling", "ratio", "bar", "", "neighbours")
+_NUMBERS = (2, 3, 4, 5, 6, 8)
+HEADINGS = ("row", "what / ceiling", "measured", "ceiling", "ratio", "of cpu", "bar", "", "others")
 
 
 def _number(value: float | None) -> str:
@@ -21,37 +22,31 @@ def _number(value: float | None) -> str:
 
 
 def cells(result: Result) -> tuple[str, ...]:
-    """One line: neighbours is the number of cores that others kept busy meanwhile."""
+    """One line: others is the number of cores that these kept busy meanwhile."""
     figure = result.figure
     if figure is None:
-        return (
-            result.name,
-            f"{result.what}: {result.problem}",
-            "none",
-            "",
-            "",
-            result.bar,
-            result.verdict,
-            "",
-        )
-    what = result.what + (f" ({figure.note})" if figure.note else "")
-    ceiling = f"{_number(figure.ceiling)} {figure.unit}" if figure.ceiling is not None else ""
-    ratio = f"{figure.ratio:.2f}" if figure.ratio is not None else ""
-    measured = f"{_number(figure.value)} {figure.unit}"
+        what = f"{result.what}: {result.problem}"
+        return (result.name, what, "none", "", "", "", result.bar, result.verdict, "")
     return (
         result.name,
-        what,
-        measured,
-        ceiling,
-        ratio,
+        result.what + (f" ({figure.note})" if figure.note else ""),
+        f"{_number(figure.value)} {figure.unit}",
+        f"{_number(figure.ceiling)} {figure.unit}" if figure.ceiling is not None else "",
+        _ratio(figure.ratio),
+        _ratio(figure.cpu_ratio),
         result.bar,
         result.verdict,
         f"{result.neighbour_cores:.1f}",
     )
 
 
+def _ratio(value: float | None) -> str:
+    return "" if value is None else f"{value:.2f}"
+
+
 def table(facts: Mapping[str, str], results: Sequence[Result]) -> None:
     """Print for a person."""
+    from rich import box
     from rich.console import Console
     from rich.table import Table
 
@@ -60,10 +55,10 @@ def table(facts: Mapping[str, str], results: Sequence[Result]) -> None:
         console.print(f"{name:12} {value}")
     wide = console.width >= _WIDE
     shown_columns = [place for place in range(len(HEADINGS)) if wide or place != 1]
-    shown = Table(pad_edge=False)
+    shown = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     for place in shown_columns:
         shown.add_column(
-            HEADINGS[place], justify="right" if place in (2, 3, 4, 5, 7) else "left", no_wrap=place != 1
+            HEADINGS[place], justify="right" if place in _NUMBERS else "left", no_wrap=place != 1
         )
     for result in results:
         line = cells(result)

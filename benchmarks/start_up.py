@@ -6,10 +6,10 @@ import os
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 from frame import Figure, Run, at_most, row
+from stopwatch import Seconds, Stopwatch
 
 from kerncap_stages.store import Store
 
@@ -22,20 +22,20 @@ class Model(pydantic.BaseModel):
 """
 
 
-def started(*words: object, variables: dict[str, str] | None = None) -> float:
+def started(*words: object, variables: dict[str, str] | None = None) -> Seconds:
     """Seconds that a command takes; its output goes to a file of nothing."""
-    begin = time.perf_counter()
+    watch = Stopwatch()
     nothing = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL}
     subprocess.run([str(word) for word in words], check=True, env=os.environ | (variables or {}), **nothing)
-    return time.perf_counter() - begin
+    return watch.stop()
 
 
 def compared(run: Run, command: list[object], imports: str, variables: dict[str, str]) -> Figure:
     """A command against the imports alone, started by turns."""
-    ours, plain, ratio = run.paired(
+    ours, plain, ratio, cpu = run.paired(
         lambda: started(*command, variables=variables), lambda: started(sys.executable, "-c", imports), STARTS
     )
-    return Figure(1000 * ours, "ms", 1000 * plain, ratio)
+    return Figure(1000 * ours, "ms", 1000 * plain, ratio, cpu_ratio=cpu)
 
 
 def executable(name: str) -> Path:

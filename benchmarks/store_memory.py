@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import time
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
@@ -11,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from frame import GIB, Figure, Run, at_least, at_most, row
 from peak_memory import PeakMemory
+from stopwatch import Seconds, Stopwatch
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.store import Store
@@ -39,21 +39,21 @@ def peaks(run: Run) -> dict[str, int]:
     return run.keep("peaks", dict)
 
 
-def put(run: Run, store: Store, memory: Bytes, what: str) -> tuple[float, Digest, dict[str, int]]:
+def put(run: Run, store: Store, memory: Bytes, what: str) -> tuple[Seconds, Digest, dict[str, int]]:
     """Put and publish; returns seconds, the chunk list, and what the transaction counted."""
     with PeakMemory() as peak:
-        begin = time.perf_counter()
+        watch = Stopwatch()
         with store.transaction() as transaction:
             digest = transaction.put_memory(memory)
             counts = transaction.counts()
             text = f'{{"kind":"capture","memory":"memory:{digest}","schema_version":1}}\n'
             transaction.publish(text.encode(), "capture")
-        seconds = time.perf_counter() - begin
+        seconds = watch.stop()
     peaks(run)[what] = max(peaks(run).get(what, 0), peak.extra_bytes)
     return seconds, digest, counts
 
 
-def put_anew(run: Run, memory: Bytes, what: str) -> tuple[float, dict[str, int]]:
+def put_anew(run: Run, memory: Bytes, what: str) -> tuple[Seconds, dict[str, int]]:
     """Put into a new store, which is removed again."""
     place = run.place()
     try:
@@ -63,7 +63,7 @@ def put_anew(run: Run, memory: Bytes, what: str) -> tuple[float, dict[str, int]]
     return seconds, counts
 
 
-def write_plainly(run: Run, memory: Bytes) -> float:
+def write_plainly(run: Run, memory: Bytes) -> Seconds:
     """Hash and write each chunk by the plain loop."""
     place = run.place()
     try:
@@ -85,11 +85,13 @@ def filled(run: Run) -> tuple[Store, Digest]:
 @row("store.put", "put incompressible memory / plain hash + file loop", at_least(0.85))
 def put_incompressible(run: Run) -> Figure:
     memory = noise(run)
-    ours, plain, ratio = run.paired(
+    ours, plain, ratio, cpu = run.paired(
         lambda: put_anew(run, memory, "put")[0], lambda: write_plainly(run, memory)
     )
     size_gb = memory.size / GB
-    return Figure(size_gb / ours, "GB/s", size_gb / plain, 1 / ratio, f"{memory.size / GIB:g} GiB")
+    return Figure(
+        size_gb / ours, "GB/s", size_gb / plain, 1 / ratio, f"{memory.size / GIB:g} GiB", cpu_ratio=1 / cpu
+    )
 
 
 @row("store.put-again", "put it again, all known / plain hash loop", at_least(0.90))
@@ -98,15 +100,17 @@ def put_known(run: Run) -> Figure:
     store, _ = filled(run)
     written = []
 
-    def again() -> float:
+    def again() -> Seconds:
         seconds, _, counts = put(run, store, memory, "put again")
         written.append(counts["new_bytes"] + counts["stored_bytes"])
         return seconds
 
-    ours, plain, ratio = run.paired(again, lambda: run.plain.hash(memory, CHUNK_SIZE_BYTES))
+    ours, plain, ratio, cpu = run.paired(again, lambda: run.plain.hash(memory, CHUNK_SIZE_BYTES))
     size_gb = memory.size / GB
     ok = 1 / ratio >= 0.90 and max(written) == 0
-    return Figure(size_gb / ours, "GB/s", size_gb / plain, 1 / ratio, f"{max(written)} bytes written", ok)
+    return Figure(
+        size_gb / ours, "GB/s", size_gb / plain, 1 / ratio, f"{max(written)} bytes written", ok, 1 / cpu
+    )
 
 
 @row("store.get", "get, verified, from the page cache / plain read + hash loop", at_least(0.80))
@@ -115,20 +119,20 @@ def get_verified(run: Run) -> Figure:
     store, digest = filled(run)
     files = sorted(path for path in (store.root / "objects").glob("*/*") if path.stat().st_size > 1000)
 
-    def get() -> float:
+    def get() -> Seconds:
         memory[:CHUNK_SIZE_BYTES] = 0
         with PeakMemory() as peak:
-            begin = time.perf_counter()
+            watch = Stopwatch()
             store.read_memory(digest, memory)
-            seconds = time.perf_counter() - begin
+            seconds = watch.stop()
         peaks(run)["get"] = max(peaks(run).get("get", 0), peak.extra_bytes)
         assert memory[:CHUNK_SIZE_BYTES].any()
         return seconds
 
     run.plain.read_and_hash(files)  # brings them into the page cache
-    ours, plain, ratio = run.paired(get, lambda: run.plain.read_and_hash(files))
+    ours, plain, ratio, cpu = run.paired(get, lambda: run.plain.read_and_hash(files))
     size_gb = memory.size / GB
-    return Figure(size_gb / ours, "GB/s", size_gb / plain, 1 / ratio)
+    return Figure(size_gb / ours, "GB/s", size_gb / plain, 1 / ratio, cpu_ratio=1 / cpu)
 
 
 def bf16_weights(size_bytes: int, threads: int) -> Bytes:
@@ -151,17 +155,17 @@ def put_bf16(run: Run) -> Figure:
     same_size = noise(run)[: weights.size]
     counted: dict[str, int] = {}
 
-    def put_weights() -> float:
+    def put_weights() -> Seconds:
         seconds, counts = put_anew(run, weights, "put bf16")
         counted.update(counts)
         return seconds
 
-    ours, plain, ratio = run.paired(put_weights, lambda: put_anew(run, same_size, "put")[0])
+    ours, plain, ratio, cpu = run.paired(put_weights, lambda: put_anew(run, same_size, "put")[0])
     gained = counted["new_bytes"] / counted["stored_bytes"]
     size_gb = weights.size / GB
     met = 1 / ratio >= 0.5 or gained > 1.15
     note = f"{gained:.2f} times smaller; it may be slower above 1.15"
-    return Figure(size_gb / ours, "GB/s", size_gb / plain, 1 / ratio, note, met)
+    return Figure(size_gb / ours, "GB/s", size_gb / plain, 1 / ratio, note, met, 1 / cpu)
 
 
 @row("store.zeros", "put, all zeros, a core / plain read loop", at_least(4, "value"))
@@ -173,17 +177,17 @@ def put_zeros(run: Run) -> Figure:
     zeros.fill(0)  # pages of its own, not the kernel's one page of zeros
     counted: dict[str, int] = {}
 
-    def put_them() -> float:
+    def put_them() -> Seconds:
         seconds, counts = put_anew(run, zeros, "put zeros")
         counted.update(counts)
         return seconds
 
-    ours, plain, ratio = run.paired(
+    ours, plain, ratio, cpu = run.paired(
         put_them, lambda: run.plain.read(zeros, CHUNK_SIZE_BYTES), 2 * run.rounds + 1
     )
     assert counted["zero_bytes"] == zeros.size
     a_core = zeros.size / GB / run.threads
-    return Figure(a_core / ours, "GB/s", a_core / plain, 1 / ratio)
+    return Figure(a_core / ours, "GB/s", a_core / plain, 1 / ratio, cpu_ratio=1 / cpu)
 
 
 @row("store.memory", "peak extra memory of all of these", at_most(512, "value"))

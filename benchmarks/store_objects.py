@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import time
 
 import numpy as np
 from frame import Figure, Run, at_least, row
+from stopwatch import Seconds, Stopwatch
 
 from kerncap_stages.store import Store
 
@@ -14,14 +14,14 @@ COUNT = 100_000
 SIZE_BYTES = 400
 
 
-def publish_small(run: Run) -> tuple[Store, float]:
+def publish_small(run: Run) -> tuple[Store, Seconds]:
     """A store with one artifact of many small files; and the seconds that putting them took."""
 
-    def make() -> tuple[Store, float]:
+    def make() -> tuple[Store, Seconds]:
         run.need(COUNT * 3 * 4096, 1 << 30)
         payloads = np.random.default_rng(3).bytes(COUNT * SIZE_BYTES)
         store = Store.open(run.place() / "store")
-        begin = time.perf_counter()
+        watch = Stopwatch()
         with store.transaction() as transaction:
             digests = [
                 transaction.put_bytes(payloads[start : start + SIZE_BYTES])
@@ -31,7 +31,7 @@ def publish_small(run: Run) -> tuple[Store, float]:
             transaction.publish(
                 f'{{"files":[{listed}],"kind":"capture","schema_version":1}}\n'.encode(), "capture"
             )
-        return store, time.perf_counter() - begin
+        return store, watch.stop()
 
     return run.keep("small objects", make)
 
@@ -45,7 +45,13 @@ def put_small(run: Run) -> Figure:
         plain_s = run.plain.hash_and_write(memory, SIZE_BYTES, place)
     finally:
         shutil.rmtree(place)
-    return Figure(COUNT / seconds, "objects/s", COUNT / plain_s, plain_s / seconds)
+    return Figure(
+        COUNT / seconds,
+        "objects/s",
+        COUNT / plain_s,
+        plain_s / seconds,
+        cpu_ratio=plain_s.cpu_s / seconds.cpu_s,
+    )
 
 
 @row("objects.check", "check them / plain read + hash loop", at_least(5000, "value"))
@@ -53,25 +59,25 @@ def check_small(run: Run) -> Figure:
     store, _ = publish_small(run)
     files = sorted((store.root / "objects").glob("*/*"))
 
-    def check() -> float:
-        begin = time.perf_counter()
+    def check() -> Seconds:
+        watch = Stopwatch()
         report = store.check()
-        seconds = time.perf_counter() - begin
+        seconds = watch.stop()
         assert report.ok
         assert report.checked_objects == COUNT + 1
         return seconds
 
-    ours, plain, ratio = run.paired(check, lambda: run.plain.read_and_hash(files))
-    return Figure(COUNT / ours, "objects/s", COUNT / plain, 1 / ratio)
+    ours, plain, ratio, cpu = run.paired(check, lambda: run.plain.read_and_hash(files))
+    return Figure(COUNT / ours, "objects/s", COUNT / plain, 1 / ratio, cpu_ratio=1 / cpu)
 
 
 @row("objects.gc", "collect them")
 def collect_small(run: Run) -> Figure:
     store, _ = publish_small(run)
     store.remove(store.resolve("@"))
-    begin = time.perf_counter()
+    watch = Stopwatch()
     report = store.collect_garbage()
-    seconds = time.perf_counter() - begin
+    seconds = watch.stop()
     assert report.removed_objects == COUNT + 1
     run.kept.pop("small objects")
     shutil.rmtree(store.root.parent)

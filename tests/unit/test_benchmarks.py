@@ -62,13 +62,16 @@ def test_bars_judge_the_ratio_or_the_value(frame):
 
 def test_rounds_take_turns_and_the_ratio_is_the_median_of_theirs(frame, tmp_path):
     order = []
+    from stopwatch import Stopwatch
+
     seconds = {"ours": iter([2.0, 40.0, 6.0]), "plain": iter([1.0, 10.0, 2.0])}
 
     def measure(who):
         order.append(who)
-        return next(seconds[who])
+        taken = Stopwatch().stop(next(seconds[who]))
+        taken.cpu_s = 5.0 if who == "ours" else 2.0
+        return taken
 
     run = frame.Run(size_bytes=1, rounds=3, folder=tmp_path, build=tmp_path)
-    ours, plain, ratio = run.paired(lambda: measure("ours"), lambda: measure("plain"))
-    assert (ours, plain, ratio) == (6.0, 2.0, 3.0)
+    assert run.paired(lambda: measure("ours"), lambda: measure("plain")) == (6.0, 2.0, 3.0, 2.5)
     assert order == ["plain", "ours", "ours", "plain", "plain", "ours"]
