@@ -51,12 +51,15 @@ def _read_amd(data: bytes) -> CodeObjectFacts:
         descriptors = _preloads(elf)
         # 0 is code object version 2, and so on.
         abi_version = elf["e_ident"]["EI_ABIVERSION"] + 2
-    except (ELFError, ValueError, struct.error, KeyError, msgpack.exceptions.ExtraData) as error:
+        kernels = {}
+        for kernel in metadata.get("amdhsa.kernels", []):
+            symbol = str(kernel[".symbol"]).removesuffix(".kd")
+            kernels[symbol] = _kernel_facts(symbol, kernel, descriptors.get(symbol, (0, 0)))
+    except ArtifactError:
+        raise
+    except (ELFError, ValueError, struct.error, LookupError, TypeError, AttributeError, OverflowError,
+            msgpack.exceptions.UnpackException, msgpack.exceptions.ExtraData) as error:  # fmt: skip
         raise ArtifactError(f"damaged code object: {error}", hint="compile it again") from error
-    kernels = {}
-    for kernel in metadata.get("amdhsa.kernels", []):
-        symbol = str(kernel[".symbol"]).removesuffix(".kd")
-        kernels[symbol] = _kernel_facts(symbol, kernel, descriptors.get(symbol, (0, 0)))
     return CodeObjectFacts(str(metadata.get("amdhsa.target", "unknown")), abi_version, kernels)
 
 

@@ -19,7 +19,8 @@ if TYPE_CHECKING:
 
 _LONGEST_LIST = 20
 _BAR_WIDTH = 20
-# Terminals narrower than these get no bar, then no extremes.
+# Terminals narrower than these get no launch and deviation, then no bar, then no extremes.
+_FULL = 150
 _WIDE = 120
 _MIDDLE = 100
 _INDENTED = 2  # by `table`
@@ -60,8 +61,9 @@ class _Ranking:
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
         width = options.max_width
-        columns = [">rank", ">share", "", ">total", ">calls", ">mean", ">min", ">max"]
-        dropped = set() if width >= _WIDE else {""} if width >= _MIDDLE else {"", ">min", ">max"}
+        columns = [">rank", ">share", "", ">total", ">calls", ">mean", ">min", ">max", ">std dev", "launch"]
+        dropped = set() if width >= _FULL else {">std dev", "launch"}
+        dropped |= set() if width >= _WIDE else {""} if width >= _MIDDLE else {"", ">min", ">max"}
         kept = [number for number, column in enumerate(columns) if column not in dropped]
         rows = [
             [_cells(rank, kernel)[number] for number in kept] for rank, kernel in enumerate(self._kernels, 1)
@@ -80,7 +82,7 @@ class _Ranking:
 
 
 def _cells(rank: int, kernel: KernelStatistics) -> tuple[str, ...]:
-    times = (kernel.mean_ns, kernel.min_ns, kernel.max_ns)
+    times = (kernel.mean_ns, kernel.min_ns, kernel.max_ns, kernel.stddev_ns)
     return (
         str(rank),
         f"{kernel.share:.1%}",
@@ -88,7 +90,23 @@ def _cells(rank: int, kernel: KernelStatistics) -> tuple[str, ...]:
         formats.duration(kernel.total_ns),
         f"{kernel.calls:,}",
         *map(formats.duration, times),
+        _launch(kernel),
     )
+
+
+def _launch(kernel: KernelStatistics) -> str:
+    """Work-groups and their work-items of the most frequent launch, and how many other shapes there are."""
+    if not kernel.launch_shapes:
+        return ""
+    first = kernel.launch_shapes[0]
+    others = len(kernel.launch_shapes) - 1
+    text = f"{_sizes(first.grid_blocks)} of {_sizes(first.block_work_items)}"
+    return f"{text}, +{others}" if others else text
+
+
+def _sizes(sizes: tuple[int, int, int]) -> str:
+    dimensions = 3 if sizes[2] != 1 else 2 if sizes[1] != 1 else 1
+    return ",".join(str(size) for size in sizes[:dimensions])
 
 
 def _bar(share: float) -> str:

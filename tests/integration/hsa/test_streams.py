@@ -57,3 +57,14 @@ def test_a_capture_after_a_failed_one_is_made(stages, program):
     )
     assert [capture["dispatch"]["index_of_kernel"] for capture in captures] == [1]
     assert "wrong 0" in printed
+
+
+def test_a_target_that_hangs_does_not_stall_those_behind_it(stages, program):
+    captures, printed = stages.capture_and_listen(
+        "spin_until_set",
+        program("hung_kernel"),
+        program("words_kernels"),
+        options=("--count", 3, "--wait", 1),
+    )
+    assert "wrong 0" in printed
+    assert [capture["dispatch"]["index_of_kernel"] for capture in captures] == [2]

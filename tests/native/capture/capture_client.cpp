@@ -3,6 +3,7 @@
 //
 //   every            sends each message once, with values that a test can tell apart
 //   select           announces a module of two kernels and prints what is wanted of it
+//   fact KEY VALUE   says something about the machine
 //   stream BYTES     sends a stream of that many bytes: byte i is i * 131 >> 5
 //   records COUNT    writes that many dispatch records
 //   fork             forks; the child waits for its standard input's end, and tries to send
@@ -97,7 +98,7 @@ void fork_a_child(Channel& channel) {
 }  // namespace
 
 int main(int argc, char** argv) {
-  const auto connected = Channel::connect(getenv("KERNCAP_SOCKET"), "test");
+  const auto connected = Channel::connect(getenv("KERNCAP_SOCKET"), "hsa");
   if (!connected) {
     printf("error %s\n", connected.error().message.c_str());
     return 3;
@@ -107,6 +108,10 @@ int main(int argc, char** argv) {
     const std::string_view what = argv[i];
     if (what == "every") send_every(channel);
     if (what == "select") select(channel);
+    if (what == "fact") {
+      channel.send(Message(Up::facts).u32(k_no_device).u32(1).text(argv[i + 1]).text(argv[i + 2]));
+      i += 2;
+    }
     if (what == "stream") stream(channel, strtoull(argv[++i], nullptr, 10));
     if (what == "records") records(channel, strtoull(argv[++i], nullptr, 10));
     if (what == "fork") fork_a_child(channel);

@@ -9,3 +9,7 @@ extern "C" __global__ void other(unsigned* word) {
 extern "C" __global__ void target(unsigned* word) {
   if (threadIdx.x == 0 && blockIdx.x == 0) *word += 1;
 }
+extern "C" __global__ void spin_until_set(volatile unsigned* flag) {
+  while (*flag == 0) {
+  }
+}

@@ -1,0 +1,106 @@
+"""kc-profile: every dispatch counted and timed, ranked, and shown."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+
+from kerncap_stages.errors import ExitCode
+
+
+def profile_of(stages, *words, options=()):
+    return stages.run("profile", *options, "--json", "--", *words).must()
+
+
+def test_every_dispatch_is_counted_and_timed(stages, program):
+    profile = profile_of(stages, program("many_dispatches"), 300, 20).manifest
+    kernels = {kernel["name"]: kernel for kernel in profile["kernels"]}
+    other, target = kernels["other(unsigned int*)"], kernels["target(unsigned int*)"]
+    assert (other["calls"], target["calls"]) == (300, 20)
+    assert other["mangled_name"] == "_Z5otherPj"
+    for kernel in profile["kernels"]:
+        assert 0 < kernel["min_ns"] <= kernel["mean_ns"] <= kernel["max_ns"]
+        assert kernel["mean_ns"] * kernel["calls"] == pytest.approx(kernel["total_ns"])
+        assert sum(shape["calls"] for shape in kernel["launch_shapes"]) == kernel["calls"]
+        assert sum(shape["total_ns"] for shape in kernel["launch_shapes"]) == kernel["total_ns"]
+    (shape,) = other["launch_shapes"]
+    assert shape["grid_blocks"] == shape["block_work_items"] == shape["grid_work_items"] == [1, 1, 1]
+    totals = [kernel["total_ns"] for kernel in profile["kernels"]]
+    assert totals == sorted(totals, reverse=True)
+    assert sum(kernel["share"] for kernel in profile["kernels"]) == pytest.approx(1.0)
+    assert profile["processes"] == 1
+    assert profile["time_source"] == "software_gpu"
+
+
+def test_graphs_and_several_streams_are_counted(stages, program):
+    kernels = {
+        kernel["name"]: kernel
+        for kernel in profile_of(stages, program("graph_nodes"), 100).manifest["kernels"]
+    }
+    assert kernels["target(unsigned int*)"]["calls"] == 3
+    assert kernels["step(unsigned int*, unsigned int)"]["calls"] == 300
+
+
+def test_forked_workers_are_added_up(stages, program):
+    profile = profile_of(stages, program("fork_workers")).manifest
+    assert profile["processes"] == 3
+    kernels = {kernel["name"]: kernel for kernel in profile["kernels"]}
+    assert kernels["target(int*, int)"]["calls"] == 3
+
+
+def test_the_table_shows_every_column_and_a_bar(stages, program):
+    written = stages.folder / "profile.json"
+    done = stages.run(
+        "profile", "--output", written, "--", program("many_dispatches"), 200, 1, COLUMNS="160"
+    ).must()
+    heads = next(line for line in done.err.splitlines() if "rank" in line)
+    assert re.findall(r"\w+", heads) == [
+        "rank",
+        "share",
+        "total",
+        "calls",
+        "mean",
+        "min",
+        "max",
+        "std",
+        "dev",
+        "kernel",
+        "launch",
+    ]
+    first = next(line for line in done.err.splitlines() if "other(unsigned int*)" in line)
+    assert "200" in first
+    assert "█" in first
+    assert first.rstrip().endswith("1 of 1")
+    (digest,) = done.digests
+    assert json.loads(written.read_text()) == stages.show(digest)
+
+
+def test_a_program_that_dies_keeps_the_times_that_it_had(stages, program):
+    for how in ("kill", "abort", "_exit"):
+        profile = profile_of(stages, program("endings"), how).manifest
+        calls = {kernel["name"]: kernel["calls"] for kernel in profile["kernels"]}
+        # Times are collected every half millisecond: those of the last one may be lost.
+        assert calls in ({"setup_data(int*)": 1, "target(int*)": 1}, {"setup_data(int*)": 1})
+
+
+def test_a_program_without_kernels_is_an_answer(stages):
+    done = stages.run("profile", "--", "true")
+    done.must(ExitCode.ANSWER_IS_NO)
+    assert "never used a GPU" in done.err
+    done = stages.run("profile", "--", "false")
+    done.must(ExitCode.PROGRAM)
+
+
+def test_a_capture_from_a_profile_by_rank(stages, program):
+    (profile,) = stages.run("profile", "--", program("many_dispatches"), 50, 3).must().digests
+    ranked = [kernel["mangled_name"] for kernel in stages.show(profile)["kernels"]]
+    for rank, mangled in enumerate(ranked, start=1):
+        (digest,) = stages.run("capture", "--rank", rank, profile).must().digests
+        capture = stages.show(digest)
+        assert capture["kernel"]["mangled_name"] == mangled
+        assert capture["parents"] == [f"manifest:{profile}"]
+    (digest,) = stages.run("capture", "--kernel", "target", stdin=profile).must().digests
+    assert stages.show(digest)["kernel"]["mangled_name"] == "_Z6targetPj"
+    stages.run("capture", "--rank", 99, profile).must(ExitCode.USAGE)

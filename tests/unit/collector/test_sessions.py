@@ -1,0 +1,151 @@
+"""The collector against the library's end of the protocol, in a process without a GPU."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+import pytest
+
+from kerncap_stages.collector.capture_builder import CaptureContext
+from kerncap_stages.collector.capture_session import CaptureFailed, CaptureSession, ProcessSummary
+from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
+from kerncap_stages.collector.program import ProgramSpec
+from kerncap_stages.collector.protocol import FailureCode, Mode, ProtocolError, Rule, Up
+from kerncap_stages.collector.selection import KernelRule
+from kerncap_stages.collector.server import Collector, Settings
+from kerncap_stages.manifests.capture import NameMatch, Selection
+from kerncap_stages.native_paths import LIBRARY_FOLDER
+from kerncap_stages.store import Store
+
+
+@pytest.fixture
+def client():
+    path = LIBRARY_FOLDER / "capture_client"
+    assert path.exists(), "built with -Dnative_tests=enabled"
+    return str(path)
+
+
+def events_of(command, settings, session, **spec):
+    collector = Collector(ProgramSpec(tuple(command), **spec), settings, session)
+    try:
+        return list(collector.events(60)), collector.program
+    finally:
+        collector.close()
+
+
+class Recorder:
+    """A session that writes down what it hears."""
+
+    def __init__(self, connection, emit):
+        self._connection, self._emit = connection, emit
+        self.received = hashlib.sha256()
+
+    def hear(self, kind, reader):
+        from kerncap_stages.collector.protocol import Down, pack, selected
+
+        if kind is Up.MODULE_END:
+            self._connection.send(selected(reader.u64(), True, [(101, 0), (100, 1), (7, 99)]))
+        if kind is Up.DATA:
+            reader.u32()
+            slot, size = reader.u32(), reader.u32()
+            with self._connection.shared.slot(slot, size) as view:
+                self.received.update(view)
+            self._connection.send(pack(Down.FREE, "I", slot))
+        self._emit(kind)
+
+    def idle(self):
+        pass
+
+    def close(self):
+        self._emit(self.received.hexdigest())
+
+
+def test_every_message_arrives(client):
+    settings = Settings(Mode.CAPTURE, rules=[Rule()])
+    events, program = events_of([client, "every"], settings, Recorder)
+    assert program.exit_code == 0
+    kinds = [event for event in events if isinstance(event, Up)]
+    assert kinds == [
+        Up.FACTS, Up.MODULE, Up.KERNELS, Up.VARIABLES, Up.CAPTURE, Up.REGIONS, Up.ZERO, Up.SAME, Up.DONE,
+        Up.FAILED, Up.NOTE, Up.MODULE_GONE,
+    ]  # fmt: skip
+
+
+def test_bulk_data_comes_whole_and_in_order_through_few_slots(client):
+    size = 50_000_001
+    events, _ = events_of([client, "stream", str(size)], Settings(Mode.CAPTURE), Recorder)
+    wanted = (np.arange(size, dtype=np.uint64) * 131 >> 5).astype(np.uint8)
+    assert events[-1] == hashlib.sha256(wanted.tobytes()).hexdigest()
+    slots = Settings(Mode.CAPTURE).slot_count
+    assert size > slots * Settings(Mode.CAPTURE).slot_bytes
+
+
+def test_the_library_hears_which_kernels_are_wanted(client, tmp_path):
+    printed = tmp_path / "printed"
+    settings = Settings(Mode.CAPTURE, rules=[Rule(), Rule()])
+    events_of([client, "select"], settings, Recorder, stdout=printed)
+    # Rule 99 does not exist: the library does not take it.
+    assert printed.read_text() == "want_code 1\nmatch 101 0\nmatch 100 1\n"
+
+
+def test_more_records_than_the_ring_holds_are_all_counted(client):
+    count = 200_000
+    events, _ = events_of([client, "records", str(count)], Settings(Mode.PROFILE), ProfileSession)
+    (profile,) = [event for event in events if isinstance(event, ProcessProfile)]
+    (tally,) = profile.tallies.values()  # kernels of no known module share a name
+    assert tally.calls == count
+    assert tally.total_ns == sum(10 + i % 7 for i in range(count))
+
+
+def test_a_process_that_is_killed_loses_no_record(client):
+    events, program = events_of([client, "records", "5000", "die"], Settings(Mode.PROFILE), ProfileSession)
+    assert program.exit_signal == 9
+    (profile,) = [event for event in events if isinstance(event, ProcessProfile)]
+    assert sum(tally.calls for tally in profile.tallies.values()) == 5000
+
+
+def test_a_forked_child_is_not_taken_for_its_parent(client):
+    events, program = events_of([client, "fork", "every"], Settings(Mode.CAPTURE, rules=[Rule()]), Recorder)
+    assert program.exit_code == 0
+    assert [event for event in events if event is Up.NOTE] == [Up.NOTE]
+
+
+def capture_session(store, pattern):
+    rules = [KernelRule.of(Selection(match=NameMatch.SUBSTRING, pattern=pattern))]
+    context = CaptureContext(store=store, program=lambda: None)
+    return lambda connection, emit: CaptureSession(connection, emit, rules, context)
+
+
+def test_xnack_is_refused(client, tmp_path):
+    store = Store.open(tmp_path / "store")
+    printed = tmp_path / "printed"
+    settings = Settings(Mode.CAPTURE, rules=[Rule()])
+    command = [client, "fact", "xnack", "1", "select"]
+    events, _ = events_of(command, settings, capture_session(store, "first"), stdout=printed)
+    (failure,) = [event for event in events if isinstance(event, CaptureFailed)]
+    assert failure.code is FailureCode.UNSUPPORTED_MEMORY
+    assert "XNACK is on" in failure.reason
+    assert printed.read_text() == "want_code 0\n"
+    command = [client, "fact", "xnack", "0", "select"]
+    events, _ = events_of(command, settings, capture_session(store, "first"), stdout=printed)
+    assert not [event for event in events if isinstance(event, CaptureFailed)]
+    assert printed.read_text() == "want_code 1\nmatch 100 0\n"
+
+
+def test_a_library_that_breaks_the_rules_ends_the_conversation(client, tmp_path):
+    """ZERO for a capture that was never begun, and a kernel of a module that was never announced."""
+    store = Store.open(tmp_path / "store")
+    with pytest.raises(ProtocolError):
+        events_of([client, "every"], Settings(Mode.CAPTURE, rules=[Rule()]), capture_session(store, "a"))
+    assert store.artifacts() == []
+    assert list((store.root / "tmp").iterdir()) == []
+
+
+def test_a_process_tells_what_it_loaded(client, tmp_path):
+    store = Store.open(tmp_path / "store")
+    events, _ = events_of(
+        [client, "select"], Settings(Mode.CAPTURE, rules=[Rule()]), capture_session(store, "no")
+    )
+    (summary,) = [event for event in events if isinstance(event, ProcessSummary)]
+    assert summary.kernels == {"first", "second"}
