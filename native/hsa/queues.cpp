@@ -95,23 +95,6 @@ void capture_packets(Queue& queue, const PacketView& packets, Rewriter& rewriter
   }
 }
 
-void on_packets(const void* pkts, std::uint64_t count, std::uint64_t index, void* data, Writer writer) {
-  Queue& queue = *static_cast<Queue*>(data);
-  if (!enabled()) return writer(pkts, count);
-  const PacketView packets(pkts, count, index, *queue.handle);
-  Rewriter rewriter(queue, packets);
-  if (tool()->profiling()) {
-    for (std::uint64_t i = 0; i < count; ++i) {
-      if (type_of(header_of(packets[i])) != HSA_PACKET_TYPE_KERNEL_DISPATCH) continue;
-      Packet timed = packets[i];
-      if (tool()->profiler.time(queue, timed)) rewriter.change(i, &timed, 1);
-    }
-  } else {
-    capture_packets(queue, packets, rewriter);
-  }
-  rewriter.submit(pkts, writer);
-}
-
 std::uint32_t ring_packets(hsa_agent_t agent, std::uint32_t asked) noexcept {
   std::uint32_t largest = 0;
   api().core.hsa_agent_get_info_fn(agent, HSA_AGENT_INFO_QUEUE_MAX_SIZE, &largest);
@@ -131,6 +114,24 @@ Packet* allocate_scratch(std::uint32_t packets) noexcept {
 }
 
 }  // namespace
+
+void on_packets(const void* pkts, std::uint64_t count, std::uint64_t index, void* data,
+                hsa_amd_queue_intercept_packet_writer writer) noexcept {
+  Queue& queue = *static_cast<Queue*>(data);
+  if (!enabled()) return writer(pkts, count);
+  const PacketView packets(pkts, count, index, *queue.handle);
+  Rewriter rewriter(queue, packets);
+  if (tool()->profiling()) {
+    for (std::uint64_t i = 0; i < count; ++i) {
+      if (type_of(header_of(packets[i])) != HSA_PACKET_TYPE_KERNEL_DISPATCH) continue;
+      Packet timed = packets[i];
+      if (tool()->profiler.time(queue, timed)) rewriter.change(i, &timed, 1);
+    }
+  } else {
+    capture_packets(queue, packets, rewriter);
+  }
+  rewriter.submit(pkts, writer);
+}
 
 bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_t* queue) noexcept {
   auto made = std::make_unique<Queue>();

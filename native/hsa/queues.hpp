@@ -28,6 +28,10 @@ struct Queue {
   PendingRing* pending = nullptr;        // profiling only
 };
 
+// The interceptor: sees what is submitted to a queue (`data`) before the device does.
+void on_packets(const void* packets, std::uint64_t count, std::uint64_t index, void* data,
+                hsa_amd_queue_intercept_packet_writer writer) noexcept;
+
 class Queues {
  public:
   using ErrorCallback = void (*)(hsa_status_t, hsa_queue_t*, void*);

@@ -56,23 +56,12 @@ def test_the_table_shows_every_column_and_a_bar(stages, program):
         "profile", "--output", written, "--", program("many_dispatches"), 200, 1, COLUMNS="160"
     ).must()
     heads = next(line for line in done.err.splitlines() if "rank" in line)
-    assert re.findall(r"\w+", heads) == [
-        "rank",
-        "share",
-        "total",
-        "calls",
-        "mean",
-        "min",
-        "max",
-        "std",
-        "dev",
-        "kernel",
-        "launch",
-    ]
+    wanted = "rank share total calls mean min max std dev launch kernel"
+    assert re.findall(r"\w+", heads) == wanted.split()
     first = next(line for line in done.err.splitlines() if "other(unsigned int*)" in line)
     assert "200" in first
     assert "█" in first
-    assert first.rstrip().endswith("1 of 1")
+    assert "1 of 1" in first
     (digest,) = done.digests
     assert json.loads(written.read_text()) == stages.show(digest)
 
