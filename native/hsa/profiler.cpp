@@ -13,8 +13,10 @@
 namespace kerncap::hsa {
 namespace {
 
-// How often the harvester looks: rarely, unless the program waits for a signal that we complete.
+// How often the harvester looks: ever more rarely where nothing ends, often where the program waits for a signal that
+// we complete.
 constexpr long k_calm_ns = 500'000;
+constexpr long k_soon_ns = 50'000;
 constexpr long k_hurry_ns = 10'000;
 // Entries that may be overtaken by a later dispatch of the same queue without delaying it.
 constexpr std::uint64_t k_window = 256;
@@ -119,9 +121,14 @@ void Profiler::harvest() noexcept {
 }
 
 void Profiler::run() noexcept {
+  timespec pause{0, k_soon_ns};
+  std::uint64_t seen = 0;
   for (;;) {
     harvest();
-    const timespec pause{0, m_hurry.load(std::memory_order_relaxed) ? k_hurry_ns : k_calm_ns};
+    const std::uint64_t records = tool()->channel->control().record_head.load(std::memory_order_relaxed);
+    pause.tv_nsec = records != seen ? k_soon_ns : std::min(2 * pause.tv_nsec, k_calm_ns);
+    if (m_hurry.load(std::memory_order_relaxed)) pause.tv_nsec = k_hurry_ns;
+    seen = records;
     ::nanosleep(&pause, nullptr);
   }
 }
