@@ -6,7 +6,7 @@
 namespace kerncap::replay {
 namespace {
 
-std::string quoted(std::string_view text) {
+std::string json_string(std::string_view text) {
   std::string out = "\"";
   for (const char letter : text) {
     const auto code = static_cast<unsigned char>(letter);
@@ -36,8 +36,8 @@ std::string number(std::uint64_t value) { return std::to_string(value); }
 
 std::string report_outcome(const Outcome& outcome, const Driver::About& about) {
   std::string out = "{\"version\":1,\"outcome\":\"completed\"";
-  out += ",\"device\":{\"name\":" + quoted(about.name) + ",\"isa\":" + quoted(about.isa) + "}";
-  out += ",\"runtime_version\":" + quoted(about.runtime);
+  out += ",\"device\":{\"name\":" + json_string(about.name) + ",\"isa\":" + json_string(about.isa) + "}";
+  out += ",\"runtime_version\":" + json_string(about.runtime);
   out += ",\"baseline_ns\":" + list(outcome.baseline_ns) + ",\"variant_ns\":" + list(outcome.variant_ns);
   out += ",\"restored_bytes\":" + number(outcome.restored_bytes) + ",\"restore_ns\":" + number(outcome.restore_ns);
   out += ",\"compared\":" + std::string(outcome.compared ? "true" : "false");
@@ -45,23 +45,23 @@ std::string report_outcome(const Outcome& outcome, const Driver::About& about) {
   for (std::size_t i = 0; i < outcome.differences.size(); ++i) {
     const Difference& difference = outcome.differences[i];
     out += i == 0 ? "{" : ",{";
-    out += "\"name\":" + quoted(difference.name) + ",\"base\":" + number(difference.base);
+    out += "\"name\":" + json_string(difference.name) + ",\"base\":" + number(difference.base);
     out += ",\"first_offset\":" + number(difference.first_offset) + ",\"bytes\":" + number(difference.bytes) + "}";
   }
   out += "],\"notes\":[";
-  for (std::size_t i = 0; i < outcome.notes.size(); ++i) out += (i == 0 ? "" : ",") + quoted(outcome.notes[i]);
+  for (std::size_t i = 0; i < outcome.notes.size(); ++i) out += (i == 0 ? "" : ",") + json_string(outcome.notes[i]);
   return out + "]}\n";
 }
 
 std::string report_error(const core::Error& error) {
   static constexpr const char* k_names[] = {"invalid_argument", "not_found", "damaged", "no_space", "permission",
                                             "io", "timeout", "device", "unsupported"};
-  return "{\"version\":1,\"outcome\":\"failed\",\"code\":" + quoted(k_names[static_cast<int>(error.code)]) +
-         ",\"message\":" + quoted(error.message) + "}\n";
+  return "{\"version\":1,\"outcome\":\"failed\",\"code\":" + json_string(k_names[static_cast<int>(error.code)]) +
+         ",\"message\":" + json_string(error.message) + "}\n";
 }
 
 std::string report_fault(const core::Error& error) {
-  return "{\"version\":1,\"outcome\":\"faulted\",\"message\":" + quoted(error.message) + "}\n";
+  return "{\"version\":1,\"outcome\":\"faulted\",\"message\":" + json_string(error.message) + "}\n";
 }
 
 }  // namespace kerncap::replay

@@ -318,21 +318,15 @@ def edit_loop(folder: Path, arch: str) -> None:
         folder / "edited.cubin",
     )
     compiler = time.perf_counter() - begin
-    run("kc-validate", taken["digest"], "--variant", folder / "edited.cubin", store=store)
-    begin = time.perf_counter()
-    run(
-        "kc-validate",
-        taken["digest"],
-        "--variant",
-        folder / "edited.cubin",
-        "--quick",
-        store=store,
-        check=False,
-    )
-    quick = time.perf_counter() - begin
-    begin = time.perf_counter()
-    run("kc-validate", taken["digest"], "--variant", folder / "edited.cubin", store=store)
-    whole = time.perf_counter() - begin
+
+    def validated(*more: str) -> float:
+        began = time.perf_counter()
+        words = ("kc-validate", taken["digest"], "--variant", folder / "edited.cubin", "--fresh", *more)
+        done = run(*words, store=store, check=False)
+        print(f"    {done.stderr.strip()[-300:]}", flush=True)
+        return time.perf_counter() - began
+
+    quick, whole = validated("--quick"), validated()
     row("edit, recompile, validate 1 GiB", f"compiler {compiler:.2f} s + validate {whole:.2f} s (--quick {quick:.2f} s)",
         "compiler + at most 1.5 s", whole <= 1.5, validate_s=whole, quick_s=quick)  # fmt: skip
     shutil.rmtree(store)
