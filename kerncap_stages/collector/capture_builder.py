@@ -80,6 +80,7 @@ class _Region:
     host: int
     align: int
     module: int
+    piece: int  # of physical memory, behind a mapping; 0: not known
     pre: Digest | None = None
     post: Digest | None = None
 
@@ -137,8 +138,8 @@ class CaptureBuilder:
         for _ in range(reader.u32()):
             index, kind, device, flags = reader.u32(), reader.u32(), reader.u32(), reader.u32()
             base, size, access, host, align = (reader.u64() for _ in range(5))
-            reader.u32()  # unused
-            region = _Region(kind, device, flags, base, size, access, host, align, reader.u64())
+            piece = reader.u32()
+            region = _Region(kind, device, flags, base, size, access, host, align, reader.u64(), piece)
             if index != len(self._regions) or not 1 <= kind <= len(MEMORY_KINDS):
                 raise ProtocolError("the capture library lists regions in a way that we do not know")
             self._regions.append(region)
@@ -267,6 +268,10 @@ class CaptureBuilder:
         )
         return kernel, facts
 
+    def _is_shared(self, region: _Region) -> bool:
+        """Whether another mapping leads to the same physical memory."""
+        return region.piece != 0 and sum(each.piece == region.piece for each in self._regions) > 1
+
     def _written(self, region: _Region) -> WrittenRanges | None:
         if region.pre is None or region.post is None:
             return None
@@ -286,7 +291,10 @@ class CaptureBuilder:
             read_only=bool(region.flags & READ_ONLY),
             host_address=region.host if region.host not in (0, region.base) else None,
             alignment_bytes=region.align,
-            flags=tuple(name for bit, name in flags.items() if region.flags & bit),
+            flags=(
+                *(name for bit, name in flags.items() if region.flags & bit),
+                *((f"physical:{region.piece}",) if self._is_shared(region) else ()),
+            ),
             pre=None if region.pre is None else MemoryRef.to(region.pre),
             post=None if region.post is None else MemoryRef.to(region.post),
             written=None if written is None else written.ranges,

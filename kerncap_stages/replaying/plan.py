@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code_object import data_symbols
 from kerncap_stages.errors import ArtifactError
+from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.chunks import read_chunk_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
-    from kerncap_stages.code_object import KernelFacts
     from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.kernel_facts import KernelFacts
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.manifests.memory import LoadedCodeObject, Region
@@ -40,7 +41,14 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
     Raises ArtifactError for a path that the plan's lines cannot hold, and what reading the store raises.
     """
     lines = ["kcplan 1", *_head(store, capture, files), *_memories(store, capture)]
-    regions = [region for region in capture.regions if region.pre is not None]
+    not_compared = runtime_regions(capture)
+    regions = [
+        region.model_copy(update={"post": None, "written": None})
+        if region.base_address in not_compared
+        else region
+        for region in capture.regions
+        if region.pre is not None
+    ]
     for index, region in enumerate(regions):
         lines.append(_region_line(capture, region))
         lines += [f"written {index} {offset} {length}" for offset, length in region.written or ()]
@@ -151,10 +159,17 @@ def _region_line(capture: Capture, region: Region) -> str:
         f"{region.host_address or 0:#x}",
         region.alignment_bytes or 0,
         int(own),
+        _piece(region),
         _name(region.pre),
         _name(region.post),
     )
     return "region " + " ".join(map(str, words))
+
+
+def _piece(region: Region) -> int:
+    """Regions of one number, above 0, are mappings of the same physical memory."""
+    marks = (flag.partition(":")[2] for flag in region.flags if flag.startswith("physical:"))
+    return next((int(mark) for mark in marks if mark.isdecimal()), 0)
 
 
 def _name(state: MemoryRef | None) -> str:

@@ -91,6 +91,7 @@ class ReplayResult:
     compared_size_bytes: int = 0
     mismatches: tuple[Mismatch, ...] = ()
     notes: tuple[str, ...] = ()
+    hip_launch: bool = False
     restored_size_bytes: int = 0
     restore_ns: int = 0
     device_name: str = ""
@@ -132,6 +133,7 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
         command = [str(program), str(plan), *_arguments(request)]
         result = _run(command, environment, request.timeout_s, folder / "report")
+        result = replace(result, hip_launch=request.hip_launch)
         return _with_instructions(result, request, counts, capture.kernel.mangled_name)
 
 

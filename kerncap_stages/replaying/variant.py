@@ -11,11 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kerncap_stages.code_object import KernelFacts
+    from kerncap_stages.kernel_facts import KernelFacts
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
 
 _HOSTCALL = "hidden_hostcall_buffer"
+_HEAP = "hidden_heap_v1"
 
 
 def read_variant(path: Path, capture: Capture) -> KernelFacts:
@@ -57,6 +58,27 @@ def read_variant(path: Path, capture: Capture) -> KernelFacts:
 def needs_host(slots: Iterable[KernargSlot]) -> bool:
     """Whether a kernel may call the host: printf, assert and the like, as far as its compiler knew."""
     return any(slot.value_kind == _HOSTCALL for slot in slots)
+
+
+def runtime_regions(capture: Capture) -> frozenset[int]:
+    """Base addresses of memory in which kernels talk to the host, where the captured kernel may do so.
+
+    What stands there depends on the runtime of the moment: HIP has its own again in a replay.
+    """
+    if not needs_host(capture.kernel.slots):
+        return frozenset()
+    kernarg = bytes.fromhex(capture.kernarg)
+    pointers = [
+        int.from_bytes(kernarg[slot.offset_bytes : slot.offset_bytes + slot.size_bytes], "little")
+        for slot in capture.kernel.slots
+        if slot.value_kind in (_HOSTCALL, _HEAP)
+    ]
+    return frozenset(
+        region.base_address
+        for region in capture.regions
+        for pointer in pointers
+        if region.base_address <= pointer < region.base_address + region.size_bytes
+    )
 
 
 def architecture(isa: str) -> str:

@@ -120,7 +120,7 @@ def _manifest(
             iterations=options.iterations,
             warmup=options.warmup,
             flush_cache=options.flush_cache,
-            hip_launch=options.hip_launch,
+            hip_launch=result.hip_launch,
             timeout_ns=None if options.timeout_s is None else int(options.timeout_s * 1e9),
             overrides=Overrides(
                 grid_work_items=options.grid_work_items,

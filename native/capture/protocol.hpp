@@ -25,7 +25,8 @@
 //               group_bytes:u32 private_bytes:u32 kernarg_address:u64 flags:u32 kernarg:string packet:string
 //   REGIONS   = capture:u64 count:u32 region*count
 //   region    = index:u32 kind:u32 device:u32 flags:u32 base:u64 bytes:u64 access:u64 host:u64 align:u64
-//               unused:u32 module:u64                      access: bit i = device i; module: of code objects;
+//               piece:u32 module:u64                       access: bit i = device i; module: of code objects; piece:
+//                                                          physical memory that mappings may share, 0: not known;
 //                                                          a region without a PRE stream was left out
 //   OPEN      = stream:u32 what:u32 capture:u64 index:u32 bytes:u64
 //   DATA      = stream:u32 slot:u32 bytes:u32              in order of offset; the slot is the collector's now

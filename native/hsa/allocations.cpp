@@ -55,6 +55,7 @@ void AllocationMap::remove_module(std::uint64_t module) {
 
 void MappingMap::add_handle(std::uint64_t handle, Handle properties) {
   const std::lock_guard lock(m_mutex);
+  properties.piece = ++m_pieces;
   m_handles[handle] = properties;
 }
 
@@ -98,6 +99,7 @@ void MappingMap::append_to(std::vector<Allocation>& out) const {
     region.kind = mapping.properties.known ? MemoryKind::vmem : MemoryKind::ipc;
     region.device = mapping.properties.device;
     region.access = mapping.readable | mapping.writable;
+    region.piece = mapping.properties.piece;
     if (mapping.writable == 0) region.flags |= capture::k_region_read_only;
     out.push_back(region);
   }

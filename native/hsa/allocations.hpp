@@ -23,6 +23,7 @@ struct Allocation {
   std::uint64_t host = 0;                        // host address where it differs from `base`
   std::uint64_t align = 4096;
   std::uint64_t module = 0;                      // of a loaded code object
+  std::uint32_t piece = 0;                       // physical memory behind a mapping: two mappings may share it; 0: unknown
 };
 
 // Memory from pools and what else has one base address: exact, as every allocation has one matching free.
@@ -47,6 +48,7 @@ class MappingMap {
   struct Handle {
     std::uint32_t device = capture::k_no_device;
     bool known = false;               // false: imported, its pool is another process's
+    std::uint32_t piece = 0;          // numbered by add_handle(): the runtime reuses handles
   };
   void add_handle(std::uint64_t handle, Handle properties);
   void release_handle(std::uint64_t handle);
@@ -67,6 +69,7 @@ class MappingMap {
   };
   mutable std::mutex m_mutex;
   std::unordered_map<std::uint64_t, Handle> m_handles;
+  std::uint32_t m_pieces = 0;
   std::map<std::uint64_t, Mapping> m_mappings;
 };
 

@@ -64,7 +64,7 @@ void send_regions(std::uint64_t capture, const std::vector<Allocation>& regions)
       const Allocation& region = regions[i];
       message.u32(static_cast<std::uint32_t>(i)).u32(static_cast<std::uint32_t>(region.kind)).u32(region.device);
       message.u32(region.flags).u64(region.base).u64(region.bytes).u64(region.access).u64(region.host);
-      message.u64(region.align).u32(0).u64(region.module);
+      message.u64(region.align).u32(region.piece).u64(region.module);
     }
     tool()->channel->send(message);
   }

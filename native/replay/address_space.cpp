@@ -25,7 +25,8 @@ constexpr char k_attempt_variable[] = "KERNCAP_REPLAY_ATTEMPT";
 constexpr int k_random_attempts = 3;   // other layouts that the loader rolls; the last attempt uses none
 
 bool same_placement(const Region& a, const Region& b) {
-  return a.kind == b.kind && a.device == b.device && a.access == b.access && a.flags == b.flags;
+  return a.kind == b.kind && a.device == b.device && a.access == b.access && a.flags == b.flags &&
+         a.piece == 0 && b.piece == 0;
 }
 
 std::string hex(std::uint64_t value) {

@@ -66,6 +66,9 @@ class Driver {
   // The range is free when this is called, or reserved by open().
   virtual core::Result<void> place(const Range& range) = 0;
 
+  // After the last write(): regions that the program could not write become so again.
+  virtual core::Result<void> seal(const std::vector<Range>&) { return {}; }
+
   // Any placed or loaded address of the region's device. Returns when the data is there.
   virtual core::Result<void> write(const Region& region, std::uint64_t address, std::span<const std::byte> data) = 0;
   virtual core::Result<void> read(const Region& region, std::uint64_t address, std::span<std::byte> data) = 0;

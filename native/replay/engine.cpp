@@ -42,6 +42,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (Result<void> placed = place(ranges); !placed) return placed.error();
   if (Result<void> loaded = load(); !loaded) return loaded.error();
   if (Result<void> restored = restore(); !restored) return restored.error();
+  if (Result<void> sealed = m_driver.seal(ranges); !sealed) return sealed.error();
   if (Result<void> bound = bind_variables(); !bound) return bound.error();
   const std::uint64_t runs = m_options.warmup + m_options.iterations;
   if (runs * m_candidates.size() > 1) {

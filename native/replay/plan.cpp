@@ -140,6 +140,7 @@ class Parser {
     region.host = words.number();
     region.align = words.number();
     region.own_code = words.number() != 0;
+    region.piece = words.small();
     region.pre = named(words);
     region.post = named(words);
     const bool ascending = m_plan.regions.empty() || m_plan.regions.back().end() <= region.base;

@@ -17,13 +17,14 @@
 //             | "slot" role offset size kind          for hidden arguments only, LLVM's word for the kind
 //             | "variant_kernarg" bytes               how long the variant's segment is
 //             | "loaded" address bytes                where the kernel's code object was
-//             | "region" base bytes kind device access flags host align own pre post
+//             | "region" base bytes kind device access flags host align own piece pre post
 //             | "written" region offset bytes         a part of a region that the kernel changed
 //             | "variable" address bytes pre post name  pre, post: - where it is a part of a region only
 //             | "memory" name bytes chunk_bytes       followed by its chunks, in order
 //             | "chunk" digest|-                      - : all zero
 //   region    : device, pre, post may be -; access: mask of captured devices; flags: see below; host: its host
-//               address or 0; own: 1 = part of the kernel's own code object
+//               address or 0; own: 1 = part of the kernel's own code object; piece: regions of one number above 0 are
+//               mappings of the same physical memory
 //   pre, post : the name of a memory (its digest)
 #pragma once
 
@@ -67,6 +68,7 @@ struct Region {
   std::uint64_t host = 0;
   std::uint64_t align = 0;
   bool own_code = false;
+  std::uint32_t piece = 0;
   const Memory* pre = nullptr;
   const Memory* post = nullptr;
   std::vector<ByteRange> written;

@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -21,6 +22,7 @@ class HsaDriver final : public replay::Driver {
  public:
   core::Result<void> open(const replay::Plan& plan) override;
   core::Result<void> place(const replay::Range& range) override;
+  core::Result<void> seal(const std::vector<replay::Range>& ranges) override;
   core::Result<void> write(const replay::Region& region, std::uint64_t address,
                            std::span<const std::byte> data) override;
   core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
@@ -46,6 +48,8 @@ class HsaDriver final : public replay::Driver {
   [[nodiscard]] const ReplayDevice& device_of(std::uint32_t captured) const;
   [[nodiscard]] std::vector<hsa_agent_t> agents_of(std::uint64_t access) const;
   core::Result<void> place_on_device(const replay::Range& range);
+  core::Result<void> grant(const replay::Range& range, hsa_access_permission_t right);
+  core::Result<hsa_amd_vmem_alloc_handle_t> physical_memory(const replay::Range& range);
   core::Result<void> place_on_host(const replay::Range& range);
   core::Result<void> make_queue();
   core::Result<void> load_by_runtime(LoadedCode& code, const std::string& symbol);
@@ -78,6 +82,8 @@ class HsaDriver final : public replay::Driver {
   std::vector<Staging> m_staging;
   std::size_t m_next_staging = 0;
   std::vector<Saved> m_saved;
+  // Physical memory that several ranges map, by the plan's number for it.
+  std::map<std::uint32_t, hsa_amd_vmem_alloc_handle_t> m_pieces;
   std::byte* m_flush = nullptr;
   mutable std::mutex m_fault_mutex;
   std::string m_fault;

@@ -59,11 +59,6 @@ Result<void> HsaDriver::place(const replay::Range& range) {
 }
 
 Result<void> HsaDriver::place_on_device(const replay::Range& range) {
-  const replay::Region& region = *range.first;
-  const ReplayDevice& owner = device_of(region.device);
-  const ReplayPool* pool = owner.pool(pool_flags(region.kind));
-  if (pool == nullptr) pool = owner.pool(HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED);
-  if (pool == nullptr) return Error{ErrorCode::unsupported, "no memory pool for " + span_of(range)};
   void* got = nullptr;
   hsa_status_t status = m_runtime.hsa_amd_vmem_address_reserve(&got, range.bytes, range.base, 0);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "reserving " + span_of(range), status);
@@ -71,19 +66,56 @@ Result<void> HsaDriver::place_on_device(const replay::Range& range) {
     return Error{ErrorCode::device, "ROCr would place " + span_of(range) + " of the capture at " +
                                         hex(reinterpret_cast<std::uint64_t>(got)) + " instead"};
   }
-  hsa_amd_vmem_alloc_handle_t handle{};
-  status = m_runtime.hsa_amd_vmem_handle_create(pool->handle, range.bytes, MEMORY_TYPE_NONE, 0, &handle);
-  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "allocating memory for " + span_of(range), status);
-  status = m_runtime.hsa_amd_vmem_map(got, range.bytes, 0, handle, 0);
+  const Result<hsa_amd_vmem_alloc_handle_t> handle = physical_memory(range);
+  if (!handle) return handle.error();
+  status = m_runtime.hsa_amd_vmem_map(got, range.bytes, 0, handle.value(), 0);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "mapping " + span_of(range), status);
+  return grant(range, HSA_ACCESS_PERMISSION_RW);
+}
+
+// One handle for each range, but for mappings of the same physical memory: what is written through one address is there
+// at the other.
+Result<hsa_amd_vmem_alloc_handle_t> HsaDriver::physical_memory(const replay::Range& range) {
+  const replay::Region& region = *range.first;
+  if (const auto known = m_pieces.find(region.piece); region.piece != 0 && known != m_pieces.end()) return known->second;
+  const ReplayDevice& owner = device_of(region.device);
+  const ReplayPool* pool = owner.pool(pool_flags(region.kind));
+  if (pool == nullptr) pool = owner.pool(HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED);
+  if (pool == nullptr) return Error{ErrorCode::unsupported, "no memory pool for " + span_of(range)};
+  std::uint64_t bytes = range.bytes;
+  for (const replay::Region& other : m_plan->regions) {
+    if (region.piece != 0 && other.piece == region.piece) bytes = std::max(bytes, other.bytes);
+  }
+  hsa_amd_vmem_alloc_handle_t handle{};
+  const hsa_status_t status = m_runtime.hsa_amd_vmem_handle_create(pool->handle, bytes, MEMORY_TYPE_NONE, 0, &handle);
+  if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "allocating memory for " + span_of(range), status);
+  if (region.piece != 0) m_pieces.emplace(region.piece, handle);
+  return handle;
+}
+
+Result<void> HsaDriver::grant(const replay::Range& range, hsa_access_permission_t right) {
+  const replay::Region& region = *range.first;
+  const hsa_agent_t owner = device_of(region.device).agent;
   std::vector<hsa_amd_memory_access_desc_t> rights;
-  for (const hsa_agent_t agent : agents_of(region.access)) rights.push_back({HSA_ACCESS_PERMISSION_RW, agent});
-  const bool owner_listed = std::any_of(rights.begin(), rights.end(), [&](const hsa_amd_memory_access_desc_t& right) {
-    return right.agent_handle.handle == owner.agent.handle;
+  for (const hsa_agent_t agent : agents_of(region.access)) rights.push_back({right, agent});
+  const bool owner_listed = std::any_of(rights.begin(), rights.end(), [&](const hsa_amd_memory_access_desc_t& each) {
+    return each.agent_handle.handle == owner.handle;
   });
-  if (!owner_listed) rights.push_back({HSA_ACCESS_PERMISSION_RW, owner.agent});  // it does our copies
-  status = m_runtime.hsa_amd_vmem_set_access(got, range.bytes, rights.data(), rights.size());
+  if (!owner_listed) rights.push_back({right, owner});  // it does our copies
+  const hsa_status_t status =
+      m_runtime.hsa_amd_vmem_set_access(pointer(range.base), range.bytes, rights.data(), rights.size());
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "access to " + span_of(range), status);
+  return {};
+}
+
+Result<void> HsaDriver::seal(const std::vector<replay::Range>& ranges) {
+  if (Result<void> settled = settle(); !settled) return settled;
+  for (const replay::Range& range : ranges) {
+    const bool sealed = !range.is_code() && !range.first->on_host() &&
+                        (range.first->flags & replay::k_flag_read_only) != 0;
+    if (!sealed) continue;
+    if (Result<void> granted = grant(range, HSA_ACCESS_PERMISSION_RO); !granted) return granted;
+  }
   return {};
 }
 

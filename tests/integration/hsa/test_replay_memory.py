@@ -37,11 +37,19 @@ def test_memory_that_is_reached_through_memory(stages, program, kernel):
     replays_three_times(stages, digest)
 
 
-@pytest.mark.parametrize("kernel", ["add_through"])
+@pytest.mark.parametrize("kernel", ["add_through", "through_both"])
 def test_memory_that_is_mapped_by_hand(stages, program, kernel):
     digest, capture = captured(stages, program, "virtual_memory", kernel)
     assert "vmem" in kinds_written(capture)
     replays_three_times(stages, digest)
+
+
+def test_a_mapping_that_was_read_only_is_so_again(stages, program, variant):
+    digest, capture = captured(stages, program, "read_only_mapping", "sum_up")
+    assert [region["kind"] for region in capture["regions"] if region["read_only"]] == ["vmem"]
+    replays_three_times(stages, digest)
+    done = stages.replay(digest, "--variant", variant("read_only_mapping", "WRITES")).must(4)
+    assert done.manifest["outcome"] == "faulted"
 
 
 @pytest.mark.parametrize("number", range(4))

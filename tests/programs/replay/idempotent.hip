@@ -1,9 +1,19 @@
-// The same kernel twice on the same data: the second time it writes what is there already.
+// The same kernel twice on the same data: the second time it writes what is there already. Variants: NOTHING does
+// nothing, TALKS prints, ASSERTS fails an assertion.
+#undef NDEBUG
+#include <cassert>
+
 #include "hip_check.hpp"
 
 __global__ void scale_into(const float* in, float* out, int count) {
 #ifdef NOTHING
   return;
+#endif
+#ifdef TALKS
+  if (blockIdx.x + threadIdx.x == 0) printf("scaled %d values in %u blocks of %u\n", count, gridDim.x, blockDim.x);
+#endif
+#ifdef ASSERTS
+  assert(count == 17);
 #endif
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (i < count) out[i] = in[i] * 1.5f;

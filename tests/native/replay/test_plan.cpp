@@ -1,0 +1,118 @@
+// Plans: followed whole or not at all; what they say of ranges, code objects and variables.
+#include <unistd.h>
+
+#include <cstdio>
+#include <fstream>
+#include <string>
+
+#include "../check.hpp"
+#include "replay/address_space.hpp"
+#include "replay/plan.hpp"
+#include "replay/references.hpp"
+
+using namespace kerncap::replay;
+
+namespace {
+
+const std::string k_head =
+    "kcplan 1\nstore /s\ncode baseline /b.co\nsymbol k\nisa amdgcn-amd-amdhsa--gfx90a\nkernel_device 0\n"
+    "grid 64 1 1\nblock 64 1 1\nkernarg 0102030405060708\n";
+
+kerncap::core::Result<Plan> parsed(const std::string& text) {
+  const std::string path = "/tmp/kerncap-test-plan-" + std::to_string(::getpid());
+  std::ofstream(path) << text;
+  auto plan = read_plan(path);
+  std::remove(path.c_str());
+  return plan;
+}
+
+std::string region(const char* base, const char* bytes, const char* kind, const char* device, const char* flags = "0",
+                   const char* own = "0", const char* piece = "0") {
+  return std::string("region ") + base + " " + bytes + " " + kind + " " + device + " 0x1 " + flags + " 0x0 4096 " +
+         own + " " + piece + " - -\n";
+}
+
+void a_line_that_is_not_understood_ends_it() {
+  CHECK(parsed(k_head).ok());
+  for (const char* bad : {"nonsense 1\n", "grid 1 2\n", "slot baseline 4 8 hidden_heap_v1\n", "slot 0 4 hidden_heap_v1\n",
+                          "region 0x1000 4096 gold 0 0x1 0 0x0 4096 0 0 - -\n", "chunk -\n", "kernarg 0\n",
+                          "written 0 0 1\n", "code other /x\n"}) {
+    const auto plan = parsed(k_head + bad);
+    CHECK(!plan.ok());
+    if (!plan.ok()) CHECK(plan.error().message.find("not understood") != std::string::npos);
+  }
+  CHECK(!parsed("kcplan 2\n").ok());
+  CHECK(!parsed("kcplan 1\nstore /s\n").ok());
+  CHECK(!parsed(k_head + "memory aa 8192 4096\nchunk -\n").ok());  // a chunk is missing
+}
+
+void regions_ascend_and_do_not_overlap() {
+  CHECK(!parsed(k_head + region("0x2000", "4096", "device_coarse", "0") + region("0x1000", "4096", "device_coarse", "0")).ok());
+  CHECK(!parsed(k_head + region("0x1000", "8192", "device_coarse", "0") + region("0x2000", "4096", "device_coarse", "0")).ok());
+}
+
+void neighbours_of_one_kind_are_one_range_unless_they_share_memory() {
+  auto plan = parsed(k_head + region("0x1000", "4096", "device_coarse", "0") + region("0x2000", "100", "device_coarse", "0") +
+                     region("0x3000", "4096", "vmem", "0", "0", "0", "7") + region("0x4000", "4096", "vmem", "0", "0", "0", "7") +
+                     region("0x5000", "4096", "vmem", "0", "1"));
+  CHECK(plan.ok());
+  const auto ranges = ranges_of(plan.value());
+  CHECK(ranges.ok() && ranges.value().size() == 4);
+  if (!ranges.ok() || ranges.value().size() != 4) return;
+  CHECK(ranges.value()[0].base == 0x1000 && ranges.value()[0].bytes == 0x2000);
+  CHECK(ranges.value()[1].first->piece == 7 && ranges.value()[2].first->piece == 7);
+  CHECK((ranges.value()[3].first->flags & k_flag_read_only) != 0);
+}
+
+void different_kinds_cannot_share_a_page() {
+  const auto plan = parsed(k_head + region("0x1000", "100", "device_coarse", "0") + region("0x1800", "100", "host_pinned", "-"));
+  CHECK(plan.ok() && !ranges_of(plan.value()).ok());
+}
+
+void the_code_object_is_one_range_with_all_of_its_data() {
+  auto plan = parsed(k_head + "loaded 0x10000 0x3031\n" + region("0x1000", "4096", "device_coarse", "0") +
+                     region("0x12000", "8192", "code_object", "0", "0", "1") +
+                     region("0x20000", "4096", "device_coarse", "0"));
+  CHECK(plan.ok());
+  const auto ranges = ranges_of(plan.value());
+  CHECK(ranges.ok() && ranges.value().size() == 3);
+  CHECK(ranges.value()[1].is_code() && ranges.value()[1].base == 0x10000 && ranges.value()[1].bytes == 0x4000);
+  const auto crowded = parsed(k_head + "loaded 0x10000 0x3031\n" + region("0x13000", "4096", "device_coarse", "0"));
+  CHECK(crowded.ok() && !ranges_of(crowded.value()).ok());
+}
+
+void pointers_to_variables_are_found_in_aligned_words_only() {
+  auto plan = parsed(k_head + "variable 0x12000 16 - - a\nvariable 0x12100 4 - - b\n");
+  CHECK(plan.ok());
+  References references(plan.value());
+  CHECK(references.wanted());
+  const std::uint64_t words[] = {0x11FFF, 0x12010, 0x12104, 0x0001200000000000, ~0ull};
+  references.look_at(std::as_bytes(std::span(words)));
+  CHECK(references.found().empty());
+  const std::uint64_t inside[] = {1, 0x1200F};
+  references.look_at(std::as_bytes(std::span(inside)));
+  CHECK(references.found().size() == 1 && (*references.found().begin())->name == "a");
+}
+
+void a_variable_is_written_where_its_region_is() {
+  auto plan = parsed(k_head + region("0x12000", "4096", "code_object", "0") + "written 0 16 4\n" +
+                     "variable 0x12000 16 - - before\nvariable 0x12010 8 - - there\nvariable 0x12014 4 - - behind\n");
+  CHECK(plan.ok());
+  const auto& variables = plan.value().variables;
+  CHECK(!plan.value().is_written(variables[0]));
+  CHECK(plan.value().is_written(variables[1]));
+  CHECK(!plan.value().is_written(variables[2]));
+}
+
+}  // namespace
+
+int main() {
+  a_line_that_is_not_understood_ends_it();
+  regions_ascend_and_do_not_overlap();
+  neighbours_of_one_kind_are_one_range_unless_they_share_memory();
+  different_kinds_cannot_share_a_page();
+  the_code_object_is_one_range_with_all_of_its_data();
+  pointers_to_variables_are_found_in_aligned_words_only();
+  a_variable_is_written_where_its_region_is();
+  return kerncap::test::exit_code();
+}
