@@ -1,5 +1,8 @@
 // kc-replay-<back end> PLAN OPTION...: argv to exit code. The result is one JSON object, also when something failed; the
 // stage that started us reads it from the file that it named: kernels may print to standard output.
+#include <sys/prctl.h>
+
+#include <csignal>
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -89,6 +92,9 @@ int replay_main(int argc, char** argv, Driver& driver) {
     std::fputs(k_usage, stderr);
     return 2;
   }
+  // Nobody would read the report once the stage that asked for it was killed, and a kernel that hangs would hold the
+  // device for good.
+  if (!options.report_file.empty()) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   Result<Plan> plan = read_plan(path);
   if (!plan) return fail(options, plan.error());
   plan.value().hip_launch = options.hip_launch;

@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import time
+from pathlib import Path
+
 import pytest
 from programs import SOURCES
+from stages import executable
 
 
 @pytest.fixture
@@ -180,6 +187,34 @@ def test_a_variant_that_never_ends_is_a_result(stages, scaled, variant):
     done = stages.replay(scaled, "--variant", variant("wild_variants", "HANG"), "--timeout", 5).must(4)
     assert done.manifest["outcome"] == "timed_out"
     assert "5 s" in done.manifest["explanation"]
+
+
+def test_a_hung_replay_does_not_outlive_the_stage_that_is_killed(stages, scaled, variant):
+    hung = variant("wild_variants", "HANG")
+    stage = subprocess.Popen(
+        [*executable("replay"), scaled, "--variant", str(hung)],
+        env=stages.environment,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+    children = Path(f"/proc/{stage.pid}/task/{stage.pid}/children")
+    deadline = time.monotonic() + 60
+    while not (replayers := [pid for pid in children.read_text().split() if _is_at_work(pid)]):
+        assert time.monotonic() < deadline
+        os.sched_yield()
+    stage.send_signal(signal.SIGKILL)
+    stage.communicate(timeout=60)  # the replayer holds the other end of the pipe for as long as it lives
+    assert not _is_at_work(replayers[0])
+
+
+def _is_at_work(pid: str) -> bool:
+    """Whether it is a replayer whose runtime has started its threads."""
+    process = Path("/proc", pid)
+    try:
+        threads = len(list(process.glob("task/*")))
+        return b"kc-replay-hsa" in (process / "cmdline").read_bytes() and threads > 1
+    except OSError:
+        return False
 
 
 def test_a_variant_that_traps_is_a_result(stages, scaled, variant):
