@@ -11,6 +11,7 @@ namespace kerncap::softgpu {
 namespace {
 
 constexpr Elf64_Half k_machine_amdgpu = 224;
+constexpr unsigned k_type_kernel = 10;  // STT_AMDGPU_HSA_KERNEL, of old code objects
 
 class File {
  public:
@@ -100,9 +101,10 @@ class File {
     if (symbol.st_name >= names.sh_size || !file.has_string(names.sh_offset + symbol.st_name, names.sh_offset + names.sh_size)) {
       return "a symbol whose name is not there";
     }
+    // Only what the loader gives an address: labels may lie anywhere.
     const unsigned type = ELF64_ST_TYPE(symbol.st_info);
     const bool is_defined = symbol.st_shndx != SHN_UNDEF && symbol.st_shndx < SHN_LORESERVE;
-    if (!is_defined || type == STT_SECTION || type == STT_FILE) continue;
+    if (!is_defined || (type != STT_OBJECT && type != STT_FUNC && type != k_type_kernel)) continue;
     const auto home = file.at<Elf64_Shdr>(header.e_shoff, symbol.st_shndx);
     if ((home.sh_flags & SHF_ALLOC) == 0 || symbol.st_value < home.sh_addr || symbol.st_value - home.sh_addr > home.sh_size ||
         symbol.st_size > home.sh_size - (symbol.st_value - home.sh_addr) ||
