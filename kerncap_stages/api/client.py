@@ -210,7 +210,7 @@ class Kerncap:
         Raises ArtifactError for a folder that is no project, UsageError, DeviceError, Refused.
         """
         from kerncap_stages.project.artifacts import find_captures
-        from kerncap_stages.project.variants import built_variant
+        from kerncap_stages.project.variants import built_variant, edited_since
         from kerncap_stages.stages.validate import run_validate
 
         folder = Path(reproducer_dir)
@@ -218,7 +218,9 @@ class Kerncap:
         variant = find_variant(folder, hsaco) or built_variant(folder)
         settings = _settings(tolerance, rtol, dtype, timeout)
         made = [run_validate(store, capture, variant, settings) for capture in captures]
-        return validation_result([manifest for _, manifest in made], [digest for digest, _ in made])
+        edited = [] if variant is None else edited_since(folder, variant)
+        notes = [f"{name} was edited after {variant} was built: `make recompile`" for name in edited]
+        return validation_result([manifest for _, manifest in made], [digest for digest, _ in made], notes)
 
     def _open(self) -> Store:
         from kerncap_stages.store import Store

@@ -48,7 +48,9 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
     )
 
 
-def validation_result(manifests: Sequence[Validation], digests: Sequence[Digest]) -> ValidationResult:
+def validation_result(
+    manifests: Sequence[Validation], digests: Sequence[Digest], notes: Sequence[str]
+) -> ValidationResult:
     """The verdicts on every kernel of a project, as one; the footer is that of the first that failed."""
     from kerncap_stages.api.lines import MODES, atol, details, region_lines, validation_footer
     from kerncap_stages.validation.printed import max_error, region_counts
@@ -71,5 +73,6 @@ def validation_result(manifests: Sequence[Validation], digests: Sequence[Digest]
         outputs_passed=identical,
         atol=atol(worst) if mode == "numeric" else None,
         reasons=[reason for manifest in manifests for reason in manifest.reasons],
+        notes=list(notes),
         validation=str(digests[manifests.index(worst)]),
     )

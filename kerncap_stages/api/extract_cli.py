@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,6 +17,8 @@ from kerncap_stages.inputs import artifact_texts, has_piped_input
 from kerncap_stages.options import ArtifactArguments, StoreOption, VersionOption, stage_app
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from kerncap_stages.api.steps import Extraction, Step
 
 app = stage_app()
@@ -94,7 +97,6 @@ def extract(
     from kerncap_stages.api.extraction import run_extract
     from kerncap_stages.api.steps import ExtractRequest
     from kerncap_stages.collector.program import ProgramSpec
-    from kerncap_stages.progress import progress
     from kerncap_stages.store import Store
 
     if no_profile and kernel is None:
@@ -115,7 +117,8 @@ def extract(
         raise UsageError("--output names one folder, and there are several profiles", hint="leave it out")
     opened = Store.open(store)
     worst = ExitCode.DONE
-    with progress("capture", counts_bytes=True) as copied:
+    with ExitStack() as stack:
+        told = _Told(stack)
         for text in texts:
             request = ExtractRequest(
                 spec=spec,
@@ -133,9 +136,9 @@ def extract(
                 stop_after=stop_after,
                 timeout_s=timeout,
                 validate=validate,
-                on_start=_say_start,
-                on_step=_say_step,
-                on_copied=copied,
+                on_start=told.start,
+                on_step=told.end,
+                on_copied=told.copied,
             )
             extraction = run_extract(opened, request)
             _report(extraction, as_json=json)
@@ -163,18 +166,38 @@ def _match(exact: bool, regex: bool, mangled: bool) -> Any:
     return NameMatch.EXACT if exact else NameMatch.REGEX if regex else NameMatch.MANGLED
 
 
-def _say_start(step: str) -> None:
-    say(f"{step} ...")
+class _Told:
+    """What people see while it runs: the steps, and a bar for as long as memory is copied."""
 
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._bar: Callable[[int, int], None] | None = None
 
-def _say_step(step: Step) -> None:
-    from kerncap_stages.pages import formats
-    from kerncap_stages.terminal_text import printable
+    def start(self, step: str) -> None:
+        """A step begins."""
+        from kerncap_stages.api.steps import CAPTURE
+        from kerncap_stages.progress import progress
 
-    digest = step.digest.short if step.digest is not None else "-"
-    say(f"  {digest:12}  {printable(step.summary)}  ({formats.duration(step.duration_ns)})")
-    for note in step.notes:
-        say("  note: " + printable(note, keep_lines=True).replace("\n", "\n    "))
+        say(f"{step} ...")
+        if step == CAPTURE:
+            self._bar = self._stack.enter_context(progress("capture", counts_bytes=True))
+
+    def copied(self, done_bytes: int, total_bytes: int) -> None:
+        """So much of a capture is copied."""
+        if self._bar is not None:
+            self._bar(done_bytes, total_bytes)
+
+    def end(self, step: Step) -> None:
+        """A step ended."""
+        from kerncap_stages.pages import formats
+        from kerncap_stages.terminal_text import printable
+
+        self._stack.close()
+        self._bar = None
+        digest = step.digest.short if step.digest is not None else "-"
+        say(f"  {digest:12}  {printable(step.summary)}  ({formats.duration(step.duration_ns)})")
+        for note in step.notes:
+            say("  note: " + printable(note, keep_lines=True).replace("\n", "\n    "))
 
 
 def _report(extraction: Extraction, *, as_json: bool) -> None:

@@ -197,8 +197,11 @@ def validate(
     from dataclasses import asdict
 
     from kerncap_stages.api.client import Kerncap
+    from kerncap_stages.terminal_text import printable
 
     result = Kerncap().validate(reproducer_dir, tolerance, rtol, hsaco, dtype=dtype, timeout=timeout)
+    for note in result.notes:
+        say(f"note: {printable(note)}")
     if json:
         print_json(asdict(result))
         return 0 if result.passed else 1

@@ -81,7 +81,8 @@ class ValidationResult:
     ``mode``: ``smoke``, ``byte-exact`` or ``numeric``. ``max_error``: the largest absolute error of an
     element; NaN when NaNs differ. ``atol``: the absolute bound, none unless numeric. ``region_lines``: one
     line for each region. ``details``: all that ``kerncap validate -v`` prints.
-    ``outputs_total`` and ``outputs_passed``: the same counts, for results of numeric comparisons.
+    ``outputs_total`` and ``outputs_passed``: the same counts, for results of numeric comparisons. ``notes``:
+    what the verdict does not cover, as sources that were edited after the code object was built.
     """
 
     passed: bool
@@ -95,4 +96,5 @@ class ValidationResult:
     outputs_passed: int
     atol: float | None
     reasons: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
     validation: str = ""

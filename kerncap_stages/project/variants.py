@@ -14,3 +14,16 @@ VARIANTS = ("candidate.hsaco", "optimized.hsaco")
 def built_variant(folder: Path) -> Path | None:
     """The rebuilt code object in a folder, if there is one."""
     return next((folder / name for name in VARIANTS if (folder / name).is_file()), None)
+
+
+def edited_since(folder: Path, variant: Path) -> list[str]:
+    """Sources in the folder that were changed after its code object was built."""
+    if variant.parent.resolve() != folder.resolve():
+        return []
+    built_ns = variant.stat().st_mtime_ns
+    sources = [folder / "kernel_variant.cpp", *sorted((folder / "deps").rglob("*"))]
+    return [
+        str(path.relative_to(folder))
+        for path in sources
+        if path.is_file() and path.stat().st_mtime_ns > built_ns
+    ]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
+import sys
 
 import pytest
 
@@ -154,3 +156,17 @@ def test_shells_complete_kernels_of_the_latest_profile(shell, application):
     }
     shell.variables |= words
     assert shell("kc-extract").out.split() == ["demo::add_rows"]
+
+
+ON_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+
+
+def test_on_a_terminal_the_bar_is_gone_before_the_next_step(shell, application):
+    words = ["kc-extract", "--no-profile", "--no-validate", "-k", "add_rows", "-o", "project"]
+    program = [sys.executable, "-c", ON_A_TERMINAL, *words, "--", f"{application}/demo"]
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shell.run(program).out).replace("\r", "\n")
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    steps = [line for line in lines if line.endswith(" ...")]
+    assert steps == [f"{name} ..." for name in ("profile", "capture", "locate", "generate", "validate")]
+    bars = [index for index, line in enumerate(lines) if re.match("capture +[━╸╺]", line)]
+    assert all(index < lines.index("locate ...") for index in bars)

@@ -181,3 +181,12 @@ def test_no_argument_of_the_program_is_taken_for_ours(shell):
     for command in (f"kerncap profile -- {program}", f"kerncap profile {program}"):
         assert "['one', '--', '--output', 'x', '-v']" in shell(command, code=1).err
     assert not (shell.folder / "x").exists()
+
+
+def test_a_verdict_on_a_code_object_that_is_older_than_its_source_says_so(shell, project):
+    shell("make -s -C project recompile")
+    assert "note" not in shell("kerncap validate project").err
+    file = project / "kernel_variant.cpp"
+    file.write_text(file.read_text() + "// changed\n")
+    done = shell("kerncap validate project")
+    assert "kernel_variant.cpp was edited after project/optimized.hsaco was built" in done.err
