@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
 
 
-def described_files(capture: Capture) -> dict[str, bytes]:
+def described_files(capture: Capture, folder: str) -> dict[str, bytes]:
     """Every file that describes a capture, by its path in the project; the code object is not among them."""
     return {
-        "capture/dispatch.json": dispatch_json(capture),
-        "capture/metadata.json": metadata_json(capture),
-        "capture/memory_regions.json": memory_regions_json(capture),
-        "capture/module_variables.json": module_variables_json(capture),
-        "capture/kernarg.bin": bytes.fromhex(capture.kernarg),
+        f"{folder}/dispatch.json": dispatch_json(capture),
+        f"{folder}/metadata.json": metadata_json(capture),
+        f"{folder}/memory_regions.json": memory_regions_json(capture),
+        f"{folder}/module_variables.json": module_variables_json(capture),
+        f"{folder}/kernarg.bin": bytes.fromhex(capture.kernarg),
     }
 
 

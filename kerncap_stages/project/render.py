@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.base import os_string
 from kerncap_stages.manifests.source import Outcome
-from kerncap_stages.project.described import dispatch_json, metadata_json
+from kerncap_stages.project.described import described_files
 from kerncap_stages.project.overlay import EDITABLE, overlay_text, place_files, response_text, unit_text
 from kerncap_stages.project.quoting import make_echo, make_value, markdown
 from kerncap_stages.source.compilers import is_compiler_name
@@ -61,10 +61,9 @@ def render_hip(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     found = source if source is not None and source.outcome is Outcome.FOUND else None
     _require_one_unit(parts)
     why_not = _why_not(source)
-    files = {"capture/dispatch.json": dispatch_json(capture), "capture/metadata.json": metadata_json(capture)}
+    files = described_files(capture, "capture")
     for number, part in enumerate(parts[1:], 2):
-        files[f"capture/kernel-{number}/dispatch.json"] = dispatch_json(part.capture)
-        files[f"capture/kernel-{number}/metadata.json"] = metadata_json(part.capture)
+        files |= described_files(part.capture, f"capture/kernel-{number}")
     placed: Mapping[str, str] = {}
     digests: dict[str, str] = {}
     if found is not None:
@@ -101,7 +100,10 @@ def render_hip(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
         missing.append(f"no assembly loop: {why_no_assembly}")
     return Rendered(
         files=files,
-        copied={name: digests[original] for original, name in placed.items()},
+        copied={
+            "capture/kernel.hsaco": str(capture.kernel.code_object.payload.digest),
+            **{name: digests[original] for original, name in placed.items()},
+        },
         editable=frozenset({*placed.values(), *({ASSEMBLY} if first.assembly else ())}),
         can_recompile=command is not None,
         missing=tuple(missing),
