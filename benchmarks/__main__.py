@@ -24,9 +24,10 @@ from frame import GIB, ROWS, Figure, Neighbours, NoRoomError, Row, Run, say
 import store_memory  # isort: skip
 import store_objects  # isort: skip
 import start_up  # isort: skip
+import edit_loop  # isort: skip
 import engine  # isort: skip
 
-PARTS = (store_memory, store_objects, start_up, engine)
+PARTS = (store_memory, store_objects, start_up, edit_loop, engine)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,15 @@ if TYPE_CHECKING:
 OWN_KERNELS = r"^(?!__amd_rocclr)"
 # The rest is in the full sweep: a case takes about ten seconds.
 QUICK = {("vector_add", "gfx90a"), ("virtual_calls", "gfx942"), ("device_globals", "gfx90a")}
-CASES = [(program.name, target) for program in programs("hip") for target in program.targets]
+# `make` of virtual_calls stores addresses of its own code object, and a variant lies elsewhere.
+KERNELS = {"virtual_calls": "measure"}
+WITHOUT_KERNELS = {"rectangular_copies"}  # it only copies
+CASES = [
+    (program.name, target)
+    for program in programs("hip")
+    for target in program.targets
+    if program.name not in WITHOUT_KERNELS
+]
 
 
 def own_tree(program: Program, target: str, folder: Path) -> Path:
@@ -44,7 +52,8 @@ def test_rebuilt_source_replays_to_the_golden_state(stages: Stages, tmp_path: Pa
     stages.target, stages.gpus = target, program.gpus
     app = compile_once(Build(program, target, "O3"))
     tree = own_tree(program, target, tmp_path / "tree")
-    (capture,) = stages.capture(OWN_KERNELS, app, options=("--regex",))
+    # A program of several processes gives several captures: one will do.
+    capture, *_ = stages.capture(KERNELS.get(name, OWN_KERNELS), app, options=("--regex",))
     found = stages.run("locate", capture, "--source-dir", tree, "--json").must().manifest
     assert found["outcome"] == "found", found["explanation"]
     assert found["headers_by_compiler"], found["explanation"]

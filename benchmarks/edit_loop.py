@@ -1,0 +1,135 @@
+"""The edit loop on the demo's kernel, beside rebuilding and running the application; stages with nothing to do."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from frame import Figure, Run, at_most, row
+
+ROUNDS = 5
+STARTS = 11
+SOURCES = Path(__file__).resolve().parents[1] / "tests/programs/demo"
+FLAGS = ("-O3", "-Iinclude", "--offload-arch=gfx90a")
+UNITS = ("src/main.cpp", "src/matvec.hip")
+QUIET = {"stdin": subprocess.DEVNULL, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+
+
+@dataclass(frozen=True)
+class Demo:
+    """The demo program, built, with the project of its kernel."""
+
+    folder: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """With our executables first and a store of its own."""
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        # What a compiler cache saves is not what an edit costs.
+        return {**os.environ, "PATH": path, "KERNCAP_STORE": str(self.folder / "store"), "CCACHE_DISABLE": "1"}
+
+    def seconds(self, *words: object, cwd: str = ".") -> float:
+        """How long a command takes."""
+        begin = time.perf_counter()
+        command = [str(word) for word in words]
+        subprocess.run(command, cwd=self.folder / cwd, env=self.environment, check=True, **QUIET)
+        return time.perf_counter() - begin
+
+    def touch(self, name: str) -> None:
+        """Change a line of a file."""
+        with (self.folder / name).open("a") as file:
+            file.write(f"// {time.perf_counter_ns()}\n")
+
+    def rebuild_and_run(self) -> float:
+        """What one does without us: the changed unit, the link, the program."""
+        self.touch("app/src/matvec.hip")
+        compiled = self.seconds("hipcc", *FLAGS, "-c", "src/matvec.hip", "-o", "matvec.o", cwd="app")
+        linked = self.seconds("hipcc", *FLAGS, "main.o", "matvec.o", "-o", "demo", cwd="app")
+        return compiled + linked + self.seconds("kc-softgpu", "--", "./demo", cwd="app")
+
+    def loop(self) -> tuple[float, float]:
+        """One turn: touch, recompile, replay, validate. Seconds of it all, and of the recompilation."""
+        self.touch("project/kernel_variant.cpp")
+        recompiled = self.seconds("make", "-s", "-C", "project", "recompile")
+        replayed = self.seconds("kc-replay", "project", "--variant", "project/optimized.hsaco")
+        return recompiled + replayed + self.seconds("kc-validate", "project"), recompiled
+
+    def compile_alone(self) -> float:
+        """The compiler's own time for what `make recompile` does."""
+        target = ("--offload-arch=gfx90a", "--offload-device-only", "--no-gpu-bundle-output")
+        words = ("@compile_flags.rsp", "-ivfsoverlay", "vfs.yaml", "-o", "x.hsaco", "translation_unit.cpp")
+        return self.seconds("hipcc", "-x", "hip", *target, *words, cwd="project")
+
+
+def demo(run: Run) -> Demo:
+    """Build the program and take its kernel out, once for all rows."""
+
+    def make() -> Demo:
+        made = Demo(run.place())
+        shutil.copytree(SOURCES, made.folder / "app")
+        entries = [
+            {"directory": str(made.folder / "app"), "file": unit, "arguments": ["hipcc", *FLAGS, "-c", unit]}
+            for unit in UNITS
+        ]
+        (made.folder / "app/compile_commands.json").write_text(json.dumps(entries))
+        for unit in UNITS:
+            made.seconds("hipcc", *FLAGS, "-c", unit, "-o", f"{Path(unit).stem}.o", cwd="app")
+        made.seconds("hipcc", *FLAGS, "main.o", "matvec.o", "-o", "demo", cwd="app")
+        made.seconds("kc-capture", "--kernel", "add_rows", "--dispatch", "1", "--", "./app/demo")
+        made.seconds("kc-locate", "@capture", "--source-dir", "app")
+        made.seconds("kc-generate", "@source", "--output", "project")
+        made.loop()
+        return made
+
+    return run.keep("edit_loop.demo", make)
+
+
+@row("loop.turn", "touch, recompile, replay, validate / touch, rebuild and run the demo program")
+def turn(run: Run) -> Figure:
+    made = demo(run)
+    ours, theirs, ratio = run.paired(lambda: made.loop()[0], made.rebuild_and_run, ROUNDS)
+    return Figure(ours, "s", theirs, ratio, note="the program itself ends in milliseconds: a real one does not")
+
+
+@row("loop.overhead", "the loop beyond the compiler's own time", at_most(1.0, "value"))
+def overhead(run: Run) -> Figure:
+    made = demo(run)
+    ours, compiler, ratio = run.paired(lambda: made.loop()[0], made.compile_alone, ROUNDS)
+    return Figure(ours - compiler, "s", compiler, ratio)
+
+
+@row("loop.make", "make recompile beyond the compiler's own time", at_most(0.3, "value"))
+def make_alone(run: Run) -> Figure:
+    made = demo(run)
+    ours, compiler, ratio = run.paired(lambda: made.loop()[1], made.compile_alone, ROUNDS)
+    return Figure(ours - compiler, "s", compiler, ratio)
+
+
+def _unchanged(run: Run, stage: str, *words: str) -> Figure:
+    made = demo(run)
+    made.seconds(stage, *words)
+    ours, plain, ratio = run.paired(
+        lambda: made.seconds(stage, *words), lambda: made.seconds(stage, "--help"), STARTS
+    )
+    return Figure(1000 * ours, "ms", 1000 * plain, ratio)
+
+
+@row("start.locate", "kc-locate, nothing changed / kc-locate --help", at_most(1.5))
+def locate_again(run: Run) -> Figure:
+    return _unchanged(run, "kc-locate", "@capture", "--source-dir", "app")
+
+
+@row("start.generate", "kc-generate, nothing changed / kc-generate --help", at_most(1.5))
+def generate_again(run: Run) -> Figure:
+    return _unchanged(run, "kc-generate", "@source", "--output", "project")
+
+
+@row("start.validate", "kc-validate, nothing changed / kc-validate --help", at_most(1.5))
+def validate_again(run: Run) -> Figure:
+    return _unchanged(run, "kc-validate", "project")

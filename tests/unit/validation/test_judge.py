@@ -1,0 +1,183 @@
+"""The judge's rules on made-up replays: what a kernel did is a function of the state before."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from manifest_examples import capture as example_capture
+
+from kerncap_stages.bounds import Bounds
+from kerncap_stages.digest import Digest, MemoryRef
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.manifests.validation import Mode
+from kerncap_stages.store import Store
+from kerncap_stages.validation import judge as judge_module
+from kerncap_stages.validation import runs as runs_module
+from kerncap_stages.validation.judge import Judge, Settings
+from kerncap_stages.validation.runs import Baselines, Run
+
+BASE = 0x7F0000000000
+COUNT = 64
+VARIANT = Path("/variant")
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path / "store")
+
+
+class Bench:
+    """Replays kernels that are Python functions from float32[COUNT] to the same, in place."""
+
+    def __init__(self, store, monkeypatch, baseline, variant=None, before=None):
+        self.store, self.kernels, self.replayed = store, {False: baseline, True: variant}, []
+        start = np.arange(COUNT, dtype=np.float32) if before is None else before
+        self.capture = self._capture(start)
+        monkeypatch.setattr(judge_module, "run_once", self.run_once)
+        monkeypatch.setattr(runs_module, "run_once", self.run_once)
+
+    def _put(self, values):
+        with self.store.transaction() as transaction:
+            made = MemoryRef.to(transaction.put_memory(values))
+            transaction.publish_objects()
+        return made
+
+    def _capture(self, before):
+        after = before.copy()
+        self.kernels[False](after)
+        example = example_capture()
+        changed = (before != after).any()
+        region = example.regions[0].model_copy(
+            update={
+                "base_address": BASE,
+                "size_bytes": before.nbytes,
+                "pre": self._put(before),
+                "post": self._put(after),
+                "written": ((0, before.nbytes),) if changed else (),
+                "written_size_bytes": before.nbytes if changed else 0,
+                "read_only": False,
+                "left_out_reason": None,
+            }
+        )
+        slot = example.kernel.slots[0].model_copy(update={"offset_bytes": 0, "size_bytes": 8, "name": "data"})
+        kernel = example.kernel.model_copy(update={"slots": (slot,), "demangled_name": "k(float*)"})
+        kernarg = BASE.to_bytes(8, "little").hex() + "00" * 512
+        return example.model_copy(update={"regions": (region,), "kernel": kernel, "kernarg": kernarg})
+
+    def run_once(self, store, capture, variant, timeout_s):
+        self.replayed.append(variant)
+        values = store.read_memory(capture.regions[0].pre.digest).view(np.float32)
+        try:
+            self.kernels[variant is not None](values)
+        except ValueError as error:
+            return Run(ReplayOutcome.FAULTED, str(error), {})
+        return Run(ReplayOutcome.COMPLETED, None, {BASE: self._put(values)})
+
+    def judge(self, variant=VARIANT, **settings):
+        baselines = Baselines(self.store, self.capture, Digest("0" * 64), "machine", 10.0)
+        return Judge(self.store, self.capture, None, Settings(**settings), baselines).judge(variant)
+
+
+def double(values):
+    values *= 2
+
+
+def fill(values):
+    values[:] = 7
+
+
+def test_in_place_work_is_compared_from_several_states(store, monkeypatch):
+    verdict = Bench(store, monkeypatch, double, double).judge()
+    assert verdict.passed
+    assert verdict.pre_states == 2
+    assert verdict.coverage.value == "perturbed"
+
+
+def test_a_variant_that_only_knows_the_captured_answer_fails(store, monkeypatch):
+    answer = 2 * np.arange(COUNT, dtype=np.float32)
+
+    def cheat(values):
+        values[:] = answer
+
+    assert not Bench(store, monkeypatch, double, cheat).judge().passed
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(ulp=1), Bounds(atol=1e-3), Bounds(rtol=1e-3)])
+def test_doing_nothing_where_nothing_changed_fails_under_any_bounds(store, monkeypatch, bounds):
+    done = np.full(COUNT, 7, np.float32)
+    bench = Bench(store, monkeypatch, fill, lambda values: None, before=done)
+    verdict = bench.judge(bounds=bounds)
+    assert not verdict.passed
+    assert "not written" in verdict.reasons[0]
+    assert Bench(store, monkeypatch, fill, fill, before=done).judge(bounds=bounds).passed
+
+
+def test_within_a_bound_on_a_repeated_dispatch_is_no_stray_write(store, monkeypatch):
+    done = np.full(COUNT, 7, np.float32)
+
+    def nearly(values):
+        values[:] = np.nextafter(np.float32(7), np.float32(8))
+
+    assert Bench(store, monkeypatch, fill, nearly, before=done).judge(bounds=Bounds(ulp=1)).passed
+    verdict = Bench(store, monkeypatch, fill, nearly, before=done).judge()
+    assert not verdict.passed
+    assert not any("does not" in reason for reason in verdict.reasons)
+
+
+def test_an_absolute_bound_holds_also_from_changed_states(store, monkeypatch):
+    def nearly(values):
+        values *= 2
+        values += np.float32(0.9e-3)
+
+    large = np.linspace(1, 2, COUNT, dtype=np.float32)
+    assert Bench(store, monkeypatch, double, nearly, before=large).judge(bounds=Bounds(atol=1e-3)).passed
+
+
+def test_a_baseline_that_bears_no_change_is_said_to(store, monkeypatch):
+    start = np.arange(COUNT, dtype=np.float32)
+
+    def careful(values):
+        if not np.array_equal(values, start):
+            raise ValueError("out of bounds")
+        values *= 2
+
+    verdict = Bench(store, monkeypatch, careful, double).judge()
+    assert verdict.passed
+    assert verdict.coverage.value == "difference"
+    assert "could not be tried" in verdict.reasons[0]
+
+
+def test_a_faulting_variant_fails_with_its_words(store, monkeypatch):
+    def fault(values):
+        raise ValueError("page fault at 0x10")
+
+    verdict = Bench(store, monkeypatch, double, fault).judge()
+    assert not verdict.passed
+    assert "faulted: page fault at 0x10" in verdict.reasons[0]
+
+
+def test_a_baseline_that_is_not_deterministic_is_reported_not_punished(store, monkeypatch):
+    rounds = iter(range(100))
+
+    def unsteady(values):
+        values[:] = np.float32(next(rounds))
+
+    verdict = Bench(store, monkeypatch, unsteady).judge(variant=None)
+    assert verdict.mode is Mode.BASELINE
+    assert verdict.passed
+    assert verdict.nondeterministic_bytes > 0
+    assert "not deterministic" in verdict.reasons[0]
+    bench = Bench(store, monkeypatch, unsteady, fill)
+    verdict = bench.judge()
+    assert not verdict.passed
+    assert any("with a tolerance" in reason for reason in verdict.reasons)
+
+
+def test_a_replay_that_leaves_a_region_out_is_no_pass(store, monkeypatch):
+    bench = Bench(store, monkeypatch, double, double)
+    monkeypatch.setattr(judge_module, "run_once", lambda *_: Run(ReplayOutcome.COMPLETED, None, {}))
+    verdict = bench.judge()
+    assert not verdict.passed
+    assert "no state of region" in verdict.reasons[0]
