@@ -1,4 +1,4 @@
-"""The edit loop on the demo's kernel, beside rebuilding and running the application; stages with nothing to do."""
+"""The edit loop beside rebuilding and running the application, and stages with nothing to do."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ class Demo:
         """With our executables first and a store of its own."""
         path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
         # What a compiler cache saves is not what an edit costs.
-        return {**os.environ, "PATH": path, "KERNCAP_STORE": str(self.folder / "store"), "CCACHE_DISABLE": "1"}
+        return {
+            **os.environ,
+            "PATH": path,
+            "KERNCAP_STORE": str(self.folder / "store"),
+            "CCACHE_DISABLE": "1",
+        }
 
     def seconds(self, *words: object, cwd: str = ".") -> float:
         """How long a command takes."""
@@ -94,7 +99,9 @@ def demo(run: Run) -> Demo:
 def turn(run: Run) -> Figure:
     made = demo(run)
     ours, theirs, ratio = run.paired(lambda: made.loop()[0], made.rebuild_and_run, ROUNDS)
-    return Figure(ours, "s", theirs, ratio, note="the program itself ends in milliseconds: a real one does not")
+    return Figure(
+        ours, "s", theirs, ratio, note="the program itself ends in milliseconds: a real one does not"
+    )
 
 
 @row("loop.overhead", "the loop beyond the compiler's own time", at_most(1.0, "value"))

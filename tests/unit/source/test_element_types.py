@@ -34,7 +34,9 @@ def test_known_types(text, kind):
     assert element_type(text) == kind
 
 
-@pytest.mark.parametrize("text", ["void", "Pair", "float*", "T", "", "std::vector<float>", "__hip_fp8_storage_t"])
+@pytest.mark.parametrize(
+    "text", ["void", "Pair", "float*", "T", "", "std::vector<float>", "__hip_fp8_storage_t"]
+)
 def test_what_is_not_known_is_no_guess(text):
     assert element_type(text) is None
 

@@ -11,7 +11,9 @@ from kerncap_stages.validation.perturb import Change, altered
 @pytest.fixture
 def region():
     base = example_capture().regions[0]
-    return base.model_copy(update={"base_address": 0x1000, "size_bytes": 256, "written": (), "read_only": False})
+    return base.model_copy(
+        update={"base_address": 0x1000, "size_bytes": 256, "written": (), "read_only": False}
+    )
 
 
 def pointer(address, kind, label="x"):

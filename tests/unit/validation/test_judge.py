@@ -66,7 +66,7 @@ class Bench:
         kernarg = BASE.to_bytes(8, "little").hex() + "00" * 512
         return example.model_copy(update={"regions": (region,), "kernel": kernel, "kernarg": kernarg})
 
-    def run_once(self, store, capture, variant, timeout_s):
+    def run_once(self, store, capture, variant, _):
         self.replayed.append(variant)
         values = store.read_memory(capture.regions[0].pre.digest).view(np.float32)
         try:
@@ -107,7 +107,7 @@ def test_a_variant_that_only_knows_the_captured_answer_fails(store, monkeypatch)
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(ulp=1), Bounds(atol=1e-3), Bounds(rtol=1e-3)])
 def test_doing_nothing_where_nothing_changed_fails_under_any_bounds(store, monkeypatch, bounds):
     done = np.full(COUNT, 7, np.float32)
-    bench = Bench(store, monkeypatch, fill, lambda values: None, before=done)
+    bench = Bench(store, monkeypatch, fill, lambda _: None, before=done)
     verdict = bench.judge(bounds=bounds)
     assert not verdict.passed
     assert "not written" in verdict.reasons[0]
@@ -150,7 +150,7 @@ def test_a_baseline_that_bears_no_change_is_said_to(store, monkeypatch):
 
 
 def test_a_faulting_variant_fails_with_its_words(store, monkeypatch):
-    def fault(values):
+    def fault(_):
         raise ValueError("page fault at 0x10")
 
     verdict = Bench(store, monkeypatch, double, fault).judge()
