@@ -98,6 +98,37 @@ def test_launcher_says_how_to_get_rocm(tmp_path):
     assert "kc-root run" in done.stderr
 
 
+LOADS_HIP_ITSELF = """
+import ctypes, sys
+hip = ctypes.CDLL("libamdhip64.so", mode=ctypes.RTLD_LOCAL)  # as Triton does: out of the global scope
+module, kernel, memory = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
+def ok(status): assert status == 0, status
+ok(hip.hipInit(0))
+ok(hip.hipModuleLoad(ctypes.byref(module), sys.argv[1].encode()))
+ok(hip.hipModuleGetFunction(ctypes.byref(kernel), module, b"count"))
+ok(hip.hipMalloc(ctypes.byref(memory), ctypes.c_size_t(256)))
+arguments = (ctypes.c_void_p * 1)(ctypes.cast(ctypes.pointer(memory), ctypes.c_void_p))
+ok(hip.hipModuleLaunchKernel(kernel, 1, 1, 1, 64, 1, 1, 0, None, arguments, None))
+result = (ctypes.c_int * 64)()
+ok(hip.hipMemcpy(result, memory, ctypes.c_size_t(256), 2))
+assert list(result) == list(range(64)), list(result)
+print("compared 64, wrong 0")
+"""
+
+
+def test_library_that_loads_hip_for_itself_works(tmp_path):
+    source = tmp_path / "count.hip"
+    source.write_text(
+        "#include <hip/hip_runtime.h>\n"
+        'extern "C" __global__ void count(int* out) { out[threadIdx.x] = threadIdx.x; }\n'
+    )
+    script = tmp_path / "loads.py"
+    script.write_text(LOADS_HIP_ITSELF)
+    code = tmp_path / "count.hsaco"
+    subprocess.run(["hipcc", "--genco", "--offload-arch=gfx90a", source, "-o", code], check=True, timeout=300)
+    softgpu.check(softgpu.run(["python3", str(script), str(code)], "gfx90a"))
+
+
 def test_bad_settings_are_named_and_show_no_gpu():
     done = softgpu.run(["rocminfo"], "gfx90a", variables={"KERNCAP_SOFTGPU_VRAM_BYTES": "12"})
     assert "KERNCAP_SOFTGPU_VRAM_BYTES=12" in done.stderr
