@@ -10,10 +10,10 @@ import json
 import shutil
 import sys
 import tempfile
-import time
 from pathlib import Path
 
 import numpy as np
+from stopwatch import Seconds, Stopwatch
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.store import Store
@@ -28,13 +28,13 @@ SPARSE = {
 }
 
 
-def put(store: Store, memory: np.ndarray) -> tuple[float, str, dict[str, int]]:
-    begin = time.perf_counter()
+def put(store: Store, memory: np.ndarray) -> tuple[Seconds, str, dict[str, int]]:
+    watch = Stopwatch()
     with store.transaction() as transaction:
         digest = transaction.put_memory(memory)
         counts = transaction.counts()
         transaction.publish(f'{{"kind":"capture","memory":"memory:{digest}"}}\n'.encode(), "capture")
-    return time.perf_counter() - begin, digest, counts
+    return watch.stop(), digest, counts
 
 
 def main() -> None:
@@ -48,13 +48,15 @@ def main() -> None:
         out = np.zeros(size_bytes, np.uint8)
         get_s = []
         for _ in range(3):
-            begin = time.perf_counter()
+            watch = Stopwatch()
             store.read_memory(digest, out)
-            get_s.append(time.perf_counter() - begin)
+            get_s.append(watch.stop())
         result = {
             "chunk_mib": CHUNK_SIZE_BYTES / MIB,
             "put_gb_s": size_bytes / put_s / 1e9,
             "get_gb_s": size_bytes / min(get_s) / 1e9,
+            "put_gb_a_cpu_second": size_bytes / put_s.cpu_s / 1e9,
+            "get_gb_a_cpu_second": size_bytes / min(taken.cpu_s for taken in get_s) / 1e9,
             "list_bytes_a_gib": len(store.get(digest)) * (1 << 30) // size_bytes,
         }
         for name, (count, length) in SPARSE.items():
