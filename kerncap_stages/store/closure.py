@@ -22,10 +22,14 @@ MOST_MANIFEST_BYTES = 256 << 20
 
 @dataclass
 class Closure:
-    """Objects by kind: ``manifest``, ``memory``, ``chunk`` or ``file``; ``missing``: not there."""
+    """Objects by kind: ``manifest``, ``memory``, ``chunk`` or ``file``; ``missing``: not there.
+
+    untraced: missing manifests and chunk lists, so that what they refer to is unknown.
+    """
 
     kinds: dict[Digest, str] = field(default_factory=dict)
     missing: dict[Digest, str] = field(default_factory=dict)
+    untraced: dict[Digest, str] = field(default_factory=dict)
     unreadable: dict[Digest, str] = field(default_factory=dict)  # there, but what they refer to is unknown
 
     def __len__(self) -> int:
@@ -79,7 +83,7 @@ def walk(
             leaves.append(digest)
             continue
         if absent([digest]):
-            closure.missing[digest] = f"object {digest} is missing"
+            closure.missing[digest] = closure.untraced[digest] = f"object {digest} is missing"
             continue
         try:
             payload = read(digest)

@@ -64,7 +64,7 @@ def collect_garbage(store: Store, *, dry_run: bool, progress: Progress | None) -
 
 def _mark(store: Store, known: Closure | None) -> Closure:
     reached = store.walk(roots(store.root), known)
-    for message in reached.unreadable.values():
+    for message in (reached.untraced | reached.unreadable).values():
         raise ArtifactError(
             f"nothing was removed, since it is not known what is needed: {message}",
             hint="`kc-store check` names the artifacts; `kc-store rm` takes them off the list",

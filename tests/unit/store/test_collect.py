@@ -121,6 +121,22 @@ def test_nothing_is_removed_when_a_root_cannot_be_followed(store):
     assert objects(store) == set()
 
 
+@pytest.mark.parametrize("of", ["manifest", "list"])
+def test_nothing_is_removed_when_a_root_has_lost_what_leads_on(store, of):
+    """What it led to may be all that is left of it: an import of the rest makes it whole again."""
+    memory = random_bytes(3 * CHUNK_SIZE_BYTES)
+    artifact, digest = publish_memory(store, memory)
+    store.export([artifact], store.root.with_name("archive"))
+    object_file(store, artifact if of == "manifest" else digest).unlink()
+    before = objects(store)
+    with pytest.raises(ArtifactError, match=r"nothing was removed.*is missing"):
+        store.collect_garbage()
+    assert objects(store) == before
+    store.import_(store.root.with_name("archive"))
+    assert store.check().ok
+    assert store.collect_garbage().removed_objects == 0
+
+
 def test_usage_tells_sizes_and_sharing(store):
     memory = random_bytes(4 * CHUNK_SIZE_BYTES)
     changed = memory.copy()
