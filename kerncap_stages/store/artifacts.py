@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,6 +16,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.store.folder import Folder
+
+_MOST_SMALL_BYTES = 16 << 20  # a list entry of 200,000 parents
 
 
 @dataclass(frozen=True)
@@ -35,6 +39,11 @@ class ArtifactEntry:
 def is_digest(text: str) -> bool:
     """Whether a file's name or content is a digest."""
     return len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+def is_time(created_at_ns: int) -> bool:
+    """Whether a time of the list can be shown and compared: 64 bits last until the year 2262."""
+    return 0 <= created_at_ns < 1 << 63
 
 
 def list_entry(kind: str, parents: Sequence[Digest], created_at_ns: int) -> bytes:
@@ -64,12 +73,14 @@ def read_artifacts(root: Path) -> list[ArtifactEntry]:
             continue
         digest = Digest(file.name)
         try:
-            content = json.loads(file.read_bytes())
+            content = json.loads(_read_small(file))
             kind, created = str(content["kind"]), int(content["created_at_ns"])
             parents = tuple(Digest(parent) for parent in content["parents"])
+            if not is_time(created):
+                raise ValueError
         except FileNotFoundError:
             continue  # taken off the list just now
-        except (OSError, ValueError, KeyError, TypeError):
+        except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             kind, created, parents = "unreadable", 0, ()
         entries.append(ArtifactEntry(digest, kind, created, parents, tuple(sorted(named.get(digest, ())))))
     return sorted(entries, key=lambda entry: (-entry.created_at_ns, entry.digest))
@@ -80,12 +91,20 @@ def read_names(root: Path) -> dict[str, Digest]:
     names = {}
     for file in sorted((root / "names").iterdir()):
         try:
-            text = file.read_text(encoding="ascii").strip()
+            text = _read_small(file).decode("ascii").strip()
         except (OSError, ValueError):
             continue
         if is_digest(text):
             names[file.name] = Digest(text)
     return names
+
+
+def _read_small(path: Path) -> bytes:
+    """The content of a small file; a pipe or a link to a device in its place is not waited for."""
+    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise ValueError(f"{path} is not a file")
+        return file.read(_MOST_SMALL_BYTES)
 
 
 def roots(root: Path) -> set[Digest]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import stat
 
@@ -195,3 +196,32 @@ def test_a_store_that_must_be_there_is_not_made(tmp_path):
     with pytest.raises(ArtifactError, match="there is no store"):
         Store.open(tmp_path / "x", create=False)
     assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"[" * 100_000,
+        b'{"created_at_ns":1e999,"kind":"x","parents":[]}',
+        b'{"created_at_ns":' + b"9" * 400 + b',"kind":"x","parents":[]}',
+    ],
+    ids=["empty", "deep", "infinite", "large"],
+)
+def test_an_entry_that_says_nothing_hides_no_other(store, content):
+    artifact, _ = publish_memory(store, random_bytes(10))
+    (store.root / "artifacts" / ("b" * 64)).write_bytes(content)
+    assert [(entry.digest, entry.kind) for entry in store.artifacts()] == [
+        (artifact, "capture"),
+        ("b" * 64, "unreadable"),
+    ]
+    assert store.artifacts()[1].created_at == 0
+
+
+@pytest.mark.parametrize("folder", ["artifacts", "names"])
+def test_what_is_no_file_is_not_waited_for(store, folder):
+    artifact, _ = publish_memory(store, random_bytes(10))
+    os.mkfifo(store.root / folder / ("b" * 64))
+    (store.root / folder / ("c" * 64)).symlink_to("/dev/zero")
+    assert store.artifacts()[0].digest == artifact
+    assert store.names() == {}
