@@ -10,9 +10,10 @@ import tarfile
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages import _native
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ArtifactError, DigestMismatch, Refused
-from kerncap_stages.store.artifacts import list_entry, read_names
+from kerncap_stages.errors import ArtifactError, DigestMismatch, Refused, UsageError
+from kerncap_stages.store.artifacts import is_time, list_entry, read_names
 from kerncap_stages.store.folder import system_error
 from kerncap_stages.store.naming import can_be_a_name, give_name
 from kerncap_stages.store.objects import BATCH_OBJECTS, size_of
@@ -42,11 +43,12 @@ class _Listed:
 def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progress | None) -> None:
     """Write the closures of artifacts; the file appears whole or not at all.
 
-    Raises ArtifactError if something that they need is missing.
+    Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
     """
     closure = store.walk(digests)
     for message in (closure.missing | closure.unreadable).values():
         raise ArtifactError(f"cannot export: {message}", hint="`kc-store check` names what is affected")
+    _require_whole(store, sorted(closure.kinds))
     total, done = size_of(store.root, set(closure.kinds)), 0
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
@@ -73,16 +75,24 @@ def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progre
 def import_(store: Store, path: Path, progress: Progress | None) -> list[Digest]:
     """Add an archive's artifacts; every object is verified, and nothing appears unless all is there.
 
-    Returns the artifacts that were exported. Raises DigestMismatch for anything but a whole archive.
+    Returns the artifacts that were exported. Raises DigestMismatch for anything but a whole archive,
+    UsageError if it is no file.
     """
+    if not path.is_file():
+        what = "is no regular file" if path.exists() else "does not exist"
+        raise UsageError(f"{path} {what}", hint="give what `kc-store export` wrote")
     try:
         with tarfile.open(path, "r:") as archive, path.open("rb") as file, store.transaction() as transaction:
             total = path.stat().st_size
             listed, exported = _read_index(archive, path)
+            lost = {*exported}
             for batch in _batches(archive, path):
                 transaction.adopt(file.fileno(), batch)
+                lost.difference_update(digest for _, _, digest in batch)
                 if progress:
                     progress(batch[-1][0] + batch[-1][1], total)
+            if lost:
+                raise _damaged(path, f"it lacks {min(lost)}")
             transaction.publish_listed(
                 [(each.digest, list_entry(each.kind, each.parents, each.created_at_ns)) for each in listed]
             )
@@ -92,12 +102,24 @@ def import_(store: Store, path: Path, progress: Progress | None) -> list[Digest]
                     if name not in taken:
                         give_name(store.folder, name, each.digest)
             return exported
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, ValueError) as error:  # tarfile raises ValueError for some headers
         raise _damaged(path, str(error)) from error
     except DigestMismatch as error:
         raise DigestMismatch(f"cannot import {path}: {error}", hint="export or copy it again") from error
     except OSError as error:
         raise system_error(f"cannot read {path}", error) from error
+
+
+def _require_whole(store: Store, digests: list[Digest]) -> None:
+    """An archive is often the only copy that is kept: better none than one that nobody can import."""
+    for start in range(0, len(digests), BATCH_OBJECTS):
+        batch: list[str] = [*digests[start : start + BATCH_OBJECTS]]
+        for _, _, message in _native.check_objects(store.folder.native, batch):
+            raise DigestMismatch(
+                f"cannot export: {message}",
+                hint="`kc-store check --repair` sets damaged objects aside; then make or import those "
+                "artifacts again",
+            )
 
 
 def _add_index(archive: tarfile.TarFile, store: Store, digests: Sequence[Digest], all_: set[Digest]) -> None:
@@ -160,7 +182,9 @@ def _read_index(archive: tarfile.TarFile, path: Path) -> tuple[list[_Listed], li
                 f"{path}: archive of version {index['version']!r}, and this package reads {_VERSION}",
                 hint="import it with the kerncap-stages that made it, or a newer one",
             )
-        return [_listed(entry) for entry in index["artifacts"]], [Digest(each) for each in index["exported"]]
+        listed = [_listed(entry) for entry in index["artifacts"]]
+        exported = [Digest(each) for each in index["exported"]]
+        return listed, exported
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(path, "its list of artifacts is malformed") from error
 
@@ -169,6 +193,8 @@ def _listed(entry: dict[str, Any]) -> _Listed:
     names = tuple(entry["names"])
     if type(entry["created_at_ns"]) is not int or type(entry["kind"]) is not str:
         raise TypeError
+    if not is_time(entry["created_at_ns"]) or not entry["kind"].isprintable():
+        raise ValueError
     if not all(isinstance(name, str) and can_be_a_name(name) for name in names):
         raise ValueError
     parents = tuple(Digest(parent) for parent in entry["parents"])

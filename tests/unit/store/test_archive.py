@@ -171,6 +171,10 @@ def test_an_archive_of_another_version_is_refused(archive, other):
         {"digest": "0" * 64, "kind": 3, "created_at_ns": 1, "parents": [], "names": []},
         {"digest": "0" * 64, "kind": "capture", "created_at_ns": 1, "parents": [], "names": ["../../x"]},
         {"digest": "0" * 64, "kind": "capture", "created_at_ns": 1, "parents": ["x"], "names": []},
+        {"digest": "0" * 64, "kind": "capture", "created_at_ns": 10**400, "parents": [], "names": []},
+        {"digest": "0" * 64, "kind": "capture", "created_at_ns": -1, "parents": [], "names": []},
+        {"digest": "0" * 64, "kind": "\ud800", "created_at_ns": 1, "parents": [], "names": []},
+        {"digest": "0" * 64, "kind": "a\nb", "created_at_ns": 1, "parents": [], "names": []},
     ],
 )
 def test_a_malformed_list_of_artifacts_is_refused(archive, other, entry):
@@ -184,6 +188,24 @@ def test_an_archive_that_lists_what_it_lacks_is_refused(archive, other):
     entry = {"digest": "0" * 64, "kind": "capture", "created_at_ns": 1, "parents": [], "names": []}
     change_index(archive, artifacts=[entry])
     with pytest.raises(ArtifactError, match="0" * 64):
+        other.import_(archive)
+    assert nothing_came(other)
+
+
+def test_an_archive_that_exports_what_it_lacks_is_refused(archive, other):
+    change_index(archive, exported=["0" * 64])
+    with pytest.raises(DigestMismatch, match="lacks 0000"):
+        other.import_(archive)
+    assert nothing_came(other)
+
+
+@pytest.mark.parametrize("header", [{"GNU.sparse.map": "a,b"}, {"GNU.sparse.size": "x"}, {"size": "9" * 15}])
+def test_a_malformed_member_is_refused(archive, other, header):
+    with tarfile.open(archive, "a", format=tarfile.PAX_FORMAT) as opened:
+        member = tarfile.TarInfo(f"objects/ab/ab{'0' * 62}")
+        member.pax_headers = header
+        opened.addfile(member)
+    with pytest.raises(ArtifactError):
         other.import_(archive)
     assert nothing_came(other)
 
