@@ -113,7 +113,10 @@ def find_content(store: Store, what: str, path: str | None) -> Reference:
 
 
 def write_content(store: Store, content: Reference, fd: int) -> int:
-    """Write what a reference leads to to a file descriptor, each object verified; returns its size."""
+    """Write what a reference leads to to a file descriptor, each object verified; returns its size.
+
+    What was written before damage was met must be thrown away by the caller.
+    """
     if not isinstance(content, MemoryRef):
         return store.stream(content.digest, fd)
     from kerncap_stages.store.closure import parse_chunk_list
@@ -129,6 +132,31 @@ def write_content(store: Store, content: Reference, fd: int) -> int:
                 hint="`kc-store check` tells which artifacts are damaged",
             )
     return size
+
+
+def print_content(store: Store, content: Reference, fd: int) -> None:
+    """Write what a reference leads to where nothing can be taken back: no byte of a damaged object."""
+    if not isinstance(content, MemoryRef):
+        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - an object of any size is read twice
+            store.stream(content.digest, nowhere.fileno())
+        store.stream(content.digest, fd)
+        return
+    from kerncap_stages.store.closure import parse_chunk_list
+
+    size, chunk_bytes, chunks = parse_chunk_list(store.get(content.digest), content.digest)
+    for index, chunk in enumerate(chunks):
+        here = min(chunk_bytes, size - index * chunk_bytes)
+        _write_all(fd, bytes(here) if chunk is None else _chunk(store, chunk, here))
+
+
+def _chunk(store: Store, chunk: Digest, size_bytes: int) -> bytes:
+    payload = store.get(chunk)
+    if len(payload) != size_bytes:
+        raise DigestMismatch(
+            f"chunk {chunk.short} has {len(payload)} bytes, and its memory says {size_bytes}",
+            hint="`kc-store check` tells which artifacts are damaged",
+        )
+    return payload
 
 
 def _walk(folder: Path) -> Iterator[Path]:

@@ -40,6 +40,8 @@ def check_page(report: CheckReport) -> Iterator[RenderableType]:
             for fault in report.faults[:_MOST_FAULTS]
         ),
     )
+    if report.set_aside:
+        yield text(f"  {formats.count(len(report.set_aside), 'damaged object')} set aside", "dim")
     if len(report.faults) > _MOST_FAULTS:
         yield text(f"  and {len(report.faults) - _MOST_FAULTS:,} more: see `--json`", "dim")
 

@@ -38,7 +38,7 @@ def kc_store(version: VersionOption = False) -> None:
     """Keep the store whole, small and in order; put files in and take them out."""
 
 
-@app.command(epilog=epilog("kc-store check\nkc-store check --sample 5"))
+@app.command(epilog=epilog("kc-store check\nkc-store check --sample 5\nkc-store check --repair"))
 def check(
     sample: Annotated[
         float | None,
@@ -46,6 +46,10 @@ def check(
             min=0.0, max=100.0, metavar="PERCENT", help="Read only a random part.", show_default=False
         ),
     ] = None,
+    repair: Annotated[
+        bool,
+        typer.Option("--repair", help="Set damaged objects aside, so that making them again mends them."),
+    ] = False,
     json: ReportAsJson = False,
     store: StoreOption = None,
 ) -> None:
@@ -54,17 +58,23 @@ def check(
     Ends with 3 when something is wrong.
     """
     from kerncap_stages.errors import ArtifactError
+    from kerncap_stages.pages.formats import count
     from kerncap_stages.pages.store import check_page
     from kerncap_stages.progress import progress
 
     opened = _open(store)
-    with progress("checking", counts_bytes=False) as report_progress:
-        report = opened.check(sample=None if sample is None else sample / 100, progress=report_progress)
+    share = None if sample is None else sample / 100
+    with progress("checking", counts_bytes=True) as report_progress:
+        report = opened.check(sample=share, repair=repair, progress=report_progress)
     _show(report, check_page(report), json=json)
     if not report.ok:
+        damaged = any(fault.kind == "damaged" for fault in report.faults)
         raise ArtifactError(
-            f"{len(report.faults)} faults in {opened.root}",
-            hint="`kc-store rm` takes the artifacts that they spoil off the list; then make those again",
+            f"{count(len(report.faults), 'fault')} in {opened.root}",
+            hint="`kc-store check --repair` sets damaged objects aside; then make or import those "
+            "artifacts again"
+            if damaged and not repair
+            else "make or import the artifacts that they spoil again, or `kc-store rm` them",
         )
 
 
@@ -78,7 +88,7 @@ def gc(
     from kerncap_stages.pages.store import gc_page
     from kerncap_stages.progress import progress
 
-    with progress("collecting", counts_bytes=False) as report_progress:
+    with progress("collecting", counts_bytes=True) as report_progress:
         report = _open(store).collect_garbage(dry_run=dry_run, progress=report_progress)
     _show(report, [gc_page(report)], json=json)
 
@@ -156,7 +166,7 @@ def rm(artifacts: ArtifactArguments = None, store: StoreOption = None) -> None:
     """
     opened = _open(store)
     # All are looked up first: one wrong name removes nothing, and `@` means what it meant at the start.
-    for digest in [opened.resolve(text) for text in artifact_texts(artifacts)]:
+    for digest in dict.fromkeys(opened.resolve(text) for text in artifact_texts(artifacts)):
         opened.remove(digest)
         say(f"removed {digest.short}")
 
@@ -191,7 +201,7 @@ def export_(
         raise UsageError(f"{output} exists", hint="give a new name: nothing is ever overwritten")
     opened = _open(store)
     digests = [opened.resolve(text) for text in artifact_texts(artifacts)]
-    with progress("exporting", counts_bytes=False) as report_progress:
+    with progress("exporting", counts_bytes=True) as report_progress:
         opened.export(digests, output, report_progress)
 
 
@@ -262,12 +272,12 @@ def cat(
 
     A manifest, a file or a memory; what is damaged is not written.
     """
-    from kerncap_stages.files import find_content, write_content
+    from kerncap_stages.files import find_content, print_content
 
     opened = _open(store)
     content = find_content(opened, what, path)
     sys.stdout.flush()
-    write_content(opened, content, sys.stdout.fileno())
+    print_content(opened, content, sys.stdout.fileno())
 
 
 def _open(store: Path | None, *, create: bool = False) -> Store:

@@ -217,6 +217,28 @@ def test_check_finds_damage_and_names_what_it_spoils(kc, store, folder, tmp_path
     assert kc("cat", digest, large.path, text=False).returncode == 3
     assert kc("cat", digest, memory.path).stdout == "text"
 
+    assert "`kc-store check --repair`" in done.stderr
+    done = kc("check", "--repair")
+    assert done.returncode == 3
+    assert "1 damaged object set aside" in done.stdout
+    assert put(kc, folder) == digest
+    assert kc("check").returncode == 0
+
+
+def test_cat_writes_no_byte_of_a_damaged_chunk_or_file(kc, store, folder):
+    digest = Digest(put(kc, folder))
+    files = {file.path: file.content.digest for file in load_as(store, digest, Files).files}
+    chunk = json.loads(store.get(files["sub/deep/large.bin"]))["chunks"][1]
+    damage(store, chunk, flip)
+    content = (folder / "sub" / "deep" / "large.bin").read_bytes()
+    assert kc("cat", digest, "sub/deep/large.bin", text=False).stdout == content[: 1 << 20]
+    with store.transaction() as transaction:
+        large = transaction.put_bytes(random.Random(2).randbytes(9 << 20))
+        transaction.publish_objects()
+    damage(store, large, flip)
+    done = kc("cat", f"file:{large}", text=False)
+    assert (done.returncode, done.stdout) == (3, b"")
+
 
 def test_manifest_that_would_leave_the_folder_is_refused(kc, store, folder, tmp_path):
     content = json.loads(store.get(Digest(put(kc, folder))))
@@ -290,6 +312,12 @@ def test_removed_artifacts_are_collected_and_the_rest_stays(kc, store, folder):
     assert kc("cat", gone).returncode == 3
 
 
+def test_artifact_that_is_named_twice_is_removed_once(kc, folder):
+    digest = put(kc, folder)
+    done = kc("rm", digest, "@", digest[:12])
+    assert (done.returncode, done.stderr) == (0, f"removed {digest[:12]}\n")
+
+
 def test_wrong_name_in_a_list_removes_nothing(kc, store, folder):
     digest = put(kc, folder)
     assert kc("rm", digest, "nobody").returncode == 3
@@ -319,6 +347,26 @@ def test_damaged_archive_adds_nothing(kc, folder, tmp_path):
     assert done.returncode == 3
     assert done.stdout == ""
     assert executables.run("kc-store", "ls", "-q", store=other).stdout == ""
+
+
+def test_export_of_damage_writes_nothing(kc, store, folder, tmp_path):
+    digest = put(kc, folder)
+    chunk = max((store.root / "objects").glob("*/*"), key=lambda path: path.stat().st_size).name
+    damage(store, chunk, flip)
+    done = kc("export", digest, "-o", tmp_path / "archive")
+    assert done.returncode == 3
+    assert chunk in done.stderr
+    assert "check --repair" in done.stderr
+    assert not list(tmp_path.glob("*archive*"))
+
+
+@pytest.mark.parametrize("what", ["nowhere", "pipe", "folder"])
+def test_archive_that_is_no_file_is_wrong_usage(kc, tmp_path, what):
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "folder").mkdir()
+    done = kc("import", tmp_path / what, timeout=20)
+    assert done.returncode == 2
+    assert str(tmp_path / what) in done.stderr
 
 
 def test_room_is_shown_with_what_is_shared(kc, store):
