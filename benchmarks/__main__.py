@@ -22,12 +22,13 @@ from frame import GIB, ROWS, Figure, Neighbours, NoRoomError, Row, Run, say
 
 # Each adds its rows, in the order of the table.
 import store_memory  # isort: skip
+import replay_restore  # isort: skip
 import store_objects  # isort: skip
 import start_up  # isort: skip
 import edit_loop  # isort: skip
 import engine  # isort: skip
 
-PARTS = (store_memory, store_objects, start_up, edit_loop, engine)
+PARTS = (store_memory, replay_restore, store_objects, start_up, edit_loop, engine)
 
 
 @dataclass(frozen=True)

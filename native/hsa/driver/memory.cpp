@@ -16,7 +16,7 @@ using core::ErrorCode;
 using core::Result;
 using replay::Kind;
 
-constexpr std::size_t k_staging_buffers = 4;
+constexpr std::size_t k_staging_buffers = 16;   // a chunk each: with 4 the copy engine stood still at times
 constexpr std::size_t k_staging_bytes = 4 << 20;
 
 std::string hex(std::uint64_t value) {

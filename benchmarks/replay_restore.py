@@ -1,0 +1,85 @@
+"""Restoring a snapshot for a replay, against getting the same memory out of the store in the same run."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+from frame import Figure, Run, at_least, row
+from programs import SOURCES, Build, Program, compile_once
+from stopwatch import Seconds, Stopwatch
+from store_memory import GB, filled, noise
+
+from kerncap_stages.digest import MemoryRef
+from kerncap_stages.native_paths import native_file
+from kerncap_stages.softgpu import fallback
+from kerncap_stages.validation.chunks import read_chunk_list
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store import Store
+
+_TARGET = "gfx90a"
+_BASE = 0x7D00_0000_0000
+
+
+def write_plan(run: Run, store: Store, digest: Digest) -> Path:
+    """Write the plan of a dispatch that changes nothing, with all of the memory in one region."""
+    program = Program(SOURCES / "replay/idempotent.hip")
+    code = compile_once(Build(program, _TARGET, "O3", device_only=True))
+    memory = read_chunk_list(store, MemoryRef.to(digest))
+    arguments = _BASE.to_bytes(8, "little") * 2 + bytes(4)
+    lines = [
+        "kcplan 1",
+        f"store {store.root}",
+        f"code baseline {code}",
+        "symbol _Z10scale_intoPKfPfi",
+        f"isa amdgcn-amd-amdhsa--{_TARGET}",
+        "software 1",
+        "kernel_device 0",
+        "grid 1 1 1",
+        "block 1 1 1",
+        f"kernarg {arguments.hex()}{bytes(256).hex()}",
+        f"memory {digest} {memory.size_bytes} {memory.chunk_size_bytes}",
+        *(f"chunk {chunk or '-'}" for chunk in memory.digests),
+        f"region {_BASE:#x} {memory.size_bytes} device_coarse 0 0x1 0 0x0 4096 0 0 {digest} -",
+    ]
+    path = run.place() / "plan"
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@row("replay.restore", "restore device memory for a replay / get it from the store", at_least(0.80))
+def restore(run: Run) -> Figure:
+    # The software GPU holds it in memory too.
+    run.need(run.size_bytes, 3 * run.size_bytes)
+    memory = noise(run)
+    store, digest = filled(run)
+    plan = write_plan(run, store, digest)
+    report = plan.with_name("report")
+    environment = {**os.environ, **fallback(os.environ, _TARGET)}
+    environment["KERNCAP_SOFTGPU_VRAM_BYTES"] = str(run.size_bytes + (1 << 30))
+    command = [str(native_file("kc-replay-hsa")), str(plan), "--no-compare", "--report", str(report)]
+
+    def replayed() -> Seconds:
+        watch = Stopwatch()
+        subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=True)
+        told = json.loads(report.read_text())
+        assert told["restored_bytes"] == memory.size
+        return watch.stop(told["restore_ns"] / 1e9)
+
+    def got() -> Seconds:
+        watch = Stopwatch()
+        store.read_memory(digest, memory)
+        return watch.stop()
+
+    got()  # brings it into the page cache
+    ours, plain, ratio, cpu = run.paired(replayed, got)
+    size_gb = memory.size / GB
+    return Figure(
+        size_gb / ours, "GB/s", size_gb / plain, 1 / ratio, "on the software GPU", cpu_ratio=1 / cpu
+    )
