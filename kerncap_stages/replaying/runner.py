@@ -55,6 +55,7 @@ class ReplayRequest:
     hip_launch: bool = False
     verify: bool = True
     dump_folder: Path | None = None
+    changes_only: bool = False  # of what is dumped: the rest stays a hole
     grid_work_items: tuple[int, int, int] | None = None
     block_work_items: tuple[int, int, int] | None = None
     dynamic_lds_bytes: int | None = None
@@ -169,6 +170,7 @@ def _arguments(request: ReplayRequest) -> list[str]:
             ("--flush-cache", request.flush_cache),
             ("--no-compare", not request.compare),
             ("--interleave", request.interleave),
+            ("--changes-only", request.changes_only),
             ("--hip-launch", request.hip_launch),
             ("--no-verify", not request.verify),
         )

@@ -17,6 +17,7 @@ from kerncap_stages.manifests.codec import canonical, load_as
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
 from kerncap_stages.replaying.runner import ReplayRequest, ReplayResult, replay_capture
+from kerncap_stages.validation.chunks import read_chunk_list
 from kerncap_stages.validation.perturb import Altered, Change, altered, with_pre_state
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
-    from kerncap_stages.store import Store
+    from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validation.arguments import Span
 
 
@@ -50,12 +51,14 @@ class Run:
 def run_once(store: Store, capture: Capture, variant: Path | None, timeout_s: float) -> Run:
     """Replay a capture once and store the state of every region.
 
-    Chunks that are as before, or as another run left them, cost nothing; the rest goes with the next
-    collection unless a validation keeps it.
+    Only chunks that are not as they were before are written anywhere; they go with the next collection
+    unless a validation keeps them.
     """
     with tempfile.TemporaryDirectory(prefix="kerncap-outputs-") as name:
         folder = Path(name)
-        request = ReplayRequest(variant=variant, compare=False, dump_folder=folder, timeout_s=timeout_s)
+        request = ReplayRequest(
+            variant=variant, compare=False, dump_folder=folder, changes_only=True, timeout_s=timeout_s
+        )
         result = replay_capture(store, capture, request)
         if result.outcome is not ReplayOutcome.COMPLETED:
             return Run(result.outcome, result.explanation, {})
@@ -69,14 +72,36 @@ def _collected(store: Store, capture: Capture, result: ReplayResult, folder: Pat
             if region.pre is None:
                 continue
             path = folder / f"region_{region.base_address:016x}.bin"
-            if not path.exists() or path.stat().st_size != region.size_bytes:
+            listed = path.with_suffix(".chunks")
+            if not listed.exists() or not path.exists() or path.stat().st_size != region.size_bytes:
                 # Half an answer is none: a region that was not written out must not count as right.
                 what = f"the replay gave no whole state of region {region.base_address:#x}"
                 return Run(ReplayOutcome.CRASHED, what, {})
-            content = np.memmap(path, np.uint8, "r") if region.size_bytes else np.empty(0, np.uint8)
-            outputs[region.base_address] = MemoryRef.to(transaction.put_memory(content))
+            changed = [int(line) for line in listed.read_text().split()]
+            outputs[region.base_address] = (
+                _with_changes(store, transaction, region.pre, path, changed) if changed else region.pre
+            )
         transaction.publish_objects()
     return Run(result.outcome, result.explanation, outputs)
+
+
+def _with_changes(
+    store: Store, transaction: Transaction, before: MemoryRef, path: Path, changed: Sequence[int]
+) -> MemoryRef:
+    """Stage a state that is another one with some chunks from a file."""
+    memory = read_chunk_list(store, before)
+    content = np.memmap(path, np.uint8, "r")
+    writer = transaction.memory_writer(memory.size_bytes)
+    done = 0
+    for index in (*changed, len(memory.digests)):
+        same = memory.digests[done:index]
+        if same:
+            writer.append_same(sum(memory.length(i) for i in range(done, index)), same)
+        if index < len(memory.digests):
+            start = index * memory.chunk_size_bytes
+            writer.append(np.ascontiguousarray(content[start : start + memory.length(index)]))
+        done = index + 1
+    return MemoryRef.to(writer.finish())
 
 
 @dataclass

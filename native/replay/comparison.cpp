@@ -2,8 +2,10 @@
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 
+#include "core/digest.hpp"
 #include "replay/engine.hpp"
 #include "replay/snapshot_reader.hpp"
 
@@ -103,22 +105,40 @@ Result<void> Engine::compare_variables(const Candidate& last) {
   return {};
 }
 
-// One file a region, named by its address.
+// One file a region, named by its address. With changes only, what is as before stays a hole, and a second file
+// lists the chunks that are written, one number a line.
 Result<void> Engine::dump(const Candidate& last) {
-  constexpr std::size_t k_piece = 4 << 20;
+  constexpr std::uint64_t k_piece = 4 << 20;
   std::vector<std::byte> buffer;
   for (const Region& region : m_plan.regions) {
+    const Memory* before = m_options.changes_only ? region.pre : nullptr;
+    const std::uint64_t piece = before == nullptr ? k_piece : before->chunk_bytes;
     char name[64];
-    std::snprintf(name, sizeof name, "/region_%016lx.bin", region.base);
-    std::ofstream file(m_options.dump_folder + name, std::ios::binary);
+    std::snprintf(name, sizeof name, "/region_%016lx", region.base);
+    const std::string path = m_options.dump_folder + name;
+    std::ofstream file(path + ".bin", std::ios::binary);
+    std::ofstream list;
+    if (before != nullptr) list.open(path + ".chunks");
     for (std::uint64_t at = 0; at < region.bytes; at += buffer.size()) {
-      buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(k_piece, region.bytes - at)));
+      buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece, region.bytes - at)));
       if (Result<void> read = m_driver.read(region, region.base + at, buffer); !read) return read;
       last.variables->overlay(region.base + at, buffer);
+      if (before != nullptr) {
+        const std::string& known = before->chunks[at / piece];
+        const bool is_zero = std::all_of(buffer.begin(), buffer.end(), [](std::byte byte) { return byte == std::byte{0}; });
+        if (is_zero ? known.empty() : core::digest_of(buffer).hex() == known) continue;
+        list << at / piece << '\n';
+      }
+      file.seekp(static_cast<std::streamoff>(at));
       file.write(reinterpret_cast<const char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
     }
     file.close();
-    if (!file) return Error{ErrorCode::no_space, "cannot write " + m_options.dump_folder + name};
+    std::error_code failed;
+    std::filesystem::resize_file(path + ".bin", region.bytes, failed);
+    if (before != nullptr) list.close();
+    if (!file || failed || (before != nullptr && !list)) {
+      return Error{ErrorCode::no_space, "cannot write " + path + ".bin"};
+    }
   }
   return {};
 }

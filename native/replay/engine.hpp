@@ -24,6 +24,7 @@ struct Options {
   bool verify = true;                     // hash what is restored once more
   bool hip_launch = false;
   std::string dump_folder;
+  bool changes_only = false;              // dump only the chunks that are not as they were before
   std::string report_file;                // empty: standard output
   std::optional<std::array<std::uint32_t, 3>> grid;
   std::optional<std::array<std::uint32_t, 3>> block;

@@ -22,7 +22,7 @@ using core::Result;
 
 constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
-    "       [--dump-output DIR] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES] [--hip-launch] [--no-verify]\n"
+    "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES] [--hip-launch] [--no-verify]\n"
     "       [--report FILE]\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
@@ -46,6 +46,7 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
     else if (word == "--interleave") options.interleave = true;
     else if (word == "--hip-launch") options.hip_launch = true;
     else if (word == "--no-verify") options.verify = false;
+    else if (word == "--changes-only") options.changes_only = true;
     else if (!word.starts_with("--") && plan.empty()) plan = word;
     else if (value == nullptr) return false;
     else if (word == "--iterations") options.iterations = number(1);
