@@ -98,33 +98,38 @@ def demo(run: Run) -> Demo:
 @row("loop.turn", "touch, recompile, replay, validate / touch, rebuild and run the demo program")
 def turn(run: Run) -> Figure:
     made = demo(run)
-    ours, theirs, ratio = run.paired(lambda: made.loop()[0], made.rebuild_and_run, ROUNDS)
+    ours, theirs, ratio, cpu = run.paired(lambda: made.loop()[0], made.rebuild_and_run, ROUNDS)
     return Figure(
-        ours, "s", theirs, ratio, note="the program itself ends in milliseconds: a real one does not"
+        ours,
+        "s",
+        theirs,
+        ratio,
+        cpu_ratio=cpu,
+        note="the program itself ends in milliseconds: a real one does not",
     )
 
 
 @row("loop.overhead", "the loop beyond the compiler's own time", at_most(1.0, "value"))
 def overhead(run: Run) -> Figure:
     made = demo(run)
-    ours, compiler, ratio = run.paired(lambda: made.loop()[0], made.compile_alone, ROUNDS)
-    return Figure(ours - compiler, "s", compiler, ratio)
+    ours, compiler, ratio, cpu = run.paired(lambda: made.loop()[0], made.compile_alone, ROUNDS)
+    return Figure(ours - compiler, "s", compiler, ratio, cpu_ratio=cpu)
 
 
 @row("loop.make", "make recompile beyond the compiler's own time", at_most(0.3, "value"))
 def make_alone(run: Run) -> Figure:
     made = demo(run)
-    ours, compiler, ratio = run.paired(lambda: made.loop()[1], made.compile_alone, ROUNDS)
-    return Figure(ours - compiler, "s", compiler, ratio)
+    ours, compiler, ratio, cpu = run.paired(lambda: made.loop()[1], made.compile_alone, ROUNDS)
+    return Figure(ours - compiler, "s", compiler, ratio, cpu_ratio=cpu)
 
 
 def _unchanged(run: Run, stage: str, *words: str) -> Figure:
     made = demo(run)
     made.seconds(stage, *words)
-    ours, plain, ratio = run.paired(
+    ours, plain, ratio, cpu = run.paired(
         lambda: made.seconds(stage, *words), lambda: made.seconds(stage, "--help"), STARTS
     )
-    return Figure(1000 * ours, "ms", 1000 * plain, ratio)
+    return Figure(1000 * ours, "ms", 1000 * plain, ratio, cpu_ratio=cpu)
 
 
 @row("start.locate", "kc-locate, nothing changed / kc-locate --help", at_most(1.5))

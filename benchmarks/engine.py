@@ -13,7 +13,9 @@ if TYPE_CHECKING:
 
     from frame import Bar, Run
 
-_LINE = re.compile(r"(?P<what>.*?)\s+(?P<value>[\d.]+) (?P<unit>.*?)\s+at (?:least|most) [\d.]+: (?:yes|NO)")
+_LINE = re.compile(
+    r"(?P<what>.*?)\s+(?P<value>\d+\.\d\d) (?P<unit>.*?)\s+at (?:least|most) [\d.]+: (?:yes|NO)"
+)
 
 
 def lines(run: Run) -> dict[str, tuple[float, str]]:
