@@ -84,6 +84,8 @@ class Connection:
         if user != os.geteuid():
             raise ProtocolError("a process of another user tried to connect")
         self.backend = ""
+        self._is_heard = False  # a message is being taken in
+        self._heard_at = time.monotonic()
         self._shared: SharedMemory | None = None  # made to the measure of the back end that says hello
 
     @property
@@ -135,7 +137,15 @@ class Connection:
                 return
             if not message:
                 return
+            self._is_heard = True
             yield message
+            self._heard_at = time.monotonic()
+            self._is_heard = False
+
+    @property
+    def silent_s(self) -> float:
+        """For how long nothing has come; 0 while a message is being taken in, however long that takes."""
+        return 0.0 if self._is_heard else time.monotonic() - self._heard_at
 
     def hang_up(self) -> None:
         """End the conversation from any thread; the one that reads then leaves its loop."""
@@ -228,7 +238,8 @@ class Collector:
                 if not any(thread.is_alive() for thread in self._threads):
                     break
                 if time.monotonic() - ended_at > _LINGER_S:
-                    self.hang_up()
+                    # What has been sent is still taken in: a large capture outlasts its program.
+                    self.hang_up(silent_s=_LINGER_S)
         for thread in self._threads:
             thread.join()
         yield from self._pending()
@@ -277,11 +288,12 @@ class Collector:
                 self._connections.remove(connection)
             connection.close()
 
-    def hang_up(self) -> None:
-        """End all conversations; the processes go on without us."""
+    def hang_up(self, silent_s: float = 0.0) -> None:
+        """End all conversations that have been silent for so long; the processes go on without us."""
         with self._lock:
             for connection in self._connections:
-                connection.hang_up()
+                if connection.silent_s >= silent_s:
+                    connection.hang_up()
 
     def stop_program(self) -> None:
         """End the program."""

@@ -151,7 +151,7 @@ def captures(folder: Path, gib: int, ceilings: dict) -> None:
     big = folder / "big_state"
     plain = run(big, gib, 40)
     longest = float(re.search(r"longest_s ([\d.]+)", plain.stdout)[1])
-    taken = capture([big, gib, 40], memory)
+    taken = capture([big, gib, 900000], memory)
     cost = taken["manifest"].cost
     held = cost.held_ns / 1e9
     row(f"program's pause, {gib} GiB, room on the device",
@@ -163,7 +163,7 @@ def captures(folder: Path, gib: int, ceilings: dict) -> None:
     row("capture to a store in memory, incompressible",
         f"{rate:.2f} GB/s of state in {taken['seconds']:.1f} s", f"at least 0.75 of {bar:.2f} GB/s",
         rate >= 0.75 * bar, gb_s=rate, ratio=rate / bar)  # fmt: skip
-    again = capture([big, gib, 40], memory, dispatch=10)
+    again = capture([big, gib, 900000], memory, dispatch=10)
     rate = again["bytes"] / again["seconds"] / 1e9
     row("second capture of it, nothing new",
         f"{rate:.2f} GB/s in {again['seconds']:.1f} s", f"at least 0.85 of {ceilings['hash']:.2f} GB/s",
@@ -192,7 +192,7 @@ def without_room(folder: Path, gib: int, ceilings: dict) -> None:
 def to_disk(folder: Path, disk: Path, data: np.ndarray) -> None:
     ceiling = disk_rate(data, disk / "plain")
     begin = time.perf_counter()
-    taken = capture([folder / "big_state", 8, 40], disk / "store")
+    taken = capture([folder / "big_state", 8, 600000], disk / "store")
     rate = taken["bytes"] / taken["seconds"] / 1e9
     row("capture to disk, 8 GiB", f"{rate:.2f} GB/s", f"at least 0.85 of {ceiling:.2f} GB/s",
         rate >= 0.85 * ceiling, gb_s=rate, ratio=rate / ceiling, all_s=time.perf_counter() - begin)  # fmt: skip
