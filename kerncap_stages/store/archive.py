@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ArtifactError, DigestMismatch, Refused, UsageError
+from kerncap_stages.errors import ArtifactError, ArtifactNotFound, DigestMismatch, Refused, UsageError
 from kerncap_stages.store.artifacts import is_time, list_entry, read_names
 from kerncap_stages.store.folder import system_error
 from kerncap_stages.store.naming import can_be_a_name, give_name
@@ -45,6 +45,12 @@ def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progre
 
     Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
     """
+    listed = {entry.digest for entry in store.artifacts()}
+    for digest in digests:
+        if digest not in listed:
+            raise ArtifactNotFound(
+                f"{digest.short} is not a listed artifact", hint="`kc-store ls` lists them"
+            )
     closure = store.walk(digests)
     for message in (closure.missing | closure.unreadable).values():
         raise ArtifactError(f"cannot export: {message}", hint="`kc-store check` names what is affected")

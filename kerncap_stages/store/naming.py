@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import SHORT_LENGTH, Digest
 from kerncap_stages.errors import ArtifactNotFound, UsageError
 from kerncap_stages.store.artifacts import is_digest, read_artifacts, read_names
+from kerncap_stages.store.closure import MOST_MANIFEST_BYTES
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,9 +30,10 @@ def can_be_a_name(name: str) -> bool:
 
 
 def give_name(folder: Folder, name: str, digest: Digest) -> None:
-    """Let ``name`` mean an object of the store, usually an artifact.
+    """Let ``name`` mean an artifact, listed or not, and keep it.
 
-    Raises UsageError for a name that cannot be one, ArtifactNotFound if the object is not there.
+    Raises UsageError for a name that cannot be one, or for what is no artifact; ArtifactNotFound if it is
+    not there.
     """
     if not can_be_a_name(name):
         raise UsageError(
@@ -42,7 +45,20 @@ def give_name(folder: Folder, name: str, digest: Digest) -> None:
             raise ArtifactNotFound(
                 f"no object {digest.short} in the store", hint="`kc-store ls` lists artifacts"
             )
+        if not _is_manifest(folder.native.read(digest, MOST_MANIFEST_BYTES, True)):
+            raise UsageError(
+                f"{digest.short} is no artifact, and a name would not keep what it consists of",
+                hint="name the artifact that it belongs to: `kc-store ls` lists them",
+            )
         folder.write_small(folder.root / "names" / name, f"{digest}\n")
+
+
+def _is_manifest(payload: bytes) -> bool:
+    try:
+        content = json.loads(payload)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(content, dict) and content.get("kind") not in (None, "memory")
 
 
 def take_name(folder: Folder, name: str) -> None:

@@ -80,6 +80,16 @@ def test_export_of_an_artifact_with_a_missing_object_leaves_no_file(store, tmp_p
     assert not list(tmp_path.glob("*a.tar*"))
 
 
+def test_only_listed_artifacts_are_exported(store, tmp_path):
+    """An importer lists what was listed: of anything else nothing would be kept."""
+    artifact, memory = publish_memory(store, random_bytes(10))
+    store.remove(artifact)
+    for digest in (artifact, memory):
+        with pytest.raises(ArtifactError, match="not a listed artifact"):
+            store.export([digest], tmp_path / "archive")
+    assert not list(tmp_path.glob("*archive*"))
+
+
 def test_export_to_a_folder_that_is_not_there_is_an_error(store, tmp_path):
     publish_memory(store, random_bytes(10))
     with pytest.raises(StoreError, match="nowhere"):

@@ -108,6 +108,17 @@ def test_only_what_is_there_can_be_named(store):
         store.name("x", Digest("0" * 64))
 
 
+def test_only_artifacts_can_be_named(store):
+    """A collection follows a name as it follows a manifest: the chunks of a memory would go."""
+    _, memory = publish_memory(store, random_bytes(10))
+    with store.transaction() as transaction:
+        file = transaction.put_bytes(b"no manifest")
+        transaction.publish_objects()
+    for digest in (memory, file):
+        with pytest.raises(UsageError, match="is no artifact"):
+            store.name("mine", digest)
+
+
 def test_prune_keeps_the_newest_of_each_kind_and_named_ones(store):
     old, middle, new = (publish(store, n=n) for n in range(3))
     profile = publish(store, "profile")
