@@ -39,8 +39,8 @@ def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
 
     try:
         mode = path.stat().st_mode
-    except FileNotFoundError:
-        raise UsageError(f"{path} does not exist") from None
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint="give a file or a folder") from error
     name = path.resolve().name
     files: list[StoredFile] = []
     links: list[StoredLink] = []
@@ -75,6 +75,8 @@ def get_files(store: Store, manifest: Files, destination: Path) -> None:
     """
     if os.path.lexists(destination):
         raise UsageError(f"{destination} exists", hint="give a new name: nothing is ever overwritten")
+    if not destination.parent.is_dir():
+        raise UsageError(f"{destination.parent} is no folder", hint="make it first, or give another place")
     partial = destination.with_name(f".{destination.name}.{os.getpid()}.partial")
     try:
         if manifest.is_folder:

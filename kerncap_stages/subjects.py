@@ -65,7 +65,9 @@ def _replay(content: Any) -> str:
 
 
 def _files(content: Any) -> str:
-    return f"{content['name']}, {len(content['files']):,} files" if content["is_folder"] else content["name"]
+    number = len(content["files"])
+    inside = f", {number:,} file{'s' * (number != 1)}" if content["is_folder"] else ""
+    return f"{content['name']}{inside}"
 
 
 _SUBJECTS = {

@@ -107,6 +107,9 @@ def ls(
         for entry in entries:
             print(entry.digest)
         return
+    if not entries and not json:
+        say(f"no artifacts{f' of kind {kind}' if kind else ''} in {opened.root}")
+        return
     import time
 
     from kerncap_stages.pages.artifact import listing
@@ -181,10 +184,12 @@ def prune(
 
     Those with a name stay. Prints the digests of those that do not.
     """
+    from kerncap_stages.pages.formats import count
+
     gone = _open(store).prune(keep_last, kind)
     for digest in gone:
         print(digest)
-    say(f"{len(gone)} artifacts are off the list; `kc-store gc` frees their room")
+    say(f"{count(len(gone), 'artifact')} taken off the list; `kc-store gc` frees their room")
 
 
 @app.command("export", epilog=epilog("kc-store export @capture --output capture.kcar"))

@@ -176,9 +176,22 @@ def test_what_cannot_be_kept_is_refused_by_name(kc, store, folder, make, message
 
 
 def test_path_that_does_not_exist_is_wrong_usage(kc, tmp_path):
-    done = kc("put", tmp_path / "nowhere")
+    (tmp_path / "file").touch()
+    for place in ("nowhere", "file/below"):
+        done = kc("put", tmp_path / place)
+        assert done.returncode == 2
+        assert f"cannot read {tmp_path / place}: " in done.stderr
+    done = kc("get", put(kc, tmp_path / "file"), tmp_path / "nowhere" / "copy")
     assert done.returncode == 2
-    assert "nowhere does not exist" in done.stderr
+    assert f"{tmp_path / 'nowhere'} is no folder\n  next: " in done.stderr
+
+
+def test_list_of_nothing_says_so(kc, store, folder):
+    put(kc, folder / "sub" / "deep")
+    done = kc("ls", "--kind", "captures")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert done.stderr == f"no artifacts of kind captures in {store.root}\n"
+    assert "deep, 1 file\n" in kc("ls").stdout
 
 
 def test_file_that_cannot_be_read_is_named(kc, store):
