@@ -172,6 +172,11 @@ class CaptureBuilder:
         duration_ns = reader.u64()
         drain_ns, pre_ns, post_ns, held_ns, copied_bytes = (reader.u64() for _ in range(5))
         kernel, launch_facts = self._describe_kernel()
+        if self._context.with_post:
+            for region in self._regions:
+                # The library does not send again what holds arguments, and what no argument points to.
+                if region.post is None and region.device == NO_DEVICE:
+                    region.post = region.pre
         sent = SentLaunch(
             self._grid, self._block, self._group_bytes, self._private_bytes, self._flags, self._packet
         )

@@ -23,6 +23,7 @@ struct Queue {
   // The ring that the device reads, learned from a marker packet: tells whether the queue is blocked.
   std::atomic<const hsa_queue_t*> hardware{nullptr};
   std::atomic<bool> gone{false};
+  std::atomic<std::uint64_t> last_kernarg{0};   // of the latest dispatch: shows where the runtime keeps arguments
   bool marked = false;                   // callback only: the marker packet was sent
   Packet* scratch = nullptr;             // callback only: where a submission is rewritten, `size` + 16 packets
   PendingRing* pending = nullptr;        // profiling only

@@ -14,7 +14,8 @@ using core::Result;
 
 StateCopy::StateCopy(Copier& copier, std::uint64_t capture, const Kernel& kernel,
                      const std::vector<Allocation>& regions)
-    : m_copier(copier), m_capture(capture), m_kernel(kernel), m_regions(regions), m_taken(regions.size(), true) {}
+    : m_copier(copier), m_capture(capture), m_kernel(kernel), m_regions(regions), m_taken(regions.size(), true),
+      m_unchanged(regions.size(), false) {}
 
 std::chrono::steady_clock::time_point StateCopy::deadline() const noexcept {
   return std::chrono::steady_clock::now() + tool()->channel->wait_limit();
@@ -24,8 +25,19 @@ Result<void> StateCopy::pre(std::span<const std::byte> kernarg, std::uint64_t ke
   const bool in_reach = (tool()->channel->flags() & capture::k_flag_reachable) != 0;
   Result<void> sent = in_reach ? pre_in_reach(kernarg, kernarg_address) : send_all(StreamKind::pre);
   if (!sent) return sent;
+  ReachScan direct(m_regions);
+  direct.look_at_arguments(kernarg);
   for (std::size_t i = 0; i < m_regions.size(); ++i) {
     if (m_taken[i]) m_copied_bytes += m_regions[i].bytes;
+  }
+  // Where the runtime keeps arguments: the kind of memory does not tell, HIP takes ordinary host memory for it.
+  std::vector<std::uint64_t> arguments{kernarg_address};
+  for (const Queue* queue : tool()->queues.live()) arguments.push_back(queue->last_kernarg.load());
+  for (const std::uint64_t address : arguments) {
+    const Allocation* region = region_at(m_regions, address);
+    if (region == nullptr || !is_host_readable(*region)) continue;
+    const auto index = static_cast<std::size_t>(region - m_regions.data());
+    m_unchanged[index] = !direct.reached(index);
   }
   return {};
 }
@@ -42,10 +54,11 @@ Result<void> StateCopy::send(StreamKind kind, std::size_t index, const Look* loo
 }
 
 Result<void> StateCopy::send_all(StreamKind kind) noexcept {
-  // Device memory first, in one pipeline; host memory after it, as it needs no device.
-  for (const bool on_host : {false, true}) {
+  // Host memory as close to the kernel as can be, last before it and first after it: the program's threads go on.
+  const bool post = kind == StreamKind::post;
+  for (const bool on_host : {post, !post}) {
     for (std::size_t i = 0; i < m_regions.size(); ++i) {
-      if (!m_taken[i] || is_host_readable(m_regions[i]) != on_host) continue;
+      if (!m_taken[i] || (post && m_unchanged[i]) || is_host_readable(m_regions[i]) != on_host) continue;
       if (Result<void> sent = send(kind, i, nullptr); !sent) return sent;
     }
     if (Result<void> flushed = m_copier.flush(deadline()); !flushed) return flushed;

@@ -22,7 +22,8 @@ __global__ void target(const Node* head, int* sum) {
 int main() {
   constexpr int k_nodes = 4;
   Tally tally("linked_list");
-  const DeviceArray<int> unrelated(std::vector<int>(1024, 9));
+  // Not beside anything that is used: an address at a border leads to both neighbours.
+  const DeviceArray<int> before(1 << 20), unrelated(1 << 20), after(1 << 20);
   const DeviceArray<int> leaf(std::vector<int>(1024, 1000));
   const DeviceArray<int> sum(std::vector<int>(1024, 0));
   int** table;
