@@ -61,6 +61,7 @@ class Workbench:
         package = project["project"]
         self.requirements = [*project["build-system"]["requires"], *package["dependencies"]]
         self.requirements += package["optional-dependencies"]["dev"]
+        self.requirements += package["optional-dependencies"]["cuda"]
         python = Path(sys.executable).resolve()
         state = _key(*self.requirements, CONSTRAINTS.read_text(), str(python), str(python.stat().st_mtime_ns))
         self.environment = self.folder / f"venv-{state}"
