@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kerncap_stages.console import epilog, page, run, say
-from kerncap_stages.inputs import artifact_texts
+from kerncap_stages.inputs import artifact_texts, has_piped_input
 from kerncap_stages.options import (
     ArtifactArguments,
     OneArtifactArgument,
@@ -125,13 +125,14 @@ def du(
 ) -> None:
     """Show the room that artifacts take and share.
 
-    Without any, all listed ones and the whole store.
+    Without any, and without a pipe, all listed ones and the whole store.
     """
     from kerncap_stages.pages.store import usage_page
 
     opened = _open(store)
     entries = {entry.digest: entry.kind for entry in opened.artifacts()}
-    digests = [opened.resolve(text) for text in artifacts] if artifacts else list(entries)
+    asked = artifacts or has_piped_input()
+    digests = [opened.resolve(text) for text in artifact_texts(artifacts)] if asked else list(entries)
     rows = [(digest, entries.get(digest, "unlisted"), opened.usage(digest)) for digest in digests]
     total = opened.usage()
     report = {"artifacts": [{"digest": d, "kind": kind, "usage": u} for d, kind, u in rows], "store": total}

@@ -393,6 +393,8 @@ def test_room_is_shown_with_what_is_shared(kc, store):
         assert usage["shared_bytes"] > 9 << 20
     assert report["store"]["stored_bytes"] < 10 << 20
     assert "the store" in kc("du", "@").stdout
+    piped = json.loads(kc("du", "--json", piped=f"{first}\n").stdout)
+    assert [entry["digest"] for entry in piped["artifacts"]] == [first]
 
 
 @pytest.mark.parametrize(
