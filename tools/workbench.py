@@ -91,7 +91,8 @@ class Workbench:
     def _make_environment(self) -> None:
         if (self.environment / "whole").exists():
             return
-        for old in self.folder.glob("venv-*"):
+        # The builds of the sanitizers name the old environment's meson.
+        for old in (*self.folder.glob("venv-*"), *self.folder.glob("sanitize-*")):
             shutil.rmtree(old)
         say(f"virtual environment {self.environment}")
         venv.create(self.environment, with_pip=True)
