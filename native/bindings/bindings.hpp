@@ -16,6 +16,14 @@ namespace kerncap::bindings {
 void bind_store(nanobind::module_& module);
 void bind_transaction(nanobind::module_& module);
 
+// Lets Ctrl-C end the waits of native code.
+void hear_interrupts() noexcept;
+
+// Raises what a signal handler raised while native code waited. Holds the interpreter lock.
+inline void raise_interrupt() {
+  if (PyErr_Occurred() != nullptr) throw nanobind::python_error();
+}
+
 // Raises the class of kerncap_stages/errors.py that belongs to the error's code.
 [[noreturn]] void raise_error(const core::Error& error);
 
@@ -36,6 +44,7 @@ auto without_gil(const Call& call) {
     const nanobind::gil_scoped_release release;
     return call();
   }();
+  raise_interrupt();
   return take(std::move(result));
 }
 

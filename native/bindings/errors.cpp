@@ -1,7 +1,10 @@
 // Native errors become the exceptions of kerncap_stages/errors.py, each with its next step.
 #include <nanobind/nanobind.h>
 
+#include <unistd.h>
+
 #include "bindings/bindings.hpp"
+#include "core/interrupt.hpp"
 
 namespace nb = nanobind;
 
@@ -33,9 +36,19 @@ Exception exception_for(core::ErrorCode code) {
   return {"StoreError", nullptr};
 }
 
+// Python runs signal handlers on its main thread only; others must not even wait for the interpreter lock.
+bool interrupted() {
+  if (::gettid() != ::getpid()) return false;
+  const nb::gil_scoped_acquire acquire;
+  return PyErr_Occurred() != nullptr || PyErr_CheckSignals() != 0;
+}
+
 }  // namespace
 
+void hear_interrupts() noexcept { core::set_interrupt_check(&interrupted); }
+
 void raise_error(const core::Error& error) {
+  raise_interrupt();
   const auto [name, hint] = exception_for(error.code);
   const nb::object type = nb::module_::import_("kerncap_stages.errors").attr(name);
   nb::object value = type(nb::str(error.message.c_str(), error.message.size()));

@@ -28,6 +28,7 @@ std::string demangle(const std::string& name) {
 NB_MODULE(_native, module) {
   module.def("version", [] { return std::string(kerncap::core::version()); });
   module.def("demangle", &demangle, nb::arg("name"));
+  kerncap::bindings::hear_interrupts();
   kerncap::bindings::bind_store(module);
   kerncap::bindings::bind_transaction(module);
 }

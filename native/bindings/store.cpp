@@ -95,12 +95,15 @@ std::vector<std::tuple<std::string, std::string, std::string>> check(const Store
   digests.reserve(texts.size());
   for (const auto& text : texts) digests.push_back(parse(text));
   std::vector<std::tuple<std::string, std::string, std::string>> faults;
-  const nb::gil_scoped_release release;
-  core::MemoryReader(store, threads).check(digests, [&](const Digest& digest, const core::Error& error) {
-    const bool missing = error.code == core::ErrorCode::not_found;
-    const bool damaged = error.code == core::ErrorCode::damaged;
-    faults.emplace_back(digest.hex(), missing ? "missing" : damaged ? "damaged" : "unreadable", error.message);
-  });
+  {
+    const nb::gil_scoped_release release;
+    core::MemoryReader(store, threads).check(digests, [&](const Digest& digest, const core::Error& error) {
+      const bool missing = error.code == core::ErrorCode::not_found;
+      const bool damaged = error.code == core::ErrorCode::damaged;
+      faults.emplace_back(digest.hex(), missing ? "missing" : damaged ? "damaged" : "unreadable", error.message);
+    });
+  }
+  raise_interrupt();
   return faults;
 }
 

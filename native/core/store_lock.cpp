@@ -9,25 +9,33 @@
 #include <thread>
 
 #include "core/file.hpp"
+#include "core/interrupt.hpp"
 
 namespace kerncap::core {
 namespace {
 
 constexpr std::chrono::milliseconds k_poll{5};
 
-Result<void> lock_file(int fd, int operation) {
-  while (::flock(fd, operation) != 0) {
+// Nothing here waits in the kernel: a signal between two waits would go unseen until the lock is free.
+Error interrupted_error() { return {ErrorCode::timeout, "interrupted while another process used it"}; }
+
+// True if it was locked, false if others have it.
+Result<bool> try_lock(int fd, int operation) {
+  while (::flock(fd, operation | LOCK_NB) != 0) {
+    if (errno == EWOULDBLOCK) return false;
     if (errno != EINTR) return errno_error("cannot lock the store", errno);
   }
-  return {};
+  return true;
 }
 
 // True if it was locked, false if others had it until the deadline.
 Result<bool> lock_until(int fd, std::chrono::steady_clock::time_point deadline) {
+  const InterruptWatch watch;
   for (;;) {
-    if (::flock(fd, LOCK_EX | LOCK_NB) == 0) return true;
-    if (errno != EWOULDBLOCK && errno != EINTR) return errno_error("cannot lock the store", errno);
+    auto locked = try_lock(fd, LOCK_EX);
+    if (!locked || locked.value()) return locked;
     if (std::chrono::steady_clock::now() >= deadline) return false;
+    if (watch.interrupted()) return interrupted_error();
     std::this_thread::sleep_for(k_poll);
   }
 }
@@ -39,6 +47,17 @@ SharedLock::~SharedLock() {
 }
 
 Result<SharedLock> StoreLock::shared() {
+  const InterruptWatch watch;
+  for (;;) {
+    auto acquired = try_shared();
+    if (!acquired) return acquired.error();
+    if (acquired.value()) return SharedLock(this);
+    if (watch.interrupted()) return interrupted_error();
+    std::this_thread::sleep_for(k_poll);
+  }
+}
+
+Result<bool> StoreLock::try_shared() {
   const std::lock_guard guard(m_mutex);
   if (m_process != ::getpid()) {
     m_process = ::getpid();
@@ -47,13 +66,14 @@ Result<SharedLock> StoreLock::shared() {
     m_lock_fd.reset();
   }
   if (m_holders == 0) {
-    if (auto status = acquire(); !status) return status.error();
+    auto acquired = try_acquire();
+    if (!acquired || !acquired.value()) return acquired;
   }
   ++m_holders;
-  return SharedLock(this);
+  return true;
 }
 
-Result<void> StoreLock::acquire() {
+Result<bool> StoreLock::try_acquire() {
   if (!m_lock_fd.valid()) {
     auto gate = open_at(m_folder, "gate", O_RDONLY);
     if (!gate) return gate.error();
@@ -62,10 +82,11 @@ Result<void> StoreLock::acquire() {
     m_gate_fd = std::move(gate).value();
     m_lock_fd = std::move(lock).value();
   }
-  if (auto status = lock_file(m_gate_fd.get(), LOCK_SH); !status) return status;
-  auto status = lock_file(m_lock_fd.get(), LOCK_SH);
+  auto entered = try_lock(m_gate_fd.get(), LOCK_SH);
+  if (!entered || !entered.value()) return entered;
+  auto locked = try_lock(m_lock_fd.get(), LOCK_SH);
   ::flock(m_gate_fd.get(), LOCK_UN);
-  return status;
+  return locked;
 }
 
 void StoreLock::release() noexcept {

@@ -43,7 +43,7 @@ class StoreLock {
   // `folder` is the store's, borrowed for as long as this lives.
   explicit StoreLock(int folder) noexcept : m_folder(folder) {}
 
-  // Waits as long as it takes. A thread may take it while its process holds it already: a second queue at the gate
+  // Waits as long as it takes, or until the user interrupts: an error of code `timeout`. A thread may take it while its process holds it already: a second queue at the gate
   // would wait for a collector that waits for the first.
   [[nodiscard]] Result<SharedLock> shared();
 
@@ -52,7 +52,8 @@ class StoreLock {
 
  private:
   friend class SharedLock;
-  [[nodiscard]] Result<void> acquire();
+  [[nodiscard]] Result<bool> try_shared();   // false: others have it
+  [[nodiscard]] Result<bool> try_acquire();
   void release() noexcept;
 
   int m_folder;

@@ -2,8 +2,16 @@
 #include "core/worker_pool.hpp"
 
 #include <algorithm>
+#include <chrono>
+
+#include "core/interrupt.hpp"
 
 namespace kerncap::core {
+namespace {
+
+constexpr std::chrono::milliseconds k_interrupt_poll{50};
+
+}  // namespace
 
 WorkerPool::WorkerPool(std::size_t threads)
     : m_size(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency())) {}
@@ -37,7 +45,13 @@ void WorkerPool::run(std::size_t count, const std::function<void(std::size_t, st
   m_wake.notify_all();
   take_items(0);
   std::unique_lock lock(m_mutex);
-  m_done.wait(lock, [this] { return m_busy == 0; });
+  // A worker may wait for the store's lock, and only the caller may be the thread that hears of interrupts.
+  const InterruptWatch watch;
+  while (!m_done.wait_for(lock, k_interrupt_poll, [this] { return m_busy == 0; })) {
+    lock.unlock();
+    (void)watch.interrupted();
+    lock.lock();
+  }
   m_work = nullptr;
 }
 
