@@ -35,7 +35,6 @@ def head(digest: Digest, manifest: Manifest, store: Store) -> Iterator[Renderabl
             ("made by", manifest.made_by),
             *(("parent", _line(reference.digest, store)) for reference in manifest.parents),
             ("size", f"{formats.size(usage.logical_bytes)}, {formats.size(usage.stored_bytes)} on disk"),
-            ("shared", f"{formats.size(usage.shared_bytes)} of that with other artifacts"),
         ]
     )
 

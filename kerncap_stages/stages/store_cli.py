@@ -133,7 +133,10 @@ def du(
     entries = {entry.digest: entry.kind for entry in opened.artifacts()}
     asked = artifacts or has_piped_input()
     digests = [opened.resolve(text) for text in artifact_texts(artifacts)] if asked else list(entries)
-    rows = [(digest, entries.get(digest, "unlisted"), opened.usage(digest)) for digest in digests]
+    rows = [
+        (digest, entries.get(digest, "unlisted"), usage)
+        for digest, usage in zip(digests, opened.usages(digests), strict=True)
+    ]
     total = opened.usage()
     report = {"artifacts": [{"digest": d, "kind": kind, "usage": u} for d, kind, u in rows], "store": total}
     _show(report, usage_page(rows, total), json=json)

@@ -9,8 +9,9 @@ from kerncap_stages.store.artifacts import ArtifactEntry
 from kerncap_stages.store.check import CheckReport, Fault
 from kerncap_stages.store.closure import Closure
 from kerncap_stages.store.collect import GcReport
-from kerncap_stages.store.store import Store, Usage
+from kerncap_stages.store.store import Store
 from kerncap_stages.store.transaction import MemoryWriter, Transaction
+from kerncap_stages.store.usage import Usage
 
 __all__ = [
     "ActionCache",

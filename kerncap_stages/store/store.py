@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages import _native
@@ -11,8 +10,9 @@ from kerncap_stages.store import artifacts, naming
 from kerncap_stages.store.actions import ActionCache
 from kerncap_stages.store.closure import MOST_MANIFEST_BYTES, Closure, walk
 from kerncap_stages.store.folder import Folder, default_path, prepare
-from kerncap_stages.store.objects import size_of, stored_objects
+from kerncap_stages.store.objects import stored_objects
 from kerncap_stages.store.transaction import Transaction
+from kerncap_stages.store.usage import Usage, usage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -30,16 +30,6 @@ if TYPE_CHECKING:
 
 # What `get` holds in memory at once; larger files are streamed.
 MOST_BYTES_AT_ONCE = 1 << 30
-
-
-@dataclass(frozen=True)
-class Usage:
-    """Bytes of payloads as a reader sees them, of files on disk, and of these what others use too."""
-
-    objects: int
-    logical_bytes: int
-    stored_bytes: int
-    shared_bytes: int
 
 
 class Store:
@@ -186,21 +176,19 @@ class Store:
             return self.walk([digest], parents=parents)
 
     def usage(self, digest: Digest | None = None) -> Usage:
-        """Room that one artifact takes, or the whole store.
-
-        Shared is what artifacts use that this one was not made from.
-        """
+        """Room that one artifact takes with its parents, or the whole store; what is shared is not asked."""
         if digest is None:
             sizes, _ = stored_objects(self.root)
             stored, logical = self.folder.native.total_sizes(list(sizes))
             return Usage(len(sizes), logical, stored, 0)
+        own = list(self.closure(digest).kinds)
+        stored, logical = self.folder.native.total_sizes(list(own))
+        return Usage(len(own), logical, stored, 0)
+
+    def usages(self, digests: Sequence[Digest]) -> list[Usage]:
+        """Room that artifacts take; shared is what listed artifacts use that each was not made from."""
         with self.folder.shared():
-            own = set(self.walk([digest]).kinds)
-            rest = self.walk(
-                [entry.digest for entry in self.artifacts() if entry.digest not in own], parents=False
-            )
-            stored, logical = self.folder.native.total_sizes(list(own))
-            return Usage(len(own), logical, stored, size_of(self.root, own & rest.kinds.keys()))
+            return usage_of(self, digests, [entry.digest for entry in self.artifacts()])
 
     def copy_closure(self, digests: Sequence[Digest], destination: Path) -> None:
         """Copy artifacts with everything they need into another store, made if absent, and list them there.

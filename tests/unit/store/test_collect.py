@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 from stores import manifest, object_file, publish_memory, random_bytes
 
@@ -143,8 +145,9 @@ def test_usage_tells_sizes_and_sharing(store):
     changed[0] ^= 1
     first, _ = publish_memory(store, memory)
     publish_memory(store, changed)
-    usage = store.usage(first)
+    [usage] = store.usages([first])
     assert usage.objects == 6
+    assert store.usage(first) == dataclasses.replace(usage, shared_bytes=0)
     assert 4 * CHUNK_SIZE_BYTES < usage.logical_bytes < 4 * CHUNK_SIZE_BYTES + 1000
     shared = 3 * (CHUNK_SIZE_BYTES + 14 + 8 * 3)  # three raw frames
     assert usage.shared_bytes == shared
@@ -168,3 +171,28 @@ def test_what_a_live_transaction_has_published_stays(store):
     assert store.check().ok
     store.remove(artifact)
     assert store.collect_garbage().removed_objects == 4
+
+
+def test_every_artifact_is_walked_once_for_all_usages(store, monkeypatch):
+    memory = random_bytes(CHUNK_SIZE_BYTES)
+    digests = [publish_memory(store, memory, n=number)[0] for number in range(20)]
+    walks = []
+    walk = Store.walk
+    monkeypatch.setattr(
+        Store, "walk", lambda self, *given, **how: walks.append(1) or walk(self, *given, **how)
+    )
+    usages = store.usages(digests)
+    assert len(walks) <= len(digests)
+    assert len({usage.shared_bytes for usage in usages}) == 1
+    assert CHUNK_SIZE_BYTES < usages[0].shared_bytes < usages[0].stored_bytes
+
+
+def test_what_an_artifact_was_made_from_shares_nothing_with_it(store):
+    parent, memory = publish_memory(store, random_bytes(10))
+    references = {"memory": f"memory:{memory}", "parents": [f"manifest:{parent}"]}
+    with store.transaction() as transaction:
+        child = transaction.publish(manifest("source", **references), "source", [parent])
+    below, above = store.usages([parent, child])
+    assert above.shared_bytes == 0
+    assert above.objects == below.objects + 1
+    assert 0 < below.shared_bytes < below.stored_bytes  # all but its manifest, which the child does not hold

@@ -1,0 +1,99 @@
+"""The room that artifacts take and share: every artifact is walked once, and every object looked at once."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.store.closure import MOST_MANIFEST_BYTES, references
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store.store import Store
+
+
+@dataclass(frozen=True)
+class Usage:
+    """Bytes of payloads as a reader sees them, of files on disk, and of these what others use too."""
+
+    objects: int
+    logical_bytes: int
+    stored_bytes: int
+    shared_bytes: int
+
+
+def usage_of(store: Store, digests: Sequence[Digest], listed: Iterable[Digest]) -> list[Usage]:
+    """Room that each artifact takes with its parents; the caller holds the store's lock.
+
+    Shared is what those of ``listed`` use that the artifact was not made from.
+    """
+    census = _Census(store)
+    others = set(listed)
+    for digest in others:
+        census.add_user(digest)
+    return [census.usage(digest, others) for digest in digests]
+
+
+class _Census:
+    """Objects by number: an artifact's own are an array, not a set of strings."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._numbers: dict[Digest, int] = {}
+        self._sizes: list[tuple[int, int]] = []  # (stored, payload) in bytes
+        self._users: list[int] = []  # how many listed artifacts hold it themselves
+        self._own: dict[Digest, array[int]] = {}
+
+    def add_user(self, digest: Digest) -> None:
+        for number in self._own_objects(digest):
+            self._users[number] += 1
+
+    def usage(self, digest: Digest, listed: set[Digest]) -> Usage:
+        made_from = list(self._with_parents(digest))
+        objects: set[int] = set()
+        users: dict[int, int] = {}  # of those that it was made from
+        for each in made_from:
+            objects.update(self._own_objects(each))
+            if each in listed:
+                for number in self._own_objects(each):
+                    users[number] = users.get(number, 0) + 1
+        return Usage(
+            objects=len(objects),
+            logical_bytes=sum(self._sizes[number][1] for number in objects),
+            stored_bytes=sum(self._sizes[number][0] for number in objects),
+            shared_bytes=sum(
+                self._sizes[number][0] for number in objects if self._users[number] > users.get(number, 0)
+            ),
+        )
+
+    def _own_objects(self, digest: Digest) -> array[int]:
+        if digest not in self._own:
+            kinds = self._store.walk([digest], parents=False).kinds
+            self._own[digest] = array("L", [self._number(each) for each in kinds])
+        return self._own[digest]
+
+    def _number(self, digest: Digest) -> int:
+        number = self._numbers.setdefault(digest, len(self._numbers))
+        if number == len(self._sizes):
+            self._sizes.append(self._store.folder.native.total_sizes([digest]))
+            self._users.append(0)
+        return number
+
+    def _with_parents(self, digest: Digest) -> Iterator[Digest]:
+        """The artifact and every manifest that it leads to, each once."""
+        seen = {digest}
+        stack = [digest]
+        while stack:
+            digest = stack.pop()
+            yield digest
+            try:
+                below = references(self._store.folder.native.read(digest, MOST_MANIFEST_BYTES, True))
+            except ArtifactError:
+                continue  # what it leads to is not known
+            parents = {parent for kind, parent in below if kind == "manifest"} - seen
+            seen |= parents
+            stack.extend(parents)
