@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,16 @@ def list_entry(kind: str, parents: Sequence[Digest], created_at_ns: int) -> byte
     return json.dumps(entry, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode() + b"\n"
 
 
+def next_time_ns(root: Path) -> int:
+    """A time for a new artifact: now, or just after the newest of the list if the clock went back.
+
+    What was made last is the latest, whatever the clock says.
+    """
+    newest = max((entry.created_at_ns for entry in _read_entries(root, {})), default=0)
+    now = time.time_ns()
+    return max(now, newest + 1) if is_time(newest + 1) else now
+
+
 def unlist_artifact(folder: Folder, digest: Digest) -> None:
     """Take an artifact and its names off the list; its objects stay until they are collected."""
     if not (folder.root / "artifacts" / digest).exists():
@@ -67,6 +78,11 @@ def read_artifacts(root: Path) -> list[ArtifactEntry]:
     named: dict[Digest, list[str]] = {}
     for name, digest in read_names(root).items():
         named.setdefault(digest, []).append(name)
+    entries = _read_entries(root, named)
+    return sorted(entries, key=lambda entry: (-entry.created_at_ns, entry.digest))
+
+
+def _read_entries(root: Path, named: dict[Digest, list[str]]) -> list[ArtifactEntry]:
     entries = []
     for file in (root / "artifacts").iterdir():
         if not is_digest(file.name):
@@ -83,7 +99,7 @@ def read_artifacts(root: Path) -> list[ArtifactEntry]:
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
             kind, created, parents = "unreadable", 0, ()
         entries.append(ArtifactEntry(digest, kind, created, parents, tuple(sorted(named.get(digest, ())))))
-    return sorted(entries, key=lambda entry: (-entry.created_at_ns, entry.digest))
+    return entries
 
 
 def read_names(root: Path) -> dict[str, Digest]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from typing import TYPE_CHECKING, Self
 
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, StoreError, UsageError
-from kerncap_stages.store.artifacts import list_entry
+from kerncap_stages.store.artifacts import list_entry, next_time_ns
 from kerncap_stages.store.closure import MOST_MANIFEST_BYTES, references, walk
 
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ class Transaction:
         Raises StoreError if the store cannot be written.
         """
         folder.require_ours()
+        self._root = folder.root
         self._native: _native.Transaction | None = _native.Transaction.begin(folder.native, threads)
 
     def __enter__(self) -> Self:
@@ -87,7 +87,7 @@ class Transaction:
         """
         _require_canonical(manifest, kind, parents)
         digest = Digest(self._open().put(manifest))
-        self.publish_listed([(digest, list_entry(kind, parents, time.time_ns()))])
+        self.publish_listed([(digest, list_entry(kind, parents, next_time_ns(self._root)))])
         return digest
 
     def publish_objects(self) -> None:

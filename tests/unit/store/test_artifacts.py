@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
+import time
 
 import pytest
 from stores import manifest, publish_memory, random_bytes
@@ -236,3 +238,21 @@ def test_what_is_no_file_is_not_waited_for(store, folder):
     (store.root / folder / ("c" * 64)).symlink_to("/dev/zero")
     assert store.artifacts()[0].digest == artifact
     assert store.names() == {}
+
+
+def test_what_was_made_last_is_the_latest_though_the_clock_goes_back(store, monkeypatch):
+    first = publish(store, n=1)
+    monkeypatch.setattr(time, "time_ns", lambda: 1_000)
+    second = publish(store, n=2)
+    third = publish(store, n=3)
+    assert [entry.digest for entry in store.artifacts()] == [third, second, first]
+    assert store.resolve("@") == third
+    assert store.prune(1) == [second, first]
+
+
+def test_a_time_at_the_end_of_all_times_spoils_nothing(store):
+    first = publish(store, n=1)
+    entry = json.dumps({"created_at_ns": (1 << 63) - 1, "kind": "capture", "parents": []})
+    (store.root / "artifacts" / first).write_text(entry + "\n")
+    second = publish(store, n=2)
+    assert {entry.digest: entry.kind for entry in store.artifacts()} == {first: "capture", second: "capture"}
