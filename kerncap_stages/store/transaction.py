@@ -85,7 +85,7 @@ class Transaction:
         What was published stays, whatever happens later. Raises ArtifactError, naming the object, if the
         manifest refers to one that is neither staged nor stored; StoreError if the disk refuses.
         """
-        _require_canonical(manifest, kind, parents)
+        require_canonical(manifest, kind, parents)
         digest = Digest(self._open().put(manifest))
         self.publish_listed([(digest, list_entry(kind, parents, next_time_ns(self._root)))])
         return digest
@@ -154,8 +154,11 @@ class MemoryWriter:
         return Digest(self._native.finish())
 
 
-def _require_canonical(manifest: bytes, kind: str, parents: Sequence[Digest]) -> None:
-    """Another spelling could hide references from a collector, and the list must tell the truth."""
+def require_canonical(manifest: bytes, kind: str, parents: Sequence[Digest]) -> None:
+    """Another spelling could hide references from a collector, and the list must tell the truth.
+
+    Raises ValueError, KeyError, TypeError or RecursionError for what is no canonical manifest of that kind.
+    """
     content = json.loads(manifest)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     if text.encode() + b"\n" != manifest:

@@ -12,6 +12,7 @@ from stores import manifest, object_file, publish_memory, random_bytes
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.errors import ArtifactError, DigestMismatch, Refused, StoreError
 from kerncap_stages.store import Store
+from kerncap_stages.store.artifacts import list_entry
 
 
 @pytest.fixture
@@ -257,3 +258,38 @@ def test_copy_closure_refuses_damage(store, tmp_path):
     with pytest.raises(ArtifactError):
         store.copy_closure([artifact], tmp_path / "copy")
     assert Store.open(tmp_path / "copy").artifacts() == []
+
+
+def change_listed(path, **changes):
+    with tarfile.open(path) as archive:
+        [entry] = json.loads(archive.extractfile("kerncap-archive.json").read())["artifacts"]
+    change_index(path, artifacts=[entry | changes])
+
+
+@pytest.mark.parametrize("changes", [{"kind": "validation"}, {"parents": ["1" * 64]}])
+def test_a_list_that_says_other_than_its_manifests_is_refused(archive, other, changes):
+    change_listed(archive, **changes)
+    with pytest.raises(DigestMismatch, match="list is wrong about"):
+        other.import_(archive)
+    assert nothing_came(other)
+
+
+@pytest.mark.parametrize(
+    "payload", [b'{"kind": "capture"}\n', b'{"kind":"capt\\u0075re"}\n', b"[]\n", b"no JSON", b"[" * 99999]
+)
+def test_a_manifest_that_is_not_canonical_is_not_imported(store, other, tmp_path, payload):
+    with store.transaction() as transaction:
+        digest = transaction.put_bytes(payload)
+        transaction.publish_listed([(digest, list_entry("capture", [], 1))])
+    store.export([digest], tmp_path / "a.tar")
+    with pytest.raises(DigestMismatch, match="list is wrong about"):
+        other.import_(tmp_path / "a.tar")
+    assert nothing_came(other)
+
+
+def test_an_artifact_whose_line_is_damaged_can_be_exported_and_imported(store, other, tmp_path):
+    artifact, _ = publish_memory(store, random_bytes(10))
+    (store.root / "artifacts" / artifact).write_bytes(b"damaged")
+    store.export([artifact], tmp_path / "a.tar")
+    assert other.import_(tmp_path / "a.tar") == [artifact]
+    assert [entry.kind for entry in other.artifacts()] == ["capture"]
