@@ -32,7 +32,7 @@ _PIECE_BYTES = 64 << 20
 def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
     """Publish a file or a folder.
 
-    Raises UsageError if it does not exist, Refused if it holds what cannot be kept.
+    Raises UsageError if it does not exist or holds the store, Refused if it holds what cannot be kept.
     """
     from kerncap_stages.manifests import dump
     from kerncap_stages.manifests.files import Files
@@ -41,6 +41,11 @@ def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
         mode = path.stat().st_mode
     except OSError as error:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="give a file or a folder") from error
+    if stat.S_ISDIR(mode) and store.root.resolve().is_relative_to(path.resolve()):
+        raise UsageError(
+            f"{path} holds the store {store.root} itself",
+            hint="put a folder without it, or into another store: --store DIR",
+        )
     name = path.resolve().name
     files: list[StoredFile] = []
     links: list[StoredLink] = []
@@ -163,14 +168,16 @@ def _chunk(store: Store, chunk: Digest, size_bytes: int) -> bytes:
 
 def _walk(folder: Path) -> Iterator[Path]:
     """Everything below a folder but its non-empty folders, in order; links are not followed."""
-    with os.scandir(folder) as entries:
-        names = sorted(entry.name for entry in entries)
-    for name in names:
-        path = folder / name
-        if path.is_dir() and not path.is_symlink():
-            below = list(_walk(path))
-            yield from below or [path]
-        else:
+    waiting = [folder]  # a list, not a call for each level: folders may be deeper than Python's stack
+    while waiting:
+        path = waiting.pop()
+        if path != folder and (path.is_symlink() or not path.is_dir()):
+            yield path
+            continue
+        with os.scandir(path) as entries:
+            names = sorted((entry.name for entry in entries), reverse=True)
+        waiting += [path / name for name in names]
+        if not names and path != folder:
             yield path
 
 
@@ -240,30 +247,47 @@ def _put_content(transaction: Transaction, file: FileIO, size_bytes: int) -> Fil
 def _get_folder(store: Store, manifest: Files, folder: Path) -> None:
     folder.mkdir()
     for empty in manifest.empty_folders:
-        (folder / empty).mkdir(parents=True)
+        _make_folders(folder / empty)
     for file in manifest.files:
         path = folder / file.path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folders(path.parent)
         _get_file(store, file, path)
     # Links come last: nothing is ever written through one.
     for link in manifest.links:
         path = folder / link.path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        _make_folders(path.parent)
         path.symlink_to(link.target)
 
 
+def _make_folders(path: Path) -> None:
+    """Make a folder and those above it; Path.mkdir calls itself for each level."""
+    absent = []
+    while not path.is_dir():
+        absent.append(path)
+        path = path.parent
+    for folder in reversed(absent):
+        folder.mkdir()
+
+
+def _require_size(file: StoredFile, size_bytes: int) -> None:
+    if size_bytes != file.size_bytes:
+        what = f"{file.path} has {size_bytes} bytes, and its manifest says {file.size_bytes}"
+        raise DigestMismatch(what, hint="put the folder again")
+
+
 def _get_file(store: Store, file: StoredFile, path: Path) -> None:
+    # Before anything is written: a short chunk list can stand for more zeros than a disk holds.
+    if isinstance(file.content, MemoryRef):
+        _require_size(file, store.memory_size(file.content.digest))
+    elif (declared_bytes := store.declared_size(file.content.digest)) > file.size_bytes:
+        _require_size(file, declared_bytes)
     mode = 0o777 if file.executable else 0o666
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
         written = write_content(store, file.content, fd)
     finally:
         os.close(fd)
-    if written != file.size_bytes:
-        raise DigestMismatch(
-            f"{file.path} has {written} bytes, and its manifest says {file.size_bytes}",
-            hint="put the folder again",
-        )
+    _require_size(file, written)
 
 
 def _write_all(fd: int, payload: bytes) -> None:

@@ -74,6 +74,10 @@ class Store:
         """
         return self.folder.native.stream(digest, fd)
 
+    def declared_size(self, digest: Digest) -> int:
+        """Size in bytes of an object's payload as its frame declares it; 0 if it is absent or damaged."""
+        return self.folder.native.total_sizes([digest])[1]
+
     def memory_size(self, digest: Digest) -> int:
         """Size in bytes of the memory that a chunk list describes."""
         return _native.memory_size(self.folder.native, digest)
