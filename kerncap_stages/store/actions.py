@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.store.artifacts import is_digest
+from kerncap_stages.store.folder import list_folder
 
 if TYPE_CHECKING:
     from kerncap_stages.store.folder import Folder
@@ -28,7 +29,8 @@ class ActionCache:
 
     def drop_stale(self) -> int:
         """Forget entries whose artifact is not listed any more; returns how many."""
-        stale = [path.name for path in self._entries.iterdir() if self._output(path.name) is None]
+        entries = list_folder(self._folder.root, "actions")
+        stale = [path.name for path in entries if self._output(path.name) is None]
         for name in stale:
             self._folder.remove_small(self._entries / name)
         return len(stale)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactNotFound
+from kerncap_stages.store.folder import list_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -84,7 +85,7 @@ def read_artifacts(root: Path) -> list[ArtifactEntry]:
 
 def _read_entries(root: Path, named: dict[Digest, list[str]]) -> list[ArtifactEntry]:
     entries = []
-    for file in (root / "artifacts").iterdir():
+    for file in list_folder(root, "artifacts"):
         if not is_digest(file.name):
             continue
         digest = Digest(file.name)
@@ -105,7 +106,7 @@ def _read_entries(root: Path, named: dict[Digest, list[str]]) -> list[ArtifactEn
 def read_names(root: Path) -> dict[str, Digest]:
     """Every name, in order."""
     names = {}
-    for file in sorted((root / "names").iterdir()):
+    for file in sorted(list_folder(root, "names")):
         try:
             text = _read_small(file).decode("ascii").strip()
         except (OSError, ValueError):
@@ -125,5 +126,5 @@ def _read_small(path: Path) -> bytes:
 
 def roots(root: Path) -> set[Digest]:
     """What a collection keeps: listed artifacts and what names point at."""
-    listed = {Digest(file.name) for file in (root / "artifacts").iterdir() if is_digest(file.name)}
+    listed = {Digest(file.name) for file in list_folder(root, "artifacts") if is_digest(file.name)}
     return listed | set(read_names(root).values())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.store.artifacts import is_digest, roots
-from kerncap_stages.store.folder import sync_folder
+from kerncap_stages.store.folder import list_folder, sync_folder
 from kerncap_stages.store.objects import BATCH_OBJECTS, stored_objects
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _mark(store: Store, known: Closure | None) -> Closure:
 def _pins(root: Path) -> set[Digest]:
     """What live transactions build on. Under the exclusive lock no line is half written."""
     pins = set()
-    for transaction in (root / "tmp").iterdir():
+    for transaction in list_folder(root, "tmp"):
         with contextlib.suppress(FileNotFoundError, NotADirectoryError):
             lines = (transaction / "pins").read_text(encoding="ascii").splitlines()
             pins |= {Digest(line) for line in lines if is_digest(line)}

@@ -70,6 +70,23 @@ def _lock_shared(path: Path) -> Iterator[None]:
         yield
 
 
+def list_folder(root: Path, name: str) -> list[Path]:
+    """What lies in one of the store's folders.
+
+    Raises StoreError if it is not there: to go on would be to take all that it listed for unneeded.
+    """
+    try:
+        return list((root / name).iterdir())
+    except OSError as error:
+        if not isinstance(error, (FileNotFoundError, NotADirectoryError)):
+            raise system_error(f"cannot read {root / name}", error) from error
+        raise StoreError(
+            f"the store's folder {root / name} is not there",
+            hint="put it back from a copy of the store; without one make it empty (mkdir -m 700): "
+            "what it listed is lost",
+        ) from error
+
+
 def system_error(what: str, error: OSError) -> StoreError:
     """An operating system's refusal as an error with a next step."""
     hint = "look at the disk and its file system, then run this again"

@@ -7,6 +7,7 @@ import re
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
+from kerncap_stages.store.folder import list_folder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -25,7 +26,7 @@ def stored_objects(root: Path) -> tuple[dict[Digest, int], list[str]]:
     """Sizes on disk of all objects, in order, and the paths below objects/ of what is none."""
     sizes: dict[Digest, int] = {}
     strays = []
-    for path in sorted((root / "objects").iterdir()):
+    for path in sorted(list_folder(root, "objects")):
         folder = path.name
         if not _FOLDER.fullmatch(folder) or not path.is_dir():
             strays.append(folder)
@@ -33,6 +34,9 @@ def stored_objects(root: Path) -> tuple[dict[Digest, int], list[str]]:
         for file in sorted(os.scandir(path), key=lambda entry: entry.name):
             if not _NAME.fullmatch(file.name) or file.name[:2] != folder:
                 strays.append(f"{folder}/{file.name}")
+                continue
+            if file.is_dir(follow_symlinks=False):
+                strays.append(f"{folder}/{file.name}")  # nobody can read it, and unlink would fail
                 continue
             try:
                 sizes[Digest(file.name)] = file.stat(follow_symlinks=False).st_size

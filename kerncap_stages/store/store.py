@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from typing import TYPE_CHECKING
 
 from kerncap_stages import _native
+from kerncap_stages.errors import ArtifactNotFound
 from kerncap_stages.store import artifacts, naming
 from kerncap_stages.store.actions import ActionCache
 from kerncap_stages.store.closure import MOST_MANIFEST_BYTES, Closure, walk
@@ -140,8 +142,9 @@ class Store:
         for entry in self.artifacts(kind):
             seen[entry.kind] = seen.get(entry.kind, 0) + 1
             if seen[entry.kind] > keep_last and not entry.names:
-                self.remove(entry.digest)
-                pruned.append(entry.digest)
+                with contextlib.suppress(ArtifactNotFound):  # another prune was faster
+                    self.remove(entry.digest)
+                    pruned.append(entry.digest)
         return pruned
 
     def check(

@@ -12,7 +12,7 @@ import pytest
 from stores import manifest, publish_memory, random_bytes
 
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ArtifactError, ArtifactNotFound, UsageError
+from kerncap_stages.errors import ArtifactError, ArtifactNotFound, StoreError, UsageError
 from kerncap_stages.store import Store
 
 
@@ -256,3 +256,27 @@ def test_a_time_at_the_end_of_all_times_spoils_nothing(store):
     (store.root / "artifacts" / first).write_text(entry + "\n")
     second = publish(store, n=2)
     assert {entry.digest: entry.kind for entry in store.artifacts()} == {first: "capture", second: "capture"}
+
+
+def test_two_prunes_at_once_both_end_well(store, monkeypatch):
+    first, second, third = (publish(store, n=number) for number in range(3))
+    remove = Store.remove
+
+    def slower(self, digest):
+        """As if another prune had taken the next one just before."""
+        if digest == first:
+            remove(self, first)
+        remove(self, digest)
+
+    monkeypatch.setattr(Store, "remove", slower)
+    assert store.prune(1) == [second]
+    assert [entry.digest for entry in store.artifacts()] == [third]
+
+
+def test_a_missing_folder_is_named_with_the_next_step(store):
+    for missing, use in (("names", Store.names), ("artifacts", Store.artifacts)):
+        (store.root / missing).rename(store.root / "elsewhere")
+        with pytest.raises(StoreError, match=f"{missing}.*is not there") as caught:
+            use(store)
+        assert "mkdir" in caught.value.hint
+        (store.root / "elsewhere").rename(store.root / missing)

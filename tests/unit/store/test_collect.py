@@ -196,3 +196,16 @@ def test_what_an_artifact_was_made_from_shares_nothing_with_it(store):
     assert above.shared_bytes == 0
     assert above.objects == below.objects + 1
     assert 0 < below.shared_bytes < below.stored_bytes  # all but its manifest, which the child does not hold
+
+
+def test_a_directory_among_the_objects_stops_no_collection(store):
+    artifact, _ = publish_memory(store, random_bytes(10))
+    stray = store.root / "objects" / "ab" / ("ab" + "0" * 62)
+    stray.mkdir(parents=True)
+    before = store.usage(artifact).objects
+    store.remove(artifact)
+    report = store.collect_garbage()
+    assert (report.removed_objects, report.kept_objects) == (before, 0)
+    assert stray.is_dir()
+    [fault] = store.check().faults
+    assert (fault.kind, fault.what) == ("stray", f"ab/{stray.name}")
