@@ -16,6 +16,8 @@ _S_NOP = struct.pack("<I", 0xBF800000)
 _PAGE = 0x1000
 _PT_LOAD, _PT_GNU_STACK = 1, 0x6474E551
 _READ_EXECUTE = 5
+_SHT_PROGBITS, _ALLOCATED_CODE = 1, 6
+_SECTIONS_OFFSET_AT, _SECTIONS_COUNT_AT = 40, 60  # in the ELF header: e_shoff, e_shnum
 # Instructions are fetched ahead of the last one.
 _FETCHED_AHEAD_BYTES = 256
 _ENTRY_AT = 16  # int64 in a kernel descriptor: from it to the first instruction
@@ -114,7 +116,7 @@ class Image:
         )
         entry = address - place.descriptor_address
         struct.pack_into("<q", self._bytes, place.descriptor_offset + _ENTRY_AT, entry)
-        self._move_symbol(place, address, len(made))
+        self._move_symbol(place, address, len(made), section=self._add_section(offset, address, size))
 
     def replace_descriptor(self, place: KernelPlace, descriptor: bytes) -> None:
         """Put another descriptor in the old one's place; the way to the first instruction stays."""
@@ -135,13 +137,32 @@ class Image:
     def _symbol(self, name: str) -> Any:
         return next((each for each in self._symbols() if each.name == name), None)
 
-    def _move_symbol(self, place: KernelPlace, address: int, size_bytes: int) -> None:
+    def _add_section(self, offset: int, address: int, size_bytes: int) -> int:
+        """Another section of instructions; returns its index.
+
+        The table of sections moves to the end: HIP takes the file to end where that table does.
+        """
+        count = self._elf["e_shnum"]
+        entry_bytes = self._elf["e_shentsize"]
+        table = self._elf["e_shoff"]
+        name = cast("Any", self._elf.get_section_by_name(".text"))["sh_name"]
+        self._bytes += bytes(-len(self._bytes) % 8)
+        moved = len(self._bytes)
+        self._bytes += self._bytes[table : table + count * entry_bytes]
+        self._bytes += struct.pack(
+            "<IIQQQQIIQQ", name, _SHT_PROGBITS, _ALLOCATED_CODE, address, offset, size_bytes, 0, 0, 256, 0
+        )
+        struct.pack_into("<Q", self._bytes, _SECTIONS_OFFSET_AT, moved)
+        struct.pack_into("<H", self._bytes, _SECTIONS_COUNT_AT, count + 1)
+        return int(count)
+
+    def _move_symbol(self, place: KernelPlace, address: int, size_bytes: int, *, section: int) -> None:
         for name in (".symtab", ".dynsym"):
             table = cast("Any", self._elf.get_section_by_name(name))
             for i, each in enumerate(table.iter_symbols() if table is not None else ()):
                 if each.name == place.symbol:
                     at = table["sh_offset"] + i * table["sh_entsize"]
-                    struct.pack_into("<QQ", self._bytes, at + 8, address, size_bytes)
+                    struct.pack_into("<HQQ", self._bytes, at + 6, section, address, size_bytes)
 
     def _file_offset(self, address: int) -> int | None:
         for segment in self._elf.iter_segments():
