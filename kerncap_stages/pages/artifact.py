@@ -27,7 +27,7 @@ _DEEPEST_TREE = 16
 def head(digest: Digest, manifest: Manifest, store: Store) -> Iterator[RenderableType]:
     """Show what every artifact has: digest, names, parents, sizes."""
     names = sorted(name for name, named in store.names().items() if named == digest)
-    usage = store.usage(digest)
+    (usage,) = store.usages([digest])
     yield text(f"{manifest.kind} {digest}", "bold")
     yield facts(
         [
@@ -35,6 +35,7 @@ def head(digest: Digest, manifest: Manifest, store: Store) -> Iterator[Renderabl
             ("made by", manifest.made_by),
             *(("parent", _line(reference.digest, store)) for reference in manifest.parents),
             ("size", f"{formats.size(usage.logical_bytes)}, {formats.size(usage.stored_bytes)} on disk"),
+            ("shared", f"{formats.size(usage.shared_bytes)} of that with other artifacts"),
         ]
     )
 

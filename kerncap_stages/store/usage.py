@@ -44,7 +44,8 @@ class _Census:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._numbers: dict[Digest, int] = {}
-        self._sizes: list[tuple[int, int]] = []  # (stored, payload) in bytes
+        self._digests: list[Digest] = []
+        self._sizes: dict[int, tuple[int, int]] = {}  # (stored, payload) in bytes, of those asked for
         self._users: list[int] = []  # how many listed artifacts hold it themselves
         self._own: dict[Digest, array[int]] = {}
 
@@ -61,12 +62,13 @@ class _Census:
             if each in listed:
                 for number in self._own_objects(each):
                     users[number] = users.get(number, 0) + 1
+        sizes = {number: self._size(number) for number in objects}
         return Usage(
             objects=len(objects),
-            logical_bytes=sum(self._sizes[number][1] for number in objects),
-            stored_bytes=sum(self._sizes[number][0] for number in objects),
+            logical_bytes=sum(payload for _, payload in sizes.values()),
+            stored_bytes=sum(stored for stored, _ in sizes.values()),
             shared_bytes=sum(
-                self._sizes[number][0] for number in objects if self._users[number] > users.get(number, 0)
+                stored for number, (stored, _) in sizes.items() if self._users[number] > users.get(number, 0)
             ),
         )
 
@@ -78,10 +80,15 @@ class _Census:
 
     def _number(self, digest: Digest) -> int:
         number = self._numbers.setdefault(digest, len(self._numbers))
-        if number == len(self._sizes):
-            self._sizes.append(self._store.folder.native.total_sizes([digest]))
+        if number == len(self._digests):
+            self._digests.append(digest)
             self._users.append(0)
         return number
+
+    def _size(self, number: int) -> tuple[int, int]:
+        if number not in self._sizes:
+            self._sizes[number] = self._store.folder.native.total_sizes([self._digests[number]])
+        return self._sizes[number]
 
     def _with_parents(self, digest: Digest) -> Iterator[Digest]:
         """The artifact and every manifest that it leads to, each once."""

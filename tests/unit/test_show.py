@@ -31,7 +31,7 @@ def test_page_shows_the_capture_and_its_place_in_the_store(show, capture, store)
     done = show(capture)
     assert done.returncode == 0
     assert done.stderr == ""
-    for part in (f"capture {capture}", "before-tuning", "./app --size 512", "MiB, ", "on disk",
+    for part in (f"capture {capture}", "before-tuning", "./app --size 512", "MiB, ", "on disk", "shared",
                  "scale(float*, float*, float, int)", "0x7f0000000000"):  # fmt: skip
         assert part in done.stdout
 
