@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
-from kerncap_stages.errors import ExitCode, KerncapError
+from kerncap_stages.errors import ExitCode, KerncapError, UsageError
 from kerncap_stages.rocm_root import build, cache, enter, image, namespaces
 from kerncap_stages.rocm_root.recipes import DEFAULT_ROCM, RECIPES
 
@@ -125,12 +125,25 @@ def _versions(options: argparse.Namespace) -> None:
 
 
 def _remove(options: argparse.Namespace) -> None:
+    if not (options.keys or options.all or options.stale):
+        raise UsageError("which roots?", hint="`kc-root list` shows their keys; or --stale, --all")
     current = _current_keys()
-    for root in cache.all_roots():
-        named = any(root.key.startswith(key) for key in options.keys)
-        if named or options.all or (options.stale and root.key not in current):
+    roots = cache.all_roots()
+    named = {_named(key, roots).key for key in options.keys}
+    for root in roots:
+        if root.key in named or options.all or (options.stale and root.key not in current):
             cache.remove(root)
             print(root.key)
+
+
+def _named(key: str, roots: Sequence[cache.Root]) -> cache.Root:
+    """The one root whose key is this, or begins with it."""
+    exact = [root for root in roots if root.key == key]
+    found = exact or [root for root in roots if key and root.key.startswith(key)]
+    if len(found) == 1:
+        return found[0]
+    what = f"begins {len(found)} keys: {', '.join(root.key for root in found)}" if found else "begins no key"
+    raise UsageError(f"{key!r} {what}", hint="`kc-root list` shows the keys; give more of one")
 
 
 def _current_keys() -> set[str]:

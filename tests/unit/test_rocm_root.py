@@ -10,7 +10,7 @@ import pytest
 
 import kerncap_stages
 from kerncap_stages.errors import DeviceError, Refused, UsageError
-from kerncap_stages.rocm_root import bootstrap, cache, enter, host, image, namespaces, versions
+from kerncap_stages.rocm_root import bootstrap, cache, cli, enter, host, image, namespaces, versions
 from kerncap_stages.rocm_root.children import in_child
 from kerncap_stages.rocm_root.recipes import RECIPES, recipe_for
 
@@ -184,6 +184,33 @@ def test_an_error_of_a_child_process_is_raised_in_its_parent() -> None:
     with pytest.raises(Refused, match="no") as caught:
         in_child(fail, private=False)
     assert caught.value.hint == "do this"
+
+
+@pytest.mark.parametrize(
+    ("words", "left"),
+    [
+        (["6"], {"6.4-aa", "6.4-bb", "7.2-cc"}),
+        ([""], {"6.4-aa", "6.4-bb", "7.2-cc"}),
+        (["nosuch"], {"6.4-aa", "6.4-bb", "7.2-cc"}),
+        ([], {"6.4-aa", "6.4-bb", "7.2-cc"}),
+        (["7", "nosuch"], {"6.4-aa", "6.4-bb", "7.2-cc"}),
+        (["7", "6.4-a"], {"6.4-bb"}),
+    ],
+)
+def test_only_roots_that_are_named_without_doubt_are_removed(
+    words: list[str], left: set[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("KERNCAP_ROOT_CACHE", str(tmp_path))
+    for key in ("6.4-aa", "6.4-bb", "7.2-cc"):
+        root = cache.Root(key)
+        root.files.mkdir(parents=True)
+        (root.folder / "versions.json").write_text("{}")
+    before = {root.key for root in cache.all_roots()}
+    assert before == {"6.4-aa", "6.4-bb", "7.2-cc"}
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["rm", *words])
+    assert ended.value.code == (2 if left == before else 0)
+    assert {root.key for root in cache.all_roots()} == left
 
 
 def test_a_root_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
