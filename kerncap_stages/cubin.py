@@ -34,6 +34,9 @@ _PARAMETER = 0x17
 _PARAMETER_BYTES = 0x19
 _REGISTER_COUNT = 0x2F
 _TEXTURES_AND_SURFACES = {0x02, 0x06, 0x13, 0x14, 0x15}
+_TEXT = ".text."
+# _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: two hashes around the name of the file.
+_UNIT = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}")
 _STT_OBJECT, _STT_FUNC = 1, 2
 _ENTRY = 0x10
 # Hopper and later keep the first KiB of shared memory to themselves and count it in the section.
@@ -80,6 +83,32 @@ def read_cubin(data: bytes) -> CodeObjectFacts:
         return _read(data)
     except (struct.error, IndexError, ValueError) as error:
         raise ArtifactError(f"damaged cubin: {error}", hint="compile it again") from error
+
+
+def same_but_for_unit(name: str, other: str) -> bool:
+    """Whether two symbols differ only in what nvcc calls the translation unit.
+
+    Kernels of anonymous namespaces carry hashes of the folder and the file that they were compiled from.
+    """
+    return _without_unit(name) == _without_unit(other)
+
+
+def _without_unit(name: str) -> str:
+    return _UNIT.sub(lambda match: f"{match[1]}_{match[2]}_", name)
+
+
+def kernel_code(data: bytes, symbol: str) -> bytes | None:
+    """The instructions of a kernel, whatever its unit is called; None where a cubin does not have it."""
+    try:
+        sections = _sections(data) if is_cubin(data) else []
+    except (struct.error, IndexError, ValueError):
+        return None  # a file that anybody may have written
+    found = [
+        section
+        for section in sections
+        if section.name.startswith(_TEXT) and same_but_for_unit(section.name.removeprefix(_TEXT), symbol)
+    ]
+    return data[found[0].offset : found[0].offset + found[0].size] if len(found) == 1 else None
 
 
 def _read(data: bytes) -> CodeObjectFacts:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})
 _SETTING = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
+_OPTIONS_FILE = frozenset({"-optf", "--options-file"})
 _MOST_NESTED = 8
 
 
@@ -83,7 +84,15 @@ def _command(entry: dict[str, object], base: Path) -> CompileCommand:
 def _expand_response_files(
     words: Sequence[str], directory: Path, read: dict[Path, None], depth: int = 0
 ) -> Iterator[str]:
-    for word in words:
+    remaining = iter(words)
+    for word in remaining:
+        name, equals, joined = word.partition("=")
+        if name in _OPTIONS_FILE and (equals or word in _OPTIONS_FILE):
+            # nvcc's way; several files may stand between commas.
+            files = joined if equals else next(remaining, "")
+            marked = [f"@{file}" for file in files.split(",") if file]
+            yield from _expand_response_files(marked, directory, read, depth)
+            continue
         path = directory / word[1:]
         if word.startswith("@") and depth < _MOST_NESTED:
             read[path] = None

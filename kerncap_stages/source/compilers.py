@@ -26,7 +26,7 @@ _HIPCC = re.compile(r"hipcc(\.bin|\.pl)?")
 _CLANG = re.compile(r"([\w.]+-)*(amd)?clang(\+\+)?(-\d+(\.\d+)*)?")
 _OPTIMISATION = re.compile(r"-O([0-3sgz]|fast)?")
 _TIMEOUT_S = 300
-# What changes the meaning of a compile command without standing in it.
+# What changes the meaning of a HIP compile command without standing in it.
 ENVIRONMENT = (
     "CPATH",
     "CPLUS_INCLUDE_PATH",

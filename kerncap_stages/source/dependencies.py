@@ -47,9 +47,14 @@ def parse_make_rule(text: str) -> list[Path]:
 def toolchain_folders(compiler: Compiler, directory: Path, target: str) -> tuple[Path, ...]:
     """The compiler's own include folders: headers below them belong to the toolchain, not to the project."""
     command = compiler.command(target, (), "-E", "-v", os.devnull, "-o", os.devnull)
+    return parse_search_list(run_compiler(command, directory).stderr)
+
+
+def parse_search_list(text: str) -> tuple[Path, ...]:
+    """The include folders that a compiler lists when it is asked to be verbose."""
     folders: list[Path] = []
     listing = False
-    for line in run_compiler(command, directory).stderr.splitlines():
+    for line in text.splitlines():
         if line.startswith("#include "):
             listing = True
         elif line.startswith("End of search list"):
@@ -101,7 +106,13 @@ def local_headers(
                 hint="check that the build folder is complete (generated headers?) and -D is right",
             )
         prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))
-    own = toolchain_folders(compiler, directory, target)
+    return outside_toolchain(prerequisites, unit, directory, toolchain_folders(compiler, directory, target))
+
+
+def outside_toolchain(
+    prerequisites: Sequence[Path], unit: Path, directory: Path, own: Sequence[Path]
+) -> list[Path]:
+    """The prerequisites that are neither the unit nor below one of the toolchain's ``own`` folders."""
     seen: dict[Path, None] = {}
     for prerequisite in prerequisites:
         path = Path(os.path.normpath(directory / prerequisite))

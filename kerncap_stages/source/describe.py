@@ -7,8 +7,6 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import FileRef
 from kerncap_stages.manifests.base import os_text
 from kerncap_stages.manifests.source import CompileCommand, Definition, Parameter, SourceFile
-from kerncap_stages.source.compilers import compiler_version, is_hipcc
-from kerncap_stages.source.flags import compile_flags
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from kerncap_stages.source import definitions
     from kerncap_stages.source.finding import Options
     from kerncap_stages.source.kernel_names import KernelName
+    from kerncap_stages.source.toolchain import Toolchain
     from kerncap_stages.source.units import Unit
     from kerncap_stages.store import Transaction
 
@@ -48,31 +47,31 @@ def element_type(type_name: str) -> str | None:
     return " ".join(words.split()) or None
 
 
-def describe_command(unit: Unit, database: Path | None, options: Options) -> CompileCommand | None:
+def describe_command(
+    unit: Unit, database: Path | None, options: Options, toolchain: Toolchain
+) -> CompileCommand | None:
     """The compile command as the manifest has it: absolute flags, nothing about outputs or GPU targets."""
     if unit.command is None:
         if not unit.headers_by_compiler:
             return None
         # The unit preprocesses by itself: a command assumed, and said to be (there is no database).
-        compiler = options.compiler or "hipcc"
+        compiler = options.compiler or toolchain.assumed
         arguments = (compiler, "-O3", *(f"-D{define}" for define in options.defines))
         return CompileCommand(
             translation_unit=os_text(str(unit.path)),
             directory=os_text(str(unit.path.parent)),
             arguments=tuple(os_text(word) for word in arguments),
-            compiler_version=compiler_version(unit.compiler_path) if unit.compiler_path else None,
+            compiler_version=unit.tool.version() if unit.tool else None,
             added_defines=tuple(os_text(define) for define in options.defines),
         )
     compiler = options.compiler or unit.command.compiler
-    flags = compile_flags(unit.command, options.defines)
-    if is_hipcc(compiler) and not any(flag.startswith("-O") for flag in flags):
-        flags = ("-O3", *flags)  # what hipcc adds; said here so that another clang makes the same code
+    flags = toolchain.described_flags(compiler, toolchain.flags(unit.command, options.defines))
     return CompileCommand(
         translation_unit=os_text(str(unit.path)),
         directory=os_text(str(unit.command.directory)),
         arguments=tuple(os_text(word) for word in (compiler, *flags)),
         database=os_text(str(database)) if database else None,
-        compiler_version=compiler_version(unit.compiler_path) if unit.compiler_path else None,
+        compiler_version=unit.tool.version() if unit.tool else None,
         added_defines=tuple(os_text(define) for define in options.defines),
     )
 

@@ -11,8 +11,8 @@ from kerncap_stages.manifests.base import os_string
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.source.compile_commands import find_database, load_database
-from kerncap_stages.source.flags import unsafe_flags
 from kerncap_stages.source.search import Consulted, find_candidates, from_line_tables, is_triton_kernel
+from kerncap_stages.source.toolchain import toolchain_of
 from kerncap_stages.source.trials import Wanted
 from kerncap_stages.source.units import Unit, choose_command, describe_unit, possible_commands
 
@@ -78,9 +78,15 @@ def find_source(
         consulted.read(database)
     for file in {file for command in commands for file in command.response_files}:
         consulted.read(file)
-    target = capture.environment.devices[capture.dispatch.device_index].target
+    toolchain = toolchain_of(capture)
     wanted = Wanted(
-        capture.kernel.mangled_name, name.base, target, code_object, options.defines, options.compiler
+        toolchain,
+        capture.kernel.mangled_name,
+        name.base,
+        toolchain.target(capture),
+        code_object,
+        options.defines,
+        options.compiler,
     )
     definition, command = _choose(candidates, commands, wanted, consulted)
     if definition is None:
@@ -91,9 +97,9 @@ def find_source(
             candidates=candidates,
             consulted=consulted,
         )
-    compiler = options.compiler or (None if command else shutil.which("hipcc"))
+    compiler = options.compiler or (None if command else shutil.which(toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
-    unsafe = unsafe_flags(command) if command else ()
+    unsafe = toolchain.unsafe_flags(command, options.defines) if command else ()
     if unsafe:
         left_out = "left out, as the compiler would run or load code: " + " ".join(unsafe)
         problem = f"{problem}; {left_out}" if problem else left_out
@@ -127,7 +133,7 @@ def _choose(
     """Pick the one definition; where several fit, the one that a compile command proves."""
     proven: list[tuple[Definition, CompileCommand]] = []
     for definition in candidates:
-        possible = possible_commands(definition.path, commands, consulted)
+        possible = possible_commands(definition.path, commands, wanted.toolchain, consulted)
         command = choose_command(possible, wanted, consulted)
         if command is not None:
             proven.append((definition, command))

@@ -8,9 +8,6 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.source.compile_commands import CompileCommand, commands_for
-from kerncap_stages.source.compilers import find_compiler
-from kerncap_stages.source.dependencies import local_headers
-from kerncap_stages.source.flags import compile_flags
 from kerncap_stages.source.includes import include_folders, included_files, note_absent
 from kerncap_stages.source.trials import Wanted, makes_same_code, yields_kernel
 
@@ -18,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kerncap_stages.source.search import Consulted
+    from kerncap_stages.source.toolchain import Tool, Toolchain
 
 _MAX_TRIALS = 8  # trial compilations, when several units could hold the instantiation
 
@@ -30,22 +28,22 @@ class Unit:
     command: CompileCommand | None
     headers: tuple[Path, ...]
     headers_by_compiler: bool
-    compiler_path: str | None = None  # that was asked
+    tool: Tool | None = None  # that was asked
 
 
 def possible_commands(
-    definition_file: Path, database: Sequence[CompileCommand], consulted: Consulted
+    definition_file: Path, database: Sequence[CompileCommand], toolchain: Toolchain, consulted: Consulted
 ) -> list[CompileCommand]:
     """Entries that compile the file itself, else those of units that include it."""
     direct = commands_for(definition_file, database)
     if direct:
         return direct
     wanted = definition_file.resolve()
-    return [command for command in database if wanted in _reads(command, consulted)]
+    return [command for command in database if wanted in _reads(command, toolchain, consulted)]
 
 
-def _reads(command: CompileCommand, consulted: Consulted) -> Iterator[Path]:
-    folders = include_folders(compile_flags(command))
+def _reads(command: CompileCommand, toolchain: Toolchain, consulted: Consulted) -> Iterator[Path]:
+    folders = include_folders(toolchain.flags(command))
     yield from (path.resolve() for path in included_files(command.file, folders, consulted))
 
 
@@ -57,7 +55,8 @@ def choose_command(
     Where several yield it, as when one file is built twice with different flags, the one that makes the very
     instructions that were captured; else the first.
     """
-    different = list({(command.file, compile_flags(command)): command for command in commands}.values())
+    flags = wanted.toolchain.flags
+    different = list({(command.file, flags(command)): command for command in commands}.values())
     if len(different) <= 1:
         return different[0] if different else None
     name = wanted.base_name.encode()
@@ -80,7 +79,7 @@ def describe_unit(
     """The unit with its headers, and why they were not the compiler's own where they are not."""
     path = command.file if command else definition_file
     flags = (
-        compile_flags(command, wanted.defines)
+        wanted.toolchain.flags(command, wanted.defines)
         if command
         else tuple(f"-D{define}" for define in wanted.defines)
     )
@@ -90,13 +89,11 @@ def describe_unit(
     chosen = compiler or (command.compiler if command else None)
     if chosen is not None:
         try:
-            tool = find_compiler(chosen, trusted=compiler is not None)
+            tool = wanted.toolchain.find(chosen, trusted=compiler is not None)
             consulted.exists(Path(tool.path))
-            headers = local_headers(tool, flags, path, directory, wanted.target)
+            headers = tool.local_headers(flags, path, directory, wanted.target)
             note_absent((path, *headers), folders, consulted)
-            return Unit(
-                path, command, tuple(headers), headers_by_compiler=True, compiler_path=tool.path
-            ), None
+            return Unit(path, command, tuple(headers), headers_by_compiler=True, tool=tool), None
         except DeviceError as error:
             problem = str(error)
     headers = included_files(path, folders, consulted)

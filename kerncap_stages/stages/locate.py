@@ -136,7 +136,7 @@ def _action_key(capture_digest: Digest, options: Options) -> Digest:
     """What the answer depends on besides the files that it names itself: the first half of a two-step key."""
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.codec import canonical
-    from kerncap_stages.source.compilers import ENVIRONMENT
+    from kerncap_stages.source.toolchain import ENVIRONMENT
 
     request = {
         "stage": "locate",
@@ -177,17 +177,17 @@ def _manifest(
 ) -> Source:
     from kerncap_stages.digest import Digest, ManifestRef
     from kerncap_stages.manifests.base import os_text
-    from kerncap_stages.manifests.kernel import Language
     from kerncap_stages.manifests.source import ConsultedFile, Source
     from kerncap_stages.source.describe import describe_command, describe_definition, store_files
+    from kerncap_stages.source.toolchain import toolchain_of
 
-    unit = finding.unit
+    unit, toolchain = finding.unit, toolchain_of(capture)
     return Source(
         parents=(ManifestRef.to(capture_digest),),
         made_by=f"kerncap-stages {__version__}",
         capture=ManifestRef.to(capture_digest),
         kernel_name=capture.kernel.demangled_name,
-        language=Language.HIP if finding.definition else capture.kernel.language,
+        language=toolchain.language if finding.definition else capture.kernel.language,
         outcome=finding.outcome,
         explanation=finding.explanation,
         definition=describe_definition(finding.definition, name, by_line_table=finding.by_line_table)
@@ -196,7 +196,7 @@ def _manifest(
         candidates=tuple(
             describe_definition(found, name, by_line_table=False) for found in finding.candidates
         ),
-        compile_command=describe_command(unit, finding.database, options) if unit else None,
+        compile_command=describe_command(unit, finding.database, options, toolchain) if unit else None,
         files=store_files(finding.definition.path, unit, transaction) if finding.definition and unit else (),
         headers_by_compiler=bool(unit and unit.headers_by_compiler),
         line_table_paths=tuple(os_text(str(path)) for path in tables.paths),

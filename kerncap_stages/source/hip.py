@@ -1,0 +1,96 @@
+"""HIP's compilers: clang, also behind hipcc."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.source.compilers import Compiler, compiler_version, find_compiler, is_hipcc
+from kerncap_stages.source.dependencies import local_headers, run_compiler
+from kerncap_stages.source.flags import compile_flags, unsafe_flags
+from kerncap_stages.source.trials import function_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.source.compile_commands import CompileCommand
+
+_OPTIMISATION = re.compile(r"-O.*")
+
+
+@dataclass(frozen=True)
+class HipTool:
+    """A clang; see ``toolchain.Tool``."""
+
+    compiler: Compiler
+
+    @property
+    def path(self) -> str:
+        """What is run."""
+        return self.compiler.path
+
+    def local_headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> list[Path]:
+        """As the compiler itself lists them."""
+        return local_headers(self.compiler, flags, unit, directory, target)
+
+    def version(self) -> str:
+        """The first line of what it says of itself."""
+        return compiler_version(self.path)
+
+    def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
+        """Compile to assembly, quickly, and look for the kernel's label."""
+        quick = [*(flag for flag in flags if not _OPTIMISATION.fullmatch(flag)), "-O0"]
+        words = self.compiler.command(target, quick, "-w", "-S", "-o", "-", str(unit))
+        result = run_compiler(words, directory)
+        mark = re.compile(r"^" + re.escape(symbol) + r":", re.MULTILINE)
+        return result.returncode == 0 and mark.search(result.stdout) is not None
+
+    def device_code(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
+    ) -> bytes | None:
+        """Compile as the build does."""
+        with tempfile.TemporaryDirectory(prefix="kerncap-trial-") as name:
+            output = Path(name) / "code"
+            rest = ("-w", "--no-gpu-bundle-output", "-o", str(output), str(unit))
+            result = run_compiler(self.compiler.command(target, flags, *rest), directory)
+            if result.returncode != 0 or not output.is_file():
+                return None
+            return function_bytes(output.read_bytes(), symbol)
+
+
+class HipToolchain:
+    """See ``toolchain.Toolchain``."""
+
+    language = Language.HIP
+    assumed = "hipcc"
+
+    def target(self, capture: Capture) -> str:
+        """The device's, with its features."""
+        return capture.environment.devices[capture.dispatch.device_index].target
+
+    def find(self, compiler: str, *, trusted: bool = False) -> HipTool:
+        """The clang behind a name."""
+        return HipTool(find_compiler(compiler, trusted=trusted))
+
+    def flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+        """What shapes device code."""
+        return compile_flags(command, defines)
+
+    def unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
+        """What loads code; macros are safe, as no shell reads them."""
+        return unsafe_flags(command)
+
+    def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+        """What hipcc adds, said so that another clang makes the same code."""
+        if is_hipcc(compiler) and not any(flag.startswith("-O") for flag in flags):
+            return ("-O3", *flags)
+        return flags
+
+    def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
+        """The instructions of one function."""
+        return function_bytes(code_object, symbol)

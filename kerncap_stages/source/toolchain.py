@@ -1,0 +1,88 @@
+"""What the search for a source asks of a compiler family; one implementation for HIP, one for CUDA."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Protocol
+
+from kerncap_stages.manifests.kernel import CodeObjectFormat
+from kerncap_stages.source.compilers import ENVIRONMENT as HIP_ENVIRONMENT
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import Language
+    from kerncap_stages.source.compile_commands import CompileCommand
+
+# What changes the meaning of a compile command without standing in it.
+ENVIRONMENT = (
+    *HIP_ENVIRONMENT,
+    *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDA_HOME", "CUDA_PATH"),
+)
+
+
+class Tool(Protocol):
+    """A compiler that was found. ``path``: its executable."""
+
+    @property
+    def path(self) -> str:
+        """What is run."""
+
+    def local_headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> list[Path]:
+        """Every file that a unit includes, at any depth, except the toolchain's; absolute paths.
+
+        Raises DeviceError with the compiler's words if the unit cannot be preprocessed under ``flags``.
+        """
+
+    def version(self) -> str:
+        """What the compiler says of itself, in one line."""
+
+    def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
+        """Whether a unit, compiled quickly, has a kernel of that symbol."""
+
+    def device_code(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
+    ) -> bytes | None:
+        """The instructions of a kernel, compiled as the build does; None where that fails."""
+
+
+class Toolchain(Protocol):
+    """A family of compilers for one kernel language."""
+
+    language: Language
+    assumed: str  # the compiler where no build is known
+
+    def target(self, capture: Capture) -> str:
+        """What the captured kernel was compiled for, as the compiler calls it."""
+
+    def find(self, compiler: str, *, trusted: bool = False) -> Tool:
+        """The compiler behind a name from a build, or from the user (``trusted``).
+
+        Raises DeviceError if it is no compiler for this language, or cannot be found.
+        """
+
+    def flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+        """The flags of a build that shape device code, with absolute paths."""
+
+    def unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+        """Those that make a compiler run or load code: told, and never passed on."""
+
+    def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+        """The flags with what the compiler's driver would add to them itself."""
+
+    def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
+        """The instructions of a kernel in a code object; None where it does not have it."""
+
+
+def toolchain_of(capture: Capture) -> Toolchain:
+    """The compilers that a captured kernel can have come from."""
+    from kerncap_stages.source.hip import HipToolchain
+    from kerncap_stages.source.nvcc import NvccToolchain
+
+    toolchains: Mapping[CodeObjectFormat, Toolchain] = {
+        CodeObjectFormat.ELF_AMDGPU: HipToolchain(),
+        CodeObjectFormat.CUBIN: NvccToolchain(),
+        CodeObjectFormat.PTX: NvccToolchain(),
+    }
+    return toolchains[capture.kernel.code_object.format]
