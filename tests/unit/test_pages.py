@@ -16,6 +16,7 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import KernargSlot
 from kerncap_stages.pages import formats, render
 from kerncap_stages.pages.kernel import slot_value
+from kerncap_stages.pages.parts import table
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n[bold red]x[/] [link=file:///etc]y[/link] :smile: \u202e\x9b1m"
 
@@ -36,6 +37,28 @@ def shown(manifest: object, width: int = 120) -> str:
 def test_every_kind_has_a_page_at_every_width(manifest, width):
     text = shown(manifest, width)
     assert len(text.splitlines()) > 5
+    assert max(map(len, text.splitlines())) <= width
+
+
+@pytest.mark.parametrize("manifest", examples.every_manifest(), ids=lambda m: m.kind)
+@pytest.mark.parametrize("width", [40, 60])
+def test_no_word_of_a_narrow_page_is_cut_to_pieces(manifest, width):
+    """Where a table would be columns of single letters, each row is a list of facts."""
+    whole = [word for word in shown(manifest, 80).split() if word.isalnum() and 4 < len(word) <= 16]
+    assert whole
+    narrow = shown(manifest, width).split()
+    assert [word for word in whole if word not in narrow] == []
+
+
+@pytest.mark.parametrize("width", [30, 40, 80])
+def test_digests_and_sizes_stay_whole_on_a_narrow_terminal(width):
+    console = Console(file=io.StringIO(), width=width)
+    row = ["0123456789ab", "capture", "1.23 MiB", "x" * 30]
+    console.print(table(["=artifact", "kind", ">size", "about"], [row]))
+    text = console.file.getvalue()
+    for whole in ("0123456789ab", "capture", "1.23 MiB"):
+        assert whole in text
+    assert text.count("x") == 30
     assert max(map(len, text.splitlines())) <= width
 
 
