@@ -78,7 +78,9 @@ def report(error: Exception) -> int:
         say_error(program, str(error), error.hint)
         return error.exit_code
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # typer's error of usage
-        say_error(program, error.format_message(), f"`{program} --help` shows the arguments and an example")
+        context = getattr(error, "ctx", None)  # of the command whose arguments are wrong
+        command = program if context is None else context.command_path
+        say_error(program, error.format_message(), f"`{command} --help` shows the arguments and an example")
         return ExitCode.USAGE
     if isinstance(error, OSError):
         say_error(program, str(error), None)

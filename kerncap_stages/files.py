@@ -12,7 +12,8 @@ import stat
 from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
-from kerncap_stages.digest import FileRef, ManifestRef, MemoryRef
+from kerncap_stages.contents import content_sizes, require_room, write_content
+from kerncap_stages.digest import FileRef, MemoryRef
 from kerncap_stages.errors import DeviceError, DigestMismatch, Refused, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from io import FileIO
     from pathlib import Path
 
-    from kerncap_stages.digest import Digest, Reference
+    from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.files import Files, StoredFile, StoredLink
     from kerncap_stages.store import Store, Transaction
 
@@ -76,12 +77,14 @@ def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
 def get_files(store: Store, manifest: Files, destination: Path) -> None:
     """Make the file or folder again at ``destination``; it appears whole or not at all.
 
-    Raises UsageError if something is there already, DigestMismatch or ArtifactNotFound on damage.
+    Chunks of zeros become holes. Raises UsageError if something is there already, DigestMismatch or
+    ArtifactNotFound on damage, Refused if the file system cannot hold it.
     """
     if os.path.lexists(destination):
         raise UsageError(f"{destination} exists", hint="give a new name: nothing is ever overwritten")
     if not destination.parent.is_dir():
         raise UsageError(f"{destination.parent} is no folder", hint="make it first, or give another place")
+    _require_possible(store, manifest, destination.parent)
     partial = destination.with_name(f".{destination.name}.{os.getpid()}.partial")
     try:
         if manifest.is_folder:
@@ -94,76 +97,6 @@ def get_files(store: Store, manifest: Files, destination: Path) -> None:
             shutil.rmtree(partial, ignore_errors=True)
         else:
             partial.unlink(missing_ok=True)
-
-
-def find_content(store: Store, what: str, path: str | None) -> Reference:
-    """Return what ``what`` refers to: a reference, a file that was put, or an artifact's manifest.
-
-    Raises UsageError if there is no such file in the artifact.
-    """
-    for kind in (FileRef, MemoryRef, ManifestRef):
-        if what.startswith(kind.prefix):
-            try:
-                return kind(what)
-            except ValueError as error:
-                raise UsageError(f"{what} is not a reference: 64 hexadecimal digits are wanted") from error
-    digest = store.resolve(what)
-    if path is None:
-        return ManifestRef.to(digest)
-    from kerncap_stages.manifests import load_as
-    from kerncap_stages.manifests.files import Files
-
-    for file in load_as(store, digest, Files).files:
-        if file.path == path:
-            return file.content
-    raise UsageError(f"{digest.short} holds no file {path}", hint=f"`kc-show {digest.short}` lists its files")
-
-
-def write_content(store: Store, content: Reference, fd: int) -> int:
-    """Write what a reference leads to to a file descriptor, each object verified; returns its size.
-
-    What was written before damage was met must be thrown away by the caller.
-    """
-    if not isinstance(content, MemoryRef):
-        return store.stream(content.digest, fd)
-    from kerncap_stages.store.closure import parse_chunk_list
-
-    size, chunk_bytes, chunks = parse_chunk_list(store.get(content.digest), content.digest)
-    for index, chunk in enumerate(chunks):
-        here = min(chunk_bytes, size - index * chunk_bytes)
-        if chunk is None:
-            _write_all(fd, bytes(here))
-        elif store.stream(chunk, fd) != here:
-            raise DigestMismatch(
-                f"chunk {index} of memory {content.digest.short} has not its size",
-                hint="`kc-store check` tells which artifacts are damaged",
-            )
-    return size
-
-
-def print_content(store: Store, content: Reference, fd: int) -> None:
-    """Write what a reference leads to where nothing can be taken back: no byte of a damaged object."""
-    if not isinstance(content, MemoryRef):
-        with open(os.devnull, "wb") as nowhere:  # noqa: PTH123 - an object of any size is read twice
-            store.stream(content.digest, nowhere.fileno())
-        store.stream(content.digest, fd)
-        return
-    from kerncap_stages.store.closure import parse_chunk_list
-
-    size, chunk_bytes, chunks = parse_chunk_list(store.get(content.digest), content.digest)
-    for index, chunk in enumerate(chunks):
-        here = min(chunk_bytes, size - index * chunk_bytes)
-        _write_all(fd, bytes(here) if chunk is None else _chunk(store, chunk, here))
-
-
-def _chunk(store: Store, chunk: Digest, size_bytes: int) -> bytes:
-    payload = store.get(chunk)
-    if len(payload) != size_bytes:
-        raise DigestMismatch(
-            f"chunk {chunk.short} has {len(payload)} bytes, and its memory says {size_bytes}",
-            hint="`kc-store check` tells which artifacts are damaged",
-        )
-    return payload
 
 
 def _walk(folder: Path) -> Iterator[Path]:
@@ -275,12 +208,18 @@ def _require_size(file: StoredFile, size_bytes: int) -> None:
         raise DigestMismatch(what, hint="put the folder again")
 
 
+def _require_possible(store: Store, manifest: Files, place: Path) -> None:
+    """Before anything is written: a short list, or a small object, can stand for more than a disk holds."""
+    contents = []
+    for file in manifest.files:
+        size_bytes, written_bytes = content_sizes(store, file.content)
+        if size_bytes > file.size_bytes or isinstance(file.content, MemoryRef):
+            _require_size(file, size_bytes)
+        contents.append((file.path, written_bytes))
+    require_room(place, contents)
+
+
 def _get_file(store: Store, file: StoredFile, path: Path) -> None:
-    # Before anything is written: a short chunk list can stand for more zeros than a disk holds.
-    if isinstance(file.content, MemoryRef):
-        _require_size(file, store.memory_size(file.content.digest))
-    elif (declared_bytes := store.declared_size(file.content.digest)) > file.size_bytes:
-        _require_size(file, declared_bytes)
     mode = 0o777 if file.executable else 0o666
     fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
     try:
@@ -288,9 +227,3 @@ def _get_file(store: Store, file: StoredFile, path: Path) -> None:
     finally:
         os.close(fd)
     _require_size(file, written)
-
-
-def _write_all(fd: int, payload: bytes) -> None:
-    view = memoryview(payload)
-    while view:
-        view = view[os.write(fd, view) :]

@@ -281,7 +281,7 @@ def cat(
 
     A manifest, a file or a memory; what is damaged is not written.
     """
-    from kerncap_stages.files import find_content, print_content
+    from kerncap_stages.contents import find_content, print_content
 
     opened = _open(store)
     content = find_content(opened, what, path)

@@ -104,6 +104,7 @@ def import_(store: Store, path: Path, progress: Progress | None) -> list[Digest]
                 raise _damaged(path, f"it lacks {min(lost)}")
             for each in listed:
                 _require_truth(transaction, each, path)
+            _require_canonical_parents(transaction, [each.digest for each in listed], path)
             transaction.publish_listed(
                 [(each.digest, list_entry(each.kind, each.parents, each.created_at_ns)) for each in listed]
             )
@@ -129,8 +130,18 @@ def _require_truth(transaction: Transaction, listed: _Listed, path: Path) -> Non
         return  # publishing says so, and what needs it
     try:
         require_canonical(manifest, listed.kind, listed.parents)
-    except (ValueError, KeyError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
         raise _damaged(path, f"its list is wrong about {listed.digest.short}: {error}") from error
+
+
+def _require_canonical_parents(transaction: Transaction, listed: Sequence[Digest], path: Path) -> None:
+    """What is only referred to is followed like what is listed, so it needs the one spelling as well."""
+    kinds = transaction.require_closure(listed).kinds
+    for digest in {digest for digest, kind in kinds.items() if kind == "manifest"} - {*listed}:
+        try:
+            require_canonical(transaction.get(digest))
+        except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
+            raise _damaged(path, f"{digest.short}, which its artifacts refer to: {error}") from error
 
 
 def _require_whole(store: Store, digests: list[Digest]) -> None:

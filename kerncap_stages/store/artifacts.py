@@ -118,10 +118,15 @@ def read_names(root: Path) -> dict[str, Digest]:
 
 def _read_small(path: Path) -> bytes:
     """The content of a small file; a pipe or a link to a device in its place is not waited for."""
-    with os.fdopen(os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
-        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+    # By the calls alone: for a list of 10,000, file objects cost more than the reading.
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    try:
+        facts = os.fstat(fd)
+        if not stat.S_ISREG(facts.st_mode):
             raise ValueError(f"{path} is not a file")
-        return file.read(_MOST_SMALL_BYTES)
+        return os.read(fd, min(facts.st_size, _MOST_SMALL_BYTES))
+    finally:
+        os.close(fd)
 
 
 def roots(root: Path) -> set[Digest]:

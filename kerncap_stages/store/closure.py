@@ -16,8 +16,9 @@ if TYPE_CHECKING:
 # A whole JSON string in a canonical manifest. Digests without a prefix are facts, not references.
 _REFERENCE = re.compile(rb'"(manifest|memory|file):([0-9a-f]{64})"')
 
-# What a manifest or a chunk list may have, at most: the list of 4 TiB of memory.
-MOST_MANIFEST_BYTES = 256 << 20
+# docs/store.md, "Objects": what a chunk list may have, and a manifest.
+MOST_LIST_BYTES = 256 << 20
+MOST_MANIFEST_BYTES = 64 << 20
 
 
 @dataclass

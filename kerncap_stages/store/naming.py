@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import SHORT_LENGTH, Digest
 from kerncap_stages.errors import ArtifactNotFound, UsageError
 from kerncap_stages.store.artifacts import is_digest, read_artifacts, read_names
-from kerncap_stages.store.closure import MOST_MANIFEST_BYTES
+from kerncap_stages.store.closure import MOST_LIST_BYTES
+from kerncap_stages.store.folder import list_folder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,7 +27,7 @@ def can_be_a_name(name: str) -> bool:
     plain = (
         bool(name) and set(name) <= _NAME_CHARACTERS and name[0] not in ".-" and len(name) <= _LONGEST_NAME
     )
-    return plain and not _is_prefix(name)
+    return plain and not _is_prefix(name.lower())
 
 
 def give_name(folder: Folder, name: str, digest: Digest) -> None:
@@ -45,7 +46,7 @@ def give_name(folder: Folder, name: str, digest: Digest) -> None:
             raise ArtifactNotFound(
                 f"no object {digest.short} in the store", hint="`kc-store ls` lists artifacts"
             )
-        if not _is_manifest(folder.native.read(digest, MOST_MANIFEST_BYTES, True)):
+        if not _is_manifest(folder.native.read(digest, MOST_LIST_BYTES, True)):
             raise UsageError(
                 f"{digest.short} is no artifact, and a name would not keep what it consists of",
                 hint="name the artifact that it belongs to: `kc-store ls` lists them",
@@ -74,20 +75,23 @@ def take_name(folder: Folder, name: str) -> None:
 def resolve(root: Path, text: str) -> Digest:
     """What a user's text means: a digest, the start of one, a name, ``@``, ``@capture``, ``@capture~1``.
 
-    Raises ArtifactNotFound if it means nothing, UsageError if it means several.
+    Digits may be upper-case, as other tools print them. Raises ArtifactNotFound if it means nothing,
+    UsageError if it means several.
     """
+    text = text.strip()
     if text.startswith("@"):
         return _latest(root, text)
     names = read_names(root)
     if text in names:
         return names[text]
-    if _is_prefix(text):
-        listed = {entry.digest: entry.kind for entry in read_artifacts(root) if entry.digest.startswith(text)}
-        found = listed or dict.fromkeys(_objects(root, text), "object")
+    start = text.lower()
+    if _is_prefix(start):
+        found = _listed(root, start) or _objects(root, start)
         if len(found) == 1:
-            return next(iter(found))
+            return found[0]
         if found:
-            raise _ambiguous(text, found)
+            kinds = {entry.digest: entry.kind for entry in read_artifacts(root)}
+            raise _ambiguous(text, {digest: kinds.get(digest, "object") for digest in found})
     raise ArtifactNotFound(
         f"nothing in the store {root} answers to {text!r}", hint="`kc-show` lists the latest artifacts"
     )
@@ -95,6 +99,14 @@ def resolve(root: Path, text: str) -> Digest:
 
 def _is_prefix(text: str) -> bool:
     return _SHORTEST_PREFIX <= len(text) <= 64 and set(text) <= set("0123456789abcdef")
+
+
+def _listed(root: Path, prefix: str) -> list[Digest]:
+    """By their names alone: to read every line of a long list takes a second."""
+    if len(prefix) == 64:
+        return [Digest(prefix)] if (root / "artifacts" / prefix).exists() else []
+    files = (file.name for file in list_folder(root, "artifacts"))
+    return [Digest(name) for name in files if name.startswith(prefix) and is_digest(name)]
 
 
 def _objects(root: Path, prefix: str) -> list[Digest]:

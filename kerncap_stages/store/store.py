@@ -7,14 +7,14 @@ import os
 from typing import TYPE_CHECKING
 
 from kerncap_stages import _native
-from kerncap_stages.errors import ArtifactNotFound
+from kerncap_stages.errors import ArtifactNotFound, Refused
 from kerncap_stages.store import artifacts, naming
 from kerncap_stages.store.actions import ActionCache
-from kerncap_stages.store.closure import MOST_MANIFEST_BYTES, Closure, walk
+from kerncap_stages.store.closure import MOST_LIST_BYTES, Closure, parse_chunk_list, walk
 from kerncap_stages.store.folder import Folder, default_path, prepare
 from kerncap_stages.store.objects import stored_objects
 from kerncap_stages.store.transaction import Transaction
-from kerncap_stages.store.usage import Usage, usage_of
+from kerncap_stages.store.usage import Usage, usage_beside, usage_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -80,6 +80,13 @@ class Store:
         """Size in bytes of an object's payload as its frame declares it; 0 if it is absent or damaged."""
         return self.folder.native.total_sizes([digest])[1]
 
+    def chunk_list(self, digest: Digest) -> tuple[int, int, list[Digest | None]]:
+        """(size in bytes, chunk size in bytes, chunks) of a piece of memory; None is a chunk of zeros.
+
+        Raises like ``get``.
+        """
+        return parse_chunk_list(self.folder.native.read(digest, MOST_LIST_BYTES, True), digest)
+
     def memory_size(self, digest: Digest) -> int:
         """Size in bytes of the memory that a chunk list describes."""
         return _native.memory_size(self.folder.native, digest)
@@ -96,7 +103,14 @@ class Store:
         import numpy as np
 
         if out is None:
-            target = np.empty(self.memory_size(digest), np.uint8)
+            size_bytes = self.memory_size(digest)
+            try:
+                target = np.empty(size_bytes, np.uint8)
+            except MemoryError as error:
+                raise Refused(
+                    f"memory {digest.short} has {size_bytes:,} bytes, more than this machine has",
+                    hint="use a machine with more memory",
+                ) from error
         else:
             view = memoryview(out)
             target = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
@@ -171,7 +185,7 @@ class Store:
         native = self.folder.native
         return walk(
             roots,
-            lambda digest: native.read(digest, MOST_MANIFEST_BYTES, True),
+            lambda digest: native.read(digest, MOST_LIST_BYTES, True),
             native.absent,
             closure=closure,
             parents=parents,
@@ -196,6 +210,16 @@ class Store:
         """Room that artifacts take; shared is what listed artifacts use that each was not made from."""
         with self.folder.shared():
             return usage_of(self, digests, [entry.digest for entry in self.artifacts()])
+
+    def usage_beside(
+        self, digest: Digest, others: Sequence[Digest], most_read_bytes: int
+    ) -> tuple[Usage, int]:
+        """The same of one, beside as many of ``others`` as can be looked at by reading so much; and how many.
+
+        Shared is a lower bound if these are not all.
+        """
+        with self.folder.shared():
+            return usage_beside(self, digest, others, most_read_bytes)
 
     def copy_closure(self, digests: Sequence[Digest], destination: Path) -> None:
         """Copy artifacts with everything they need into another store, made if absent, and list them there.

@@ -10,7 +10,7 @@ from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, StoreError, UsageError
 from kerncap_stages.store.artifacts import list_entry, next_time_ns
-from kerncap_stages.store.closure import MOST_MANIFEST_BYTES, references, walk
+from kerncap_stages.store.closure import MOST_LIST_BYTES, MOST_MANIFEST_BYTES, Closure, references, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -99,28 +99,32 @@ class Transaction:
 
     def get(self, digest: Digest, *, verify: bool = True) -> bytes:  # noqa: ARG002 - always verified
         """The payload of an object that is staged or stored, like ``Store.get``."""
-        return self._open().read(digest, MOST_MANIFEST_BYTES)
+        return self._open().read(digest, MOST_LIST_BYTES)
 
     def publish_listed(self, entries: Sequence[tuple[Digest, bytes]]) -> None:
         """Publish artifacts whose manifests are staged or stored, each with its line of the list."""
         native = self._open()
-        self._require_closure([digest for digest, _ in entries])
+        self.require_closure([digest for digest, _ in entries])
         native.publish(entries)
 
     def counts(self) -> dict[str, int]:
         """Bytes: ``zero_bytes``, ``known_bytes``, ``new_bytes`` of payload, ``stored_bytes`` on disk."""
         return self._open().counts()
 
-    def _require_closure(self, manifests: Iterable[Digest]) -> None:
-        """Nothing that a manifest reaches may be missing, and from now on nobody collects it."""
+    def require_closure(self, manifests: Iterable[Digest]) -> Closure:
+        """All that manifests reach, staged or stored; from now on nobody collects it.
+
+        Raises ArtifactError, naming the object, if one is missing or cannot be read.
+        """
         native = self._open()
-        closure = walk(manifests, lambda digest: native.read(digest, MOST_MANIFEST_BYTES), native.require)
+        closure = walk(manifests, lambda digest: native.read(digest, MOST_LIST_BYTES), native.require)
         for faults in (closure.missing, closure.unreadable):
             for digest, message in faults.items():
                 raise ArtifactError(
                     f"cannot publish an artifact that refers to {digest.short}: {message}",
                     hint="make what it was made from again; `kc-store check` names what is wrong",
                 )
+        return closure
 
     def _open(self) -> _native.Transaction:
         if self._native is None:
@@ -154,15 +158,23 @@ class MemoryWriter:
         return Digest(self._native.finish())
 
 
-def require_canonical(manifest: bytes, kind: str, parents: Sequence[Digest]) -> None:
+def require_canonical(manifest: bytes, kind: str | None = None, parents: Sequence[Digest] = ()) -> None:
     """Another spelling could hide references from a collector, and the list must tell the truth.
 
-    Raises ValueError, KeyError, TypeError or RecursionError for what is no canonical manifest of that kind.
+    kind: none, if the manifest is on no list. Raises ValueError, KeyError, TypeError or RecursionError for
+    what is no canonical manifest of that kind, UsageError for one that is too long.
     """
+    if len(manifest) > MOST_MANIFEST_BYTES:
+        raise UsageError(
+            f"the manifest has {len(manifest):,} bytes, and the most is {MOST_MANIFEST_BYTES:,}",
+            hint="put or record less at once: a manifest describes files or regions, one by one",
+        )
     content = json.loads(manifest)
     text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     if text.encode() + b"\n" != manifest:
         raise ValueError("the manifest is not canonical JSON")
+    if kind is None:
+        kind = str(content["kind"])
     if content["kind"] != kind:
         raise ValueError(f"the manifest is a {content['kind']}, not a {kind}")
     absent = set(parents) - {digest for _, digest in references(manifest)}

@@ -7,13 +7,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.store.closure import MOST_MANIFEST_BYTES, references
+from kerncap_stages.store.closure import MOST_LIST_BYTES, references, walk
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.store.store import Store
+
+
+_LEAST_READ_BYTES = 8 << 10  # a short object costs as much time as so many bytes of a long one
+
+
+class _TooMuchError(Exception):
+    pass
 
 
 @dataclass(frozen=True)
@@ -24,6 +31,24 @@ class Usage:
     logical_bytes: int
     stored_bytes: int
     shared_bytes: int
+
+
+def usage_beside(
+    store: Store, digest: Digest, others: Iterable[Digest], most_read_bytes: int
+) -> tuple[Usage, int]:
+    """Room that an artifact takes with its parents, and how many of ``others`` it was compared with.
+
+    Their manifests and chunk lists are read until ``most_read_bytes`` of them have been: what is shared is a
+    lower bound if not all were. The caller holds the store's lock.
+    """
+    census = _Census(store)
+    compared = set()
+    for other in others:
+        most_read_bytes = census.add_user_within(other, most_read_bytes)
+        if most_read_bytes < 0:
+            break
+        compared.add(other)
+    return census.usage(digest, compared), len(compared)
 
 
 def usage_of(store: Store, digests: Sequence[Digest], listed: Iterable[Digest]) -> list[Usage]:
@@ -52,6 +77,27 @@ class _Census:
     def add_user(self, digest: Digest) -> None:
         for number in self._own_objects(digest):
             self._users[number] += 1
+
+    def add_user_within(self, digest: Digest, most_read_bytes: int) -> int:
+        """The same, unless it takes more reading; returns how much is left, negative if nothing."""
+        left = most_read_bytes
+
+        def read(each: Digest) -> bytes:
+            nonlocal left
+            left -= max(self._store.declared_size(each), _LEAST_READ_BYTES)
+            if left < 0:
+                raise _TooMuchError
+            return self._store.folder.native.read(each, MOST_LIST_BYTES, True)
+
+        if digest not in self._own:
+            try:
+                kinds = walk([digest], read, self._store.folder.native.absent, parents=False).kinds
+            except _TooMuchError:
+                return -1
+            self._own[digest] = array("L", [self._number(each) for each in kinds])
+        for number in self._own[digest]:
+            self._users[number] += 1
+        return left
 
     def usage(self, digest: Digest, listed: set[Digest]) -> Usage:
         made_from = list(self._with_parents(digest))
@@ -98,7 +144,7 @@ class _Census:
             digest = stack.pop()
             yield digest
             try:
-                below = references(self._store.folder.native.read(digest, MOST_MANIFEST_BYTES, True))
+                below = references(self._store.folder.native.read(digest, MOST_LIST_BYTES, True))
             except ArtifactError:
                 continue  # what it leads to is not known
             parents = {parent for kind, parent in below if kind == "manifest"} - seen

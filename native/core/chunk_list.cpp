@@ -80,6 +80,7 @@ Result<ChunkList> ChunkList::parse(std::string_view payload) {
     return malformed("it does not begin like one");
   }
   while (!scanner.take(k_middle)) {
+    if (list.chunks.size() == k_most_chunks) return malformed("it has more than 4,000,000 chunks");
     if (!list.chunks.empty() && !scanner.take(",")) return malformed("of another version, or not canonical");
     if (!scanner.take_chunk(list.chunks.emplace_back())) return malformed("a chunk is neither a digest nor null");
   }

@@ -11,7 +11,7 @@ namespace kerncap::core {
 namespace {
 
 constexpr std::size_t k_batch = 64;
-constexpr std::uint64_t k_most_list_bytes = std::uint64_t{256} << 20;  // the list of 4 TiB of memory
+constexpr std::uint64_t k_most_list_bytes = std::uint64_t{256} << 20;  // the list of k_most_chunks
 
 }  // namespace
 

@@ -11,6 +11,11 @@ std::size_t MemoryWriter::rest_of_chunk() const noexcept {
 }
 
 Result<void> MemoryWriter::check_room(std::uint64_t bytes) const {
+  if (m_size_bytes > std::uint64_t{k_most_chunks} * k_chunk_bytes) {
+    return Error{ErrorCode::invalid_argument, "memory of " + std::to_string(m_size_bytes) + " bytes: the most that " +
+                                                  "one piece may have is " +
+                                                  std::to_string(std::uint64_t{k_most_chunks} * k_chunk_bytes)};
+  }
   if (bytes <= m_size_bytes - m_done) return {};
   return Error{ErrorCode::invalid_argument, "more bytes than the " + std::to_string(m_size_bytes) + " announced"};
 }

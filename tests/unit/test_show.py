@@ -13,7 +13,9 @@ import executables
 import manifest_examples as examples
 import pytest
 
+from kerncap_stages.digest import ManifestRef
 from kerncap_stages.manifests import KINDS, dump
+from kerncap_stages.store.artifacts import list_entry
 
 
 @pytest.fixture
@@ -68,6 +70,59 @@ def test_latest_are_listed_without_arguments(show, capture):
     assert capture[:12] in lines[2]
     assert "scale(float*, float*, float, int), dispatch 2" in lines[2]
     assert "./app --size 512" in lines[3]
+
+
+def publish_long(store, size_bytes, number=0):
+    content = json.loads(dump(examples.profile())) | {"made_by": "x" * size_bytes, "wall_ns": number}
+    payload = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
+    return executables.publish(store, payload.encode())
+
+
+@pytest.mark.usefixtures("capture")
+def test_a_long_manifest_is_passed_over_and_named(show, store):
+    long = publish_long(store, 40 << 20)
+    for arguments in ((), ("--tree", long)):
+        done = show(*arguments)
+        assert done.returncode == 0
+        assert long[:12] in done.stdout
+        assert "not read here: its manifest has 40.0 MiB" in " ".join(done.stdout.split())
+    assert "scale(float*, float*, float, int), dispatch 2" in show().stdout
+
+
+def test_manifests_that_are_long_together_are_passed_over(show, store):
+    for number in range(6):
+        publish_long(store, 4 << 20, number)
+    text = show().stdout
+    assert text.count("not read here: its manifest has 4.00 MiB") == 3
+    assert text.count("./app --size 512") == 3
+
+
+def test_the_sharing_line_has_a_bound_and_says_so(show, store, capture):
+    with store.transaction() as transaction:
+        profiles = [examples.profile().model_copy(update={"wall_ns": number}) for number in range(600)]
+        digests = [transaction.put_bytes(dump(profile)) for profile in profiles]
+        transaction.publish_listed([(digest, list_entry("profile", [], 1)) for digest in digests])
+    text = " ".join(show(capture).stdout.split())
+    assert "artifacts; `kc-store du" in text
+    assert " of 602 artifacts" in text
+
+
+def test_a_tree_shows_the_parents_of_an_artifact_once(show, store):
+    """Else 16 levels of two parents each would be 65,536 lines."""
+    above = (executables.publish(store, examples.profile()),)
+    for level in range(16):
+        above = tuple(
+            executables.publish(
+                store, examples.profile().model_copy(update={
+                    "parents": tuple(ManifestRef.to(digest) for digest in above), "wall_ns": 2 * level + side,
+                }),
+            )
+            for side in range(2)
+        )  # fmt: skip
+    done = show("--tree", above[0])
+    assert done.returncode == 0
+    assert 2 * 17 < len(done.stdout.splitlines()) < 4 * 17
+    assert "(see above)" in done.stdout
 
 
 def test_latest_are_listed_as_json(show, store, capture):

@@ -397,6 +397,23 @@ def test_room_is_shown_with_what_is_shared(kc, store):
     assert [entry["digest"] for entry in piped["artifacts"]] == [first]
 
 
+def test_digests_may_be_in_upper_case(kc, folder):
+    digest = put(kc, folder / "text.txt")
+    text = hashlib.sha256(b"text").hexdigest()
+    assert kc("cat", digest.upper(), "text.txt").stdout == "text"
+    assert kc("cat", f"file:{text.upper()} ").stdout == "text"
+    assert kc("du", piped=f"  {digest.upper()}\r\n").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [(("nope",), "kc-store"), (("--nope",), "kc-store"), (("check", "--sample", "101"), "kc-store check"),
+     (("name", "x"), "kc-store name"), (("ls", "extra"), "kc-store ls"), (("gc", "--nope"), "kc-store gc")],
+)  # fmt: skip
+def test_wrong_arguments_name_the_help_of_their_command(kc, arguments, command):
+    assert f"  next: `{command} --help` shows" in kc(*arguments).stderr
+
+
 @pytest.mark.parametrize(
     "arguments",
     [("nope",), (), ("check", "--sample", "101"), ("check", "--sample", "x"), ("prune",), ("name", "x"),

@@ -287,6 +287,19 @@ def test_a_manifest_that_is_not_canonical_is_not_imported(store, other, tmp_path
     assert nothing_came(other)
 
 
+@pytest.mark.parametrize(
+    "payload", [b'{"kind": "profile"}\n', b'{"kind":"pro\\u0066ile"}\n', b"[]\n", b"no JSON", b"[" * 99999]
+)
+def test_a_parent_on_no_list_must_be_canonical_too(store, other, tmp_path, payload):
+    with store.transaction() as transaction:
+        parent = transaction.put_bytes(payload)
+        child = transaction.publish(manifest("capture", parent=f"manifest:{parent}"), "capture")
+    store.export([child], tmp_path / "a.tar")
+    with pytest.raises(DigestMismatch, match=f"{parent.short}, which its artifacts refer to"):
+        other.import_(tmp_path / "a.tar")
+    assert nothing_came(other)
+
+
 def test_an_artifact_whose_line_is_damaged_can_be_exported_and_imported(store, other, tmp_path):
     artifact, _ = publish_memory(store, random_bytes(10))
     (store.root / "artifacts" / artifact).write_bytes(b"damaged")

@@ -60,6 +60,25 @@ def test_a_unique_prefix_means_its_artifact(store):
     assert store.resolve(digest) == store.resolve(digest[:4]) == digest
 
 
+def test_digests_of_other_tools_are_taken_as_they_print_them(store):
+    """In upper case, with blanks or the line's end around them."""
+    digest = publish(store)
+    assert digest.upper() != digest
+    for text in (digest.upper(), digest[:8].upper(), f" {digest}", f"{digest}\r\n", f"\t{digest[:8]} "):
+        assert store.resolve(text) == digest
+    store.name("Mine", digest)
+    assert store.resolve(" Mine ") == digest
+    with pytest.raises(ArtifactNotFound):
+        store.resolve("MINE")
+
+
+def test_a_name_that_an_older_version_gave_is_still_a_name(store):
+    digest, other = publish(store, n=1), publish(store, n=2)
+    name = other[:6].upper()
+    (store.root / "names" / name).write_text(f"{digest}\n")
+    assert store.resolve(name) == digest
+
+
 def test_an_ambiguous_prefix_lists_the_candidates(store):
     for letter in "0123":
         file = store.root / "artifacts" / (f"abcd{letter}" + "0" * 59)
@@ -96,7 +115,8 @@ def test_names_point_at_artifacts(store):
 
 
 @pytest.mark.parametrize(
-    "name", ["", ".", "..", "../up", "a/b", "-x", "@x", "abcd", "0" * 64, "x" * 101, "a\n", "ü"]
+    "name",
+    ["", ".", "..", "../up", "a/b", "-x", "@x", "abcd", "ABCD", "Abc1", "0" * 64, "x" * 101, "a\n", "ü"],
 )
 def test_a_name_that_could_mean_something_else_is_refused(store, name):
     digest = publish(store)
@@ -182,6 +202,13 @@ def test_publish_refuses_a_parent_that_the_manifest_does_not_name(store):
     parent = publish(store)
     with store.transaction() as transaction, pytest.raises(ValueError, match="parent"):
         transaction.publish(manifest(n=1), "capture", [parent])
+
+
+def test_a_manifest_beyond_the_bound_is_refused(store):
+    with store.transaction() as transaction, pytest.raises(UsageError, match="67,108,864") as raised:
+        transaction.publish(manifest(text="x" * (64 << 20)), "capture")
+    assert "less at once" in raised.value.hint
+    assert store.artifacts() == []
 
 
 def test_several_artifacts_can_be_published_in_one_transaction(store):

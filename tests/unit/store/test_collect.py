@@ -187,6 +187,24 @@ def test_every_artifact_is_walked_once_for_all_usages(store, monkeypatch):
     assert CHUNK_SIZE_BYTES < usages[0].shared_bytes < usages[0].stored_bytes
 
 
+def test_an_artifact_is_compared_with_as_many_as_a_bound_allows(store, monkeypatch):
+    memory = random_bytes(CHUNK_SIZE_BYTES)
+    digests = [publish_memory(store, memory, n=number)[0] for number in range(20)]
+    everything, compared = store.usage_beside(digests[0], digests, 1 << 30)
+    assert compared == 20
+    assert [everything] == store.usages(digests[:1])
+    reads = []
+    read = Store.declared_size
+    monkeypatch.setattr(
+        Store, "declared_size", lambda self, digest: reads.append(digest) or read(self, digest)
+    )
+    some, compared = store.usage_beside(digests[0], digests, 100 << 10)
+    assert 0 < compared < 10
+    assert len(reads) < 20
+    assert some == everything  # the first one it was compared with holds the same chunk
+    assert store.usage_beside(digests[0], digests, 0) == (dataclasses.replace(some, shared_bytes=0), 0)
+
+
 def test_what_an_artifact_was_made_from_shares_nothing_with_it(store):
     parent, memory = publish_memory(store, random_bytes(10))
     references = {"memory": f"memory:{memory}", "parents": [f"manifest:{parent}"]}
