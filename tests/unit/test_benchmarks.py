@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import subprocess
 import sys
@@ -31,6 +32,7 @@ def test_every_row_of_the_store_is_there():
         assert f"store.{name} " in listed
     for name in ("objects.put", "objects.check", "objects.gc", "start.help", "start.page", "engine.alu"):
         assert f"{name} " in listed
+    assert "cannot be loaded" not in listed
 
 
 @pytest.mark.parametrize("form", ["--json", "--markdown", "--rounds=1"])
@@ -44,6 +46,60 @@ def test_a_machine_that_is_too_small_gets_a_clear_word(tmp_path, form):
         (row,) = json.loads(done.stdout)["rows"]
         assert (row["verdict"], row["figure"]) == ("MISS", None)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.fixture
+def bench_main(frame, monkeypatch):
+    """benchmarks/__main__.py as a module, without rows."""
+    spec = importlib.util.spec_from_file_location("bench_main", BENCHMARKS / "__main__.py")
+    module = importlib.util.module_from_spec(spec)
+    monkeypatch.setitem(sys.modules, "bench_main", module)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    monkeypatch.setattr(frame, "ROWS", [])
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_rows_that_fail_lose_no_other(bench_main, frame, tmp_path, monkeypatch, capsys):
+    def fail(error):
+        def measure(_run):
+            raise error
+
+        return measure
+
+    (tmp_path / "part_that_lacks_something.py").write_text("import nothing_of_that_name\n")
+    monkeypatch.syspath_prepend(str(tmp_path))
+    frame.row("a.wrong", "fails")(fail(ZeroDivisionError("one / none")))
+    frame.row("a.exits", "exits")(fail(SystemExit(3)))
+    bench_main.load(["part_that_lacks_something"])
+    frame.row("b.right", "is measured", frame.at_least(1, "value"))(lambda _run: frame.Figure(2.0, "s"))
+    run = frame.Run(size_bytes=1, rounds=1, folder=tmp_path, build=tmp_path)
+    results = bench_main.measure_all(frame.ROWS, run)
+    assert [(result.name, result.verdict, result.problem) for result in results] == [
+        ("a.wrong", "MISS", "ZeroDivisionError: one / none"),
+        ("a.exits", "MISS", "SystemExit: 3"),
+        ("part_that_lacks_something", "MISS", "ModuleNotFoundError: No module named 'nothing_of_that_name'"),
+        ("b.right", "PASS", ""),
+    ]
+    assert "b.right: 2 s PASS" in capsys.readouterr().err
+
+
+def test_an_interrupt_leaves_the_rows_before_it(bench_main, frame, tmp_path):
+    def interrupt(_run):
+        raise KeyboardInterrupt
+
+    frame.row("a.right", "is measured")(lambda _run: frame.Figure(2.0, "s"))
+    frame.row("b.long", "is interrupted")(interrupt)
+    frame.row("c.next", "is not begun")(lambda _run: pytest.fail("begun"))
+    run = frame.Run(size_bytes=1, rounds=1, folder=tmp_path, build=tmp_path)
+    assert [result.name for result in bench_main.measure_all(frame.ROWS, run)] == ["a.right"]
+
+
+def test_help_shows_how_to_choose_rows():
+    done = bench("--help")
+    assert done.returncode == 0
+    for part in ("--only store,start.help", "--list", "--markdown", "GROUP.NAME"):
+        assert part in done.stdout
 
 
 def test_a_row_that_is_not_there_is_named():
