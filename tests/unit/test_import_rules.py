@@ -83,8 +83,9 @@ def test_core_never_imports_a_stage(name):
 
 @pytest.mark.parametrize("name", [name for name in MODULES if is_in(name, "kerncap_stages.stages")])
 def test_stages_never_import_each_other(name):
-    others = {module for module in imports(name) if module.startswith("kerncap_stages.stages.")}
-    assert others - {name} == set()
+    """A stage is a module, or a package whose modules are its parts."""
+    stages = {module.split(".")[2] for module in imports(name) if module.startswith("kerncap_stages.stages.")}
+    assert stages - {*name.split(".")[2:3]} == set()
 
 
 @pytest.mark.parametrize("name", MODULES)
@@ -112,6 +113,17 @@ def test_native_includes_point_one_way(folder, path):
             assert not GPU_API.match(header), f"native/{folder} includes {header}, of a GPU API"
         if header.startswith(("nanobind/", "Python.h", "pybind11/")):
             assert folder == "bindings", f"native/{folder} includes {header}"
+
+
+def test_the_architecture_page_names_every_folder():
+    """So that whoever looks for a part finds it there: of the tree, of the package, of the native code."""
+    page = (SOURCES / "docs/architecture.md").read_text(encoding="utf-8")
+    for top in (SOURCES, PACKAGE, NATIVE):
+        for folder in sorted(path for path in top.iterdir() if path.is_dir()):
+            name = folder.relative_to(SOURCES).as_posix()
+            if name.startswith(".") or "__pycache__" in name:
+                continue
+            assert f"`{name}/" in page or f"`{name}`" in page, f"docs/architecture.md does not name {name}"
 
 
 @pytest.mark.parametrize(("path", "limit"), [("*.py", 500), ("*.hpp", 500), ("*.cpp", 500)])
