@@ -41,7 +41,7 @@ def read_part(store: Store, digest: Digest) -> Part:
 
 def action_key(parts: Sequence[Part], *, assembly: bool) -> Digest:
     """A source that was searched for again and found to be the same gives the same project."""
-    templates = [path.read_text() for path in sorted((TEMPLATES / "hip").iterdir())]
+    templates = [path.read_text() for path in sorted(TEMPLATES.rglob("*.j2"))]
     request = {
         "stage": "generate",
         "version": __version__,

@@ -21,14 +21,14 @@ EDITABLE = "kernel_variant.cpp"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
 
 
-def place_files(originals: Sequence[str]) -> dict[str, str]:
+def place_files(originals: Sequence[str], editable: str = EDITABLE) -> dict[str, str]:
     """Map original paths to the project's: the first becomes the editable file, the rest go to ``deps/``.
 
     Names keep what they have below their common folder, without characters that mean something to a shell.
     """
     first, *rest = originals
-    placed = {first: EDITABLE}
-    taken = {EDITABLE}
+    placed = {first: editable}
+    taken = {editable}
     common = _common_folder(rest)
     for original in rest:
         parts = PurePosixPath(original).parts[len(common) :]

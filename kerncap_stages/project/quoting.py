@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+")
 _PLAIN = re.compile(r"[^A-Za-z0-9 .,:;_+/@%=()<>*&\[\]{}'-]")
 
 
@@ -23,3 +28,8 @@ def markdown(text: str) -> str:
     """Text for a code span in a Markdown table."""
     cleaned = "".join(char if char.isprintable() else "?" for char in text)
     return cleaned.replace("`", "'").replace("|", r"\|")
+
+
+def named_compiler(path: str, is_named: Callable[[str], bool], otherwise: str) -> str:
+    """The original compiler, if it is called like one and its path means nothing to a shell."""
+    return path if _PLAIN_PATH.fullmatch(path) and is_named(path) else otherwise

@@ -1,8 +1,7 @@
-"""The files of a HIP project, from a capture and what is known of its source."""
+"""The files of a project, from a capture and what is known of its source."""
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.base import os_string
+from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.described import described_files
-from kerncap_stages.project.overlay import EDITABLE, overlay_text, place_files, response_text, unit_text
+from kerncap_stages.project.kinds import kind_of
 from kerncap_stages.project.quoting import make_echo, make_value, markdown
-from kerncap_stages.source.compilers import is_compiler_name
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,10 +22,8 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.source import CompileCommand, Source
+    from kerncap_stages.manifests.source import Source
 
-ASSEMBLY = "kernel_variant.s"
-_PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+")
 TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
 
@@ -51,7 +48,7 @@ class Part:
     assembly: str | None = None
 
 
-def render_hip(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
+def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     """Make every file of the project except the store.
 
     Raises UsageError if several kernels are not of one code object or not compiled by one command.
@@ -60,52 +57,48 @@ def render_hip(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     capture, source = first.capture, first.source
     found = source if source is not None and source.outcome is Outcome.FOUND else None
     _require_one_unit(parts)
-    why_not = _why_not(source)
+    kind = kind_of(capture)
     files = described_files(capture, "capture")
     for number, part in enumerate(parts[1:], 2):
         files |= described_files(part.capture, f"capture/kernel-{number}")
-    placed: Mapping[str, str] = {}
     digests: dict[str, str] = {}
-    if found is not None:
+    if found is not None and found.language is not Language.ASSEMBLY:
         for part in parts:
             listed = part.source.files if part.source is not None else ()
             digests.update((os_string(file.path), str(file.payload.digest)) for file in listed)
-        placed = place_files(list(digests))
     command = found.compile_command if found and not first.assembly else None
-    if command is not None:
-        files["vfs.yaml"] = overlay_text(placed).encode()
-        files["translation_unit.cpp"] = unit_text(os_string(command.translation_unit)).encode()
-        flags = [os_string(word) for word in command.arguments[1:]]
-        files["compile_flags.rsp"] = response_text([*flags, *_identity_flags(capture)]).encode()
+    build = kind.build(capture, list(digests), command)
+    files |= build.files
+    can_recompile = command is not None and not build.problem
+    why_not = build.problem or _why_not(source)
     if first.assembly:
-        files[ASSEMBLY] = first.assembly.encode()
-    generated = [name for name in ("compile_flags.rsp", "translation_unit.cpp", "vfs.yaml") if name in files]
+        files[kind.assembly] = first.assembly.encode(errors="surrogateescape")
     values = {
         "target": capture.kernel.code_object.isa.split("--", 1)[-1],
-        "editable": ASSEMBLY if first.assembly else EDITABLE,
-        "can_recompile": command is not None,
+        "built": kind.built,
+        "editable": kind.assembly if first.assembly else kind.editable,
+        "can_recompile": can_recompile,
         "assembly": bool(first.assembly),
-        "compiler": _compiler(command) if command else "",
-        "inputs": sorted([*placed.values(), *generated]),
         "captures": [part.digest for part in parts],
         "others": [markdown(part.capture.kernel.demangled_name) for part in parts[1:]],
         "why_not": why_not,
-        **_page(capture, found, placed),
+        **build.values,
+        **_page(capture, found, build.placed),
         "assumed": command is not None and command.database is None,
     }
     for name in ("Makefile", "README.md"):
-        files[name] = _environment().get_template(f"hip/{name}.j2").render(values).encode()
+        files[name] = _environment().get_template(f"{kind.template}/{name}.j2").render(values).encode()
     missing = [why_not] if why_not else []
     if why_not and why_no_assembly:
         missing.append(f"no assembly loop: {why_no_assembly}")
     return Rendered(
         files=files,
         copied={
-            "capture/kernel.hsaco": str(capture.kernel.code_object.payload.digest),
-            **{name: digests[original] for original, name in placed.items()},
+            kind.code: str(capture.kernel.code_object.payload.digest),
+            **{name: digests[original] for original, name in build.placed.items()},
         },
-        editable=frozenset({*placed.values(), *({ASSEMBLY} if first.assembly else ())}),
-        can_recompile=command is not None,
+        editable=frozenset({*build.placed.values(), *({kind.assembly} if first.assembly else ())}),
+        can_recompile=can_recompile,
         missing=tuple(missing),
     )
 
@@ -142,12 +135,6 @@ def _environment() -> jinja2.Environment:
     return environment
 
 
-def _compiler(command: CompileCommand) -> str:
-    """The original compiler, if it is called like one and its path means nothing to a shell; else hipcc."""
-    path = os_string(command.arguments[0])
-    return path if _PLAIN_PATH.fullmatch(path) and is_compiler_name(path) else "hipcc"
-
-
 def _why_not(source: Source | None) -> str:
     if source is None:
         return "the source was not looked for: run kc-locate on the capture, then kc-generate again"
@@ -156,16 +143,6 @@ def _why_not(source: Source | None) -> str:
     if source.compile_command is None:
         return source.explanation or "no compile command was found"
     return ""
-
-
-def _identity_flags(capture: Capture) -> list[str]:
-    """Kernels with internal linkage carry the unit's identity in their symbol: build under the same one."""
-    name = capture.kernel.mangled_name
-    for mark in (".intern.", ".static.", "__intern__", "__static__"):
-        _, found, identity = name.rpartition(mark)
-        if found and identity.isalnum():
-            return [f"-cuid={identity}"]
-    return []
 
 
 def _page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> dict[str, object]:

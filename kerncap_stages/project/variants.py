@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # What a Triton edit loop leaves, and what `make recompile` does; the first that is there counts.
-VARIANTS = ("candidate.hsaco", "optimized.hsaco")
+VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin")
 
 
 def built_variant(folder: Path) -> Path | None:
@@ -21,7 +21,7 @@ def edited_since(folder: Path, variant: Path) -> list[str]:
     if variant.parent.resolve() != folder.resolve():
         return []
     built_ns = variant.stat().st_mtime_ns
-    sources = [folder / "kernel_variant.cpp", *sorted((folder / "deps").rglob("*"))]
+    sources = [*sorted(folder.glob("kernel_variant.*")), *sorted((folder / "deps").rglob("*"))]
     return [
         str(path.relative_to(folder))
         for path in sources

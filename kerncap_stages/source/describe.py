@@ -76,6 +76,12 @@ def describe_command(
     )
 
 
+def store_assembly(path: Path, text: bytes, transaction: Transaction) -> tuple[SourceFile, ...]:
+    """Store a kernel's assembly, which may have been part of another file."""
+    payload = FileRef.to(transaction.put_bytes(text))
+    return (SourceFile(path=os_text(str(path)), payload=payload, size_bytes=len(text), is_header=False),)
+
+
 def store_files(definition_file: Path, unit: Unit, transaction: Transaction) -> tuple[SourceFile, ...]:
     """Store every file that the unit reads, the one with the definition first."""
     paths = dict.fromkeys((definition_file, unit.path, *unit.headers))

@@ -11,6 +11,7 @@ from kerncap_stages.manifests.base import os_string
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.source.compile_commands import find_database, load_database
+from kerncap_stages.source.definitions import Definition
 from kerncap_stages.source.search import Consulted, find_candidates, from_line_tables, is_triton_kernel
 from kerncap_stages.source.toolchain import toolchain_of
 from kerncap_stages.source.trials import Wanted
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.source.compile_commands import CompileCommand
-    from kerncap_stages.source.definitions import Definition
     from kerncap_stages.source.kernel_names import KernelName
     from kerncap_stages.source.line_tables import LineTables
 
@@ -48,6 +48,7 @@ class Finding:
     unit: Unit | None = None
     database: Path | None = None
     consulted: Consulted = field(default_factory=Consulted)
+    assembly: bytes | None = None  # of the definition's file, where that is no source for a compiler
 
 
 def guessed_roots(capture: Capture) -> tuple[Path, ...]:
@@ -69,8 +70,7 @@ def find_source(
     named = from_line_tables(tables, roots, name, consulted)
     candidates = [named] if named else find_candidates(roots, name, consulted)
     if not candidates:
-        outcome, explanation = _classify(capture, name, tables, roots, consulted)
-        return Finding(outcome, explanation, consulted=consulted)
+        return _without_source(capture, code_object, name, tables, roots, consulted)
     database = options.compile_commands and options.compile_commands.resolve()
     database = database or _database(candidates[0].path, roots, consulted)
     commands = load_database(database) if database else []
@@ -142,6 +142,31 @@ def _choose(
     if len(candidates) == 1:
         return candidates[0], None
     return None, None
+
+
+def _without_source(
+    capture: Capture,
+    code_object: bytes,
+    name: KernelName,
+    tables: LineTables,
+    roots: Sequence[Path],
+    consulted: Consulted,
+) -> Finding:
+    outcome, explanation = _classify(capture, name, tables, roots, consulted)
+    searched = toolchain_of(capture).find_assembly(capture, code_object, roots, consulted)
+    if searched is None:
+        return Finding(outcome, explanation, consulted=consulted)
+    if searched.found is None:
+        return Finding(outcome, f"{explanation}; {searched.problem}", consulted=consulted)
+    ptx = searched.found
+    last_line = ptx.text.count(b"\n") + 1
+    return Finding(
+        Outcome.FOUND,
+        f"{explanation}: its PTX is edited",
+        Definition(ptx.path, ptx.line, last_line, name.scopes, is_template=name.is_template),
+        assembly=ptx.text,
+        consulted=consulted,
+    )
 
 
 def _classify(

@@ -91,6 +91,9 @@ class HipToolchain:
             return ("-O3", *flags)
         return flags
 
+    def find_assembly(self, capture: Capture, code_object: bytes, roots: object, consulted: object) -> None:
+        """Needs no file: LLVM takes the code object itself apart."""
+
     def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
         """The instructions of one function."""
         return function_bytes(code_object, symbol)

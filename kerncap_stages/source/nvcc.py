@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.ptx import PtxSearch
+    from kerncap_stages.source.search import Consulted
 
 _NVCC = re.compile(r"nvcc(-\d+(\.\d+)*)?")
 _ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
@@ -132,6 +134,14 @@ class NvccToolchain:
     def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002
         """Nvcc adds nothing that another one would not."""
         return flags
+
+    def find_assembly(
+        self, capture: Capture, code_object: bytes, roots: Sequence[Path], consulted: Consulted
+    ) -> PtxSearch | None:
+        """PTX, which compilers leave beside the machine code: that cannot be made of text again."""
+        from kerncap_stages.source.ptx import find_ptx
+
+        return find_ptx(capture, code_object, roots, consulted)
 
     def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
         """The instructions of one kernel of a cubin."""

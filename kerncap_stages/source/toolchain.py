@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import Language
     from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.ptx import PtxSearch
+    from kerncap_stages.source.search import Consulted
 
 # What changes the meaning of a compile command without standing in it.
 ENVIRONMENT = (
@@ -70,6 +72,11 @@ class Toolchain(Protocol):
 
     def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
         """The flags with what the compiler's driver would add to them itself."""
+
+    def find_assembly(
+        self, capture: Capture, code_object: bytes, roots: Sequence[Path], consulted: Consulted
+    ) -> PtxSearch | None:
+        """Text that can be assembled again, for a kernel without source; None where none is looked for."""
 
     def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
         """The instructions of a kernel in a code object; None where it does not have it."""

@@ -51,10 +51,10 @@ def run_assemble(project: Project) -> bytes:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.project.assembly import assemble as assembled
-    from kerncap_stages.project.render import ASSEMBLY
+    from kerncap_stages.project.hip_project import HipProject
     from kerncap_stages.store import Store
 
-    source = project.folder / ASSEMBLY
+    source = project.folder / HipProject.assembly
     if not source.is_file():
         raise UsageError(f"no such file: {source}", hint="make the project with kc-generate --assembly")
     store = Store.open(project.store, create=False)

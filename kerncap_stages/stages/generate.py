@@ -110,7 +110,7 @@ def run_generate(
     from kerncap_stages.manifests.codec import dump, load_as
     from kerncap_stages.manifests.reproducer import Reproducer
     from kerncap_stages.project.inputs import action_key, read_part
-    from kerncap_stages.project.render import render_hip
+    from kerncap_stages.project.render import render
 
     digests = (digest, *more)
     parts = [read_part(store, each) for each in digests]
@@ -130,7 +130,7 @@ def run_generate(
             why_no_assembly = str(error)
     elif assembly:
         raise UsageError("--assembly edits one kernel", hint="leave out --together")
-    rendered = render_hip(parts, why_no_assembly)
+    rendered = render(parts, why_no_assembly)
     with store.transaction() as transaction:
         reproducer = _manifest(store, digests, parts, rendered, transaction)
         made = transaction.publish(dump(reproducer), "reproducer", list(digests))
@@ -141,11 +141,10 @@ def run_generate(
 def _with_assembly(store: Store, part: Part) -> Part:
     from dataclasses import replace
 
-    from kerncap_stages.project.assembly import disassemble
+    from kerncap_stages.project.kinds import kind_of
 
-    kernel = part.capture.kernel
-    code = store.get(kernel.code_object.payload.digest)
-    return replace(part, assembly=disassemble(code, kernel.mangled_name, kernel.code_object.isa))
+    text = kind_of(part.capture).assembly_text(store, part.capture, part.source)
+    return replace(part, assembly=text)
 
 
 def _manifest(
@@ -156,8 +155,8 @@ def _manifest(
     transaction: Transaction,
 ) -> Reproducer:
     from kerncap_stages.digest import Digest, FileRef, ManifestRef
-    from kerncap_stages.manifests.kernel import Language
     from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
+    from kerncap_stages.source.toolchain import toolchain_of
 
     stored = {name: FileRef.to(transaction.put_bytes(content)) for name, content in rendered.files.items()}
     sizes = {name: len(content) for name, content in rendered.files.items()}
@@ -167,7 +166,7 @@ def _manifest(
     return Reproducer(
         parents=tuple(ManifestRef.to(digest) for digest in digests),
         made_by=f"kerncap-stages {__version__}",
-        language=Language.HIP,
+        language=toolchain_of(parts[0].capture).language,
         kernels=tuple(
             ReproducedKernel(
                 name=part.capture.kernel.demangled_name,

@@ -177,17 +177,31 @@ def _manifest(
 ) -> Source:
     from kerncap_stages.digest import Digest, ManifestRef
     from kerncap_stages.manifests.base import os_text
-    from kerncap_stages.manifests.source import ConsultedFile, Source
-    from kerncap_stages.source.describe import describe_command, describe_definition, store_files
+    from kerncap_stages.manifests.kernel import Language
+    from kerncap_stages.manifests.source import ConsultedFile, Source, SourceFile
+    from kerncap_stages.source.describe import (
+        describe_command,
+        describe_definition,
+        store_assembly,
+        store_files,
+    )
     from kerncap_stages.source.toolchain import toolchain_of
 
     unit, toolchain = finding.unit, toolchain_of(capture)
+    definition = finding.definition
+    language = toolchain.language if definition else capture.kernel.language
+    files: tuple[SourceFile, ...] = ()
+    if definition is not None and finding.assembly is not None:
+        language = Language.ASSEMBLY
+        files = store_assembly(definition.path, finding.assembly, transaction)
+    elif definition is not None and unit is not None:
+        files = store_files(definition.path, unit, transaction)
     return Source(
         parents=(ManifestRef.to(capture_digest),),
         made_by=f"kerncap-stages {__version__}",
         capture=ManifestRef.to(capture_digest),
         kernel_name=capture.kernel.demangled_name,
-        language=toolchain.language if finding.definition else capture.kernel.language,
+        language=language,
         outcome=finding.outcome,
         explanation=finding.explanation,
         definition=describe_definition(finding.definition, name, by_line_table=finding.by_line_table)
@@ -197,7 +211,7 @@ def _manifest(
             describe_definition(found, name, by_line_table=False) for found in finding.candidates
         ),
         compile_command=describe_command(unit, finding.database, options, toolchain) if unit else None,
-        files=store_files(finding.definition.path, unit, transaction) if finding.definition and unit else (),
+        files=files,
         headers_by_compiler=bool(unit and unit.headers_by_compiler),
         line_table_paths=tuple(os_text(str(path)) for path in tables.paths),
         searched=tuple(os_text(str(root)) for root in roots),

@@ -21,7 +21,7 @@ from kerncap_stages.api import lines
 from kerncap_stages.manifests.memory import ModuleVariable
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Mode, Tolerance
-from kerncap_stages.project.render import Part, render_hip
+from kerncap_stages.project.render import Part, render
 
 TOP = Path(__file__).parents[2]
 PAGE = TOP / "docs/compatibility.md"
@@ -170,7 +170,7 @@ def rendered():
     source = manifest_examples.source()
     header = source.files[0].model_copy(update={"path": "/home/somebody/app/a.h", "is_header": True})
     found = source.model_copy(update={"files": (*source.files, header)})
-    return render_hip([Part(manifest_examples.digest("capture"), capture, found)])
+    return render([Part(manifest_examples.digest("capture"), capture, found)])
 
 
 @pytest.mark.parametrize("row", [row for row in FILES if "make " not in row[0]], ids=lambda row: row[0])

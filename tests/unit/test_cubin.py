@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap_stages.code_object import read_code_object
+from kerncap_stages.cubin import kernel_code, same_but_for_unit
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 
@@ -70,3 +71,22 @@ def test_a_changed_byte_ends_in_facts_or_in_damage(at, value):
         read_code_object(bytes(changed))
     except ArtifactError:
         return
+
+
+def test_the_instructions_of_a_kernel_are_its_own_section():
+    code = kernel_code(CUBIN, "add")
+    assert code is not None
+    assert len(code) % 16 == 0  # instructions have 16 bytes
+    assert CUBIN.count(code) == 1
+    assert kernel_code(CUBIN, "_Z9incrementIfEvPT_") not in (None, code)
+    assert kernel_code(CUBIN, "ad") is None
+    assert kernel_code(CUBIN[:200], "add") is None
+    assert kernel_code(b"", "add") is None
+
+
+def test_symbols_that_differ_in_the_name_of_the_unit():
+    here = "_ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf"
+    assert same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPf")
+    assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_b_cu_acc5a52f4anonEPf")
+    assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPd")
+    assert not same_but_for_unit("_Z5plainPf", "_Z5plainPd")

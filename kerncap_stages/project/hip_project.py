@@ -1,0 +1,63 @@
+"""Projects that clang compiles: HIP kernels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.base import os_string
+from kerncap_stages.project.kinds import Build
+from kerncap_stages.project.overlay import EDITABLE, overlay_text, place_files, response_text, unit_text
+from kerncap_stages.project.quoting import named_compiler
+from kerncap_stages.source.compilers import is_compiler_name
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.source import CompileCommand, Source
+    from kerncap_stages.store import Store
+
+
+class HipProject:
+    """See ``kinds.ProjectKind``."""
+
+    template = "hip"
+    editable = EDITABLE
+    assembly = "kernel_variant.s"
+    code = "capture/kernel.hsaco"
+    built = "optimized.hsaco"
+
+    def build(self, capture: Capture, originals: Sequence[str], command: CompileCommand | None) -> Build:
+        """Every file stays at its path for the compiler: an overlay leads to the project's."""
+        placed = place_files(originals) if originals else {}
+        if command is None:
+            return Build(placed)
+        flags = [os_string(word) for word in command.arguments[1:]]
+        files = {
+            "vfs.yaml": overlay_text(placed).encode(),
+            "translation_unit.cpp": unit_text(os_string(command.translation_unit)).encode(),
+            "compile_flags.rsp": response_text([*flags, *_identity_flags(capture)]).encode(),
+        }
+        values = {
+            "compiler": named_compiler(os_string(command.arguments[0]), is_compiler_name, "hipcc"),
+            "inputs": sorted([*placed.values(), *files]),
+        }
+        return Build(placed, files, values)
+
+    def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:  # noqa: ARG002
+        """The instructions of the captured code object."""
+        from kerncap_stages.project.assembly import disassemble
+
+        kernel = capture.kernel
+        code = store.get(kernel.code_object.payload.digest)
+        return disassemble(code, kernel.mangled_name, kernel.code_object.isa)
+
+
+def _identity_flags(capture: Capture) -> list[str]:
+    """Kernels with internal linkage carry the unit's identity in their symbol: build under the same one."""
+    name = capture.kernel.mangled_name
+    for mark in (".intern.", ".static.", "__intern__", "__static__"):
+        _, found, identity = name.rpartition(mark)
+        if found and identity.isalnum():
+            return [f"-cuid={identity}"]
+    return []

@@ -1,0 +1,57 @@
+"""What differs between projects for AMD's and NVIDIA's compilers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Protocol
+
+from kerncap_stages.manifests.kernel import CodeObjectFormat
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.source import CompileCommand, Source
+    from kerncap_stages.store import Store
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a project compiles its kernel.
+
+    ``placed``: original path -> place in the project. ``files``: what is made besides. ``values``: for the
+    templates. ``problem``: why it cannot be compiled, where that is so.
+    """
+
+    placed: Mapping[str, str]
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    values: Mapping[str, object] = field(default_factory=dict)
+    problem: str = ""
+
+
+class ProjectKind(Protocol):
+    """One folder of templates, and what its files are called."""
+
+    template: str  # a folder of templates/
+    editable: str
+    assembly: str  # what is edited where there is no source
+    code: str  # the captured code object
+    built: str
+
+    def build(self, capture: Capture, originals: Sequence[str], command: CompileCommand | None) -> Build:
+        """Place the sources, the one with the definition first, and say how they are compiled."""
+
+    def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
+        """The kernel as text that can be assembled again.
+
+        Raises an error that says what is missing.
+        """
+
+
+def kind_of(capture: Capture) -> ProjectKind:
+    """The kind of project that a captured kernel takes."""
+    from kerncap_stages.project.hip_project import HipProject
+    from kerncap_stages.project.nvcc_project import NvccProject
+
+    is_amd = capture.kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU
+    return HipProject() if is_amd else NvccProject()

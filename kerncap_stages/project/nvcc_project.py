@@ -1,0 +1,65 @@
+"""Projects that nvcc compiles, and ptxas where there is no source: CUDA kernels.
+
+nvcc has no overlay. So the sources lie in ``deps/`` as they lay in their tree, and the include folders of the
+build are those of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import Refused, UsageError
+from kerncap_stages.manifests.base import os_string
+from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.project.kinds import Build
+from kerncap_stages.project.mirror import Mirror, nvcc_response_text
+from kerncap_stages.project.overlay import place_files
+from kerncap_stages.project.quoting import named_compiler
+from kerncap_stages.source.nvcc import is_nvcc
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.source import CompileCommand, Source
+    from kerncap_stages.store import Store
+
+
+class NvccProject:
+    """See ``kinds.ProjectKind``."""
+
+    template = "cuda"
+    editable = "kernel_variant.cu"
+    assembly = "kernel_variant.ptx"
+    code = "capture/kernel.cubin"
+    built = "optimized.cubin"
+
+    def build(self, capture: Capture, originals: Sequence[str], command: CompileCommand | None) -> Build:  # noqa: ARG002
+        """Place the sources in a copy of their tree."""
+        if command is None:
+            return Build(place_files(originals, self.editable) if originals else {})
+        flags = [os_string(word) for word in command.arguments[1:]]
+        try:
+            mirror = Mirror.of(originals, flags)
+        except Refused as refusal:
+            return Build(place_files(originals, self.editable), problem=str(refusal))
+        placed = {**mirror.placed, originals[0]: self.editable}
+        files = {"compile_flags.rsp": nvcc_response_text(mirror.relocated(flags)).encode()}
+        values = {
+            "compiler": named_compiler(os_string(command.arguments[0]), is_nvcc, "nvcc"),
+            "inputs": sorted([*placed.values(), *files]),
+            "link": mirror.placed[originals[0]],
+            "link_to": mirror.way_up(originals[0]) + self.editable,
+            "unit": mirror.placed[os_string(command.translation_unit)],
+        }
+        return Build(placed, files, values)
+
+    def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
+        """The PTX that kc-locate found: machine code cannot be made of text again."""
+        if source is None or source.language is not Language.ASSEMBLY or not source.files:
+            raise UsageError(
+                f"no PTX of {capture.kernel.demangled_name} is known",
+                hint="run kc-locate with --source-dir: a folder of .ptx files, or the program or library "
+                "that holds the kernel",
+            )
+        return store.get(source.files[0].payload.digest).decode(errors="surrogateescape")

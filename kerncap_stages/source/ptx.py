@@ -1,0 +1,140 @@
+"""PTX of kernels whose source is not at hand: what compilers left in files, and in programs and libraries."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cubin import kernel_code, same_but_for_unit
+from kerncap_stages.manifests.base import os_string
+from kerncap_stages.source.nvcc import find_cuda_tool
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.source.search import Consulted
+
+_ENTRY = re.compile(rb"^[ \t]*(?:\.visible[ \t]+|\.weak[ \t]+)*\.entry[ \t]+([\w$]+)", re.MULTILINE)
+_TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d+)", re.MULTILINE)
+_TIMEOUT_S = 120
+_MOST_COMPARED = 16
+
+
+@dataclass(frozen=True)
+class Ptx:
+    """``path``: the file, or the program and what cuobjdump calls it there; ``line`` of the entry, from 1."""
+
+    path: Path
+    text: bytes
+    line: int
+
+
+@dataclass(frozen=True)
+class PtxSearch:
+    """The one that fits, or why there is none."""
+
+    found: Ptx | None
+    problem: str = ""
+
+
+def find_ptx(capture: Capture, code_object: bytes, roots: Sequence[Path], consulted: Consulted) -> PtxSearch:
+    """PTX of the captured kernel below ``roots``: ``.ptx`` files, and programs and libraries given by name.
+
+    Where several fit, as of a kernel that was compiled for several shapes, the one that ptxas makes the
+    captured instructions of. The program itself is looked into too.
+    """
+    symbol, isa = capture.kernel.mangled_name, capture.kernel.code_object.isa
+    number = int(re.sub(r"\D", "", isa) or 0)
+    fitting: dict[bytes, Ptx] = {}
+    for path, text in _texts(capture, roots, consulted):
+        target = _TARGET.search(text)
+        if target is None or int(target[1]) > number:
+            continue
+        for entry in _ENTRY.finditer(text):
+            if same_but_for_unit(entry[1].decode(), symbol):
+                line = text.count(b"\n", 0, entry.start()) + 1
+                fitting.setdefault(text, Ptx(path, text, line))
+    options = list(fitting.values())
+    if len(options) > 1:
+        captured = kernel_code(code_object, symbol)
+        some = options[:_MOST_COMPARED] if captured is not None else []
+        same = [each for each in some if _assembled(each, isa, symbol) == captured]
+        options = same[:1] or options
+    if len(options) == 1:
+        return PtxSearch(options[0])
+    if options:
+        return PtxSearch(None, f"{len(options)} PTX files have it and none makes the captured instructions")
+    without = "" if find_cuda_tool("cuobjdump") else " (programs were not looked into: there is no cuobjdump)"
+    return PtxSearch(None, f"no PTX of it was found{without}")
+
+
+def _texts(capture: Capture, roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
+    for root in roots:
+        for path in _ptx_files(root) if root.is_dir() else (root,):
+            if path.suffix == ".ptx":
+                text = consulted.read(path)
+                if text is not None:
+                    yield path, text
+            elif root.is_file():
+                yield from _embedded(path, consulted)
+    program = _program(capture)
+    if program is not None and program not in roots:
+        yield from _embedded(program, consulted)
+
+
+def _ptx_files(root: Path) -> Iterator[Path]:
+    for folder, folders, files in os.walk(root):
+        folders.sort()
+        yield from (Path(folder) / name for name in sorted(files) if name.endswith(".ptx"))
+
+
+def _program(capture: Capture) -> Path | None:
+    """The program's own file, where it still is."""
+    name, folder = os_string(capture.program.command[0]), os_string(capture.program.working_directory)
+    found = str(Path(folder) / name) if "/" in name else shutil.which(name)
+    return Path(found) if found and Path(found).is_file() else None
+
+
+def _embedded(path: Path, consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
+    """What cuobjdump takes out of a program or a library."""
+    tool = find_cuda_tool("cuobjdump")
+    consulted.exists(path)
+    if tool is None:
+        return
+    with tempfile.TemporaryDirectory(prefix="kerncap-ptx-") as name:
+        if _run([tool, "-xptx", "all", str(path.absolute())], name):
+            for made in sorted(Path(name).glob("*.ptx")):
+                yield path.with_name(f"{path.name}:{made.name}"), made.read_bytes()
+
+
+def _assembled(ptx: Ptx, isa: str, symbol: str) -> bytes | None:
+    tool = find_cuda_tool("ptxas")
+    if tool is None:
+        return None
+    with tempfile.TemporaryDirectory(prefix="kerncap-ptx-") as name:
+        source, output = Path(name) / "kernel.ptx", Path(name) / "kernel.cubin"
+        source.write_bytes(ptx.text)
+        done = _run([tool, f"-arch={isa}", "-o", str(output), str(source)], name)
+        return kernel_code(output.read_bytes(), symbol) if done and output.is_file() else None
+
+
+def _run(words: Sequence[str], folder: str) -> bool:
+    try:
+        done = subprocess.run(
+            words,
+            cwd=folder,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            timeout=_TIMEOUT_S,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0

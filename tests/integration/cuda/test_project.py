@@ -1,0 +1,253 @@
+"""From a captured CUDA kernel to a project that rebuilds it: the real nvcc, a made-up snapshot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from cuda_captures import nvcc, publish_cuda, why_no_nvcc
+
+from kerncap_stages.cubin import kernel_code
+from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.project.checkout import check_out
+from kerncap_stages.source.finding import Options
+from kerncap_stages.stages.generate import run_generate
+from kerncap_stages.stages.locate import run_locate
+from kerncap_stages.store import Store
+
+TREE = Path(__file__).parents[2] / "programs/cuda_tree"
+SCALE = "_ZN4rows5scaleIfEEvPT_S1_5Shape"
+PLAIN = "_Z5plainPf"
+
+pytestmark = pytest.mark.skipif(bool(why_no_nvcc()), reason=why_no_nvcc())
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A source tree as CMake leaves it, and the cubin of its unit."""
+    folder = tmp_path_factory.mktemp("tree") / "app"
+    shutil.copytree(TREE, folder)
+    (folder / "build").mkdir()
+    (folder / "build/includes_CUDA.rsp").write_text(f'-I"{folder}/include"\n')
+    command = (
+        "ccache nvcc -forward-unknown-to-host-compiler --options-file includes_CUDA.rsp -DWIDTH=4 "
+        '-DNAME=\\"a\\ b\\" -O3 -std=c++17 --generate-code=arch=compute_90,code=[compute_90,sm_90] '
+        "-Xcompiler=-fPIC -x cu -rdc=true -c ../src/main.cu -o main.o -MD -MT main.o -MF main.o.d"
+    )
+    entry = {"directory": str(folder / "build"), "file": "../src/main.cu", "command": command}
+    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
+    code = nvcc(
+        folder / "src/main.cu", folder.parent / "main.cubin", "-DWIDTH=4", f"-I{folder}/include", "-std=c++17"
+    )
+    return folder, code
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path / "store")
+
+
+def project_of(store, source, folder):
+    made, reproducer = run_generate(store, source)
+    check_out(store, made, reproducer, folder, force=False)
+    return folder
+
+
+def make(folder, *targets):
+    return subprocess.run(["make", "-C", folder, *targets], capture_output=True, text=True, check=False)
+
+
+def hidden_symbol(code):
+    from kerncap_stages.cubin import read_cubin
+
+    return next(name for name in read_cubin(code).kernels if "hidden" in name)
+
+
+def test_finds_definition_command_and_exactly_the_local_headers(store, tree):
+    folder, code = tree
+    _, source = run_locate(store, publish_cuda(store, code, SCALE), Options((folder,)))
+    assert source.outcome is Outcome.FOUND, source.explanation
+    assert source.language is Language.CUDA_CPP
+    assert source.definition.path == str(folder / "src/kernels/scale.cuh")
+    assert source.definition.qualified_name == "rows::scale"
+    # Also what only the device's pass reads.
+    assert {file.path for file in source.files} == {
+        str(folder / path)
+        for path in ("src/kernels/scale.cuh", "src/main.cu", "src/step.cuh", "include/shape.cuh",
+                     "include/device_only.cuh")
+    }  # fmt: skip
+    assert source.files[0].path == source.definition.path
+    assert source.headers_by_compiler
+    assert list(source.compile_command.arguments) == [
+        *("nvcc", "-forward-unknown-to-host-compiler", f"-I{folder}/include", "-DWIDTH=4"),
+        *('-DNAME="a b"', "-O3", "-std=c++17", "-Xcompiler=-fPIC"),
+    ]
+    assert "release 1" in source.compile_command.compiler_version
+
+
+@pytest.mark.parametrize("which", ["template in a header", "plain", "anonymous namespace"])
+def test_the_unchanged_source_rebuilds_to_the_same_instructions_elsewhere(store, tree, tmp_path, which):
+    folder, code = tree
+    symbol = {"template in a header": SCALE, "plain": PLAIN}.get(which) or hidden_symbol(code)
+    digest, source = run_locate(store, publish_cuda(store, code, symbol), Options((folder,)))
+    assert source.outcome is Outcome.FOUND, source.explanation
+    project = project_of(store, digest, tmp_path / "project")
+    moved = tmp_path / "moved to" / "there"
+    moved.parent.mkdir()
+    project.rename(moved)
+    away = folder.with_name("away")
+    folder.rename(away)
+    try:
+        done = make(moved, "recompile")
+    finally:
+        away.rename(folder)
+    assert done.returncode == 0, done.stderr
+    made = kernel_code((moved / "optimized.cubin").read_bytes(), symbol)
+    assert made is not None
+    assert made == kernel_code(code, symbol)
+    assert "Nothing to be done" in make(moved, "recompile").stdout
+
+
+def test_an_edit_rebuilds_and_errors_name_a_file_of_the_project(store, tree, tmp_path):
+    folder, code = tree
+    digest, _ = run_locate(store, publish_cuda(store, code, SCALE), Options((folder,)))
+    project = project_of(store, digest, tmp_path / "project")
+    variant = project / "kernel_variant.cu"
+    assert "rows" in variant.read_text()
+    assert make(project, "recompile").returncode == 0
+    before = (project / "optimized.cubin").read_bytes()
+    variant.write_text(variant.read_text().replace("SCALE_UNIT /", "SCALE_UNIT + 1 /"))
+    assert make(project, "recompile").returncode == 0
+    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) != kernel_code(before, SCALE)
+    header = project / "deps/include/shape.cuh"
+    header.write_text(header.read_text().replace("int rows", "int lines"))
+    failed = make(project, "recompile")
+    assert failed.returncode != 0
+    assert "deps/src/kernels/scale.cuh" in failed.stderr
+    assert not (project / "optimized.cubin").exists()
+    # Editing through the link is editing the file.
+    assert (project / "deps/src/kernels/scale.cuh").resolve() == variant.resolve()
+
+
+def test_of_two_commands_the_one_that_made_the_code_is_taken(store, tree, tmp_path):
+    folder = tmp_path / "tree"
+    shutil.copytree(tree[0], folder)
+    commands = [
+        ["nvcc", *more, f"-I{folder}/include", "-std=c++17", "-c", "../src/main.cu"]
+        for more in (("-DWIDTH=2",), ("-DWIDTH=4", "-G"), ("-DWIDTH=4",))
+    ]
+    entries = [
+        {"directory": str(folder / "build"), "file": "../src/main.cu", "arguments": words}
+        for words in commands
+    ]
+    (folder / "build/compile_commands.json").write_text(json.dumps(entries))
+    _, source = run_locate(store, publish_cuda(store, tree[1], SCALE), Options((folder,)))
+    assert "-DWIDTH=4" in source.compile_command.arguments
+    assert "-G" not in source.compile_command.arguments
+
+
+def test_what_a_shell_would_read_is_left_out_and_named(store, tree, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "tree"
+    shutil.copytree(tree[0], folder)
+    words = ["nvcc", "-DWIDTH=4", f"-I{folder}/include", "-DX=$(touch pwned)", "-DY=`touch pwned`"]
+    words += ["-Xcompiler=-DZ=1;touch${IFS}pwned", "-ccbin", "./evil", '-DQ=";touch pwned;"', "-c", "main.cu"]
+    entry = {"directory": str(folder / "src"), "file": "main.cu", "arguments": words}
+    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
+    given = Options((folder,), defines=("U=$(touch pwned)", "GOOD=1"))
+    digest, source = run_locate(store, publish_cuda(store, tree[1], SCALE), given)
+    assert source.headers_by_compiler, source.explanation
+    for flag in ("-DX=", "-DY=", "-DZ=", "-ccbin", "-DU="):
+        assert flag in source.explanation
+    assert "-DGOOD=1" in source.compile_command.arguments
+    project = project_of(store, digest, tmp_path / "project")
+    done = make(project, "recompile")
+    assert done.returncode == 0, done.stderr
+    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == kernel_code(tree[1], SCALE)
+    assert list(tmp_path.rglob("pwned")) == []
+
+
+@pytest.mark.parametrize("name", ["a $(touch pwned)", "`touch pwned`", "a;touch pwned", "a b"])
+def test_paths_that_a_shell_would_read_give_no_build(store, tree, tmp_path, monkeypatch, name):
+    monkeypatch.chdir(tmp_path)
+    folder = tmp_path / "tree"
+    shutil.copytree(tree[0], folder)
+    (folder / "src").rename(folder / name)
+    words = ["nvcc", "-DWIDTH=4", f"-I{folder}/include", "-c", "main.cu"]
+    entry = {"directory": str(folder / name), "file": "main.cu", "arguments": words}
+    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
+    digest, _ = run_locate(store, publish_cuda(store, tree[1], SCALE), Options((folder,)))
+    project = project_of(store, digest, tmp_path / "project")
+    failed = make(project, "recompile")
+    assert failed.returncode != 0
+    assert "characters in its path" in failed.stderr
+    assert (project / "kernel_variant.cu").read_bytes() == (TREE / "src/kernels/scale.cuh").read_bytes()
+    assert list(tmp_path.rglob("pwned")) == []
+
+
+def test_a_source_without_a_build_is_compiled_as_it_is(store, tmp_path):
+    from kerncap_stages.source.nvcc import find_cuda_tool
+
+    folder = tmp_path / "lone"
+    folder.mkdir()
+    (folder / "k.cu").write_text("__global__ void lone(int* p) { p[threadIdx.x] *= 2; }\n")
+    code = nvcc(folder / "k.cu", tmp_path / "k.cubin")
+    options = Options((folder,), compiler=find_cuda_tool("nvcc"))
+    digest, source = run_locate(store, publish_cuda(store, code, "_Z4lonePi"), options)
+    assert source.outcome is Outcome.FOUND
+    project = project_of(store, digest, tmp_path / "project")
+    assert make(project, "recompile").returncode == 0
+    assert kernel_code((project / "optimized.cubin").read_bytes(), "_Z4lonePi") == kernel_code(
+        code, "_Z4lonePi"
+    )
+    assert "nvcc -O3` is assumed" in (project / "README.md").read_text()
+
+
+def test_a_kernel_without_source_is_edited_as_ptx(store, tree, tmp_path):
+    folder, code = tree
+    cache = tmp_path / "cache"
+    for width in (2, 4):  # two of the same name: the one that makes the captured instructions
+        (cache / str(width)).mkdir(parents=True)
+        flags = (f"-DWIDTH={width}", f"-I{folder}/include", "-std=c++17", "-ptx")
+        nvcc(folder / "src/main.cu", cache / f"{width}/main.ptx", *flags)
+    capture = publish_cuda(store, code, SCALE)
+    digest, source = run_locate(store, capture, Options((cache,)))
+    assert source.outcome is Outcome.FOUND, source.explanation
+    assert source.language is Language.ASSEMBLY
+    assert source.definition.path == str(cache / "4/main.ptx")
+    project = project_of(store, digest, tmp_path / "project")
+    variant = project / "kernel_variant.ptx"
+    assert variant.read_bytes() == (cache / "4/main.ptx").read_bytes()
+    assert make(project, "assemble").returncode == 0
+    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == kernel_code(code, SCALE)
+    text = variant.read_text()
+    variant.write_text(
+        text.replace("mul.rn.f32", "add.rn.f32")
+        if "mul.rn.f32" in text
+        else text.replace("mul.f32", "add.f32")
+    )
+    assert make(project, "assemble").returncode == 0
+    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) != kernel_code(code, SCALE)
+    variant.write_text("rubbish\n")
+    failed = make(project, "assemble")
+    assert failed.returncode != 0
+    assert "kernel_variant.ptx" in failed.stderr
+    assert not (project / "optimized.cubin").exists()
+
+
+def test_without_source_and_ptx_the_project_says_what_to_do(store, tree, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    digest, source = run_locate(store, publish_cuda(store, tree[1], SCALE), Options((empty,)))
+    assert source.outcome is Outcome.NOT_FOUND
+    assert "no PTX" in source.explanation
+    made, reproducer = run_generate(store, digest)
+    assert not reproducer.can_recompile
+    check_out(store, made, reproducer, tmp_path / "project", force=False)
+    failed = make(tmp_path / "project", "recompile")
+    assert failed.returncode != 0
+    assert "PTX" in "".join(reproducer.missing)

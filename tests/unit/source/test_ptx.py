@@ -1,0 +1,71 @@
+import pytest
+from manifest_examples import capture as example_capture
+from manifest_examples import code_object
+
+from kerncap_stages.manifests.environment import Backend
+from kerncap_stages.manifests.kernel import CodeObjectFormat
+from kerncap_stages.source import ptx
+from kerncap_stages.source.ptx import find_ptx
+from kerncap_stages.source.search import Consulted
+
+TEXT = ".version 9.0\n.target {}\n.address_size 64\n.visible .entry {}(\n\t.param .u64 a\n)\n{{ ret; }}\n"
+
+
+@pytest.fixture(autouse=True)
+def no_toolkit(monkeypatch):
+    monkeypatch.setattr(ptx, "find_cuda_tool", lambda _name: None)
+
+
+def look(root, symbol="_Z5plainPf", isa="sm_90"):
+    base = example_capture(Backend.CUDA)
+    kernel = base.kernel.model_copy(
+        update={
+            "mangled_name": symbol,
+            "code_object": code_object(CodeObjectFormat.CUBIN).model_copy(update={"isa": isa}),
+        }
+    )
+    return find_ptx(base.model_copy(update={"kernel": kernel}), b"", (root,), Consulted())
+
+
+def test_an_entry_of_the_kernels_name_is_found(tmp_path):
+    (tmp_path / "below").mkdir()
+    (tmp_path / "below/k.ptx").write_text(TEXT.format("sm_90", "_Z5plainPf"))
+    (tmp_path / "below/other.ptx").write_text(TEXT.format("sm_90", "_Z5plainPfx"))
+    found = look(tmp_path).found
+    assert found is not None
+    assert (found.path, found.line) == (tmp_path / "below/k.ptx", 4)
+
+
+def test_a_file_may_be_named_itself(tmp_path):
+    (tmp_path / "k.ptx").write_text(TEXT.format("sm_90", "_Z5plainPf"))
+    assert look(tmp_path / "k.ptx").found is not None
+
+
+def test_the_name_of_the_unit_does_not_matter(tmp_path):
+    (tmp_path / "k.ptx").write_text(TEXT.format("sm_90", "_ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf"))
+    assert look(tmp_path, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPf").found is not None
+    assert look(tmp_path, "_ZN36_GLOBAL__N__ca0462f3_4_b_cu_acc5a52f4anonEPf").found is None
+
+
+def test_ptx_for_a_newer_gpu_is_none(tmp_path):
+    (tmp_path / "k.ptx").write_text(TEXT.format("sm_100", "_Z5plainPf"))
+    assert look(tmp_path, isa="sm_90a").found is None
+    assert look(tmp_path, isa="sm_103").found is not None
+
+
+def test_several_that_cannot_be_told_apart_are_none(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.ptx").write_text(TEXT.format("sm_90", "_Z5plainPf") + f"// {name}\n")
+    answer = look(tmp_path)
+    assert answer.found is None
+    assert "2 PTX files" in answer.problem
+
+
+def test_the_same_text_twice_is_one(tmp_path):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.ptx").write_text(TEXT.format("sm_90", "_Z5plainPf"))
+    assert look(tmp_path).found is not None
+
+
+def test_it_says_that_programs_were_not_looked_into(tmp_path):
+    assert "no cuobjdump" in look(tmp_path).problem
