@@ -114,6 +114,11 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
                     options.warn(f"process {event.process_id}: {event.text}")
                 case ProcessSummary():
                     processes.append(event)
+                    if event.uninterceptable_queues:
+                        options.warn(
+                            f"process {event.process_id}: {event.uninterceptable_queues} queues could not be "
+                            "watched: dispatches there were not seen"
+                        )
     finally:
         if not collector.program.ended():
             collector.stop_program()

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kerncap_stages.command_line import take_command
-from kerncap_stages.console import emit, epilog, run
+from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.errors import AnswerIsNo, DeviceError, ProgramError, UsageError
 from kerncap_stages.options import JsonOption, StoreOption, VersionOption, stage_app
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from kerncap_stages.collector.profile_session import ProcessProfile
     from kerncap_stages.collector.program import ProgramSpec, RunningProgram
     from kerncap_stages.digest import Digest
@@ -31,6 +33,7 @@ class ProfileOptions:
     """How the program is run."""
 
     timeout_s: float | None = None
+    warn: Callable[[str], None] = field(default=lambda _text: None)
 
 
 def run_profile(
@@ -56,6 +59,8 @@ def run_profile(
         collector.close()
     wall_ns = time.monotonic_ns() - collector.started
     _check(processes, collector.program)
+    for text in _what_is_missing(processes):
+        options.warn(text)
     profile = _manifest(processes, collector.program, wall_ns)
     with store.transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
@@ -76,6 +81,16 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
             hint="check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
     raise AnswerIsNo(f"{program.spec.command[0]} {how} without running a kernel")
+
+
+def _what_is_missing(processes: list[ProcessProfile]) -> Iterator[str]:
+    for process in processes:
+        who, unseen = f"process {process.process_id}", process.uninterceptable_queues
+        if process.untimed:
+            of_all = f"{process.untimed:,} of {process.dispatches:,} dispatches"
+            yield f"{who}: {of_all} have no time and are not in the table"
+        if unseen:
+            yield f"{who}: {unseen} queues could not be watched: what ran there is not in the table"
 
 
 def _manifest(processes: list[ProcessProfile], program: RunningProgram, wall_ns: int) -> Profile:
@@ -146,7 +161,8 @@ def profile(
         if not _command:
             raise UsageError("no program given", hint="put its command after `--`: kc-profile -- ./app")
         spec = ProgramSpec(_command, stdout=app_stdout, stdin=app_stdin)
-        digest, made = run_profile(opened, spec, ProfileOptions(timeout_s=timeout))
+        options = ProfileOptions(timeout, warn=lambda text: say(f"kc-profile: warning: {text}"))
+        digest, made = run_profile(opened, spec, options)
     people().print(*kernels_section(made, top))
     if output is not None:
         try:

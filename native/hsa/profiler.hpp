@@ -29,6 +29,11 @@ struct PendingRing {
   std::unique_ptr<Entry[]> entries;
   alignas(64) std::atomic<std::uint64_t> head{0};
   alignas(64) std::atomic<std::uint64_t> tail{0};
+
+  [[nodiscard]] std::uint64_t under_way() const noexcept {
+    const std::uint64_t read = tail.load(std::memory_order_acquire);
+    return head.load(std::memory_order_acquire) - read;
+  }
 };
 
 class Profiler {

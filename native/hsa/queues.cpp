@@ -18,6 +18,8 @@ namespace {
 constexpr std::uint32_t k_least_ring_packets = 4096;
 constexpr std::uint32_t k_scratch_extra_packets = 16;
 constexpr std::uint64_t k_packets_per_capture = 3;  // beside the dispatch itself
+// Of the device's ring, kept free for packets of ours: no more than an eighth of it.
+constexpr std::uint64_t k_spare_packets = 256;
 
 using Writer = hsa_amd_queue_intercept_packet_writer;
 
@@ -34,6 +36,23 @@ Packet hardware_marker(Queue& queue) noexcept {
   static_assert(sizeof marker == sizeof packet);
   std::memcpy(&packet, &marker, sizeof packet);
   return packet;
+}
+
+// How far the program's packets are done, less `spare`. The runtime copies them from the ring that the program sees to
+// the one that the device reads, and calls a place free once that is done; what does not fit is stashed. There ROCr 7.2
+// breaks, with any tool: its stash loses a wake-up, and what has piled up behind it, if more than 256 packets that
+// wrap around, is copied beyond the end of a buffer. So a place is free here once the device has taken the packet.
+// While we profile, a dispatch also counts as under way until its time was read: there is a signal for each place.
+std::uint64_t done_by_device(const Queue& queue, std::uint64_t taken, std::uint64_t spare) noexcept {
+  const hsa_queue_t* hardware = queue.hardware.load(std::memory_order_acquire);
+  if (hardware == nullptr) return taken;
+  const auto* amd = reinterpret_cast<const amd_queue_v2_t*>(hardware);
+  // `taken` was read before and the write index is read last: what lies between them is never counted too low.
+  const std::uint64_t read = __atomic_load_n(&amd->read_dispatch_id, __ATOMIC_ACQUIRE);
+  std::uint64_t under_way = __atomic_load_n(&amd->write_dispatch_id, __ATOMIC_ACQUIRE) - read;
+  if (queue.pending != nullptr) under_way = std::max(under_way, queue.pending->under_way());
+  const std::uint64_t less = under_way + std::min(under_way, spare);
+  return taken > less ? taken - less : 0;
 }
 
 // Rewrites a submission in the queue's scratch space, from the first change on.
@@ -70,10 +89,6 @@ class Rewriter {
 
 void capture_packets(Queue& queue, const PacketView& packets, Rewriter& rewriter) noexcept {
   Tool& state = *tool();
-  if (!queue.marked && rewriter.has_room_for(1)) {
-    rewriter.insert_first(hardware_marker(queue));
-    queue.marked = true;
-  }
   for (std::uint64_t i = 0; i < packets.size(); ++i) {
     if (type_of(header_of(packets[i])) != HSA_PACKET_TYPE_KERNEL_DISPATCH) continue;
     const std::uint64_t index = state.channel->control().dispatches.fetch_add(1, std::memory_order_relaxed);
@@ -88,7 +103,8 @@ void capture_packets(Queue& queue, const PacketView& packets, Rewriter& rewriter
                              "the submission that holds the dispatch fills the whole queue");
       continue;
     }
-    const std::uint32_t flags = packets.size() > 1 ? capture::k_capture_from_batch : 0;
+    const std::uint32_t flags = (packets.size() > 1 ? capture::k_capture_from_batch : 0) |
+                                (queue.is_cooperative ? capture::k_capture_cooperative : 0);
     std::array<Packet, 4> replacement;
     if (state.snapshots.begin(queue, *kernel, dispatch, index, *match, flags, replacement)) {
       rewriter.change(i, replacement.data(), replacement.size());
@@ -122,6 +138,10 @@ void on_packets(const void* pkts, std::uint64_t count, std::uint64_t index, void
   if (!enabled()) return writer(pkts, count);
   const PacketView packets(pkts, count, index, *queue.handle);
   Rewriter rewriter(queue, packets);
+  if (!queue.marked && rewriter.has_room_for(1)) {
+    rewriter.insert_first(hardware_marker(queue));
+    queue.marked = true;
+  }
   if (tool()->profiling()) {
     for (std::uint64_t i = 0; i < count; ++i) {
       if (type_of(header_of(packets[i])) != HSA_PACKET_TYPE_KERNEL_DISPATCH) continue;
@@ -134,13 +154,14 @@ void on_packets(const void* pkts, std::uint64_t count, std::uint64_t index, void
   rewriter.submit(pkts, writer);
 }
 
-bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_t* queue) noexcept {
+bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t type, hsa_queue_t* queue) noexcept {
   auto made = std::make_unique<Queue>();
   made->scratch = allocate_scratch(queue->size + k_scratch_extra_packets);
   if (made->scratch == nullptr) return false;
   made->handle = queue;
   made->device = device;
   made->size = queue->size;
+  made->is_cooperative = type == HSA_QUEUE_TYPE_COOPERATIVE;
   // Registered last: from then on the callback may come. Until then nobody else knows the queue.
   const std::lock_guard lock(m_mutex);
   made->index = static_cast<std::uint32_t>(
@@ -151,6 +172,7 @@ bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_t* queue) 
     return false;
   }
   api().ext.hsa_amd_profiling_set_profiler_enabled_fn(queue, 1);
+  m_table.add(queue, made.get());
   m_queues.push_back(std::move(made));
   return true;
 }
@@ -162,7 +184,7 @@ hsa_status_t Queues::create(hsa_agent_t agent, std::uint32_t device, std::uint32
     // What it makes is nearly always an intercept queue, and that may have several interceptors.
     const hsa_status_t status = api().core.hsa_queue_create_fn(agent, ring_packets(agent, size), shared(type), callback,
                                                                data, private_bytes, group_bytes, queue);
-    if (status != HSA_STATUS_SUCCESS || watch(agent, device, *queue)) return status;
+    if (status != HSA_STATUS_SUCCESS || watch(agent, device, type, *queue)) return status;
     api().core.hsa_queue_destroy_fn(*queue);
   }
   hsa_status_t status = create_intercepted(agent, device, size, type, callback, data, private_bytes, group_bytes, queue);
@@ -177,7 +199,7 @@ hsa_status_t Queues::create_intercepted(hsa_agent_t agent, std::uint32_t device,
                                         hsa_queue_t** queue) noexcept {
   const hsa_status_t status = api().ext.hsa_amd_queue_intercept_create_fn(
       agent, ring_packets(agent, size), shared(type), callback, data, private_bytes, group_bytes, queue);
-  if (status != HSA_STATUS_SUCCESS || watch(agent, device, *queue)) return status;
+  if (status != HSA_STATUS_SUCCESS || watch(agent, device, type, *queue)) return status;
   api().core.hsa_queue_destroy_fn(*queue);
   return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
 }
@@ -204,7 +226,7 @@ core::Result<void> Queues::append(Queue& queue, const Packet* packets, std::uint
   const auto& core = api().core;
   for (std::uint64_t waited_ms = 0;; ++waited_ms) {
     std::uint64_t write = core.hsa_queue_load_write_index_relaxed_fn(handle);
-    const std::uint64_t read = core.hsa_queue_load_read_index_scacquire_fn(handle);
+    const std::uint64_t read = done_by_device(queue, core.hsa_queue_load_read_index_scacquire_fn(handle), 0);
     if (write + count - read <= handle->size &&
         core.hsa_queue_cas_write_index_scacq_screl_fn(handle, write, write + count) == write) {
       auto* ring = static_cast<Packet*>(handle->base_address);
@@ -219,6 +241,16 @@ core::Result<void> Queues::append(Queue& queue, const Packet* packets, std::uint
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   }
+}
+
+std::uint64_t Queues::read_index(const hsa_queue_t* handle, std::uint64_t taken) noexcept {
+  Queue* queue = m_table.find(handle);
+  if (queue == nullptr) return taken;
+  const std::uint64_t done = done_by_device(*queue, taken, std::min<std::uint64_t>(k_spare_packets, queue->size / 8));
+  std::uint64_t shown = queue->shown_read_index.load(std::memory_order_relaxed);
+  while (shown < done && !queue->shown_read_index.compare_exchange_weak(shown, done, std::memory_order_relaxed)) {
+  }
+  return std::max(shown, done);
 }
 
 bool Queues::is_blocked(const Queue& queue) noexcept {
@@ -273,6 +305,16 @@ hsa_status_t hsa_amd_queue_intercept_create(hsa_agent_t agent, uint32_t size, hs
   }
   return tool()->queues.create_intercepted(agent, device, size, type, callback, data, private_segment_size,
                                            group_segment_size, queue);
+}
+
+std::uint64_t hsa_queue_load_read_index_scacquire(const hsa_queue_t* queue) {
+  const std::uint64_t taken = api().core.hsa_queue_load_read_index_scacquire_fn(queue);
+  return enabled() ? tool()->queues.read_index(queue, taken) : taken;
+}
+
+std::uint64_t hsa_queue_load_read_index_relaxed(const hsa_queue_t* queue) {
+  const std::uint64_t taken = api().core.hsa_queue_load_read_index_relaxed_fn(queue);
+  return enabled() ? tool()->queues.read_index(queue, taken) : taken;
 }
 
 hsa_status_t hsa_queue_destroy(hsa_queue_t* queue) {

@@ -10,6 +10,7 @@
 #include "core/result.hpp"
 #include "hsa/hsa_headers.hpp"
 #include "hsa/packets.hpp"
+#include "hsa/queue_table.hpp"
 
 namespace kerncap::hsa {
 
@@ -20,8 +21,10 @@ struct Queue {
   std::uint32_t index = 0;
   std::uint32_t device = 0;
   std::uint32_t size = 0;
-  // The ring that the device reads, learned from a marker packet: tells whether the queue is blocked.
+  bool is_cooperative = false;           // all work-groups of its dispatches are resident at once
+  // The ring that the device reads, learned from a marker packet: tells whether the queue is blocked, and how full.
   std::atomic<const hsa_queue_t*> hardware{nullptr};
+  std::atomic<std::uint64_t> shown_read_index{0};   // the latest that the program was told; never goes back
   std::atomic<bool> gone{false};
   std::atomic<std::uint64_t> last_kernarg{0};   // of the latest dispatch: shows where the runtime keeps arguments
   bool marked = false;                   // callback only: the marker packet was sent
@@ -53,15 +56,19 @@ class Queues {
   [[nodiscard]] core::Result<void> append(Queue& queue, const Packet* packets, std::uint64_t count,
                                           std::uint64_t limit_ms) noexcept;
 
+  // What the program is told of a queue's read index: see queues.cpp. `taken`: what the runtime would tell.
+  [[nodiscard]] std::uint64_t read_index(const hsa_queue_t* handle, std::uint64_t taken) noexcept;
+
   // The device stands still in front of a barrier whose condition does not hold.
   [[nodiscard]] static bool is_blocked(const Queue& queue) noexcept;
 
  private:
   // Becomes one of an intercept queue's interceptors. False: it is no intercept queue, or memory is short.
-  bool watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_t* queue) noexcept;
+  bool watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t type, hsa_queue_t* queue) noexcept;
 
   mutable std::mutex m_mutex;
   std::vector<std::unique_ptr<Queue>> m_queues;
+  QueueTable m_table;
 };
 
 }  // namespace kerncap::hsa

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 from programs import SOURCES, Build, Program, compile_once
 from stages import Stages
 
+from kerncap_stages.rocm_root.enter import MARKER
 from kerncap_stages.store import Store
 
 if TYPE_CHECKING:
@@ -21,6 +23,12 @@ def stages(tmp_path: Path) -> Stages:
     folder.mkdir()
     Store.open(tmp_path / "store")
     return Stages(store=tmp_path / "store", folder=folder)
+
+
+@pytest.fixture(scope="session")
+def rocm() -> str:
+    """The ROCm of the root that the tests run in: 6.4 or 7.2."""
+    return str(json.loads(MARKER.read_text())["rocm"])
 
 
 @pytest.fixture(scope="session")

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import struct
-import subprocess
 
 import pytest
 from stages import region_at
+
+from kerncap_stages.errors import ExitCode
 
 
 def test_a_node_in_the_middle_of_a_graph(stages, program):
@@ -28,26 +29,9 @@ def test_a_node_in_the_middle_of_a_graph(stages, program):
             word = (word * 3 + node) % 2**32
 
 
-def survives_another_tool(stages, program, batch) -> bool:
-    """Whether the program runs with a tool in ROCr that only looks on, and nothing of ours in its queues."""
-    environment = {
-        **stages.environment,
-        "HSA_TOOLS_LIB": str(program("counting_tool")),
-        "COUNTING_TOOL_FILE": str(stages.folder / "counted"),
-    }
-    command = [program("full_ring"), program("words_kernels"), str(batch)]
-    try:
-        done = subprocess.run(command, env=environment, capture_output=True, timeout=30, check=False)
-    except subprocess.TimeoutExpired:
-        return False
-    return done.returncode == 0
-
-
 @pytest.mark.parametrize("batch", [2, 63, 250])
 def test_a_ring_that_is_kept_full(stages, program, batch):
     """Multi-packet submissions, one after another, and captures of some of them."""
-    if not survives_another_tool(stages, program, batch):
-        pytest.skip("this ROCr's intercept queues break under a full ring with any tool: 7.2.4's do")
     captures, printed = stages.capture_and_listen(
         "target",
         program("full_ring"),
@@ -65,6 +49,37 @@ def test_a_ring_that_is_kept_full(stages, program, batch):
             (others, number),
             (others, number + 1),
         ]
+
+
+def test_a_ring_that_is_kept_full_is_profiled(stages, program):
+    words = ["--json", "--", program("full_ring"), program("words_kernels"), 63]
+    kernels = {
+        kernel["name"]: kernel["calls"] for kernel in stages.run("profile", *words).must().manifest["kernels"]
+    }
+    assert (kernels["other"], kernels["target"]) == (190 * 62, 190)
+
+
+def test_a_submission_that_fills_the_whole_ring(stages, program, rocm):
+    """ROCr 7.2 hands all of it to the callback at once, and then there is no room for packets of ours."""
+    ring = 4096
+    printed = stages.folder / "printed"
+    words = [
+        "--kernel",
+        "target",
+        "--app-stdout",
+        printed,
+        "--",
+        program("full_ring"),
+        program("words_kernels"),
+    ]
+    done = stages.run("capture", *words, ring - 2, 1)
+    assert "wrong 0" in printed.read_text()
+    if rocm == "6.4":
+        done.must()
+        return
+    done.must(ExitCode.REFUSED)
+    assert "fills the whole queue" in done.err
+    assert done.digests == []
 
 
 def test_ten_thousand_dispatches_before_the_target(stages, program):

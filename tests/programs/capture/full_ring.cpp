@@ -1,8 +1,8 @@
 // A queue of 64 packets that is kept full: submissions of BATCH packets, the target near the end of each, and nobody
-// waits for one before the next. usage: full_ring CODE_OBJECT BATCH
+// waits for one before the next. usage: full_ring CODE_OBJECT BATCH [SUBMISSIONS]
 #include "hsa_kernel.hpp"
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   Tally tally("full_ring");
   const Machine machine;
   const CodeObject code(machine.gpus[0], argv[1], true);
@@ -16,7 +16,8 @@ int main(int, char** argv) {
   words[0] = words[1] = 0;
   arguments[0] = &words[0];
   arguments[8] = &words[1];  // 64 bytes further on
-  const unsigned rounds = 12000 / batch;  // several times around the ring, whatever its size
+  // Several times around the ring, whatever its size.
+  const unsigned rounds = argc > 3 ? static_cast<unsigned>(std::atoi(argv[3])) : 12000 / batch;
   const Signal done(rounds);
   for (unsigned round = 0; round < rounds; ++round) {
     std::vector<hsa_kernel_dispatch_packet_t> packets(batch, code.dispatch("other", 1, &arguments[0], {}));
