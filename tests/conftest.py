@@ -1,10 +1,16 @@
-"""What every test can use: golden files, compared byte for byte, rewritten by `make golden`."""
+"""What every test can use: golden files, which `make golden` rewrites, and mounts of its own."""
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
+
+from kerncap_stages.errors import Refused
+from kerncap_stages.rocm_root.children import in_child
+from kerncap_stages.rocm_root.enter import MARKER
+from kerncap_stages.rocm_root.namespaces import mount
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -26,3 +32,15 @@ def golden(request: pytest.FixtureRequest) -> Callable[[Path, bytes], None]:
         assert stored == content, f"{path} differs: look at it, then `make golden`"
 
     return compare
+
+
+@pytest.fixture(scope="session")
+def own_mounts(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Needed by tests whose programs mount file systems that nobody else sees."""
+    place = tmp_path_factory.mktemp("mounts")
+    try:
+        assert in_child(lambda: mount("tmpfs", place, "tmpfs", 0), private=True) == 0
+    except Refused as refused:
+        # Whatever made this root, mounted it: here these tests always run.
+        made_by_us = MARKER.exists() and "made_at" in json.loads(MARKER.read_text())
+        (pytest.fail if made_by_us else pytest.skip)(f"nothing can be mounted: {refused}; {refused.hint}")

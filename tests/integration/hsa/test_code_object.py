@@ -31,7 +31,7 @@ def test_a_kernel_as_the_compiler_describes_it(program, target):
 
 def test_several_kernels_are_told_apart(program):
     facts = read_code_object(program("words_kernels").read_bytes())
-    assert set(facts.kernels) == {"other", "target", "spin_until_set"}
+    assert set(facts.kernels) == {"other", "target", "spin_until_set", "unread"}
 
 
 def test_damage_is_named_and_never_a_crash(program):

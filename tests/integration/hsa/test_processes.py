@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+
 import pytest
 
 from kerncap_stages.errors import ExitCode
@@ -34,9 +36,18 @@ def test_a_program_that_a_shell_script_starts(stages, program):
     )
 
 
-@pytest.mark.parametrize(
-    ("how", "says"), [("abort", "SIGABRT"), ("_exit", "exit code 7"), ("kill", "SIGKILL"), ("normal", None)]
-)
+ENDINGS = [
+    ("abort", "SIGABRT"),
+    ("_exit", "exit code 7"),
+    ("kill", "SIGKILL"),
+    ("crash", "SIGSEGV"),
+    ("raise", "SIGSEGV"),
+    ("handled", "exit code 9"),
+    ("normal", None),
+]
+
+
+@pytest.mark.parametrize(("how", "says"), ENDINGS)
 def test_a_capture_is_whole_when_the_program_ends_right_after_the_target(stages, program, how, says):
     done = stages.run("capture", "--kernel", "target(", "--", program("endings"), how).must()
     (digest,) = done.digests
@@ -51,19 +62,30 @@ def test_a_capture_is_whole_when_the_program_ends_right_after_the_target(stages,
     assert stages.replay(digest).must().manifest["matches_golden"] is True
 
 
-def test_a_crash_before_the_target_is_the_programs_failure(stages, program):
-    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), "before")
+@pytest.mark.parametrize(("how", "says"), ENDINGS[:-1])
+def test_an_end_before_the_target_is_the_programs_failure(stages, program, how, says):
+    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), how, "early")
     done.must(ExitCode.PROGRAM)
-    assert "SIGSEGV" in done.err
+    assert f"{says} before the kernel was captured" in done.err
     assert done.digests == []
     assert Store.open(stages.store).artifacts() == []
 
 
+@pytest.mark.parametrize("how", [how for how, _ in ENDINGS])
+def test_a_profiled_program_ends_as_it_does_alone(stages, program, how):
+    command = [program("endings"), how]
+    alone = subprocess.run(command, env=stages.environment, capture_output=True, check=False).returncode
+    profiled = stages.run("profile", "--json", "--", *command).must().manifest["program"]
+    assert (profiled["exit_code"], -(profiled["exit_signal"] or 0)) == (
+        (alone, 0) if alone >= 0 else (None, alone)
+    )
+
+
 def test_a_kernel_that_is_never_launched_is_an_answer_with_the_names_that_come_close(stages, program):
-    done = stages.run("capture", "--kernel", "setup_date", "--", program("endings"), "never")
+    done = stages.run("capture", "--kernel", "setup_date", "--", program("endings"), "normal", "early")
     done.must(ExitCode.ANSWER_IS_NO)
     assert "setup_data" in done.err
-    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), "never")
+    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), "normal", "early")
     done.must(ExitCode.ANSWER_IS_NO)
     assert "never dispatched" in done.err
 
@@ -71,6 +93,6 @@ def test_a_kernel_that_is_never_launched_is_an_answer_with_the_names_that_come_c
 def test_a_used_store_never_gives_an_old_capture_as_a_result(stages, program):
     """The second run finds nothing: what the first one left must not be taken for its result."""
     stages.capture("target(", program("endings"), "normal")
-    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), "never")
+    done = stages.run("capture", "--kernel", "target(", "--", program("endings"), "normal", "early")
     done.must(ExitCode.ANSWER_IS_NO)
     assert done.digests == []

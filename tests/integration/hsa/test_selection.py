@@ -75,6 +75,20 @@ def test_what_makes_no_sense_is_refused_before_the_program_runs(stages, words):
     stages.run("capture", *words).must(ExitCode.USAGE)
 
 
+@pytest.mark.parametrize(
+    ("where", "says"),
+    [("stack", "memory that was never seen to be allocated"), ("nowhere", "only 0 of the")],
+)
+def test_arguments_that_cannot_be_had_are_refused(stages, program, where, says):
+    printed = stages.folder / "printed"
+    words = ["--kernel", "unread", "--app-stdout", printed, "--", program("unseen_arguments")]
+    done = stages.run("capture", *words, program("words_kernels"), where)
+    done.must(ExitCode.REFUSED)
+    assert says in done.err
+    assert done.digests == []
+    assert "wrong 0" in printed.read_text()
+
+
 def test_the_program_is_ended_once_all_is_captured(stages, program):
     """It would wait for ever: only the stage ends it, and that counts as success."""
     script = stages.folder / "and-wait"

@@ -12,10 +12,7 @@ import numpy as np
 import pytest
 from stores import publish_memory, random_bytes
 
-from kerncap_stages.errors import Refused, StoreError
-from kerncap_stages.rocm_root.children import in_child
-from kerncap_stages.rocm_root.enter import MARKER
-from kerncap_stages.rocm_root.namespaces import mount
+from kerncap_stages.errors import StoreError
 from kerncap_stages.store import Store
 
 PROGRAMS = Path(__file__).parents[2] / "programs/store"
@@ -33,18 +30,6 @@ def result_of(process):
     out, err = process.communicate(timeout=300)
     assert process.returncode == 0, f"{process.args}\n{err}"
     return json.loads(out)
-
-
-@pytest.fixture(scope="session")
-def own_mounts(tmp_path_factory):
-    """Needed by tests whose programs mount file systems that nobody else sees."""
-    place = tmp_path_factory.mktemp("mounts")
-    try:
-        assert in_child(lambda: mount("tmpfs", place, "tmpfs", 0), private=True) == 0
-    except Refused as refused:
-        # Whatever made this root, mounted it: here these tests always run.
-        made_by_us = MARKER.exists() and "made_at" in json.loads(MARKER.read_text())
-        (pytest.fail if made_by_us else pytest.skip)(f"nothing can be mounted: {refused}; {refused.hint}")
 
 
 # From "nothing fits" to "all but the last entry fits": 4 chunks, a list, a manifest, its list entry, folders.

@@ -1,4 +1,4 @@
-// One `target`, then the end that the first argument names; "before" is a crash before the target.
+// One `target`, then the end that the first argument names; with a second argument there is no target before it.
 #include <csignal>
 #include <string_view>
 
@@ -9,18 +9,23 @@
 __global__ void setup_data(int* data) { data[threadIdx.x] = static_cast<int>(threadIdx.x); }
 __global__ void target(int* data) { data[threadIdx.x] *= 3; }
 
-int main(int, char** argv) {
+int main(int argc, char** argv) {
   const std::string_view how = argv[1];
+  if (how == "handled") {
+    std::signal(SIGSEGV, [](int) { _exit(9); });
+  }
   const DeviceArray<int> data(64);
   setup_data<<<1, 64>>>(data.get());
   HIP_DONE();
-  if (how == "before") {
+  if (argc == 2) {
+    target<<<1, 64>>>(data.get());
+    HIP_DONE();
+  }
+  if (how == "crash") {
     int* volatile nowhere = nullptr;
     *nowhere = 1;
   }
-  if (how == "never") return 0;
-  target<<<1, 64>>>(data.get());
-  HIP_DONE();
+  if (how == "raise" || how == "handled") raise(SIGSEGV);
   if (how == "abort") std::abort();
   if (how == "_exit") _exit(7);
   if (how == "kill") raise(SIGKILL);

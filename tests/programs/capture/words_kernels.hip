@@ -13,3 +13,5 @@ extern "C" __global__ void spin_until_set(volatile unsigned* flag) {
   while (*flag == 0) {
   }
 }
+// Takes an argument and never reads it.
+extern "C" __global__ void unread(unsigned*) {}
