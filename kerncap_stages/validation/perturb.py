@@ -150,7 +150,9 @@ def _pattern(part: Span, change: Change, low: int, high: int) -> npt.NDArray[np.
     if change is Change.POISON:
         return np.full(high - low, _POISON, np.uint8)
     unit = np.frombuffer(_GENTLE.get(part.element_type or "", _NUDGE), np.uint8)
-    return np.resize(np.roll(unit, -((low - part.start) % unit.size)), high - low)
+    turned = np.roll(unit, -((low - part.start) % unit.size))
+    # np.resize would concatenate as many arrays as there are elements: 100 ms a chunk.
+    return np.tile(turned, -(-(high - low) // turned.size))[: high - low]
 
 
 def with_pre_state(capture: Capture, region: Region, pre: MemoryRef) -> Capture:
