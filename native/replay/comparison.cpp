@@ -6,8 +6,8 @@
 #include <fstream>
 
 #include "core/digest.hpp"
+#include "replay/chunk_fetcher.hpp"
 #include "replay/engine.hpp"
-#include "replay/snapshot_reader.hpp"
 
 namespace kerncap::replay {
 namespace {
@@ -27,6 +27,7 @@ class Differences {
       difference.base = variable == nullptr ? region.base : variable->address;
       difference.first_offset = address - difference.base;
     }
+    difference.first_offset = std::min(difference.first_offset, address - difference.base);
     ++difference.bytes;
   }
   [[nodiscard]] std::vector<Difference> list() const {
@@ -95,7 +96,7 @@ Result<void> Engine::compare_variables(const Candidate& last) {
     m_outcome.compared = true;
     m_outcome.compared_bytes += variable.bytes;
     Difference difference{variable.name, variable.address, 0, 0};
-    const Result<std::vector<std::byte>> golden = read_memory(m_store, *variable.post);
+    const Result<std::vector<std::byte>> golden = read_memory(*m_store, *variable.post);
     if (!golden) return golden.error();
     for (std::size_t i = 0; i < actual.size(); ++i) {
       if (actual[i] != golden.value()[i] && difference.bytes++ == 0) difference.first_offset = i;

@@ -66,11 +66,30 @@ class Driver {
   // The range is free when this is called, or reserved by open().
   virtual core::Result<void> place(const Range& range) = 0;
 
-  // After the last write(): regions that the program could not write become so again.
-  virtual core::Result<void> seal(const std::vector<Range>&) { return {}; }
+  // Memory of a placed region that the processor itself may write and read at the speed of its own, from any thread.
+  struct InPlace {
+    std::byte* memory = nullptr;         // null: it is the device's, reached through send() and clear()
+    bool is_zero = false;                // until something is written there
+  };
+  [[nodiscard]] virtual InPlace in_place(std::uint64_t address, std::uint64_t bytes) const = 0;
 
+  // Buffers for what goes to the device, each at least as long as a chunk of the plan. There are some from open() on.
+  [[nodiscard]] virtual std::size_t staging_count() const = 0;
+  [[nodiscard]] virtual std::size_t staging_bytes() const = 0;
+  // Waits until what was sent from it has arrived. Any thread may fill it then.
+  virtual core::Result<std::byte*> staging(std::size_t buffer) = 0;
+  // Begins to bring its first bytes to a placed or loaded address of the region's device.
+  virtual core::Result<void> send(std::size_t buffer, const Region& region, std::uint64_t address,
+                                  std::uint64_t bytes) = 0;
+  // Begins to fill with zeros.
+  virtual core::Result<void> clear(const Region& region, std::uint64_t address, std::uint64_t bytes) = 0;
+
+  // After the restore: waits for all of it; regions that the program could not write become so again.
+  virtual core::Result<void> seal(const std::vector<Range>& ranges) = 0;
+
+  // Small parts of memory, by whichever of these ways. In order with what follows; the data is not needed afterwards.
+  core::Result<void> write(const Region& region, std::uint64_t address, std::span<const std::byte> data);
   // Any placed or loaded address of the region's device. Returns when the data is there.
-  virtual core::Result<void> write(const Region& region, std::uint64_t address, std::span<const std::byte> data) = 0;
   virtual core::Result<void> read(const Region& region, std::uint64_t address, std::span<std::byte> data) = 0;
 
   // `at`: where it has to be, as in the capture; anything else is an error then. That range is still held.
@@ -95,7 +114,18 @@ class Driver {
     std::string runtime;
   };
   [[nodiscard]] virtual About about() const = 0;
+
+ private:
+  std::size_t m_next_staging = 0;        // of write()
 };
+
+// How staging memory is best cut for a plan.
+struct StagingShape {
+  std::size_t count;
+  std::size_t bytes;                     // of one buffer
+};
+[[nodiscard]] StagingShape staging_shape(const Plan& plan);
+
 
 // The whole command line of a replayer; the back end's main() calls it with its driver.
 int replay_main(int argc, char** argv, Driver& driver);

@@ -6,8 +6,9 @@
 #include <fstream>
 
 #include "replay/address_space.hpp"
+#include "replay/chunk_fetcher.hpp"
 #include "replay/kernarg.hpp"
-#include "replay/snapshot_reader.hpp"
+#include "replay/restore.hpp"
 
 namespace kerncap::replay {
 namespace {
@@ -41,8 +42,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   m_store = std::move(store.value());
   if (Result<void> placed = place(ranges); !placed) return placed.error();
   if (Result<void> loaded = load(); !loaded) return loaded.error();
-  if (Result<void> restored = restore(); !restored) return restored.error();
-  if (Result<void> sealed = m_driver.seal(ranges); !sealed) return sealed.error();
+  if (Result<void> restored = restore(ranges); !restored) return restored.error();
   if (Result<void> bound = bind_variables(); !bound) return bound.error();
   const std::uint64_t runs = m_options.warmup + m_options.iterations;
   if (runs * m_candidates.size() > 1) {
@@ -121,7 +121,7 @@ Result<void> Engine::bind_variables() {
   if (!captured) return captured.error();
   for (const Variable& variable : m_plan.variables) {
     if (variable.pre == nullptr || captured.value().contains(&variable)) continue;
-    Result<std::vector<std::byte>> data = read_memory(m_store, *variable.pre);
+    Result<std::vector<std::byte>> data = read_memory(*m_store, *variable.pre);
     if (!data) return data.error();
     captured.value().emplace(&variable, std::move(data.value()));
   }
@@ -131,24 +131,19 @@ Result<void> Engine::bind_variables() {
   return {};
 }
 
-Result<void> Engine::restore() {
+Result<void> Engine::restore(const std::vector<Range>& ranges) {
   const std::uint64_t begin = now_ns();
-  std::vector<ChunkJob> jobs;
-  for (std::size_t r = 0; r < m_plan.regions.size(); ++r) {
-    const Memory* memory = m_plan.regions[r].pre;
-    if (memory == nullptr) continue;
-    for (std::size_t i = 0; i < memory->chunks.size(); ++i) jobs.push_back({memory, i, r});
-    m_outcome.restored_bytes += memory->bytes;
-  }
-  Result<void> done = for_each_chunk(m_store, jobs, [&](const ChunkJob& job, std::span<const std::byte> data) {
-    const Region& region = m_plan.regions[job.owner];
+  const auto look = [&](const Region& region, std::span<const std::byte> data) {
     // Tables of the code object's own addresses are as it was loaded: only other memory counts as pointing to it.
-    if (m_references && m_references->wanted() && !region.own_code && !job.is_zero()) m_references->look_at(data);
-    return m_driver.write(region, region.base + job.offset(), data);
-  }, m_options.verify);
-  if (m_references) m_references->look_at(m_plan.kernarg);
+    if (m_references && m_references->wanted() && !region.own_code) m_references->look_at(data);
+  };
+  const Result<std::uint64_t> restored = restore_regions(m_plan, m_store, m_driver, m_options.verify, look);
+  if (!restored) return restored.error();
+  if (Result<void> sealed = m_driver.seal(ranges); !sealed) return sealed;
+  m_outcome.restored_bytes = restored.value();
   m_outcome.restore_ns = now_ns() - begin;
-  return done;
+  if (m_references) m_references->look_at(m_plan.kernarg);
+  return {};
 }
 
 Result<void> Engine::save_write_set() {

@@ -6,9 +6,9 @@
 #include <string>
 #include <vector>
 
+#include "core/object_store.hpp"
 #include "core/result.hpp"
 #include "replay/driver.hpp"
-#include "replay/chunk_reader.hpp"
 #include "replay/moved_variables.hpp"
 #include "replay/plan.hpp"
 #include "replay/references.hpp"
@@ -70,7 +70,7 @@ class Engine {
   core::Result<void> place(const std::vector<Range>& ranges);
   core::Result<void> load();
   core::Result<void> add(const std::string& path, std::optional<std::uint64_t> at, std::vector<std::uint64_t>* times);
-  core::Result<void> restore();
+  core::Result<void> restore(const std::vector<Range>& ranges);
   core::Result<void> bind_variables();
   core::Result<MovedVariables::Contents> variables_in_place();
   core::Result<void> save_write_set();

@@ -20,8 +20,14 @@ class CudaDriver final : public replay::Driver {
   [[nodiscard]] bool was_crowded_out() const override { return m_crowded_out; }
   core::Result<void> open(const replay::Plan& plan) override;
   core::Result<void> place(const replay::Range& range) override;
-  core::Result<void> write(const replay::Region& region, std::uint64_t address,
-                           std::span<const std::byte> data) override;
+  [[nodiscard]] InPlace in_place(std::uint64_t address, std::uint64_t bytes) const override;
+  [[nodiscard]] std::size_t staging_count() const override { return m_staging.size(); }
+  [[nodiscard]] std::size_t staging_bytes() const override { return m_staging_bytes; }
+  core::Result<std::byte*> staging(std::size_t buffer) override;
+  core::Result<void> send(std::size_t buffer, const replay::Region& region, std::uint64_t address,
+                          std::uint64_t bytes) override;
+  core::Result<void> clear(const replay::Region& region, std::uint64_t address, std::uint64_t bytes) override;
+  core::Result<void> seal(const std::vector<replay::Range>& ranges) override;
   core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
   // A cubin has no address that could be asked for.
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
@@ -72,8 +78,9 @@ class CudaDriver final : public replay::Driver {
   };
   std::vector<Absent> m_absent;
   std::vector<Reservation> m_variables; // of the loaded modules
+  std::vector<Reservation> m_pinned;    // ordinary memory of the process that the device reaches too
   std::vector<Staging> m_staging;
-  std::size_t m_next_staging = 0;
+  std::size_t m_staging_bytes = 0;      // of each
   std::vector<Saved> m_saved;
   CUdeviceptr m_flush = 0;
   std::uint64_t m_flush_bytes = 0;

@@ -17,9 +17,6 @@ using core::ErrorCode;
 using core::Result;
 using replay::Kind;
 
-constexpr std::size_t k_staging_buffers = 8;
-constexpr std::size_t k_staging_bytes = 4 << 20;
-
 std::string hex(std::uint64_t value) {
   char text[32];
   std::snprintf(text, sizeof text, "0x%lx", value);
@@ -130,16 +127,20 @@ Result<void> CudaDriver::place_registered(const replay::Range& range) {
   if (pinned && seen != range.base) {
     return Error{ErrorCode::device, "the GPU would see the host memory " + where + " at " + hex(seen) + " instead"};
   }
+  if (pinned) m_pinned.push_back({range.base, range.bytes});
   return pinned;
 }
 
 Result<void> CudaDriver::make_staging() {
-  m_staging.resize(k_staging_buffers);
-  for (Staging& staging : m_staging) {
-    void* memory = nullptr;
-    Result<void> made = checked("pinning memory", driver().cuMemAllocHost_v2(&memory, k_staging_bytes));
-    staging.memory = static_cast<std::byte*>(memory);
-    if (made) made = checked("creating an event", driver().cuEventCreate(&staging.done, CU_EVENT_DISABLE_TIMING));
+  const replay::StagingShape shape = replay::staging_shape(*m_plan);
+  void* memory = nullptr;
+  Result<void> made = checked("pinning memory", driver().cuMemAllocHost_v2(&memory, shape.count * shape.bytes));
+  if (!made) return made;
+  m_staging_bytes = shape.bytes;
+  m_staging.resize(shape.count);
+  for (std::size_t i = 0; i < shape.count; ++i) {
+    m_staging[i].memory = static_cast<std::byte*>(memory) + i * shape.bytes;
+    made = checked("creating an event", driver().cuEventCreate(&m_staging[i].done, CU_EVENT_DISABLE_TIMING));
     if (!made) return made;
   }
   return {};
@@ -157,34 +158,45 @@ std::byte* CudaDriver::shadow_of(std::uint64_t address) const {
   return nullptr;
 }
 
-Result<void> CudaDriver::write(const replay::Region&, std::uint64_t address, std::span<const std::byte> data) {
-  if (std::byte* shadow = shadow_of(address); shadow != nullptr) {
-    std::memcpy(shadow, data.data(), data.size());
-    return {};
-  }
-  for (std::size_t done = 0; done < data.size();) {
-    const std::size_t piece = std::min(k_staging_bytes, data.size() - done);
-    const Staging& staging = m_staging[m_next_staging++ % m_staging.size()];
-    CUresult status = driver().cuEventSynchronize(staging.done);
-    if (status != CUDA_SUCCESS) return checked("restoring " + hex(address), status);
-    std::memcpy(staging.memory, &data[done], piece);
-    status = driver().cuMemcpyAsync(address + done, reinterpret_cast<CUdeviceptr>(staging.memory), piece, m_stream);
-    if (status == CUDA_SUCCESS) status = driver().cuEventRecord(staging.done, m_stream);
-    if (status != CUDA_SUCCESS) return checked("restoring " + hex(address), status);
-    done += piece;
+replay::Driver::InPlace CudaDriver::in_place(std::uint64_t address, std::uint64_t bytes) const {
+  if (std::byte* shadow = shadow_of(address); shadow != nullptr) return {shadow, false};
+  for (const Reservation& pinned : m_pinned) {
+    if (pinned.base <= address && bytes <= pinned.bytes && address - pinned.base <= pinned.bytes - bytes) {
+      return {reinterpret_cast<std::byte*>(address), true};
+    }
   }
   return {};
 }
 
+Result<std::byte*> CudaDriver::staging(std::size_t buffer) {
+  const Staging& staging = m_staging[buffer];
+  const CUresult status = driver().cuEventSynchronize(staging.done);
+  if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("a transfer to the device", status)};
+  return staging.memory;
+}
+
+Result<void> CudaDriver::send(std::size_t buffer, const replay::Region&, std::uint64_t address, std::uint64_t bytes) {
+  const Staging& staging = m_staging[buffer];
+  CUresult status = driver().cuMemcpyAsync(address, reinterpret_cast<CUdeviceptr>(staging.memory), bytes, m_stream);
+  if (status == CUDA_SUCCESS) status = driver().cuEventRecord(staging.done, m_stream);
+  return checked("restoring " + hex(address), status);
+}
+
+Result<void> CudaDriver::clear(const replay::Region&, std::uint64_t address, std::uint64_t bytes) {
+  return checked("clearing " + hex(address), driver().cuMemsetD8Async(address, 0, bytes, m_stream));
+}
+
+Result<void> CudaDriver::seal(const std::vector<replay::Range>&) { return settle(); }
+
 Result<void> CudaDriver::read(const replay::Region&, std::uint64_t address, std::span<std::byte> data) {
   if (Result<void> settled = settle(); !settled) return settled;
-  if (const std::byte* shadow = shadow_of(address); shadow != nullptr) {
-    std::memcpy(data.data(), shadow, data.size());
+  if (const InPlace here = in_place(address, data.size()); here.memory != nullptr) {
+    std::memcpy(data.data(), here.memory, data.size());
     return {};
   }
   const Staging& staging = m_staging[0];
   for (std::size_t done = 0; done < data.size();) {
-    const std::size_t piece = std::min(k_staging_bytes, data.size() - done);
+    const std::size_t piece = std::min(m_staging_bytes, data.size() - done);
     const CUresult status =
         driver().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(staging.memory), address + done, piece, m_stream);
     if (status != CUDA_SUCCESS) return checked("reading " + hex(address), status);

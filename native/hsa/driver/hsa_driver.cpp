@@ -3,7 +3,9 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
+#include <string_view>
 
 #include "hsa/driver/loaded_code.hpp"
 #include "hsa/packets.hpp"
@@ -33,6 +35,8 @@ void HsaDriver::note_fault(const std::string& text) {
 
 Result<void> HsaDriver::open(const replay::Plan& plan) {
   m_plan = &plan;
+  const char* in_place = std::getenv("KERNCAP_REPLAY_IN_PLACE");
+  m_reach_devices = in_place == nullptr || std::string_view(in_place) != "0";
   Result<Runtime> runtime = open_runtime();
   if (!runtime) return runtime.error();
   m_runtime = runtime.value();

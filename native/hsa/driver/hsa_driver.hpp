@@ -23,8 +23,13 @@ class HsaDriver final : public replay::Driver {
   core::Result<void> open(const replay::Plan& plan) override;
   core::Result<void> place(const replay::Range& range) override;
   core::Result<void> seal(const std::vector<replay::Range>& ranges) override;
-  core::Result<void> write(const replay::Region& region, std::uint64_t address,
-                           std::span<const std::byte> data) override;
+  [[nodiscard]] InPlace in_place(std::uint64_t address, std::uint64_t bytes) const override;
+  [[nodiscard]] std::size_t staging_count() const override { return m_staging.size(); }
+  [[nodiscard]] std::size_t staging_bytes() const override { return m_staging_bytes; }
+  core::Result<std::byte*> staging(std::size_t buffer) override;
+  core::Result<void> send(std::size_t buffer, const replay::Region& region, std::uint64_t address,
+                          std::uint64_t bytes) override;
+  core::Result<void> clear(const replay::Region& region, std::uint64_t address, std::uint64_t bytes) override;
   core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
                                                    std::optional<std::uint64_t> at) override;
@@ -51,17 +56,17 @@ class HsaDriver final : public replay::Driver {
   core::Result<void> grant(const replay::Range& range, hsa_access_permission_t right);
   core::Result<hsa_amd_vmem_alloc_handle_t> physical_memory(const replay::Range& range);
   core::Result<void> place_on_host(const replay::Range& range);
+  void note_reached(const replay::Range& range, bool is_zero);
   core::Result<void> make_queue();
   core::Result<void> load_by_runtime(LoadedCode& code, const std::string& symbol);
   core::Result<void> load_by_hip(LoadedCode& code, const std::string& symbol);
   core::Result<replay::Timing> launch_packet(const LoadedCode& code, const replay::Launch& launch);
   core::Result<std::byte*> allocate(const ReplayDevice& owner, std::uint32_t flags, std::uint64_t bytes);
   core::Result<void> copy(bool to_saved);
-  // Transfers go through staging memory, several at a time. settle() waits for all of them.
   core::Result<void> make_staging();
-  core::Result<void> settle();
-  core::Result<void> wait_for(hsa_signal_t done, const char* what);
+  core::Result<void> settle();          // waits for all transfers
   core::Result<void> settle(std::size_t buffer);
+  core::Result<void> wait_for(hsa_signal_t done, const char* what);
   // What the device said when it stopped; empty while all is well.
   [[nodiscard]] std::string fault() const;
   void note_fault(const std::string& text);
@@ -80,7 +85,16 @@ class HsaDriver final : public replay::Driver {
     hsa_signal_t done{};                        // 0 when the buffer is free
   };
   std::vector<Staging> m_staging;
-  std::size_t m_next_staging = 0;
+  std::size_t m_staging_bytes = 0;              // of each
+  // Placed ranges that the processor reaches like memory of its own, by their bases.
+  struct Reached {
+    std::uint64_t bytes;
+    bool is_zero;
+  };
+  std::map<std::uint64_t, Reached> m_reached;
+  // Whether that may be memory of a device; otherwise transfers go through staging buffers, as with a GPU of silicon.
+  bool m_reach_devices = true;
+  std::map<std::uint64_t, std::byte*> m_zeros;  // on each device, by its agent
   std::vector<Saved> m_saved;
   // Physical memory that several ranges map, by the plan's number for it.
   std::map<std::uint32_t, hsa_amd_vmem_alloc_handle_t> m_pieces;

@@ -21,6 +21,8 @@ struct ReplayDevice {
   std::string isa;
   std::vector<ReplayPool> pools;
 
+  // Its memory is memory of this process.
+  [[nodiscard]] bool is_software() const { return name.find("software") != std::string::npos; }
   // The pool with one of these flags; null when there is none.
   [[nodiscard]] const ReplayPool* pool(std::uint32_t flags) const;
 };

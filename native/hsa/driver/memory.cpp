@@ -16,8 +16,7 @@ using core::ErrorCode;
 using core::Result;
 using replay::Kind;
 
-constexpr std::size_t k_staging_buffers = 16;   // a chunk each: with 4 the copy engine stood still at times
-constexpr std::size_t k_staging_bytes = 4 << 20;
+constexpr std::uint64_t k_zeros_bytes = 16 << 20;
 
 std::string hex(std::uint64_t value) {
   char text[32];
@@ -70,6 +69,9 @@ Result<void> HsaDriver::place_on_device(const replay::Range& range) {
   if (!handle) return handle.error();
   status = m_runtime.hsa_amd_vmem_map(got, range.bytes, 0, handle.value(), 0);
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "mapping " + span_of(range), status);
+  // Two mappings of one piece of memory would be filled by two threads at the same time.
+  const bool reached = m_reach_devices && device_of(range.first->device).is_software() && range.first->piece == 0;
+  if (reached) note_reached(range, false);
   return grant(range, HSA_ACCESS_PERMISSION_RW);
 }
 
@@ -102,6 +104,7 @@ Result<void> HsaDriver::grant(const replay::Range& range, hsa_access_permission_
     return each.agent_handle.handle == owner.handle;
   });
   if (!owner_listed) rights.push_back({right, owner});  // it does our copies
+  if (in_place(range.base, range.bytes).memory != nullptr) rights.push_back({HSA_ACCESS_PERMISSION_RW, m_machine.host.agent});
   const hsa_status_t status =
       m_runtime.hsa_amd_vmem_set_access(pointer(range.base), range.bytes, rights.data(), rights.size());
   if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "access to " + span_of(range), status);
@@ -125,6 +128,7 @@ Result<void> HsaDriver::place_on_host(const replay::Range& range) {
   if (got != pointer(range.base)) {
     return Error{ErrorCode::device, "cannot map host memory at " + span_of(range) + ": " + std::strerror(errno)};
   }
+  note_reached(range, true);
   std::vector<hsa_agent_t> agents = agents_of(range.first->access);
   if (range.first->kind == Kind::managed) {
     std::vector<hsa_amd_svm_attribute_pair_t> attributes;
@@ -147,12 +151,13 @@ Result<void> HsaDriver::place_on_host(const replay::Range& range) {
 }
 
 Result<void> HsaDriver::make_staging() {
-  for (std::size_t i = 0; i < k_staging_buffers; ++i) {
-    Staging staging;
-    const Result<std::byte*> memory =
-        allocate(m_machine.host, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, k_staging_bytes);
-    if (!memory) return memory.error();
-    staging.memory = memory.value();
+  const replay::StagingShape shape = replay::staging_shape(*m_plan);
+  const Result<std::byte*> memory =
+      allocate(m_machine.host, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, shape.count * shape.bytes);
+  if (!memory) return memory.error();
+  m_staging_bytes = shape.bytes;
+  for (std::size_t i = 0; i < shape.count; ++i) {
+    Staging staging{memory.value() + i * shape.bytes, {}};
     const hsa_status_t status = m_runtime.hsa_signal_create(0, 0, nullptr, &staging.done);
     if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "creating a signal", status);
     m_staging.push_back(staging);
@@ -184,39 +189,78 @@ Result<void> HsaDriver::settle() {
   return {};
 }
 
-Result<void> HsaDriver::write(const replay::Region& region, std::uint64_t address, std::span<const std::byte> data) {
-  if (region.on_host()) {
-    std::memcpy(pointer(address), data.data(), data.size());
-    return {};
+// Regions of host memory may go on from one range into the next.
+void HsaDriver::note_reached(const replay::Range& range, bool is_zero) {
+  if (!m_reached.empty()) {
+    auto& [base, last] = *m_reached.rbegin();
+    if (base + last.bytes == range.base && last.is_zero == is_zero) {
+      last.bytes += range.bytes;
+      return;
+    }
   }
-  const hsa_agent_t agent = device_of(region.device).agent;
-  for (std::size_t done = 0; done < data.size();) {
-    const std::size_t piece = std::min(k_staging_bytes, data.size() - done);
-    const std::size_t buffer = m_next_staging++ % m_staging.size();
-    if (Result<void> settled = settle(buffer); !settled) return settled;
-    const Staging& staging = m_staging[buffer];
-    std::memcpy(staging.memory, &data[done], piece);
-    m_runtime.hsa_signal_store_relaxed(staging.done, 1);
-    // Agents are given, as the runtime takes an address of hsa_amd_vmem_* for ordinary host memory otherwise.
+  m_reached.emplace(range.base, Reached{range.bytes, is_zero});
+}
+
+replay::Driver::InPlace HsaDriver::in_place(std::uint64_t address, std::uint64_t bytes) const {
+  auto found = m_reached.upper_bound(address);
+  if (found == m_reached.begin()) return {};
+  --found;
+  const Reached& range = found->second;
+  if (bytes > range.bytes || address - found->first > range.bytes - bytes) return {};
+  return {static_cast<std::byte*>(pointer(address)), range.is_zero};
+}
+
+Result<std::byte*> HsaDriver::staging(std::size_t buffer) {
+  if (Result<void> settled = settle(buffer); !settled) return settled.error();
+  return m_staging[buffer].memory;
+}
+
+Result<void> HsaDriver::send(std::size_t buffer, const replay::Region& region, std::uint64_t address,
+                             std::uint64_t bytes) {
+  const Staging& staging = m_staging[buffer];
+  m_runtime.hsa_signal_store_relaxed(staging.done, 1);
+  // Agents are given, as the runtime takes an address of hsa_amd_vmem_* for ordinary host memory otherwise.
+  const hsa_status_t status = m_runtime.hsa_amd_memory_async_copy(
+      pointer(address), device_of(region.device).agent, staging.memory, m_machine.host.agent, bytes, 0, nullptr,
+      staging.done);
+  return status == HSA_STATUS_SUCCESS ? Result<void>() : runtime_error(m_runtime, "restoring " + hex(address), status);
+}
+
+// From zeros on the device: hsa_amd_memory_fill does not take addresses of hsa_amd_vmem_*.
+Result<void> HsaDriver::clear(const replay::Region& region, std::uint64_t address, std::uint64_t bytes) {
+  const ReplayDevice& owner = device_of(region.device);
+  std::byte*& zeros = m_zeros[owner.agent.handle];
+  if (zeros == nullptr) {
+    const Result<std::byte*> memory = allocate(owner, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_COARSE_GRAINED, k_zeros_bytes);
+    if (!memory) return memory.error();
+    const hsa_status_t filled = m_runtime.hsa_amd_memory_fill(memory.value(), 0, k_zeros_bytes / 4);
+    if (filled != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "making zeros", filled);
+    zeros = memory.value();
+  }
+  hsa_signal_t done{};
+  m_runtime.hsa_signal_create(static_cast<hsa_signal_value_t>((bytes + k_zeros_bytes - 1) / k_zeros_bytes), 0, nullptr,
+                              &done);
+  for (std::uint64_t at = 0; at < bytes; at += k_zeros_bytes) {
     const hsa_status_t status =
-        m_runtime.hsa_amd_memory_async_copy(pointer(address + done), agent, staging.memory, m_machine.host.agent,
-                                            piece, 0, nullptr, staging.done);
-    if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "restoring " + hex(address), status);
-    done += piece;
+        m_runtime.hsa_amd_memory_async_copy(pointer(address + at), owner.agent, zeros, owner.agent,
+                                            std::min(k_zeros_bytes, bytes - at), 0, nullptr, done);
+    if (status != HSA_STATUS_SUCCESS) return runtime_error(m_runtime, "clearing " + hex(address), status);
   }
-  return {};
+  Result<void> cleared = wait_for(done, "clearing memory of the device");
+  m_runtime.hsa_signal_destroy(done);
+  return cleared;
 }
 
 Result<void> HsaDriver::read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) {
   if (Result<void> settled = settle(); !settled) return settled;
-  if (region.on_host()) {
-    std::memcpy(data.data(), pointer(address), data.size());
+  if (const InPlace here = in_place(address, data.size()); here.memory != nullptr) {
+    std::memcpy(data.data(), here.memory, data.size());
     return {};
   }
   const hsa_agent_t agent = device_of(region.device).agent;
   const Staging& staging = m_staging[0];
   for (std::size_t done = 0; done < data.size();) {
-    const std::size_t piece = std::min(k_staging_bytes, data.size() - done);
+    const std::size_t piece = std::min(m_staging_bytes, data.size() - done);
     m_runtime.hsa_signal_store_relaxed(staging.done, 1);
     const hsa_status_t status =
         m_runtime.hsa_amd_memory_async_copy(staging.memory, m_machine.host.agent, pointer(address + done), agent,

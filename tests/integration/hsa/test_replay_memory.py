@@ -76,6 +76,17 @@ def test_memory_of_another_gpu(stages, program, number):
     replays_three_times(stages, digest)
 
 
+@pytest.mark.parametrize(
+    ("name", "kernel"),
+    [("changed_state", "histogram"), ("virtual_memory", "through_both"), ("pinned_memory", "transform")],
+)
+def test_transfers_through_staging_buffers(stages, program, name, kernel):
+    """Memory of the software GPU is the processor's own: its replays would never go another way."""
+    digest, _ = captured(stages, program, name, kernel)
+    stages.variables["KERNCAP_REPLAY_IN_PLACE"] = "0"
+    replays_three_times(stages, digest)
+
+
 def test_a_variant_that_does_nothing_fails_even_where_the_kernel_already_ran_on_the_data(
     stages, program, variant
 ):
