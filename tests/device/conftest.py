@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from nvidia_gpu import architecture
 
 HERE = Path(__file__).parent
 LIMIT_S = 120
@@ -81,14 +82,6 @@ def kc(tmp_path):
     return Commands(tmp_path / "store", tmp_path)
 
 
-def architecture() -> str:
-    told = subprocess.run(
-        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
-        capture_output=True, text=True, check=True,
-    )  # fmt: skip
-    return "sm_" + told.stdout.split()[0].replace(".", "")
-
-
 @pytest.fixture(scope="session")
 def built(tmp_path_factory):
     """All programs and variants of this folder, built with all cores: name -> path."""
@@ -98,8 +91,9 @@ def built(tmp_path_factory):
     for source in sorted((HERE / "programs").glob("*.cu")):
         jobs.append((source.stem, folder / source.stem, ["-O2", "-lineinfo", str(source)]))
     for source in sorted((HERE / "variants").glob("*.cu")):
-        jobs.append((f"{source.stem}.cubin", folder / f"{source.stem}.cubin", ["-O2", "-cubin", str(source)]))
-        jobs.append((f"{source.stem}.ptx", folder / f"{source.stem}.ptx", ["-O2", "-ptx", str(source)]))
+        for form in ("cubin", "ptx", "fatbin"):
+            name = f"{source.stem}.{form}"
+            jobs.append((name, folder / name, ["-O2", f"-{form}", str(source)]))
 
     def build(job):
         name, path, words = job

@@ -10,7 +10,7 @@ def capture(kc, built):
     return kc.capture("vector_add", built["vector_add"], dispatch=1)
 
 
-@pytest.mark.parametrize("form", ["cubin", "ptx"])
+@pytest.mark.parametrize("form", ["cubin", "ptx", "fatbin"])
 def test_a_right_variant_passes(kc, built, capture, form):
     done = kc.run("kc-validate", capture, "--variant", built[f"same.{form}"])
     assert done.code == 0, done.err

@@ -21,7 +21,7 @@ from kerncap_stages.store import Store
 
 TREE = Path(__file__).parents[2] / "programs/cuda_tree"
 SCALE = "_ZN4rows5scaleIfEEvPT_S1_5Shape"
-PLAIN = "_Z5plainPf"
+PLAIN = "_Z5plainPfi"
 
 pytestmark = pytest.mark.skipif(bool(why_no_nvcc()), reason=why_no_nvcc())
 

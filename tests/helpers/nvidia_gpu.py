@@ -1,0 +1,32 @@
+"""What tests on a real NVIDIA GPU share."""
+
+from __future__ import annotations
+
+import subprocess
+
+TRITON_SAXPY = """
+import torch, triton
+import triton.language as tl
+
+@triton.jit
+def saxpy(x, y, n, factor, BLOCK: tl.constexpr):
+    at = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    mask = at < n
+    tl.store(y + at, tl.load(y + at, mask) + factor * tl.load(x + at, mask), mask)
+
+x = torch.randn(100_000, device="cuda")
+y = torch.randn(100_000, device="cuda")
+for step in range(4):
+    saxpy[(triton.cdiv(100_000, 1024),)](x, y, 100_000, 2.0, BLOCK=1024)
+torch.cuda.synchronize()
+print("ok")
+"""
+
+
+def architecture() -> str:
+    """The first GPU's, as nvcc calls it."""
+    told = subprocess.run(
+        ["nvidia-smi", "--query-gpu=compute_cap", "--format=csv,noheader"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return "sm_" + told.stdout.split()[0].replace(".", "")
