@@ -6,6 +6,7 @@ and nowhere else. Rich is imported on first use only, so that ``--help`` and a s
 
 from __future__ import annotations
 
+import errno
 import gc
 import os
 import signal
@@ -83,7 +84,8 @@ def report(error: Exception) -> int:
         say_error(program, error.format_message(), f"`{command} --help` shows the arguments and an example")
         return ExitCode.USAGE
     if isinstance(error, OSError):
-        say_error(program, str(error), None)
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        say_error(program, str(error), "free space where this writes to, and run it again" if full else None)
         return ExitCode.DEVICE
     say_error(program, f"{type(error).__name__}: {error}", "this is a fault of kerncap-stages: report it")
     say(printable("".join(traceback.format_exception(error)), keep_lines=True))

@@ -61,10 +61,10 @@ def content_sizes(store: Store, content: Reference) -> tuple[int, int]:
     return size_bytes, size_bytes - zero_bytes
 
 
-def require_room(place: Path, contents: Iterable[tuple[str, int]]) -> None:
+def require_room(place: Path | int, contents: Iterable[tuple[str, int]]) -> None:
     """Before anything is written: (name, bytes that no hole can stand for) of all that ``place`` has to take.
 
-    Raises Refused if its file system has not so much room.
+    place: a folder, or the descriptor of a file. Raises Refused if its file system has not so much room.
     """
     file_system = os.statvfs(place)
     if file_system.f_blocks == 0:
@@ -74,8 +74,9 @@ def require_room(place: Path, contents: Iterable[tuple[str, int]]) -> None:
     for name, size_bytes in contents:
         needed += size_bytes
         if needed > room:
+            where = "standard output" if isinstance(place, int) else place
             raise Refused(
-                f"{place} has room for {room:,} bytes, and {name} brings what is to be written to {needed:,}",
+                f"{where} has room for {room:,} bytes, and {name} brings what is to be written to {needed:,}",
                 hint="free some, or give a place on another file system",
             )
 
@@ -90,7 +91,12 @@ def write_content(store: Store, content: Reference, fd: int) -> int:
 
 
 def print_content(store: Store, content: Reference, fd: int) -> None:
-    """Write what a reference leads to where nothing can be taken back: no byte of a damaged object."""
+    """Write what a reference leads to where nothing can be taken back: no byte of a damaged object.
+
+    Raises Refused if ``fd`` is a file whose file system has not the room.
+    """
+    if stat.S_ISREG(os.fstat(fd).st_mode):
+        require_room(fd, [(content, content_sizes(store, content)[1])])
 
     def print_object(digest: Digest, size_bytes: int) -> int:
         if size_bytes <= _MOST_HELD_BYTES:

@@ -397,6 +397,22 @@ def test_room_is_shown_with_what_is_shared(kc, store):
     assert [entry["digest"] for entry in piped["artifacts"]] == [first]
 
 
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_commands_and_artifacts_are_completed_by_each_shell(kc, folder, shell):
+    digest = put(kc, folder / "text.txt")
+
+    def complete(line):
+        variables = {"_KC_STORE_COMPLETE": f"complete_{shell}", "COMP_WORDS": line,
+                     "COMP_CWORD": str(line.count(" ")), "_TYPER_COMPLETE_ARGS": line}  # fmt: skip
+        if shell == "fish":
+            variables["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+        return kc(env=variables).stdout
+
+    assert "export" in complete("kc-store exp")
+    assert digest[:12] in complete(f"kc-store export {digest[:5]}")
+    assert "@files" in complete("kc-store du @f")
+
+
 def test_digests_may_be_in_upper_case(kc, folder):
     digest = put(kc, folder / "text.txt")
     text = hashlib.sha256(b"text").hexdigest()
