@@ -68,6 +68,7 @@ class Build:
     rocm: str = ""  # empty: the root that we run in
     defines: tuple[str, ...] = ()
     device_only: bool = False  # a code object instead of a program: a variant of its kernels
+    flags: tuple[str, ...] = ()
 
     def command(self, output: Path) -> list[str]:
         source = str(self.program.source)
@@ -86,6 +87,7 @@ class Build:
                 *COMMON_FLAGS,
                 *(f"-D{define}" for define in self.defines),
                 *(DEVICE_ONLY_FLAGS if self.device_only else ()),
+                *self.flags,
                 source,
                 "-o",
                 str(output),

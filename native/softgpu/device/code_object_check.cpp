@@ -124,7 +124,8 @@ class File {
   // First that all are in the file: they refer to each other.
   for (unsigned i = 0; i < header.e_shnum; ++i) {
     const auto section = file.at<Elf64_Shdr>(header.e_shoff, i);
-    if (has_content(section) && !file.holds(section.sh_offset, section.sh_size)) return "a section is not all there";
+    if (!file.holds(section.sh_offset, has_content(section) ? section.sh_size : 0)) return "a section is not all there";
+    if (section.sh_type == SHT_NULL && i != 0) return "a section of no kind";
   }
   const auto names = file.at<Elf64_Shdr>(header.e_shoff, header.e_shstrndx);
   if (names.sh_type != SHT_STRTAB) return "its sections have no names";
@@ -147,12 +148,19 @@ class File {
 
 }  // namespace
 
+bool is_amdgpu_elf(std::span<const std::byte> bytes) noexcept {
+  const auto header = File(bytes).read<Elf64_Ehdr>(0);
+  return header && std::memcmp(header->e_ident, ELFMAG, SELFMAG) == 0 && header->e_ident[EI_CLASS] == ELFCLASS64 &&
+         header->e_machine == k_machine_amdgpu;
+}
+
 std::string damage_of_code_object(std::span<const std::byte> bytes) {
   const File file(bytes);
   if (bytes.size() < SELFMAG || std::memcmp(bytes.data(), ELFMAG, SELFMAG) != 0) return {};
   const auto header = file.read<Elf64_Ehdr>(0);
   if (!header) return "its header is not all there";
-  if (header->e_ident[EI_CLASS] != ELFCLASS64 || header->e_machine != k_machine_amdgpu) return {};
+  if (!is_amdgpu_elf(bytes)) return {};
+  if (header->e_type != ET_DYN) return "it is not linked";
   if (header->e_phentsize != sizeof(Elf64_Phdr) || !file.holds(header->e_phoff, std::uint64_t{header->e_phnum} * sizeof(Elf64_Phdr))) {
     return "its table of segments is not all there";
   }

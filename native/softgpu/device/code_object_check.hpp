@@ -8,6 +8,9 @@
 
 namespace kerncap::softgpu {
 
+// An ELF file for AMD GPUs, by its header.
+[[nodiscard]] bool is_amdgpu_elf(std::span<const std::byte> file) noexcept;
+
 // Empty, or what is wrong. Looks at ELF files for AMD GPUs only: whatever is none, ROCr refuses by itself. Checked are
 // headers, segments, sections, names, symbols and notes: that each lies within the file and refers to what is there.
 [[nodiscard]] std::string damage_of_code_object(std::span<const std::byte> file);

@@ -1,21 +1,18 @@
 // ROCr's two ways in for code objects. What a preload may not do: see libc_hooks.cpp. A code object that is whole goes on to
 // ROCr untouched, and so does everything where there is no software GPU. Declared here, so that no header of ROCr is needed.
-#include <dlfcn.h>
-#include <link.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <span>
 #include <string>
 
 #include "softgpu/device/code_object_check.hpp"
 #include "softgpu/device/driver.hpp"
 #include "softgpu/device/report.hpp"
+#include "softgpu/preload/image_hooks.hpp"
 
-#define KERNCAP_EXPORT extern "C" __attribute__((visibility("default")))
+#define KERNCAP_EXPORT __attribute__((visibility("default")))
 
 namespace {
 
@@ -42,29 +39,11 @@ constexpr int k_invalid_code_object = 0x1010, k_not_initialized = 0x100B;
   return whole;
 }
 
-// ROCr's own definition. Programs that load HIP with dlopen (ctypes, Triton) keep ROCr out of the global scope, where "the next
-// one" is looked for, but our definition is found there by HIP all the same: so the library is asked by its name.
-template <typename Function>
-[[nodiscard]] Function rocr_function(const char* name) noexcept {
-  std::string path;
-  dl_iterate_phdr(
-      [](dl_phdr_info* info, std::size_t, void* out) {
-        if (info->dlpi_name == nullptr || std::strstr(info->dlpi_name, "libhsa-runtime64") == nullptr) return 0;
-        *static_cast<std::string*>(out) = info->dlpi_name;
-        return 1;
-      },
-      &path);
-  void* library = path.empty() ? nullptr : dlopen(path.c_str(), RTLD_LAZY | RTLD_NOLOAD);
-  void* found = library != nullptr ? dlsym(library, name) : dlsym(RTLD_NEXT, name);
-  if (library != nullptr) dlclose(library);  // it stays: whoever called us has it
-  return reinterpret_cast<Function>(found);
-}
-
 }  // namespace
 
 KERNCAP_EXPORT int hsa_code_object_reader_create_from_memory(const void* code_object, std::size_t size_bytes, void* reader) noexcept {
   using Function = int (*)(const void*, std::size_t, void*);
-  const auto real = rocr_function<Function>("hsa_code_object_reader_create_from_memory");
+  const auto real = library_function<Function>("libhsa-runtime64", "hsa_code_object_reader_create_from_memory");
   if (real == nullptr) return k_not_initialized;
   const bool whole = code_object == nullptr || is_whole({static_cast<const std::byte*>(code_object), size_bytes});
   return whole ? real(code_object, size_bytes, reader) : k_invalid_code_object;
@@ -72,7 +51,7 @@ KERNCAP_EXPORT int hsa_code_object_reader_create_from_memory(const void* code_ob
 
 KERNCAP_EXPORT int hsa_code_object_reader_create_from_file(int file, void* reader) noexcept {
   using Function = int (*)(int, void*);
-  const auto real = rocr_function<Function>("hsa_code_object_reader_create_from_file");
+  const auto real = library_function<Function>("libhsa-runtime64", "hsa_code_object_reader_create_from_file");
   if (real == nullptr) return k_not_initialized;
   return is_whole_file(file) ? real(file, reader) : k_invalid_code_object;
 }

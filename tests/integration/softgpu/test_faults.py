@@ -78,10 +78,17 @@ def test_kernel_that_fails_is_named(build, executable, case):
 
 
 @pytest.mark.parametrize(
-    "build", [pytest.param(Build(FAULTS["kernel_faults"], "gfx90a", "O3"), id="kernel_faults")]
+    "build",
+    [
+        pytest.param(Build(FAULTS["kernel_faults"], "gfx90a", "O3", rocm=rocm), id=rocm or "6.4")
+        for rocm in ("", "7.2")
+    ],
 )
-def test_code_of_another_target_is_refused_by_the_runtime(build, executable):
-    done = softgpu.run([str(executable(build)), "trap"], "gfx942")
+def test_program_for_another_target_gets_an_error(build, executable):
+    """HIP 7.2 alone would end it with a segmentation fault."""
+    done = softgpu.run([str(executable(build)), "trap"], "gfx942", rocm=build.rocm)
     assert done.returncode == 3, done.stderr
     assert "went on: " in done.stderr, done.stderr  # the launch failed, nothing reached the device
+    assert "not for gfx942" in done.stderr, done.stderr
+    assert "gfx90a" in done.stderr, done.stderr
     assert "kerncap software GPU: gfx942" not in done.stderr, done.stderr

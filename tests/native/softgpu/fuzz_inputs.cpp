@@ -156,6 +156,7 @@ void fuzz_code_object_check(Source& random) {
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_type = ET_DYN;
   header.e_machine = 224;
   header.e_phoff = 64;
   header.e_phentsize = sizeof(Elf64_Phdr);
@@ -171,7 +172,7 @@ void fuzz_code_object_check(Source& random) {
   sections[1] = {1, SHT_STRTAB, 0, 0, 500, 100, 0, 0, 1, 0};
   sections[2] = {1, SHT_DYNSYM, 0, 0, 600, 3 * sizeof(Elf64_Sym), 1, 0, 8, sizeof(Elf64_Sym)};
   sections[3] = {1, SHT_NOTE, SHF_ALLOC, 1000, 1000, 64, 0, 0, 4, 0};
-  sections[4] = {1, SHT_NOBITS, SHF_ALLOC, 3000, 5000, 1000, 0, 0, 4, 0};
+  sections[4] = {1, SHT_NOBITS, SHF_ALLOC, 3000, 3000, 1000, 0, 0, 4, 0};
   const Elf64_Nhdr note{4, 20, 32};
   const auto write = [&](std::size_t at, const void* data, std::size_t size) { std::memcpy(&whole[at], data, size); };
   write(0, &header, sizeof header);

@@ -12,49 +12,14 @@
 #include <hip/hip_runtime.h>
 
 #include "hsa_check.hpp"
+#include "own_code_object.hpp"
 
 __global__ void victim(int* out) { out[threadIdx.x] = 1; }
 
 namespace {
 
-using Bytes = std::vector<char>;
-
 std::atomic<int> g_status{-1};
 void on_error(hsa_status_t status, hsa_queue_t*, void*) { g_status = static_cast<int>(status); }
-
-Bytes read_file(const char* path) {
-  Bytes bytes;
-  std::FILE* file = std::fopen(path, "rb");
-  if (file == nullptr) std::exit(2);
-  for (char block[65536]; const std::size_t count = std::fread(block, 1, sizeof block, file);) bytes.insert(bytes.end(), block, block + count);
-  std::fclose(file);
-  return bytes;
-}
-
-// The GPU's code object in our own executable: an entry of clang's offload bundle.
-Bytes own_code_object() {
-  constexpr std::string_view k_magic = "__CLANG_OFFLOAD_BUNDLE__";
-  const Bytes self = read_file("/proc/self/exe");
-  const std::string_view all(self.data(), self.size());
-  for (std::size_t at = all.find(k_magic); at != all.npos; at = all.find(k_magic, at + 1)) {
-    if (at % 4096 != 0) continue;  // the string itself, in this program's data
-    const char* next = self.data() + at + k_magic.size();
-    const auto number = [&next] {
-      std::uint64_t value;
-      std::memcpy(&value, next, sizeof value);
-      next += sizeof value;
-      return value;
-    };
-    for (std::uint64_t entries = number(); entries != 0; --entries) {
-      const std::uint64_t offset = number(), size = number(), name_size = number();
-      const std::string_view name(next, name_size);
-      next += name_size;
-      if (name.find("amdgcn") != name.npos) return {self.begin() + static_cast<long>(at + offset), self.begin() + static_cast<long>(at + offset + size)};
-    }
-  }
-  std::fprintf(stderr, "no code object in this program\n");
-  std::exit(2);
-}
 
 Elf64_Ehdr& header_of(Bytes& object) { return *reinterpret_cast<Elf64_Ehdr*>(object.data()); }
 
@@ -126,7 +91,9 @@ int main() {
   const Machine machine;
   Tally tally("bad_code_objects");
   const hsa_agent_t gpu = machine.gpus[0].handle;
-  const Bytes whole = own_code_object();
+  const Bytes self = read_file("/proc/self/exe");
+  const FatBinary own = own_fat_binary(self);
+  const Bytes whole(self.begin() + own.object_begin, self.begin() + own.object_end);
 
   const auto run = [&](const Loaded& loaded, const Signal& done) {
     g_status = -1;

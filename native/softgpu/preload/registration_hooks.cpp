@@ -1,0 +1,163 @@
+// What clang's host code tells HIP before main(), for each translation unit: its fat binary, and the kernels and variables in it. A
+// fat binary that is damaged is refused with all that belongs to it, and so is one with nothing for this GPU. A launch of such a
+// kernel reaches HIP without a function, which is an error of HIP's in all versions: 7.2 takes the address of a kernel that it does
+// not know for a kernel's handle, and would end the program. What a preload may not do: see libc_hooks.cpp.
+#include <atomic>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <mutex>
+#include <set>
+#include <string>
+
+#include "softgpu/device/image_check.hpp"
+#include "softgpu/device/report.hpp"
+#include "softgpu/device/settings.hpp"
+#include "softgpu/preload/image_hooks.hpp"
+
+#define KERNCAP_EXPORT __attribute__((visibility("default")))
+
+namespace {
+
+using namespace kerncap::softgpu;
+
+struct FatBinaryWrapper {
+  std::uint32_t magic, version;
+  const void* image;
+  const void* unused;
+};
+
+// What host code gets for a fat binary that was refused; HIP never sees it.
+void* g_nothing = nullptr;
+void** const k_refused_module = &g_nothing;
+
+// Kernels of what was refused. Never destroyed: programs launch kernels in static destructors.
+class RefusedKernels {
+ public:
+  void add(const void* host) {
+    const std::lock_guard lock(m_mutex);
+    m_kernels.insert(host);
+    m_is_empty.store(false);
+  }
+  // What HIP gets in its place.
+  [[nodiscard]] const void* replace(const void* host) noexcept {
+    if (m_is_empty.load()) return host;
+    const std::lock_guard lock(m_mutex);
+    return m_kernels.contains(host) ? nullptr : host;
+  }
+
+ private:
+  std::atomic<bool> m_is_empty{true};
+  std::mutex m_mutex;
+  std::set<const void*> m_kernels;
+};
+
+[[nodiscard]] RefusedKernels& refused_kernels() {
+  static auto& kernels = *new RefusedKernels;
+  return kernels;
+}
+
+[[nodiscard]] bool may_register(const FatBinaryWrapper* wrapper) {
+  constexpr std::uint32_t k_magic = 0x48495046;
+  const auto target = target_of_process();
+  if (!target || wrapper == nullptr || wrapper->magic != k_magic || wrapper->image == nullptr) return true;
+  const ImageVerdict verdict = judge_image(ImageBytes::unknown(wrapper->image, true), *target);
+  if (!verdict.damage.empty()) {
+    report("__hipRegisterFatBinary refused the code of this program or of a library of its: %s", verdict.damage.c_str());
+    return false;
+  }
+  static std::atomic<bool> said{false};  // a library may have hundreds of them
+  if (!verdict.is_for_target && !said.exchange(true)) {
+    report("code of this program or of a library of its is not for %s: its kernels cannot be launched; there is code for: %s "
+           "(kc-softgpu --target poses as another GPU)",
+           std::string(name(*target)).c_str(), verdict.gpu_entries.empty() ? "no GPU" : verdict.gpu_entries.c_str());
+  }
+  return verdict.is_for_target;
+}
+
+}  // namespace
+
+std::optional<Target> kerncap::softgpu::target_of_process() {
+  const auto settings = Settings::from_environment();
+  return settings ? std::optional(settings.value().chip->target) : std::nullopt;
+}
+
+KERNCAP_EXPORT void** __hipRegisterFatBinary(const void* wrapper) noexcept {
+  const auto real = hip_function<__hipRegisterFatBinary>(__func__);
+  if (real == nullptr || !may_register(static_cast<const FatBinaryWrapper*>(wrapper))) return k_refused_module;
+  return real(wrapper);
+}
+
+KERNCAP_EXPORT void __hipUnregisterFatBinary(void** module) noexcept {
+  const auto real = hip_function<__hipUnregisterFatBinary>(__func__);
+  if (real != nullptr && module != k_refused_module) real(module);
+}
+
+KERNCAP_EXPORT void __hipRegisterFunction(void** module, const void* host, char* function, const char* name, unsigned threads, void* thread,
+                                          void* block, void* block_size, void* grid_size, int* warp_size) noexcept {
+  const auto real = hip_function<__hipRegisterFunction>(__func__);
+  if (module == k_refused_module) {
+    refused_kernels().add(host);
+  } else if (real != nullptr) {
+    real(module, host, function, name, threads, thread, block, block_size, grid_size, warp_size);
+  }
+}
+
+KERNCAP_EXPORT void __hipRegisterVar(void** module, void* host, char* host_name, char* name, int is_external, std::size_t size_bytes,
+                                     int is_constant, int is_global) noexcept {
+  const auto real = hip_function<__hipRegisterVar>(__func__);
+  if (real != nullptr && module != k_refused_module) real(module, host, host_name, name, is_external, size_bytes, is_constant, is_global);
+}
+
+KERNCAP_EXPORT void __hipRegisterManagedVar(void* module, void** pointer, void* initial, const char* name, std::size_t size_bytes,
+                                            unsigned alignment) noexcept {
+  const auto real = hip_function<__hipRegisterManagedVar>(__func__);
+  if (module == k_refused_module) {  // the host may still use it
+    *pointer = std::malloc(size_bytes);
+    if (*pointer != nullptr) std::memcpy(*pointer, initial, size_bytes);
+  } else if (real != nullptr) {
+    real(module, pointer, initial, name, size_bytes, alignment);
+  }
+}
+
+KERNCAP_EXPORT void __hipRegisterSurface(void** module, void* host, char* host_name, char* name, int type, int is_external) noexcept {
+  const auto real = hip_function<__hipRegisterSurface>(__func__);
+  if (real != nullptr && module != k_refused_module) real(module, host, host_name, name, type, is_external);
+}
+
+KERNCAP_EXPORT void __hipRegisterTexture(void** module, void* host, char* host_name, char* name, int type, int is_normalized,
+                                         int is_external) noexcept {
+  const auto real = hip_function<__hipRegisterTexture>(__func__);
+  if (real != nullptr && module != k_refused_module) real(module, host, host_name, name, type, is_normalized, is_external);
+}
+
+KERNCAP_EXPORT int hipLaunchKernel(const void* kernel, GridSize grid, GridSize block, void** arguments, std::size_t lds_bytes, void* stream) noexcept {
+  const auto real = hip_function<hipLaunchKernel>(__func__);
+  return real != nullptr ? real(refused_kernels().replace(kernel), grid, block, arguments, lds_bytes, stream) : k_hip_not_initialized;
+}
+
+KERNCAP_EXPORT int hipLaunchKernel_spt(const void* kernel, GridSize grid, GridSize block, void** arguments, std::size_t lds_bytes, void* stream) noexcept {
+  const auto real = hip_function<hipLaunchKernel_spt>(__func__);
+  return real != nullptr ? real(refused_kernels().replace(kernel), grid, block, arguments, lds_bytes, stream) : k_hip_not_initialized;
+}
+
+KERNCAP_EXPORT int hipExtLaunchKernel(const void* kernel, GridSize grid, GridSize block, void** arguments, std::size_t lds_bytes, void* stream,
+                                      void* start, void* stop, int flags) noexcept {
+  const auto real = hip_function<hipExtLaunchKernel>(__func__);
+  if (real == nullptr) return k_hip_not_initialized;
+  return real(refused_kernels().replace(kernel), grid, block, arguments, lds_bytes, stream, start, stop, flags);
+}
+
+KERNCAP_EXPORT int hipLaunchKernelExC(const void* launch, const void* kernel, void** arguments) noexcept {
+  const auto real = hip_function<hipLaunchKernelExC>(__func__);
+  return real != nullptr ? real(launch, refused_kernels().replace(kernel), arguments) : k_hip_not_initialized;
+}
+
+KERNCAP_EXPORT int hipGraphAddKernelNode(void** node, void* graph, void* const* before, std::size_t count, const KernelNode* what) noexcept {
+  const auto real = hip_function<hipGraphAddKernelNode>(__func__);
+  if (real == nullptr) return k_hip_not_initialized;
+  if (what == nullptr || refused_kernels().replace(what->kernel) == what->kernel) return real(node, graph, before, count, what);
+  KernelNode changed = *what;
+  changed.kernel = nullptr;
+  return real(node, graph, before, count, &changed);
+}
