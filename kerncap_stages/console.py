@@ -108,10 +108,15 @@ def say_error(program: str, message: str, hint: str | None) -> None:
         say("  next: " + _indented(printable(hint, keep_lines=True)).lstrip())
 
 
-def emit(digest: Digest, manifest: Manifest | None = None) -> None:
-    """Write the one line of an artifact: its digest, or the manifest that ``--json`` asked for."""
+def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
+    """Write the one line of an artifact: its digest, or the manifest that ``--json`` asked for.
+
+    manifest: the model, or the bytes that are stored.
+    """
     if manifest is None:
         print(digest, flush=True)
+    elif isinstance(manifest, bytes):
+        print(manifest.decode(), end="", flush=True)
     else:
         from kerncap_stages.manifests import dump
 

@@ -5,7 +5,6 @@ The library itself reads these variables (``native/softgpu/device/settings.hpp``
 
 from __future__ import annotations
 
-import ctypes.util
 import os
 from dataclasses import dataclass
 from pathlib import Path
@@ -91,6 +90,8 @@ def parse_size(text: str) -> int:
 
 def require_rocm() -> None:
     """Raise DeviceError where no ROCm runtime can be found: the software GPU is driven by the real one."""
+    import ctypes.util  # only here: stages that look for a GPU import this module at each start
+
     folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/opt/rocm/lib"]
     if any((Path(folder) / _ROCR).exists() for folder in folders if folder):
         return

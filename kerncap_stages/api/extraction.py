@@ -159,8 +159,8 @@ def _capture(
 def _locate(
     store: Store, request: ExtractRequest, capture: Digest, steps: Steps
 ) -> tuple[Digest | None, Source | None]:
-    from kerncap_stages.manifests.base import os_string
-    from kerncap_stages.source.finding import Options
+    from kerncap_stages.manifests.os_strings import os_string
+    from kerncap_stages.source.options import Options
     from kerncap_stages.stages.locate import run_locate
 
     steps.start(LOCATE)

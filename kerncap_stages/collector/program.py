@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ProgramError
-from kerncap_stages.manifests.base import os_string, os_text
+from kerncap_stages.manifests.base import os_text
 from kerncap_stages.manifests.environment import Program
+from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.softgpu import fallback
 
 if TYPE_CHECKING:

@@ -87,11 +87,6 @@ def os_text(value: str) -> OsText:
     return value
 
 
-def os_string(text: OsText) -> str:
-    """Undo ``os_text``: the string that Python gives to the operating system."""
-    return text if isinstance(text, str) else bytes.fromhex(text.bytes_hex).decode(errors="surrogateescape")
-
-
 class Manifest(Frozen):
     """What one stage made. ``parents`` are the artifacts that it was made from."""
 

@@ -26,6 +26,8 @@ KINDS = {
     "replay": ("replay", "Replay"),
     "files": ("files", "Files"),
 }
+# What the models say, for whoever reads without them.
+SCHEMA_VERSIONS = dict.fromkeys(KINDS, 1)
 
 
 class ReadsObjects(Protocol):
@@ -59,17 +61,9 @@ def parse(payload: bytes, name: str) -> Manifest:
 
     Raises ManifestUnreadable for anything but the canonical form of a kind and version that we know.
     """
-    kind, version = _header(payload, name)
-    model = model_of(kind)
-    known = model.model_fields["schema_version"].default
-    if version != known:
-        newer = isinstance(version, int) and version > known
-        raise ManifestUnreadable(
-            f"{name}: {kind} manifest of schema version {version!r}, and this package reads version {known}",
-            hint="install the kerncap-stages that made it, or a newer one" if newer else _MAKE_AGAIN,
-        )
+    kind = read_members(payload, name)["kind"]
     try:
-        manifest = model.model_validate_json(payload, strict=True)
+        manifest = model_of(kind).model_validate_json(payload, strict=True)
     except ValueError as error:
         raise ManifestUnreadable(
             f"{name}: malformed {kind} manifest: {_first_fault(error)}", hint=_MAKE_AGAIN
@@ -99,7 +93,11 @@ def load_as(store: ReadsObjects, digest: Digest, model: type[_Kind]) -> _Kind:
     return manifest
 
 
-def _header(payload: bytes, name: str) -> tuple[str, Any]:
+def read_members(payload: bytes, name: str) -> dict[str, Any]:
+    """The members of a manifest whose kind and version we know, unchecked.
+
+    Raises ManifestUnreadable for anything else.
+    """
     try:
         content = json.loads(payload)
     except (ValueError, RecursionError) as error:
@@ -107,7 +105,15 @@ def _header(payload: bytes, name: str) -> tuple[str, Any]:
     kind = content.get("kind") if isinstance(content, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
         raise ManifestUnreadable(f"{name}: not a manifest of a kind that we know", hint=_NOT_A_MANIFEST)
-    return kind, content.get("schema_version")
+    version, known = content.get("schema_version"), SCHEMA_VERSIONS[kind]
+    if type(version) is not int or version != known:
+        newer = isinstance(version, int) and version > known
+        raise ManifestUnreadable(
+            f"{name}: {kind} manifest of schema version {version!r}, and this package reads version {known}",
+            hint="install the kerncap-stages that made it, or a newer one" if newer else _MAKE_AGAIN,
+        )
+    members: dict[str, Any] = content
+    return members
 
 
 def _first_fault(error: ValueError) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from kerncap_stages.manifests.base import os_string
+from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import Fact, facts, heading, table
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.source import Source
     from kerncap_stages.project.checkout import Project
     from kerncap_stages.store import Store
 
@@ -40,17 +39,14 @@ def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Di
     return store, (capture_of(store, store.resolve(text)),)
 
 
-def source_of(store: Store, capture: Digest) -> tuple[Digest | None, Source | None]:
+def source_of(store: Store, capture: Digest) -> Digest | None:
     """The newest source that was found for a capture, if there is one in the store."""
-    from kerncap_stages.manifests.codec import load_as
-    from kerncap_stages.manifests.source import Outcome, Source
+    from kerncap_stages.manifests.view import read_view
 
     for entry in store.artifacts("source"):
-        if capture in entry.parents:
-            found = load_as(store, entry.digest, Source)
-            if found.outcome is Outcome.FOUND:
-                return entry.digest, found
-    return None, None
+        if capture in entry.parents and read_view(store, entry.digest).outcome == "found":
+            return entry.digest
+    return None
 
 
 def capture_of(store: Store, digest: Digest) -> Digest:
@@ -58,21 +54,17 @@ def capture_of(store: Store, digest: Digest) -> Digest:
 
     Raises ArtifactError if it has none.
     """
+    from kerncap_stages.digest import ManifestRef
     from kerncap_stages.errors import ArtifactError
-    from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.codec import load
-    from kerncap_stages.manifests.replay import Replay
-    from kerncap_stages.manifests.reproducer import Reproducer
-    from kerncap_stages.manifests.source import Source
-    from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.manifests.view import read_view
 
-    manifest = load(store, digest)
-    if isinstance(manifest, Capture):
+    made = read_view(store, digest)
+    if made.kind == "capture":
         return digest
-    if isinstance(manifest, Source | Replay | Validation):
-        return manifest.capture.digest
-    if isinstance(manifest, Reproducer):
-        return manifest.kernels[0].capture.digest
+    if made.kind in ("source", "replay", "validation"):
+        return ManifestRef(made.capture).digest
+    if made.kind == "reproducer":
+        return ManifestRef(made.kernels[0].capture).digest
     raise ArtifactError(
-        f"{digest.short} is a {manifest.kind}, and this needs a capture", hint="`kc-show` lists the artifacts"
+        f"{digest.short} is a {made.kind}, and this needs a capture", hint="`kc-show` lists the artifacts"
     )

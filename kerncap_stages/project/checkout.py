@@ -9,14 +9,15 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.digest import Digest
+from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
-    from kerncap_stages.manifests.reproducer import Reproducer
+    from kerncap_stages.manifests.reproducer import ProjectFile, Reproducer
+    from kerncap_stages.manifests.view import View
     from kerncap_stages.store import Store
 
 RECORD = "capture/project.json"
@@ -52,33 +53,56 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
         raise UsageError(
             f"{folder} exists and is not a generated project", hint="give an empty or a new folder"
         )
-    before = _record(folder).get("files", {})
-    kept: list[str] = []
-    written: dict[str, str] = {}
-    for file in reproducer.files:
-        path = folder / file.path
-        wanted = str(file.payload.digest)
-        current = _digest(path)
-        written[file.path] = wanted
-        if current == wanted:
-            continue
-        if current is not None and current != before.get(file.path) and not force:
-            kept.append(file.path)
-            continue
-        _write(path, store.get(file.payload.digest), executable=file.executable)
-    for stale in sorted(set(before) - set(written)):
-        if _digest(folder / stale) == before[stale]:
+    before = _record(folder)
+    record = _record_of(digest, reproducer)
+    lacking, kept = _compare(reproducer, folder, before, force=force)
+    for file in lacking:
+        _write(folder / file.path, store.get(file.payload.digest), executable=file.executable)
+    written = before.get("files", {})
+    for stale in sorted(set(written) - set(record["files"])):
+        if _digest(folder / stale) == written[stale]:
             (folder / stale).unlink()
     if not (folder / STORE / "artifacts" / digest).exists():
         store.copy_closure([digest], folder / STORE)
-    record = {
+    _write(folder / RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+    return Checkout(folder, kept)
+
+
+def checked_out(
+    digest: Digest, reproducer: Reproducer | View, folder: Path, *, force: bool
+) -> Checkout | None:
+    """What ``check_out`` would return if it has nothing to write; else None. Nothing is written here."""
+    before = _record(folder)
+    lacking, kept = _compare(reproducer, folder, before, force=force)
+    if lacking or before != _record_of(digest, reproducer):
+        return None
+    return Checkout(folder, kept) if (folder / STORE / "artifacts" / digest).exists() else None
+
+
+def _compare(
+    reproducer: Reproducer | View, folder: Path, before: Mapping[str, Any], *, force: bool
+) -> tuple[list[ProjectFile], tuple[str, ...]]:
+    """The files that must be written, and those that the user has edited and that stay."""
+    lacking, kept = [], []
+    for file in reproducer.files:
+        current = _digest(folder / file.path)
+        if current == FileRef(file.payload).digest:
+            continue
+        edited = current is not None and current != before.get("files", {}).get(file.path)
+        if edited and not force:
+            kept.append(file.path)
+        else:
+            lacking.append(file)
+    return lacking, tuple(kept)
+
+
+def _record_of(digest: Digest, reproducer: Reproducer | View) -> dict[str, Any]:
+    return {
         "schema_version": _RECORD_VERSION,
         "reproducer": str(digest),
-        "captures": [str(kernel.capture.digest) for kernel in reproducer.kernels],
-        "files": written,
+        "captures": [str(ManifestRef(kernel.capture).digest) for kernel in reproducer.kernels],
+        "files": {file.path: str(FileRef(file.payload).digest) for file in reproducer.files},
     }
-    _write(folder / RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
-    return Checkout(folder, tuple(kept))
 
 
 def is_project(folder: Path) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.manifests.base import os_string
+from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.project.kinds import Build
 from kerncap_stages.project.overlay import EDITABLE, overlay_text, place_files, response_text, unit_text
 from kerncap_stages.project.quoting import named_compiler

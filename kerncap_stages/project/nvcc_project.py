@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import Refused, UsageError
-from kerncap_stages.manifests.base import os_string
 from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.project.kinds import Build
 from kerncap_stages.project.mirror import Mirror, nvcc_response_text
 from kerncap_stages.project.overlay import place_files

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.manifests.base import os_string
 from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.described import described_files
 from kerncap_stages.project.kinds import kind_of
 from kerncap_stages.project.quoting import make_echo, make_value, markdown
+from kerncap_stages.project.request import TEMPLATES
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import Source
-
-TEMPLATES = Path(__file__).resolve().parent.parent / "templates"
 
 
 @dataclass(frozen=True)

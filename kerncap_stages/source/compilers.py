@@ -26,15 +26,6 @@ _HIPCC = re.compile(r"hipcc(\.bin|\.pl)?")
 _CLANG = re.compile(r"([\w.]+-)*(amd)?clang(\+\+)?(-\d+(\.\d+)*)?")
 _OPTIMISATION = re.compile(r"-O([0-3sgz]|fast)?")
 _TIMEOUT_S = 300
-# What changes the meaning of a HIP compile command without standing in it.
-ENVIRONMENT = (
-    "CPATH",
-    "CPLUS_INCLUDE_PATH",
-    "HIPCC_COMPILE_FLAGS_APPEND",
-    "HIP_CLANG_PATH",
-    "HIP_PATH",
-    "ROCM_PATH",
-)
 
 
 @dataclass(frozen=True)

@@ -7,40 +7,19 @@ the answers united. What stands before a declarator is then read token by token,
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.source.kernel_names import ANONYMOUS
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+    from pathlib import Path
 
     from tree_sitter import Node, Parser
 
-SOURCE_SUFFIXES = frozenset(
-    {
-        ".hip",
-        ".cu",
-        ".cuh",
-        ".cpp",
-        ".cc",
-        ".cxx",
-        ".c",
-        ".h",
-        ".hh",
-        ".hpp",
-        ".hxx",
-        ".inl",
-        ".inc",
-        ".ipp",
-        ".tpp",
-    }
-)
-_LISTED_SUFFIXES = SOURCE_SUFFIXES | {".py"}  # a Triton kernel is Python
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?((?:[^\n\\]|\\\n|\\.)*)", re.MULTILINE)
 _STATEMENT_END = re.compile(rb"[;{}]|^[ \t]*#(?:[^\n\\]|\\\n|\\.)*$|//[^\n]*$|\*/", re.MULTILINE)
@@ -76,16 +55,6 @@ def _parsers() -> tuple[Parser, ...]:
     from tree_sitter import Language, Parser
 
     return tuple(Parser(Language(module.language())) for module in (tree_sitter_cuda, tree_sitter_cpp))
-
-
-def source_files(root: Path) -> Iterator[Path]:
-    """Every C++, HIP, CUDA or Python file below ``root``, sorted, hidden folders left out."""
-    for name_of_folder, folders, files in os.walk(root):
-        folder = Path(name_of_folder)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
-            if folder.joinpath(name).suffix.lower() in _LISTED_SUFFIXES:
-                yield folder / name
 
 
 def collect_macros(texts: Iterable[bytes]) -> Macros:

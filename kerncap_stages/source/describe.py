@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.source import definitions
-    from kerncap_stages.source.finding import Options
     from kerncap_stages.source.kernel_names import KernelName
+    from kerncap_stages.source.options import Options
     from kerncap_stages.source.toolchain import Toolchain
     from kerncap_stages.source.units import Unit
     from kerncap_stages.store import Transaction

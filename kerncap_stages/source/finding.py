@@ -7,12 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.manifests.base import os_string
 from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.source.compile_commands import find_database, load_database
+from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.definitions import Definition
-from kerncap_stages.source.search import Consulted, find_candidates, from_line_tables, is_triton_kernel
+from kerncap_stages.source.search import find_candidates, from_line_tables, is_triton_kernel
 from kerncap_stages.source.toolchain import toolchain_of
 from kerncap_stages.source.trials import Wanted
 from kerncap_stages.source.units import Unit, choose_command, describe_unit, possible_commands
@@ -24,16 +25,7 @@ if TYPE_CHECKING:
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.kernel_names import KernelName
     from kerncap_stages.source.line_tables import LineTables
-
-
-@dataclass(frozen=True)
-class Options:
-    """Where to look, and how the project is built."""
-
-    source_dirs: tuple[Path, ...] = ()
-    compile_commands: Path | None = None
-    defines: tuple[str, ...] = ()
-    compiler: str | None = None
+    from kerncap_stages.source.options import Options
 
 
 @dataclass
@@ -53,8 +45,12 @@ class Finding:
 
 def guessed_roots(capture: Capture) -> tuple[Path, ...]:
     """Without --source-dir: the program's working folder, if there are sources in it."""
-    folder = Path(os_string(capture.program.working_directory))
+    folder = _working_folder(capture)
     return (folder,) if folder.is_dir() and folder != Path(folder.anchor) and folder != Path.home() else ()
+
+
+def _working_folder(capture: Capture) -> Path:
+    return Path(os_string(capture.program.working_directory))
 
 
 def find_source(
@@ -67,6 +63,8 @@ def find_source(
 ) -> Finding:
     """Search for the kernel's source; not finding it is a result."""
     consulted = Consulted()
+    if not roots:
+        consulted.exists(_working_folder(capture))  # guessed, once it is there
     named = from_line_tables(tables, roots, name, consulted)
     candidates = [named] if named else find_candidates(roots, name, consulted)
     if not candidates:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kerncap_stages.source.search import Consulted
+    from kerncap_stages.source.consulted import Consulted
 
 _INCLUDE = re.compile(
     rb'^[ \t]*#[ \t]*(?:include|include_next|import)[ \t]*([<"])([^>"\n]+)[>"]'

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.ptx import PtxSearch
-    from kerncap_stages.source.search import Consulted
 
 _NVCC = re.compile(r"nvcc(-\d+(\.\d+)*)?")
 _ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)

@@ -12,14 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cubin import kernel_code, same_but_for_unit
-from kerncap_stages.manifests.base import os_string
+from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.source.nvcc import find_cuda_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.source.search import Consulted
+    from kerncap_stages.source.consulted import Consulted
 
 _ENTRY = re.compile(rb"^[ \t]*(?:\.visible[ \t]+|\.weak[ \t]+)*\.entry[ \t]+([\w$]+)", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d+)", re.MULTILINE)

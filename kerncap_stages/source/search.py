@@ -2,92 +2,23 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.source.definitions import (
-    SOURCE_SUFFIXES,
-    Definition,
-    collect_macros,
-    find_definitions,
-    source_files,
-)
+from kerncap_stages.source.consulted import SOURCE_SUFFIXES
+from kerncap_stages.source.definitions import Definition, collect_macros, find_definitions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
+    from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.kernel_names import KernelName
     from kerncap_stages.source.line_tables import LineTables
 
 _TRITON_KERNEL = re.compile(
     rb"^[ \t]*@[\w.]*\bjit\b[^\n]*\n(?:[ \t]*@[^\n]*\n|[ \t]*\n)*[ \t]*def[ \t]+(\w+)", re.MULTILINE
 )
-_MAX_FILE_BYTES = 16 << 20  # a larger file is data, not source
-
-
-@dataclass
-class Consulted:
-    """Digests of what was read; None for what was absent; of a folder, that of the list of its sources."""
-
-    digests: dict[Path, str | None] = field(default_factory=dict)
-
-    def read(self, path: Path) -> bytes | None:
-        """The bytes of a file, or None if it cannot be read."""
-        try:
-            if path.stat().st_size > _MAX_FILE_BYTES:
-                self.digests[path] = _stamp(path)
-                return None
-            text = path.read_bytes()
-        except OSError:
-            self.digests[path] = None
-            return None
-        self.digests[path] = hashlib.sha256(text).hexdigest()
-        return text
-
-    def exists(self, path: Path) -> bool:
-        """Whether a file is there; its absence is remembered."""
-        self.read(path)
-        return self.digests[path] is not None
-
-    def missed(self, path: Path) -> None:
-        """Remember that a file was looked for and is not there."""
-        self.digests.setdefault(path, None)
-
-    def sources(self, folder: Path) -> list[Path]:
-        """The source files below a folder, Python's too: a new file is a change."""
-        paths = list(source_files(folder))
-        self.digests[folder] = listing_digest(paths)
-        return paths
-
-
-def listing_digest(paths: Sequence[Path]) -> str:
-    """A digest of names, not of contents."""
-    return hashlib.sha256(
-        b"\0".join(str(path).encode(errors="surrogateescape") for path in paths)
-    ).hexdigest()
-
-
-def is_unchanged(path: Path, digest: str | None) -> bool:
-    """Whether a consulted file or folder still is what it was."""
-    if digest is None:
-        return not path.exists()
-    try:
-        if path.is_dir():
-            return listing_digest(list(source_files(path))) == digest
-        if path.stat().st_size > _MAX_FILE_BYTES:
-            return _stamp(path) == digest
-        return hashlib.sha256(path.read_bytes()).hexdigest() == digest
-    except OSError:
-        return False
-
-
-def _stamp(path: Path) -> str:
-    """Stands for the contents of a file that is too large to be read each time."""
-    status = path.stat()
-    return hashlib.sha256(f"{status.st_size} {status.st_mtime_ns}".encode()).hexdigest()
 
 
 def find_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulted) -> list[Definition]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.manifests.kernel import CodeObjectFormat
-from kerncap_stages.source.compilers import ENVIRONMENT as HIP_ENVIRONMENT
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,14 +13,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import Language
     from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.ptx import PtxSearch
-    from kerncap_stages.source.search import Consulted
-
-# What changes the meaning of a compile command without standing in it.
-ENVIRONMENT = (
-    *HIP_ENVIRONMENT,
-    *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDA_HOME", "CUDA_PATH"),
-)
 
 
 class Tool(Protocol):

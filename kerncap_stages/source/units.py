@@ -14,7 +14,7 @@ from kerncap_stages.source.trials import Wanted, makes_same_code, yields_kernel
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kerncap_stages.source.search import Consulted
+    from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.toolchain import Tool, Toolchain
 
 _MAX_TRIALS = 8  # trial compilations, when several units could hold the instantiation

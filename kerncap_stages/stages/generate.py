@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -19,6 +18,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.reproducer import Reproducer
+    from kerncap_stages.manifests.view import View
     from kerncap_stages.project.checkout import Checkout
     from kerncap_stages.project.render import Part, Rendered
     from kerncap_stages.store import Store, Transaction
@@ -51,18 +51,41 @@ def generate(
     Takes what kc-locate printed, or a capture alone: of a kernel without source the instructions are edited.
     The folder can be moved to another machine. Prints the digest of one reproducer artifact for each.
     """
-    from kerncap_stages.project.checkout import check_out
     from kerncap_stages.store import Store
 
     opened = Store.open(store)
     for count, texts in enumerate(_grouped(artifact_texts(artifacts), together=together)):
+        place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
         inputs = [opened.resolve(text) for text in texts]
-        digest, reproducer = run_generate(opened, *inputs, assembly=assembly)
-        folder = output or Path("isolated") / folder_name(reproducer.kernels[0].name)
-        if output is not None and count > 0:
-            folder = output.with_name(f"{output.name}-{count + 1}")
-        _report(check_out(opened, digest, reproducer, folder, force=force), reproducer)
-        emit(digest, reproducer if as_json else None)
+        digest, made, checkout = _in_place(opened, inputs, place, assembly=assembly, force=force) or _written(
+            opened, inputs, place, assembly=assembly, force=force
+        )
+        _report(checkout, made)
+        emit(digest, opened.get(digest) if as_json else None)
+
+
+def _in_place(
+    store: Store, inputs: Sequence[Digest], place: Path | None, *, assembly: bool, force: bool
+) -> tuple[Digest, View, Checkout] | None:
+    """The project that lies there already, if it is the one of these inputs; found without the models."""
+    from kerncap_stages.project.checkout import checked_out
+    from kerncap_stages.project.request import project_key
+    from kerncap_stages.remembered import remembered
+
+    known = remembered(store, project_key(store, inputs, assembly=assembly))
+    if known is None:
+        return None
+    checkout = checked_out(known.digest, known.made, place or default_folder(known.made), force=force)
+    return None if checkout is None else (known.digest, known.made, checkout)
+
+
+def _written(
+    store: Store, inputs: Sequence[Digest], place: Path | None, *, assembly: bool, force: bool
+) -> tuple[Digest, Reproducer, Checkout]:
+    from kerncap_stages.project.checkout import check_out
+
+    digest, made = run_generate(store, *inputs, assembly=assembly)
+    return digest, made, check_out(store, digest, made, place or default_folder(made), force=force)
 
 
 def _grouped(texts: Iterator[str], *, together: bool) -> Iterator[list[str]]:
@@ -86,7 +109,12 @@ def folder_name(kernel_name: str) -> str:
     return cleaned[:80] or "kernel"
 
 
-def _report(checkout: Checkout, reproducer: Reproducer) -> None:
+def default_folder(reproducer: Reproducer | View) -> Path:
+    """Where a project is written unless the user says."""
+    return Path("isolated") / folder_name(reproducer.kernels[0].name)
+
+
+def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
     from kerncap_stages.terminal_text import printable
 
     say(f"project in {printable(str(checkout.folder))}: `make -C {printable(str(checkout.folder))} help`")
@@ -106,19 +134,20 @@ def run_generate(
     made of the same inputs before.
     Raises ArtifactError if an artifact is neither a capture nor a source.
     """
-    from kerncap_stages.errors import ArtifactError, KerncapError, UsageError
-    from kerncap_stages.manifests.codec import dump, load_as
+    from kerncap_stages.errors import KerncapError, UsageError
+    from kerncap_stages.manifests.codec import dump
     from kerncap_stages.manifests.reproducer import Reproducer
-    from kerncap_stages.project.inputs import action_key, read_part
+    from kerncap_stages.project.inputs import read_part
     from kerncap_stages.project.render import render
+    from kerncap_stages.project.request import project_key
+    from kerncap_stages.remembered import remembered_as
 
     digests = (digest, *more)
-    parts = [read_part(store, each) for each in digests]
-    key = action_key(parts, assembly=assembly)
-    known = store.actions.get(key)
+    key = project_key(store, digests, assembly=assembly)
+    known = remembered_as(store, key, Reproducer)
     if known is not None:
-        with contextlib.suppress(ArtifactError):  # of another version, or damaged: made again
-            return known, load_as(store, known, Reproducer)
+        return known
+    parts = [read_part(store, each) for each in digests]
     why_no_assembly = ""
     source = parts[0].source
     if len(parts) == 1 and (assembly or source is None or source.compile_command is None):

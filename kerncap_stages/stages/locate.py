@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,9 +18,12 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import Source
-    from kerncap_stages.source.finding import Finding, Options
+    from kerncap_stages.manifests.view import View
+    from kerncap_stages.remembered import Remembered
+    from kerncap_stages.source.finding import Finding
     from kerncap_stages.source.kernel_names import KernelName
     from kerncap_stages.source.line_tables import LineTables
+    from kerncap_stages.source.options import Options
     from kerncap_stages.store import Store, Transaction
 
 app = stage_app(help_text="Find the source of a captured kernel.")
@@ -67,15 +68,17 @@ def locate(
     Prints the digest of one source artifact for each capture. A kernel without source is a result too: the
     artifact says which case it is.
     """
-    from kerncap_stages.source.finding import Options
+    from kerncap_stages.source.options import Options
     from kerncap_stages.store import Store
 
     options = Options(tuple(source_dir or ()), compile_commands, tuple(define or ()), compiler)
     opened = Store.open(store)
     for text in artifact_texts(artifacts):
-        digest, manifest = run_locate(opened, opened.resolve(text), options, fresh=fresh)
-        say(_summary(manifest))
-        emit(digest, manifest if as_json else None)
+        capture = opened.resolve(text)
+        known = None if fresh else _known_source(opened, capture, options)
+        digest, made = known or run_locate(opened, capture, options, fresh=True)
+        say(_summary(made))
+        emit(digest, opened.get(digest) if as_json else None)
 
 
 def main() -> None:
@@ -96,6 +99,8 @@ def run_locate(
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import dump, load_as
     from kerncap_stages.manifests.source import Source
+    from kerncap_stages.remembered import remembered_as
+    from kerncap_stages.source.consulted import is_current
     from kerncap_stages.source.finding import find_source, guessed_roots
     from kerncap_stages.source.kernel_names import parse_kernel_name
     from kerncap_stages.source.line_tables import read_line_tables
@@ -105,12 +110,9 @@ def run_locate(
             raise UsageError(
                 f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
             )
-    key = _action_key(capture_digest, options)
-    known = None if fresh else store.actions.get(key)
-    if known is not None:
-        earlier = load_as(store, known, Source)
-        if is_current(earlier):
-            return known, earlier
+    known = None if fresh else remembered_as(store, options.key(capture_digest), Source)
+    if known is not None and is_current(known[1]):
+        return known
     capture = load_as(store, capture_digest, Capture)
     name = parse_kernel_name(capture.kernel.demangled_name)
     code_object = store.get(capture.kernel.code_object.payload.digest)
@@ -120,43 +122,25 @@ def run_locate(
     with store.transaction() as transaction:
         manifest = _manifest(capture, capture_digest, name, tables, roots, options, finding, transaction)
         digest = transaction.publish(dump(manifest), "source", [capture_digest])
-    store.actions.put(key, digest)
+    store.actions.put(options.key(capture_digest), digest)
     return digest, manifest
 
 
-def is_current(manifest: Source) -> bool:
-    """Whether everything that an earlier search consulted, or found absent, still is as it was."""
-    from kerncap_stages.manifests.base import os_string
-    from kerncap_stages.source.search import is_unchanged
+def _known_source(store: Store, capture_digest: Digest, options: Options) -> Remembered | None:
+    """What an earlier search found, if nothing that it depends on has changed; read without the models."""
+    from kerncap_stages.remembered import remembered
+    from kerncap_stages.source.consulted import is_current
 
-    return all(is_unchanged(Path(os_string(entry.path)), entry.digest) for entry in manifest.consulted)
-
-
-def _action_key(capture_digest: Digest, options: Options) -> Digest:
-    """What the answer depends on besides the files that it names itself: the first half of a two-step key."""
-    from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.codec import canonical
-    from kerncap_stages.source.toolchain import ENVIRONMENT
-
-    request = {
-        "stage": "locate",
-        "version": __version__,
-        "capture": capture_digest,
-        "source_dirs": [str(folder.resolve()) for folder in options.source_dirs],
-        "compile_commands": str(options.compile_commands.resolve()) if options.compile_commands else None,
-        "defines": options.defines,
-        "compiler": options.compiler,
-        "environment": {name: os.environ.get(name, "") for name in ENVIRONMENT},
-    }
-    return Digest(hashlib.sha256(canonical(request)).hexdigest())
+    known = remembered(store, options.key(capture_digest))
+    return known if known is not None and is_current(known.made) else None
 
 
-def _summary(manifest: Source) -> str:
-    from kerncap_stages.manifests.base import os_string
+def _summary(manifest: Source | View) -> str:
+    from kerncap_stages.manifests.os_strings import os_string
     from kerncap_stages.terminal_text import printable
 
     if manifest.definition is None:
-        text = f"{manifest.outcome.value}: {manifest.explanation}"
+        text = f"{manifest.outcome}: {manifest.explanation}"
     else:
         headers = sum(file.is_header for file in manifest.files)
         text = f"{os_string(manifest.definition.path)}:{manifest.definition.line}, {headers} local headers"

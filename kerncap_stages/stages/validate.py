@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import hashlib
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validation.judge import Judgement
+    from kerncap_stages.validation.request import Request
     from kerncap_stages.validation.runs import Baselines
     from kerncap_stages.validation.settings import Settings
 
@@ -78,7 +77,9 @@ def validate(
     """
     from kerncap_stages.project.artifacts import find_captures
     from kerncap_stages.project.variants import built_variant
+    from kerncap_stages.remembered import remembered
     from kerncap_stages.validation.printed import footer, lines
+    from kerncap_stages.validation.request import read_request
 
     settings = _settings(tolerance, rtol, ulp, dtype, timeout, runs, perturb=not quick)
     worst = ExitCode.DONE
@@ -86,14 +87,16 @@ def validate(
         opened, digests = find_captures(store, text)
         chosen = None if baseline else variant or built_variant(Path(text))
         for number, digest in enumerate(digests):
-            made, manifest = run_validate(opened, digest, chosen, settings, fresh=fresh)
+            request = read_request(opened, digest, chosen, settings)
+            known = None if fresh else remembered(opened, request.key)
+            made, verdict = known or _judged(opened, request, fresh=fresh)
             if report is not None:
-                _write_report(opened, manifest, report if len(digests) == 1 else report / str(number))
-            for line in lines(manifest, verbose=verbose):
+                _write_report(opened, made, report if len(digests) == 1 else report / str(number))
+            for line in lines(verdict, verbose=verbose):
                 say(line)
-            say(footer(manifest))
-            emit(made, manifest if json else None)
-            if not manifest.passed:
+            say(footer(verdict))
+            emit(made, opened.get(made) if json else None)
+            if not verdict.passed:
                 worst = ExitCode.ANSWER_IS_NO
     return worst
 
@@ -111,56 +114,37 @@ def run_validate(
     Returns at once what an earlier run found for the same capture, variant, settings and machine, unless
     ``fresh``. Raises what keeps a replay from being run; a kernel that crashes or hangs is a failed verdict.
     """
-    from kerncap_stages.errors import ArtifactError, UsageError
+    from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.remembered import remembered_as
+    from kerncap_stages.validation.request import read_request
+
+    request = read_request(store, capture_digest, variant, settings)
+    known = None if fresh else remembered_as(store, request.key, Validation)
+    return known or _judged(store, request, fresh=fresh)
+
+
+def _judged(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Validation]:
+    from kerncap_stages.errors import UsageError
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import dump, load_as
-    from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.project.artifacts import source_of
-    from kerncap_stages.validation.machine import machine_identity
-
-    if variant is not None and not variant.is_file():
-        raise UsageError(f"no such code object: {variant}", hint="make it with `make recompile`")
-    capture = load_as(store, capture_digest, Capture)
-    source_digest, source = source_of(store, capture_digest)
-    machine = machine_identity(capture)
-    code = None if variant is None else variant.read_bytes()
-    key = _action_key(capture_digest, code, source_digest, settings, machine)
-    known = None if fresh else store.actions.get(key)
-    if known is not None:
-        with contextlib.suppress(ArtifactError):  # of another version, or damaged: judged again
-            return known, load_as(store, known, Validation)
+    from kerncap_stages.manifests.source import Source
     from kerncap_stages.validation.judge import Judge  # with numpy: only once there is something to judge
     from kerncap_stages.validation.runs import Baselines
 
-    baselines = Baselines(store, capture, capture_digest, machine, settings.timeout_s, fresh=fresh)
-    judgement = Judge(store, capture, source, settings, baselines).judge(variant)
+    capture = load_as(store, request.capture, Capture)
+    source = None if request.source is None else load_as(store, request.source, Source)
+    settings = request.settings
+    baselines = Baselines(store, capture, request.capture, request.machine, settings.timeout_s, fresh=fresh)
+    judgement = Judge(store, capture, source, settings, baselines).judge(request.variant)
+    if request.variant is not None and request.variant.read_bytes() != request.code:
+        raise UsageError(f"{request.variant} was changed while it was judged", hint="validate it again")
     with store.transaction() as transaction:
-        described = None if code is None else _code_object(capture, code, transaction)
-        manifest = _manifest(capture, capture_digest, described, settings, judgement, baselines)
-        digest = transaction.publish(dump(manifest), "validation", [capture_digest])
-    store.actions.put(key, digest)
+        described = None if request.code is None else _code_object(capture, request.code, transaction)
+        manifest = _manifest(capture, request.capture, described, settings, judgement, baselines)
+        digest = transaction.publish(dump(manifest), "validation", [request.capture])
+    store.actions.put(request.key, digest)
     baselines.remember(digest)
     return digest, manifest
-
-
-def _action_key(
-    capture: Digest, variant: bytes | None, source: Digest | None, settings: Settings, machine: str
-) -> Digest:
-    from dataclasses import asdict
-
-    from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.codec import canonical
-
-    request = {
-        "stage": "validate",
-        "version": __version__,
-        "capture": capture,
-        "variant": None if variant is None else hashlib.sha256(variant).hexdigest(),
-        "source": source,
-        "settings": asdict(settings),
-        "machine": machine,
-    }
-    return Digest(hashlib.sha256(canonical(request)).hexdigest())
 
 
 def _settings(
@@ -188,11 +172,13 @@ def _settings(
     )
 
 
-def _write_report(store: Store, manifest: Validation, folder: Path) -> None:
+def _write_report(store: Store, digest: Digest, folder: Path) -> None:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import load_as
+    from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.validation.pictures import write_report
 
+    manifest = load_as(store, digest, Validation)
     capture = load_as(store, manifest.capture.digest, Capture)
     page = write_report(manifest, capture.kernel.demangled_name, folder)
     say(f"report: {page}")

@@ -5,14 +5,10 @@ from __future__ import annotations
 import hashlib
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.native_paths import native_file
 from kerncap_stages.softgpu import fallback
-
-if TYPE_CHECKING:
-    from kerncap_stages.manifests.capture import Capture
 
 _PREFIXES = ("HSA_", "HIP_", "ROCR_", "CUDA_", "GPU_", "AMD_", "KERNCAP_SOFTGPU_")
 _DRIVER_FILES = (
@@ -27,11 +23,13 @@ _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/opt/rocm/lib")
 _NATIVE_FILES = ("kc-replay-hsa", "kc-replay-cuda", "libkerncap_softgpu.so")
 
 
-def machine_identity(capture: Capture) -> str:
-    """A digest that changes when another device, driver, runtime or replayer would run the capture."""
+def machine_identity(architecture: str) -> str:
+    """A digest that changes when another device, driver, runtime or replayer would run a capture.
+
+    architecture: of the device that it was captured on.
+    """
     parts: list[str] = [os.uname().release]
-    captured = capture.environment.devices[capture.dispatch.device_index]
-    environment = {**os.environ, **fallback(os.environ, captured.architecture)}
+    environment = {**os.environ, **fallback(os.environ, architecture)}
     preloaded = environment.get("LD_PRELOAD", "")
     parts += [f"{name}={value}" for name, value in sorted(environment.items()) if name.startswith(_PREFIXES)]
     parts.append(preloaded)

@@ -1,4 +1,7 @@
-"""What people read of a validation: lines, and a heat map of a line for each part that differs."""
+"""What people read of a validation: lines, and a heat map of a line for each part that differs.
+
+It may be a view: what is not finite is a text there, and ``float`` reads both.
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kerncap_stages.manifests.validation import RegionResult, Validation
+    from kerncap_stages.manifests.view import View
 
 # From nothing to all bytes of a column; plain characters, for every terminal and log.
 _SHADES = " .:-=+*#%@"
@@ -15,21 +19,21 @@ _COLUMNS = 64
 _MOST_LINES = 24
 
 
-def footer(manifest: Validation) -> str:
+def footer(manifest: Validation | View) -> str:
     """The one line that scripts look for."""
     verdict = "PASS" if manifest.passed else "FAIL"
     if manifest.mode in ("smoke", "baseline"):
-        return f"Result: {verdict}  ({manifest.mode.value})"
+        return f"Result: {verdict}  ({manifest.mode})"
     if manifest.mode == "numeric":
         worst = max_error(manifest)
         atol = manifest.tolerance.absolute if manifest.tolerance else None
-        return f"Result: {verdict}  (numeric, max_error = {worst:.6g}, atol = {atol or 0.0:g})"
+        return f"Result: {verdict}  (numeric, max_error = {worst:.6g}, atol = {float(atol or 0.0):g})"
     total, identical = region_counts(manifest)
     differ = f", {total - identical} differ" if identical < total else ""
     return f"Result: {verdict}  (byte-exact, {identical} of {total} regions identical{differ})"
 
 
-def region_counts(manifest: Validation) -> tuple[int, int]:
+def region_counts(manifest: Validation | View) -> tuple[int, int]:
     """How many regions were compared, and how many agree everywhere and in every state that was tried.
 
     One that the captured kernel leaves alone counts, as differing, if the variant wrote there.
@@ -40,14 +44,14 @@ def region_counts(manifest: Validation) -> tuple[int, int]:
     return len(every), len(every) - len(bad)
 
 
-def max_error(manifest: Validation) -> float:
+def max_error(manifest: Validation | View) -> float:
     """The largest absolute error of any element; not a number where the variant alone made NaNs."""
     if any(region.nan_actual != region.nan_expected for region in manifest.regions):
         return float("nan")
-    return max((region.max_absolute_error or 0.0 for region in manifest.regions), default=0.0)
+    return max((float(region.max_absolute_error or 0.0) for region in manifest.regions), default=0.0)
 
 
-def lines(manifest: Validation, *, verbose: bool = False) -> Iterator[str]:
+def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str]:
     """Everything above the footer; parts that pass only if something failed or all was asked for."""
     shown = [region for region in manifest.regions if verbose or not manifest.passed]
     shown.sort(key=lambda region: region.passed)
@@ -74,7 +78,7 @@ def heat_text(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> 
     return "".join(_SHADES[min(top, 1 + int(value / room * (top - 1))) if value else 0] for value in sums)
 
 
-def _region_lines(region: RegionResult) -> Iterator[str]:
+def _region_lines(region: RegionResult | View) -> Iterator[str]:
     from kerncap_stages.terminal_text import printable
 
     verdict = "pass" if region.passed else "FAIL"
@@ -82,7 +86,7 @@ def _region_lines(region: RegionResult) -> Iterator[str]:
     if region.changed_region is not None:
         own = region.changed_region == region.base_address
         name += ", from another pre-state" + ("" if own else f" of {region.changed_region:#x}")
-    kind = region.element_type.value
+    kind = str(region.element_type)
     what = "bytes" if kind == "bytes" else f"{kind} elements"
     yield f"  {verdict} {name}: {region.elements_out_of_bounds} of {region.elements} {what} differ too much"
     if region.worst is not None:
@@ -93,8 +97,8 @@ def _region_lines(region: RegionResult) -> Iterator[str]:
         )
         if kind != "bytes":
             yield (
-                f"    largest error {region.max_absolute_error or 0.0:.6g}, relative "
-                f"{region.max_relative_error or 0.0:.6g}, {region.max_ulp or 0} ULP"
+                f"    largest error {float(region.max_absolute_error or 0.0):.6g}, relative "
+                f"{float(region.max_relative_error or 0.0):.6g}, {region.max_ulp or 0} ULP"
             )
     if region.nan_actual or region.nan_expected or region.inf_actual or region.inf_expected:
         yield (

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import tempfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,12 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages import __version__
-from kerncap_stages.digest import Digest, MemoryRef
-from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests.codec import canonical, load_as
+from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
+from kerncap_stages.remembered import remembered_as, request_key
 from kerncap_stages.replaying.runner import ReplayRequest, ReplayResult, replay_capture
 from kerncap_stages.validation.chunks import read_chunk_list
 from kerncap_stages.validation.perturb import Altered, Change, altered, with_pre_state
@@ -23,6 +20,7 @@ from kerncap_stages.validation.perturb import Altered, Change, altered, with_pre
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store, Transaction
@@ -147,15 +145,9 @@ class Baselines:
         return state, run
 
     def _key(self, **what: object) -> Digest:
-        request = {
-            "stage": "baseline",
-            "version": __version__,
-            "capture": self.capture_digest,
-            "machine": self.machine,
-            "timeout_s": self.timeout_s,
-            **what,
-        }
-        return Digest(hashlib.sha256(canonical(request)).hexdigest())
+        return request_key(
+            "baseline", capture=self.capture_digest, machine=self.machine, timeout_s=self.timeout_s, **what
+        )
 
     def _again(self, known: BaselineReplay, start: Capture) -> Run:
         self.kept.append(known)
@@ -185,14 +177,8 @@ class Baselines:
                 self.store.actions.put(replay.key, validation)
 
     def _known(self, key: Digest) -> BaselineReplay | None:
-        listed = None if self.fresh else self.store.actions.get(key)
-        if listed is None:
-            return None
-        try:
-            manifest = load_as(self.store, listed, Validation)
-        except ArtifactError:
-            return None  # of another version, or damaged: the replay is repeated
-        return next((replay for replay in manifest.baselines if replay.key == key), None)
+        known = None if self.fresh else remembered_as(self.store, key, Validation)
+        return next((replay for replay in known[1].baselines if replay.key == key), None) if known else None
 
 
 def _states_before(capture: Capture) -> dict[int, MemoryRef]:

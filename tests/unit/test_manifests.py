@@ -15,11 +15,12 @@ from hypothesis import strategies as st
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import ArtifactError, ManifestUnreadable
 from kerncap_stages.manifests import KINDS, dump, load, load_as, parse
-from kerncap_stages.manifests.base import os_string, os_text
+from kerncap_stages.manifests.base import os_text
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Program
 from kerncap_stages.manifests.files import StoredLink
 from kerncap_stages.manifests.kernel import Launch
+from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.reproducer import ProjectFile
 from kerncap_stages.manifests.schemas import schema_text

@@ -14,7 +14,7 @@ from kerncap_stages.cubin import kernel_code
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
-from kerncap_stages.source.finding import Options
+from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import run_generate
 from kerncap_stages.stages.locate import run_locate
 from kerncap_stages.store import Store

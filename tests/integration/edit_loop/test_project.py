@@ -17,9 +17,10 @@ from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.environment import Program
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out, open_project
-from kerncap_stages.source.finding import Options
+from kerncap_stages.source.consulted import is_current
+from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import run_generate
-from kerncap_stages.stages.locate import is_current, run_locate
+from kerncap_stages.stages.locate import run_locate
 from kerncap_stages.store import Store
 
 DEMO = Path(__file__).parents[2] / "programs/demo"

@@ -2,7 +2,8 @@ from pathlib import Path
 
 import pytest
 
-from kerncap_stages.source.definitions import collect_macros, find_definitions, source_files
+from kerncap_stages.source.consulted import source_files
+from kerncap_stages.source.definitions import collect_macros, find_definitions
 
 SOURCE = rb"""
 #define KERNEL __global__ __launch_bounds__(256)

@@ -1,7 +1,7 @@
 from pathlib import Path
 
+from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.includes import include_folders, included_files, note_absent
-from kerncap_stages.source.search import Consulted
 
 
 def test_folders_come_in_the_order_of_search():

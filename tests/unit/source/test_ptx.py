@@ -5,8 +5,8 @@ from manifest_examples import code_object
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.source import ptx
+from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.ptx import find_ptx
-from kerncap_stages.source.search import Consulted
 
 TEXT = ".version 9.0\n.target {}\n.address_size 64\n.visible .entry {}(\n\t.param .u64 a\n)\n{{ ret; }}\n"
 

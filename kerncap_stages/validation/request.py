@@ -1,0 +1,65 @@
+"""What a verdict is asked for, and all that it depends on, read without the models."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import ArtifactError, UsageError
+from kerncap_stages.manifests.view import read_view
+from kerncap_stages.project.artifacts import source_of
+from kerncap_stages.remembered import request_key
+from kerncap_stages.validation.machine import machine_identity
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store import Store
+    from kerncap_stages.validation.settings import Settings
+
+
+@dataclass(frozen=True)
+class Request:
+    """A variant, or without one the captured kernel, to be judged. ``machine``: where it is replayed."""
+
+    capture: Digest
+    source: Digest | None
+    variant: Path | None
+    code: bytes | None
+    settings: Settings
+    machine: str
+
+    @property
+    def key(self) -> Digest:
+        """Its name in the action cache."""
+        return request_key(
+            "validate",
+            capture=self.capture,
+            variant=None if self.code is None else hashlib.sha256(self.code).hexdigest(),
+            source=self.source,
+            settings=asdict(self.settings),
+            machine=self.machine,
+        )
+
+
+def read_request(store: Store, capture: Digest, variant: Path | None, settings: Settings) -> Request:
+    """Read what the verdict on a variant depends on.
+
+    Raises UsageError if the variant is not there, ArtifactError if the other is no capture.
+    """
+    if variant is not None and not variant.is_file():
+        raise UsageError(f"no such code object: {variant}", hint="make it with `make recompile`")
+    captured = read_view(store, capture)
+    if captured.kind != "capture":
+        raise ArtifactError(f"{capture.short} is a {captured.kind}, and this needs a capture")
+    device = captured.environment.devices[captured.dispatch.device_index]
+    return Request(
+        capture=capture,
+        source=source_of(store, capture),
+        variant=variant,
+        code=None if variant is None else variant.read_bytes(),
+        settings=settings,
+        machine=machine_identity(device.architecture),
+    )

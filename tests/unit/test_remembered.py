@@ -1,0 +1,133 @@
+"""What a stage with nothing to do reads: views that say what the models say, and keys of requests."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import manifest_strategies
+import pytest
+from executables import publish_capture
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+import kerncap_stages.remembered as under_test
+from kerncap_stages.manifests import KINDS, dump, model_of
+from kerncap_stages.manifests.codec import SCHEMA_VERSIONS
+from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.view import View, read_view
+from kerncap_stages.project.checkout import checked_out
+from kerncap_stages.project.request import project_key
+from kerncap_stages.remembered import remembered, request_key
+from kerncap_stages.source.options import Options
+from kerncap_stages.stages.generate import default_folder
+from kerncap_stages.stages.locate import _summary
+from kerncap_stages.store import Store
+from kerncap_stages.validation.printed import footer, lines
+
+ANY = settings(
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
+)
+
+
+def view(manifest) -> View:
+    return View(json.loads(dump(manifest)))
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path / "store")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_versions_are_those_of_the_models(kind):
+    assert model_of(kind).model_fields["schema_version"].default == SCHEMA_VERSIONS[kind]
+
+
+@ANY
+@given(manifest_strategies.manifests("validation"))
+def test_a_view_of_a_verdict_reads_like_its_model(manifest):
+    assert footer(view(manifest)) == footer(manifest)
+    assert list(lines(view(manifest), verbose=True)) == list(lines(manifest, verbose=True))
+
+
+@ANY
+@given(manifest_strategies.manifests("source"))
+def test_a_view_of_a_source_reads_like_its_model(manifest):
+    assert _summary(view(manifest)) == _summary(manifest)
+    assert [(os_string(entry.path), entry.digest) for entry in view(manifest).consulted] == [
+        (os_string(entry.path), entry.digest) for entry in manifest.consulted
+    ]
+
+
+@ANY
+@given(manifest_strategies.manifests("reproducer"), st.booleans())
+def test_a_view_of_a_project_reads_like_its_model(manifest, force):
+    digest = request_key("any")
+    nowhere = Path("/nonexistent")
+    assert checked_out(digest, view(manifest), nowhere, force=force) is None
+    assert default_folder(view(manifest)) == default_folder(manifest)
+
+
+def test_a_key_names_all_of_a_request_and_the_version(monkeypatch):
+    keys = {
+        request_key("locate", capture="a"),
+        request_key("locate", capture="b"),
+        request_key("validate", capture="a"),
+        request_key("locate", capture="a", more=None),
+    }
+    monkeypatch.setattr(under_test, "__version__", "0.0.0")
+    keys.add(request_key("locate", capture="a"))
+    assert len(keys) == 5
+
+
+def test_paths_that_are_not_utf_8_have_keys():
+    folder = Path(b"/latin-\xe9".decode(errors="surrogateescape"))
+    digest = request_key("any")
+    assert Options((folder,)).key(digest) != Options((Path("/latin-?"),)).key(digest)
+
+
+@pytest.mark.parametrize("name", ["PATH", "CPATH", "ROCM_PATH", "NVCC_APPEND_FLAGS"])
+def test_the_environment_of_compilers_is_part_of_a_search(monkeypatch, name):
+    digest = request_key("any")
+    before = Options().key(digest)
+    monkeypatch.setenv(name, "/elsewhere")
+    assert Options().key(digest) != before
+
+
+def test_only_what_is_listed_and_whole_is_remembered(store):
+    key, digest = request_key("any"), publish_capture(store)
+    assert remembered(store, key) is None
+    store.actions.put(key, digest)
+    known = remembered(store, key)
+    assert (known.digest, known.made.kind) == (digest, "capture")
+    path = store.folder.object_path(digest)
+    whole = path.read_bytes()
+    path.chmod(0o600)
+    path.write_bytes(whole[:-1])
+    assert remembered(store, key) is None
+    path.write_bytes(whole)
+    store.remove(digest)
+    assert remembered(store, key) is None
+
+
+def test_another_schema_is_not_remembered(store, monkeypatch):
+    key, digest = request_key("any"), publish_capture(store)
+    store.actions.put(key, digest)
+    monkeypatch.setitem(SCHEMA_VERSIONS, "capture", 2)
+    assert remembered(store, key) is None
+
+
+def test_the_templates_shape_a_project(store, monkeypatch, tmp_path):
+    digest = publish_capture(store)
+    before = project_key(store, [digest], assembly=False)
+    assert project_key(store, [digest], assembly=True) != before
+    (tmp_path / "templates").mkdir()
+    (tmp_path / "templates/Makefile.j2").write_text("all:\n")
+    monkeypatch.setattr("kerncap_stages.project.request.TEMPLATES", tmp_path / "templates")
+    assert project_key(store, [digest], assembly=False) != before
+
+
+def test_a_view_has_no_members_that_are_not_there(store):
+    with pytest.raises(AttributeError, match="nothing_like_it"):
+        read_view(store, publish_capture(store)).nothing_like_it  # noqa: B018 - reading it is the test
