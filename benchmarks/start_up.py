@@ -14,6 +14,7 @@ from stopwatch import Seconds, Stopwatch
 from kerncap_stages.store import Store
 
 STARTS = 15
+ARTIFACTS = 10_000
 PAGE_IMPORTS = """
 import typer, rich.table, pydantic
 class Model(pydantic.BaseModel):
@@ -58,5 +59,37 @@ def show_page(run: Run) -> Figure:
         return compared(
             run, [executable("kc-show"), digest], PAGE_IMPORTS, {"KERNCAP_STORE": str(store.root)}
         )
+    finally:
+        shutil.rmtree(place)
+
+
+@row(
+    "start.many",
+    f"kc-show HASH beside {ARTIFACTS:,} artifacts / as the only one",
+    at_most(3),
+)
+def show_page_of_many(run: Run) -> Figure:
+    import manifest_examples
+    from executables import publish_capture
+
+    from kerncap_stages.manifests import dump
+    from kerncap_stages.store.artifacts import list_entry
+
+    place = run.place()
+    try:
+        small, large = Store.open(place / "small"), Store.open(place / "large")
+        digest = publish_capture(small)
+        publish_capture(large)
+        plain = manifest_examples.profile()
+        with large.transaction() as transaction:
+            profiles = (plain.model_copy(update={"wall_ns": number}) for number in range(ARTIFACTS))
+            digests = [transaction.put_bytes(dump(profile)) for profile in profiles]
+            transaction.publish_listed([(each, list_entry("profile", [], 1)) for each in digests])
+        ours, alone, ratio, cpu = run.paired(
+            lambda: started(executable("kc-show"), digest, "--store", large.root),
+            lambda: started(executable("kc-show"), digest, "--store", small.root),
+            STARTS,
+        )
+        return Figure(1000 * ours, "ms", 1000 * alone, ratio, cpu_ratio=cpu)
     finally:
         shutil.rmtree(place)

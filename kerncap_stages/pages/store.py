@@ -12,7 +12,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from kerncap_stages.store import CheckReport, GcReport, Usage
+    from kerncap_stages.store import Usage
+    from kerncap_stages.store.check import CheckReport
+    from kerncap_stages.store.collect import GcReport
 
 _MOST_FAULTS = 50
 

@@ -30,7 +30,15 @@ def test_every_row_of_the_store_is_there():
     listed = bench("--list").stdout
     for name in ("put", "put-again", "zeros", "get", "bf16", "memory"):
         assert f"store.{name} " in listed
-    for name in ("objects.put", "objects.check", "objects.gc", "start.help", "start.page", "engine.alu"):
+    for name in (
+        "objects.put",
+        "objects.check",
+        "objects.gc",
+        "start.help",
+        "start.page",
+        "start.many",
+        "engine.alu",
+    ):
         assert f"{name} " in listed
     assert "cannot be loaded" not in listed
 
