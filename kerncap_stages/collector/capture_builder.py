@@ -158,14 +158,15 @@ class CaptureBuilder:
         else:
             self._regions[index].post = digest
 
-    def pre_chunks(self, index: int) -> tuple[Digest | None, ...]:
-        """The chunks of a region's pre-state, which its post-state may share."""
+    def pre_chunks(self, index: int, begin: int, size_bytes: int) -> tuple[Digest | None, ...]:
+        """The chunks of these bytes of a region's pre-state, which its post-state may share."""
         if index not in self._pre_chunks:
             pre = self._regions[index].pre
             if pre is None:
                 raise ProtocolError("the capture library refers to a pre-state that it never sent")
             self._pre_chunks[index] = tuple(read_chunk_list(self._transaction, MemoryRef.to(pre)).digests)
-        return self._pre_chunks[index]
+        first = begin // CHUNK_SIZE_BYTES
+        return self._pre_chunks[index][first : -(-(begin + size_bytes) // CHUNK_SIZE_BYTES)]
 
     def publish(self, reader: Reader, environment: Environment) -> tuple[Digest, Capture]:
         """Take in DONE (after the number), and make the artifact."""

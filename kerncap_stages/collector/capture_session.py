@@ -229,6 +229,7 @@ class CaptureSession:
         stream = self._streams.get(number)
         if stream is None or stream.kind is StreamKind.CODE:
             raise ProtocolError(f"the capture library sent {kind.name} where it has no place")
+        begin = stream.received_bytes
         stream.received_bytes += size_bytes
         if stream.writer is None:
             return
@@ -237,7 +238,8 @@ class CaptureSession:
             if kind is Up.ZERO:
                 stream.writer.append_zeros(size_bytes)
             else:
-                stream.writer.append_same(size_bytes, builder.pre_chunks(stream.index))
+                same = builder.pre_chunks(stream.index, begin, size_bytes)
+                stream.writer.append_same(size_bytes, same)
             self._emit(builder.count(size_bytes))
         except (KerncapError, OSError) as error:
             self._fail(stream.capture, error)

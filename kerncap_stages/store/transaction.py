@@ -147,7 +147,7 @@ class MemoryWriter:
         self._native.append_zeros(size_bytes)
 
     def append_same(self, size_bytes: int, chunks: Sequence[Digest | None]) -> None:
-        """Take the next bytes from another chunk list of the same size; whole chunks only."""
+        """Take the next bytes from another memory: ``chunks`` are those that hold just these bytes, whole."""
         self._native.append_same(size_bytes, chunks)
 
     def finish(self) -> Digest:

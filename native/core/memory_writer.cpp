@@ -59,15 +59,15 @@ Result<void> MemoryWriter::append_zeros(std::uint64_t bytes) {
   return {};
 }
 
-Result<void> MemoryWriter::append_same(std::uint64_t bytes, const ChunkDigests& other) {
+Result<void> MemoryWriter::append_same(std::uint64_t bytes, const ChunkDigests& chunks) {
   if (auto status = check_room(bytes); !status) return status;
   const bool whole = m_partial.empty() && (bytes % k_chunk_bytes == 0 || m_done + bytes == m_size_bytes);
   const std::size_t count = static_cast<std::size_t>((bytes + k_chunk_bytes - 1) / k_chunk_bytes);
-  if (!whole || m_chunks.size() + count > other.size()) {
-    return Error{ErrorCode::invalid_argument, "only whole chunks of a list of the same size can be shared"};
+  if (!whole || chunks.size() != count) {
+    return Error{ErrorCode::invalid_argument, "only whole chunks can be shared: " + std::to_string(chunks.size()) +
+                                                  " were given for " + std::to_string(bytes) + " bytes"};
   }
-  const auto first = other.begin() + static_cast<std::ptrdiff_t>(m_chunks.size());
-  m_chunks.insert(m_chunks.end(), first, first + static_cast<std::ptrdiff_t>(count));
+  m_chunks.insert(m_chunks.end(), chunks.begin(), chunks.end());
   m_done += bytes;
   return {};
 }

@@ -22,8 +22,8 @@ class MemoryWriter {
   [[nodiscard]] Result<void> append(std::span<const std::byte> piece);
   // The same for a run of zeros that nobody has to hold in memory.
   [[nodiscard]] Result<void> append_zeros(std::uint64_t bytes);
-  // Takes the next `bytes` from another list of the same size, such as the pre-state; whole chunks are shared.
-  [[nodiscard]] Result<void> append_same(std::uint64_t bytes, const ChunkDigests& other);
+  // Takes the next `bytes` from another list, such as the pre-state: `chunks` are those that hold just these, whole.
+  [[nodiscard]] Result<void> append_same(std::uint64_t bytes, const ChunkDigests& chunks);
 
   // Stages the chunk list and returns its digest; an error unless exactly `size_bytes` were appended.
   [[nodiscard]] Result<Digest> finish();

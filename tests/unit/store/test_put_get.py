@@ -11,8 +11,9 @@ import zstandard
 from stores import manifest, object_file, publish_memory, random_bytes
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
-from kerncap_stages.digest import Digest
+from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.errors import ArtifactNotFound, UsageError
+from kerncap_stages.validation.chunks import read_chunk_list
 
 
 def put(store, payload):
@@ -80,6 +81,22 @@ def test_memory_writer_makes_the_same_list_as_put_memory(store):
         for start in range(0, memory.size, 700_001):
             writer.append(memory[start : start + 700_001])
         assert writer.finish() == expected
+
+
+def test_memory_writer_shares_chunks_of_another_memory_wherever_they_are(store):
+    memory = random_bytes(3 * CHUNK_SIZE_BYTES + 1000)
+    changed = memory.copy()
+    changed[CHUNK_SIZE_BYTES] ^= 1
+    with store.transaction() as transaction:
+        before = read_chunk_list(transaction, MemoryRef.to(transaction.put_memory(memory))).digests
+        writer = transaction.memory_writer(memory.size)
+        writer.append_same(CHUNK_SIZE_BYTES, before[:1])
+        writer.append(changed[CHUNK_SIZE_BYTES : 2 * CHUNK_SIZE_BYTES])
+        writer.append_same(CHUNK_SIZE_BYTES + 1000, before[2:])
+        assert writer.finish() == transaction.put_memory(changed)
+        for size, chunks in ((CHUNK_SIZE_BYTES, before), (CHUNK_SIZE_BYTES, ()), (1000, before[3:])):
+            with pytest.raises(UsageError, match="whole chunks"):
+                transaction.memory_writer(memory.size).append_same(size, chunks)
 
 
 def test_memory_writer_refuses_more_or_less_than_announced(store):
