@@ -1,183 +1,169 @@
 """What profiling and capturing cost a program.
 
-usage, in the ROCm root: python benchmarks/capture_cost.py [--json] [--size-mib 512]
-
-Where the machine has no AMD GPU the speed of dispatches and copies is the software GPU's, and only what the
-callback costs is as on hardware. Each figure is the median of its rounds.
+Without an AMD GPU the speed of dispatches is that of the software GPU, and only what the callback and the
+store path cost is as on hardware.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import re
+import shutil
 import statistics
 import subprocess
-import sys
-import tempfile
-import time
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / "tests/helpers"))
-
+from frame import Figure, Run, at_least, at_most, row
 from programs import SOURCES, Build, Program, compile_once
+from stopwatch import Seconds, Stopwatch
+from store_memory import GB, noise, write_plainly
+from watching import number, watched
 
 from kerncap_stages.collector.program import ProgramSpec
-from kerncap_stages.collector.protocol import Mode, Rule
+from kerncap_stages.collector.protocol import Down, Mode, StreamKind, Up, pack
 from kerncap_stages.collector.server import Collector, Settings
 from kerncap_stages.native_paths import LIBRARY_FOLDER
 from kerncap_stages.softgpu import SoftGpu
-from kerncap_stages.stages.capture import CaptureOptions, run_capture
 from kerncap_stages.store import Store
 
-ROUNDS = 5
-GIB = 1 << 30
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_ROUNDS = 5
+_EMPTY_KERNELS = 20_000
 
 
-class Silent:
-    """A session that wants nothing, and says so."""
-
-    def __init__(self, connection: Any, _emit: Any) -> None:
-        self._connection = connection
-
-    def hear(self, kind: Any, reader: Any) -> None:
-        """Answer what has to be answered."""
-        from kerncap_stages.collector.protocol import Up, selected
-
-        if kind is Up.MODULE_END:
-            self._connection.send(selected(reader.u64(), False, []))
-
-    def idle(self) -> None:
-        """Make room for records."""
-        self._connection.shared.take_records()
-
-    def close(self) -> None:
-        """Take the last records."""
-        self.idle()
-
-
-def program(name: str) -> Path:
-    """Path of a test program for gfx90a."""
-    source = next(iter(SOURCES.glob(f"*/{name}.*")))
-    return compile_once(Build(Program(source), "gfx90a" if source.suffix == ".hip" else "", "O3"))
-
-
-def watched(command: list[object], mode: Mode) -> tuple[str, float]:
-    """What a program prints under a collector that wants nothing, and the seconds that it took."""
-    with tempfile.NamedTemporaryFile() as printed:
-        words = tuple(str(word) for word in command)
-        spec = ProgramSpec(words, environment=SoftGpu("gfx90a").environment(), stdout=Path(printed.name))
-        begin = time.perf_counter()
-        collector = Collector(spec, Settings(mode, rules=[Rule()]), Silent)
-        try:
-            for _ in collector.events(300):
-                pass
-        finally:
-            collector.close()
-        return Path(printed.name).read_text(), time.perf_counter() - begin
-
-
-def plain(command: list[object]) -> tuple[str, float]:
-    """The same without us."""
-    begin = time.perf_counter()
-    words = [str(word) for word in command]
+def plain(command: list[object]) -> str:
+    """What a program prints without us."""
     environment = SoftGpu("gfx90a").environment()
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, check=True)
-    return done.stdout, time.perf_counter() - begin
+    words = [str(word) for word in command]
+    return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
 
 
-def number(text: str, name: str) -> float:
-    """The number that a program printed after a name."""
-    found = re.search(rf"^{name} ([\d.]+)$", text, re.MULTILINE)
-    assert found is not None, text
-    return float(found[1])
+def many_dispatches(count: int) -> list[object]:
+    """A program that runs so many empty kernels."""
+    program = Program(SOURCES / "capture/many_dispatches.hip")
+    return [compile_once(Build(program, "gfx90a", "O3")), count, 0]
 
 
-def callback_ns() -> dict[str, float]:
-    """Of a dispatch that nobody wants: one packet a call, a graph of 80, and two threads at once."""
+@row("capture.callback", "a dispatch that nobody wants, in the queue's callback", at_most(1000, "value"))
+def callback(_run: Run) -> Figure:
     bench = LIBRARY_FOLDER / "callback_bench"
     figures = {}
     for name, words in (
-        ("single", (2_000_000, 1, 1)),
-        ("batch of 80", (50_000, 80, 1)),
+        ("alone", (2_000_000, 1, 1)),
+        ("of a batch of 80", (50_000, 80, 1)),
         ("two threads", (1_000_000, 1, 2)),
     ):
-        texts = [watched([bench, *words], Mode.CAPTURE)[0] for _ in range(ROUNDS)]
+        texts = [watched([bench, *words]) for _ in range(_ROUNDS)]
         assert all("counted 1" in text for text in texts)
-        if words[2] == 1:
-            assert all(number(text, "allocations") == 0 for text in texts)
         figures[name] = statistics.median(number(text, "ns_per_dispatch") for text in texts)
-    return figures
+    note = ", ".join(f"{name} {figure:.0f}" for name, figure in figures.items())
+    return Figure(max(figures.values()), "ns", note=note)
 
 
-def dispatches_per_s() -> dict[str, float]:
-    """Of an empty kernel, one after another: plain, watched for a capture, profiled."""
-    command: list[object] = [program("many_dispatches"), 20_000, 0]
-    ways = {
-        "plain": lambda: plain(command),
-        "capture": lambda: watched(command, Mode.CAPTURE),
-        "profile": lambda: watched(command, Mode.PROFILE),
-    }
-    rounds = [
-        {name: number(way()[0], "dispatches_per_s") for name, way in ways.items()} for _ in range(ROUNDS)
-    ]
-    return {name: statistics.median(each[name] for each in rounds) for name in ways}
+def dispatch_rate(run: Run, mode: Mode) -> Figure:
+    """Empty kernels a second, watched and plain."""
 
+    def taken(printed: Callable[[], str]) -> Seconds:
+        watch = Stopwatch()
+        return watch.stop(_EMPTY_KERNELS / number(printed(), "dispatches_per_s"))
 
-def start_up_s() -> dict[str, float]:
-    """Of a program that runs one kernel: alone, and how much longer it takes under us."""
-    command: list[object] = [program("many_dispatches"), 1, 0]
-    rounds = [(plain(command)[1], watched(command, Mode.CAPTURE)[1]) for _ in range(ROUNDS)]
-    return {
-        "plain": statistics.median(alone for alone, _ in rounds),
-        "more under capture": statistics.median(ours - alone for alone, ours in rounds),
-    }
-
-
-def capture_gb_per_s(size_mib: int) -> dict[str, float]:
-    """Of device memory that does not compress, into an empty store."""
-    from kerncap_stages.manifests.capture import NameMatch, Selection
-
-    with tempfile.TemporaryDirectory(dir=os.environ.get("KERNCAP_BENCH_DIR")) as folder:
-        store = Store.open(Path(folder) / "store")
-        spec = ProgramSpec(
-            (str(program("large")), str(size_mib)), environment=SoftGpu("gfx90a").environment()
-        )
-        options = CaptureOptions((Selection(match=NameMatch.SUBSTRING, pattern="target("),))
-        ((_, capture),) = run_capture(store, spec, options)
-    cost = capture.cost
-    return {
-        "pre-state": cost.copied_size_bytes / cost.pre_copy_ns,
-        "post-state": cost.copied_size_bytes / cost.post_copy_ns,
-        "held_s": cost.held_ns / 1e9,
-        "extra_resident_mib": (cost.extra_resident_bytes or 0) / (1 << 20),
-    }
-
-
-def main() -> None:
-    """Measure, and print a table or JSON."""
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    command = many_dispatches(_EMPTY_KERNELS)
+    ours, theirs, ratio, cpu = run.paired(
+        lambda: taken(lambda: watched(command, mode)), lambda: taken(lambda: plain(command)), _ROUNDS
     )
-    parser.add_argument("--json", action="store_true")
-    parser.add_argument("--size-mib", type=int, default=512, help="device memory of the captured program")
-    options = parser.parse_args()
-    figures = {
-        "callback, ns for each dispatch (bar: 1000)": callback_ns(),
-        "empty kernels a second": dispatches_per_s(),
-        "start-up, s (bar: 0.3 more)": start_up_s(),
-        f"capture of {options.size_mib} MiB, GB/s": capture_gb_per_s(options.size_mib),
-    }
-    if options.json:
-        print(json.dumps(figures, indent=2))
-        return
-    for title, values in figures.items():
-        print(title)
-        for name, value in values.items():
-            print(f"  {name:20} {value:12,.3f}")
+    return Figure(_EMPTY_KERNELS / ours, "kernels/s", _EMPTY_KERNELS / theirs, 1 / ratio, cpu_ratio=1 / cpu)
 
 
-if __name__ == "__main__":
-    main()
+@row("capture.queue", "empty kernels through a watched queue / through a plain one")
+def watched_queue(run: Run) -> Figure:
+    return dispatch_rate(run, Mode.CAPTURE)
+
+
+@row("capture.profile", "empty kernels through a profiled queue / through a plain one")
+def profiled_queue(run: Run) -> Figure:
+    return dispatch_rate(run, Mode.PROFILE)
+
+
+@row("capture.start", "start-up: how much longer a program of one kernel takes", at_most(0.3, "value"))
+def start_up(_run: Run) -> Figure:
+    command = many_dispatches(1)
+    rounds = []
+    for _ in range(_ROUNDS):
+        watch = Stopwatch()
+        plain(command)
+        alone = watch.stop()
+        watch = Stopwatch()
+        watched(command)
+        rounds.append((alone, watch.stop()))
+    more = statistics.median(ours - alone for alone, ours in rounds)
+    return Figure(more, "s", note=f"{statistics.median(alone for alone, _ in rounds):.2f} s alone")
+
+
+class Storing:
+    """A session that puts one stream into a store, as kc-capture's does."""
+
+    def __init__(self, connection: Any, emit: Any, store: Store) -> None:
+        self._connection, self._emit, self._store = connection, emit, store
+
+    def hear(self, kind: Up, reader: Any) -> None:
+        """Take in OPEN, DATA and CLOSE."""
+        if kind is Up.OPEN:
+            assert reader.u32() == StreamKind.CODE
+            reader.u32(), reader.u64(), reader.u64()
+            self._context = self._store.transaction()
+            self._transaction = self._context.__enter__()
+            self._writer = self._transaction.memory_writer(reader.u64())
+        if kind is Up.DATA:
+            reader.u32()
+            slot, size = reader.u32(), reader.u32()
+            with self._connection.shared.slot(slot, size) as view:
+                self._writer.append(view)
+            self._connection.send(pack(Down.FREE, "I", slot))
+        if kind is Up.CLOSE:
+            text = f'{{"kind":"capture","memory":"memory:{self._writer.finish()}","schema_version":1}}\n'
+            counts = self._transaction.counts()
+            self._transaction.publish(text.encode(), "capture")
+            self._context.__exit__(None, None, None)
+            self._emit(counts)
+
+    def idle(self) -> None:
+        """Nothing to do."""
+
+    def close(self) -> None:
+        """Nothing is left."""
+
+
+def sent_and_stored(run: Run, size_bytes: int) -> Seconds:
+    """Seconds from the first byte in shared memory to a published artifact; the process's start is in it."""
+    place = run.place()
+    try:
+        store = Store.open(place / "store")
+        command = (str(LIBRARY_FOLDER / "capture_client"), "noise", str(size_bytes))
+        watch = Stopwatch()
+        collector = Collector(
+            ProgramSpec(command),
+            Settings(Mode.CAPTURE),
+            lambda connection, emit: Storing(connection, emit, store),
+        )
+        try:
+            (counts,) = collector.events(600)
+        finally:
+            collector.close()
+        assert counts["new_bytes"] >= size_bytes
+        return watch.stop()
+    finally:
+        shutil.rmtree(place)
+
+
+@row(
+    "capture.store",
+    "incompressible memory of a program, into the store / plain hash + file loop",
+    at_least(0.75),
+)
+def store_path(run: Run) -> Figure:
+    memory = noise(run)
+    ours, theirs, ratio, cpu = run.paired(
+        lambda: sent_and_stored(run, memory.size), lambda: write_plainly(run, memory)
+    )
+    size_gb = memory.size / GB
+    return Figure(size_gb / ours, "GB/s", size_gb / theirs, 1 / ratio, cpu_ratio=1 / cpu)

@@ -5,6 +5,8 @@
 //   select           announces a module of two kernels and prints what is wanted of it
 //   fact KEY VALUE   says something about the machine
 //   stream BYTES     sends a stream of that many bytes: byte i is i * 131 >> 5
+//   noise BYTES      sends a stream of that many bytes that nothing compresses, at next to no cost: a device's copies
+//                    would not use the processor either
 //   records COUNT    writes that many dispatch records
 //   fork             forks; the child waits for its standard input's end, and tries to send
 //   die              ends by SIGKILL
@@ -56,7 +58,27 @@ void select(Channel& channel) {
   for (const auto& match : selection.matches) printf("match %u %u\n", match.kernel, match.rule);
 }
 
-void stream(Channel& channel, std::uint64_t bytes) {
+void fill_with_pattern(std::byte* slot, std::uint64_t begin, std::uint64_t bytes) {
+  for (std::uint64_t i = 0; i < bytes; ++i) slot[i] = static_cast<std::byte>((begin + i) * 131 >> 5);
+}
+
+// Slots keep what they hold: each is filled once, and then only a word in each half mebibyte is new.
+void fill_with_noise(std::byte* slot, std::uint64_t begin, std::uint64_t bytes) {
+  std::uint64_t word;
+  memcpy(&word, slot + 8, sizeof word);
+  for (std::uint64_t i = 0; word == 0 && i + 8 <= bytes; i += 8) {
+    std::uint64_t x = (begin + i + 1) * 0x9E3779B97F4A7C15ull;
+    x = (x ^ x >> 31) * 0xBF58476D1CE4E5B9ull;
+    memcpy(slot + i, &x, sizeof x);
+  }
+  for (std::uint64_t i = 0; i + 8 <= bytes; i += 512 << 10) {
+    word = begin + i + 1;
+    memcpy(slot + i, &word, sizeof word);
+  }
+}
+
+template <typename Fill>
+void stream(Channel& channel, std::uint64_t bytes, Fill fill) {
   channel.send(Message(Up::open).u32(1).u32(1).u64(k_no_capture).u64(1).u64(bytes));
   for (std::uint64_t done = 0; done < bytes;) {
     const auto slot = channel.acquire_slot(std::chrono::steady_clock::now() + channel.wait_limit());
@@ -65,7 +87,7 @@ void stream(Channel& channel, std::uint64_t bytes) {
       return;
     }
     const std::uint64_t piece = std::min<std::uint64_t>(channel.slot_bytes(), bytes - done);
-    for (std::uint64_t i = 0; i < piece; ++i) channel.slot(*slot)[i] = static_cast<std::byte>((done + i) * 131 >> 5);
+    fill(channel.slot(*slot).data(), done, piece);
     channel.send(Message(Up::data).u32(1).u32(*slot).u32(static_cast<std::uint32_t>(piece)));
     done += piece;
   }
@@ -112,7 +134,8 @@ int main(int argc, char** argv) {
       channel.send(Message(Up::facts).u32(k_no_device).u32(1).text(argv[i + 1]).text(argv[i + 2]));
       i += 2;
     }
-    if (what == "stream") stream(channel, strtoull(argv[++i], nullptr, 10));
+    if (what == "stream") stream(channel, strtoull(argv[++i], nullptr, 10), fill_with_pattern);
+    if (what == "noise") stream(channel, strtoull(argv[++i], nullptr, 10), fill_with_noise);
     if (what == "records") records(channel, strtoull(argv[++i], nullptr, 10));
     if (what == "fork") fork_a_child(channel);
     if (what == "die") raise(SIGKILL);

@@ -1,0 +1,57 @@
+"""A program under a collector that wants nothing: what watching it costs."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.collector.program import ProgramSpec
+from kerncap_stages.collector.protocol import Mode, Rule, Up, selected
+from kerncap_stages.collector.server import Collector, Settings
+from kerncap_stages.softgpu import SoftGpu
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Silent:
+    """A session that wants nothing, and says so."""
+
+    def __init__(self, connection: Any, _emit: Any) -> None:
+        self._connection = connection
+
+    def hear(self, kind: Up, reader: Any) -> None:
+        """Answer what has to be answered."""
+        if kind is Up.MODULE_END:
+            self._connection.send(selected(reader.u64(), False, []))
+
+    def idle(self) -> None:
+        """Make room for records."""
+        self._connection.shared.take_records()
+
+    def close(self) -> None:
+        """Take the last records."""
+        self.idle()
+
+
+def watched(command: Sequence[object], mode: Mode = Mode.CAPTURE) -> str:
+    """What a program prints while we watch it, on the software GPU."""
+    with tempfile.NamedTemporaryFile() as printed:
+        words = tuple(str(word) for word in command)
+        spec = ProgramSpec(words, environment=SoftGpu("gfx90a").environment(), stdout=Path(printed.name))
+        collector = Collector(spec, Settings(mode, rules=[Rule()]), Silent)
+        try:
+            for _ in collector.events(300):
+                pass
+        finally:
+            collector.close()
+        return Path(printed.name).read_text()
+
+
+def number(text: str, name: str) -> float:
+    """The number that a program printed after a name."""
+    found = re.search(rf"^{name} ([\d.]+)$", text, re.MULTILINE)
+    assert found is not None, text
+    return float(found[1])
