@@ -1,5 +1,5 @@
-// MIB mebibytes of device memory that does not compress, and a target that changes one word in each page.
-// Waits for the end of its standard input, if asked, before it ends. Prints its peak of anonymous memory.
+// MIB mebibytes of device memory that does not compress, and a target that changes one word in each page, or in the
+// first PAGES of them. Prints its anonymous memory. usage: large MIB [PAGES]
 #include <fstream>
 #include <string>
 
@@ -19,7 +19,7 @@ __global__ void target(unsigned long* data, unsigned long pages) {
 
 int main(int argc, char** argv) {
   const std::size_t bytes = (argc > 1 ? std::strtoull(argv[1], nullptr, 10) : 64) << 20;
-  const std::size_t pages = bytes / 4096;
+  const std::size_t pages = argc > 2 ? std::strtoull(argv[2], nullptr, 10) : bytes / 4096;
   unsigned long* data;
   HIP_OK(hipMalloc(&data, bytes));
   fill<<<256, 256>>>(data, bytes / 8);
