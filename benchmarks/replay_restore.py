@@ -83,8 +83,8 @@ def measured(run: Run, get: Callable[[Store, Digest], Seconds]) -> Figure:
 
 @row("replay.restore", "restore device memory for a replay / get it, into new memory too", at_least(0.80))
 def restore(run: Run) -> Figure:
-    # A replay's memory is always new, and the system's work for that is most of the time. The software GPU's is
-    # shared memory, which gets no large pages unless the whole system is set so: the same here.
+    # A replay's memory is always new, and the system's work for that is most of the time. The software
+    # GPU's is shared memory, which gets no large pages unless the whole system is set so: the same here.
     def get(store: Store, digest: Digest) -> Seconds:
         with mmap.mmap(-1, run.size_bytes) as pages, memoryview(pages) as memory:
             watch = Stopwatch()
