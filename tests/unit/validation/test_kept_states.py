@@ -1,0 +1,62 @@
+"""States that are another one but for some chunks: written from a replay's files, and changed beforehand."""
+
+import numpy as np
+import pytest
+from manifest_examples import capture
+
+from kerncap_stages._native import CHUNK_SIZE_BYTES
+from kerncap_stages.digest import MemoryRef
+from kerncap_stages.validation.arguments import Span
+from kerncap_stages.validation.chunks import read_chunk_list
+from kerncap_stages.validation.perturb import Change, altered
+from kerncap_stages.validation.runs import _with_changes
+
+CHUNKS = 6
+SIZE = CHUNKS * CHUNK_SIZE_BYTES - 100  # the last one is short
+
+
+@pytest.fixture
+def before(store):
+    data = np.random.default_rng(5).integers(1, 256, SIZE, dtype=np.uint8)
+    data[CHUNK_SIZE_BYTES : 2 * CHUNK_SIZE_BYTES] = 0  # a chunk that is not stored
+    with store.transaction() as transaction:
+        reference = MemoryRef.to(transaction.put_memory(data))
+        transaction.publish_objects()
+    return reference, data
+
+
+@pytest.mark.parametrize("changed", [[0], [1, 3], [2], [5], [0, 1, 2, 3, 4, 5], [0, 5]])
+def test_chunks_that_a_replay_changed_are_taken_from_its_file(store, tmp_path, before, changed):
+    reference, data = before
+    after = data.copy()
+    written = np.zeros(SIZE, np.uint8)  # what a replay leaves: holes but for the changed chunks
+    for index in changed:
+        part = slice(index * CHUNK_SIZE_BYTES, min((index + 1) * CHUNK_SIZE_BYTES, SIZE))
+        after[part] ^= 7
+        written[part] = after[part]
+    path = tmp_path / "region.bin"
+    path.write_bytes(written)
+    with store.transaction() as transaction:
+        made = _with_changes(store, transaction, reference, path, changed)
+        transaction.publish_objects()
+    assert bytes(store.read_memory(made.digest)) == after.tobytes()
+    old, new = read_chunk_list(store, reference).digests, read_chunk_list(store, made).digests
+    assert [i for i in range(CHUNKS) if old[i] != new[i]] == changed
+
+
+@pytest.mark.parametrize("written", [((0, 10),), ((3 * CHUNK_SIZE_BYTES - 4, 8),), ((SIZE - 5, 5),), ()])
+def test_only_what_is_known_to_be_written_is_nudged(store, before, written):
+    reference, data = before
+    region = (
+        capture()
+        .regions[0]
+        .model_copy(update={"size_bytes": SIZE, "pre": reference, "post": reference, "written": written})
+    )
+    with store.transaction() as transaction:
+        parts = [Span(0, SIZE, None, "")]
+        made = MemoryRef.to(altered(store, transaction, region, Change.NUDGE_WRITTEN, parts).digest)
+        transaction.publish_objects()
+    expected = data.copy()
+    for offset, length in written:
+        expected[offset : offset + length] ^= 1
+    assert bytes(store.read_memory(made.digest)) == expected.tobytes()
