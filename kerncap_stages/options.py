@@ -62,6 +62,13 @@ StoreOption = Annotated[
         show_default=False,
     ),
 ]
+AppStdoutOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The program's standard output; else standard error."),
+]
+AppStdinOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of its digest.")]
 VersionOption = Annotated[
     bool,

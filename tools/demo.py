@@ -153,7 +153,7 @@ def walk(folder: Path) -> None:
     content = bytearray(victim.read_bytes())
     content[len(content) // 2] ^= 1
     victim.write_bytes(content)
-    print(f"  flipped one bit of {victim.parent.name}{victim.name[:10]}…")
+    print(f"  flipped one bit of {victim.name[:12]}…")
     shell("kc-store check", expect=3)
 
 

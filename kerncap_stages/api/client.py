@@ -239,7 +239,7 @@ def _program(cmd: Sequence[str] | str) -> ProgramSpec:
 
 def _settings(tolerance: float | None, rtol: float | None, dtype: str | None, timeout: float) -> Any:
     from kerncap_stages.comparison import ELEMENT_TYPES, Bounds
-    from kerncap_stages.validation.judge import Settings
+    from kerncap_stages.validation.settings import Settings
 
     if dtype is not None and dtype not in ELEMENT_TYPES:
         raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))

@@ -14,7 +14,14 @@ from kerncap_stages.command_line import take_command
 from kerncap_stages.console import epilog, run, say
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.inputs import artifact_texts, has_piped_input
-from kerncap_stages.options import ArtifactArguments, StoreOption, VersionOption, stage_app
+from kerncap_stages.options import (
+    AppStdinOption,
+    AppStdoutOption,
+    ArtifactArguments,
+    StoreOption,
+    VersionOption,
+    stage_app,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,12 +84,8 @@ def extract(
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", min=0.1, help="End each run of the program after this.")
     ] = None,
-    app_stdout: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The program's standard output; else standard error.")
-    ] = None,
-    app_stdin: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
-    ] = None,
+    app_stdout: AppStdoutOption = None,
+    app_stdin: AppStdinOption = None,
     store: StoreOption = None,
     json: Annotated[
         bool, typer.Option("--json", help="Print the digests and steps as JSON instead.")

@@ -219,8 +219,8 @@ def _validate(
 ) -> tuple[Validation | None, KerncapError | None]:
     """Replay the captured kernel and compare with what it did in the program."""
     from kerncap_stages.stages.validate import run_validate
-    from kerncap_stages.validation.judge import Settings
     from kerncap_stages.validation.printed import footer
+    from kerncap_stages.validation.settings import Settings
 
     steps.start(VALIDATE)
     if not request.validate:

@@ -6,17 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.api.documented import (
-    DumpOption,
-    HipLaunchOption,
-    HsacoOption,
-    IterationsOption,
-    ProjectArgument,
-    TimeoutOption,
-    documented_epilog,
-    replay_command,
-    run_documented,
-)
+from kerncap_stages.api import documented
 from kerncap_stages.errors import Refused
 from kerncap_stages.options import VersionOption, stage_app
 
@@ -24,19 +14,21 @@ app = stage_app()
 
 
 @app.command(
-    epilog=documented_epilog("kerncap-replay ./isolated/scale --hsaco ./isolated/scale/optimized.hsaco -n 20")
+    epilog=documented.documented_epilog(
+        "kerncap-replay ./isolated/scale --hsaco ./isolated/scale/optimized.hsaco -n 20"
+    )
 )
 def kerncap_replay(
-    reproducer_dir: ProjectArgument,
-    hsaco: HsacoOption = None,
-    iterations: IterationsOption = 1,
+    reproducer_dir: documented.ProjectArgument,
+    hsaco: documented.HsacoOption = None,
+    iterations: documented.IterationsOption = 1,
     json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
-    dump_output: DumpOption = False,
-    hip_launch: HipLaunchOption = False,
+    dump_output: documented.DumpOption = False,
+    hip_launch: documented.HipLaunchOption = False,
     no_recopy: Annotated[
         bool, typer.Option("--no-recopy", help="Carry memory over from run to run: refused.")
     ] = False,
-    timeout: TimeoutOption = 300.0,
+    timeout: documented.TimeoutOption = 300.0,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> int:
     """Run a project's captured dispatch again, alone, at its original addresses."""
@@ -45,11 +37,11 @@ def kerncap_replay(
             "--no-recopy: every run starts from the captured state, or it would be another computation",
             hint="leave it out: only what the kernel writes is restored between runs",
         )
-    return replay_command(
+    return documented.replay_command(
         reproducer_dir, hsaco, iterations, dump=dump_output, hip=hip_launch, timeout=timeout, as_json=json
     )
 
 
 def main() -> None:
     """Run the command."""
-    run_documented(app)
+    documented.run_documented(app)

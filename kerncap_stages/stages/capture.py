@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -22,7 +21,15 @@ from kerncap_stages.errors import (
     UsageError,
 )
 from kerncap_stages.inputs import artifact_texts
-from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
+from kerncap_stages.options import (
+    AppStdinOption,
+    AppStdoutOption,
+    ArtifactArguments,
+    JsonOption,
+    StoreOption,
+    VersionOption,
+    stage_app,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -240,12 +247,8 @@ def capture(
         float | None, typer.Option(metavar="SECONDS", help="End the program after this.")
     ] = None,
     max_memory: Annotated[int, typer.Option(metavar="MIB", min=64, help="Bound on memory of ours.")] = 512,
-    app_stdout: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The program's standard output; else standard error.")
-    ] = None,
-    app_stdin: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
-    ] = None,
+    app_stdout: AppStdoutOption = None,
+    app_stdin: AppStdinOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001

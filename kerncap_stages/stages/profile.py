@@ -13,7 +13,14 @@ import typer
 from kerncap_stages.command_line import take_command
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.errors import AnswerIsNo, DeviceError, ProgramError, UsageError
-from kerncap_stages.options import JsonOption, StoreOption, VersionOption, stage_app
+from kerncap_stages.options import (
+    AppStdinOption,
+    AppStdoutOption,
+    JsonOption,
+    StoreOption,
+    VersionOption,
+    stage_app,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -128,12 +135,8 @@ def profile(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Read rocprofv3's kernel statistics or kernel trace CSV instead."),
     ] = None,
-    app_stdout: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The program's standard output; else standard error.")
-    ] = None,
-    app_stdin: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
-    ] = None,
+    app_stdout: AppStdoutOption = None,
+    app_stdin: AppStdinOption = None,
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="End the program after this.")
     ] = None,

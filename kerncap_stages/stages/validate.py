@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import CodeObject
     from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.store import Store, Transaction
-    from kerncap_stages.validation.judge import Judgement
+    from kerncap_stages.validation.judgement import Judgement
     from kerncap_stages.validation.request import Request
     from kerncap_stages.validation.runs import Baselines
     from kerncap_stages.validation.settings import Settings

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.bounds import Bounds
@@ -11,6 +11,7 @@ from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.arguments import Span, pointers, spans
+from kerncap_stages.validation.judgement import Judgement, PartVerdict, part_name
 from kerncap_stages.validation.perturb import (
     MOST_BYTES,
     MOST_REGIONS,
@@ -20,7 +21,6 @@ from kerncap_stages.validation.perturb import (
     with_pre_state,
 )
 from kerncap_stages.validation.runs import Baselines, Run, run_once
-from kerncap_stages.validation.settings import Settings
 from kerncap_stages.validation.states import RegionDifference, States, changed_bytes, compare_states
 
 if TYPE_CHECKING:
@@ -33,47 +33,12 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.source import Source
     from kerncap_stages.store import Store
     from kerncap_stages.validation.arguments import Pointer
+    from kerncap_stages.validation.settings import Settings
 
-__all__ = ["Judge", "Judgement", "PartVerdict", "Settings", "part_name"]
 # A changed element is up to twice as large, and what is made of two such may have four times the error.
 _WIDER = 4.0
 _LEAST_PATIENCE_S = 30.0
 _PATIENCE = 20.0
-
-
-@dataclass(frozen=True)
-class PartVerdict:
-    """How a part of a region came out; ``changed_base``: the region that was changed beforehand."""
-
-    region: Region
-    part: Span
-    found: RegionDifference
-    changed_base: int | None
-
-
-@dataclass
-class Judgement:
-    """The verdict and its evidence; ``reasons`` are for people."""
-
-    mode: Mode
-    passed: bool = True
-    reasons: list[str] = field(default_factory=list)
-    verdicts: list[PartVerdict] = field(default_factory=list)
-    coverage: Coverage | None = None
-    pre_states: int = 1
-    poisoned_bytes: int = 0
-    baseline_runs: int = 0
-    nondeterministic_bytes: int = 0
-
-    def note(self, reason: str) -> None:
-        """Say something once."""
-        if reason not in self.reasons:
-            self.reasons.append(reason)
-
-    def fail(self, reason: str) -> None:
-        """Note why it failed."""
-        self.passed = False
-        self.note(reason)
 
 
 class Judge:
@@ -307,12 +272,6 @@ class Judge:
         found = compare_states(self._store, states, "bytes", Bounds())
         others = (run.outputs.get(each) == post for each, post in golden.items() if each != base)
         return found.differing_bytes == 0 and all(others)
-
-
-def part_name(verdict: PartVerdict) -> str:
-    """What people call a part of a region."""
-    where = f"region {verdict.region.base_address:#x}"
-    return f"{verdict.part.label} in {where}" if verdict.part.label else where
 
 
 def _wrong_output(found: RegionDifference) -> str:

@@ -11,11 +11,11 @@ from kerncap_stages.manifests.validation import (
     Tolerance,
     WorstElement,
 )
-from kerncap_stages.validation.judge import part_name
+from kerncap_stages.validation.judgement import part_name
 
 if TYPE_CHECKING:
     from kerncap_stages.comparison import Bounds
-    from kerncap_stages.validation.judge import PartVerdict
+    from kerncap_stages.validation.judgement import PartVerdict
 
 
 def tolerance(bounds: Bounds) -> Tolerance | None:

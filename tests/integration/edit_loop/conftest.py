@@ -23,14 +23,6 @@ TARGET = "gfx90a"
 WAYS = ("right", "nothing", "half", "outside", "into_input", "one_ulp", "two_ulp", "nan", "faster")
 
 
-@pytest.fixture
-def stages(tmp_path: Path) -> Stages:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    Store.open(tmp_path / "store")
-    return Stages(store=tmp_path / "store", folder=folder)
-
-
 @pytest.fixture(scope="session")
 def program() -> Callable[..., Path]:
     """Path of a test program, by its name; for the target that it will run on."""

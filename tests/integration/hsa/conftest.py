@@ -7,22 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 from programs import SOURCES, Build, Program, compile_once
-from stages import Stages
 
 from kerncap_stages.rocm_root.enter import MARKER
-from kerncap_stages.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
-
-
-@pytest.fixture
-def stages(tmp_path: Path) -> Stages:
-    folder = tmp_path / "work"
-    folder.mkdir()
-    Store.open(tmp_path / "store")
-    return Stages(store=tmp_path / "store", folder=folder)
 
 
 @pytest.fixture(scope="session")

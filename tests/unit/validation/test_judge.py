@@ -15,8 +15,9 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.store import Store
 from kerncap_stages.validation import judge as judge_module
 from kerncap_stages.validation import runs as runs_module
-from kerncap_stages.validation.judge import Judge, Settings
+from kerncap_stages.validation.judge import Judge
 from kerncap_stages.validation.runs import Baselines, Run
+from kerncap_stages.validation.settings import Settings
 
 BASE = 0x7F0000000000
 COUNT = 64

@@ -1,0 +1,53 @@
+"""A verdict as it grows: how each part of an output came out, and what people are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.validation import Coverage, Mode
+    from kerncap_stages.validation.arguments import Span
+    from kerncap_stages.validation.states import RegionDifference
+
+
+@dataclass(frozen=True)
+class PartVerdict:
+    """How a part of a region came out; ``changed_base``: the region that was changed beforehand."""
+
+    region: Region
+    part: Span
+    found: RegionDifference
+    changed_base: int | None
+
+
+@dataclass
+class Judgement:
+    """The verdict and its evidence; ``reasons`` are for people."""
+
+    mode: Mode
+    passed: bool = True
+    reasons: list[str] = field(default_factory=list)
+    verdicts: list[PartVerdict] = field(default_factory=list)
+    coverage: Coverage | None = None
+    pre_states: int = 1
+    poisoned_bytes: int = 0
+    baseline_runs: int = 0
+    nondeterministic_bytes: int = 0
+
+    def note(self, reason: str) -> None:
+        """Say something once."""
+        if reason not in self.reasons:
+            self.reasons.append(reason)
+
+    def fail(self, reason: str) -> None:
+        """Note why it failed."""
+        self.passed = False
+        self.note(reason)
+
+
+def part_name(verdict: PartVerdict) -> str:
+    """What people call a part of a region."""
+    where = f"region {verdict.region.base_address:#x}"
+    return f"{verdict.part.label} in {where}" if verdict.part.label else where
