@@ -86,6 +86,7 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
         yield "cluster " + " ".join(map(str, launch.cluster_blocks))
     yield f"cooperative {int(launch.is_cooperative)}"
     yield f"kernarg {capture.kernarg or '-'}"
+    yield from (f"argument {slot.offset_bytes}" for slot in kernel.slots if not slot.is_hidden)
     yield from _hidden_slots("baseline", kernel.slots)
     if files.variant_kernel is not None:
         yield f"variant_kernarg {files.variant_kernel.kernarg_size_bytes}"

@@ -7,7 +7,7 @@
 #include <cstring>
 
 #include "hsa/api.hpp"
-#include "hsa/copy_kernels.hpp"
+#include "hsa/embedded_kernels.hpp"
 #include "hsa/packets.hpp"
 #include "capture/streams.hpp"
 #include "hsa/tool.hpp"
@@ -167,7 +167,7 @@ Result<void> Copier::prepare_engine(Engine& engine) noexcept {
 
 Result<void> Copier::load_kernel(Engine& engine) noexcept {
   const auto& core = api().core;
-  for (const CopyKernel& candidate : copy_kernels_for(tool()->agents.devices()[engine.device].isa)) {
+  for (const EmbeddedKernel& candidate : embedded_kernels("copy", tool()->agents.devices()[engine.device].isa)) {
     hsa_code_object_reader_t reader{};
     hsa_executable_t executable{};
     hsa_executable_symbol_t symbol{};

@@ -42,6 +42,7 @@ struct Launch {
   std::uint32_t private_bytes;
   std::span<const std::byte> kernarg;    // hidden arguments that depend on the runtime are the driver's to fill
   const std::vector<HiddenSlot>* hidden; // of the code object that is launched
+  std::span<const std::uint64_t> arguments;  // where the explicit ones begin in kernarg
   std::uint32_t cluster[3];              // work-groups of a cluster; zeros: none was asked for
   bool cooperative;
 };

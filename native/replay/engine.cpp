@@ -182,6 +182,7 @@ Result<void> Engine::run_once(Candidate& candidate, bool counts) {
   launch.private_bytes = m_plan.private_bytes;
   std::copy_n(m_plan.cluster, 3, launch.cluster);
   launch.cooperative = m_plan.cooperative;
+  launch.arguments = m_plan.arguments;
   const bool is_variant = candidate.times == &m_outcome.variant_ns;
   Shape shape{};
   std::copy_n(launch.grid, 3, shape.grid);

@@ -96,6 +96,7 @@ class Parser {
     else if (what == "cooperative") m_plan.cooperative = words.number() != 0;
     else if (what == "kernarg") m_plan.kernarg = from_hex(words.word(), words.ok);
     else if (what == "slot") hidden(words);
+    else if (what == "argument") argument(words);
     else if (what == "variant_kernarg") m_plan.variant_kernarg_bytes = words.small();
     else if (what == "loaded") { m_plan.loaded_address = words.number(); m_plan.loaded_bytes = words.number(); }
     else if (what == "region") region(words);
@@ -126,6 +127,10 @@ class Parser {
     const std::uint64_t room = of_variant ? m_plan.variant_kernarg_bytes : m_plan.kernarg.size();
     words.ok = words.ok && (of_variant || role == "baseline") && slot.offset <= room && slot.bytes <= room - slot.offset;
     (of_variant ? m_plan.variant_hidden : m_plan.hidden).push_back(std::move(slot));
+  }
+  void argument(Words& words) {
+    m_plan.arguments.push_back(words.number());
+    words.ok = words.ok && m_plan.arguments.back() < m_plan.kernarg.size();
   }
   void region(Words& words) {
     Region region;

@@ -15,6 +15,7 @@
 //             | "cooperative" 0|1
 //             | "kernarg" hex                         the captured segment; empty: "kernarg -"
 //             | "slot" role offset size kind          for hidden arguments only, LLVM's word for the kind
+//             | "argument" offset                     of each explicit argument, in order
 //             | "variant_kernarg" bytes               how long the variant's segment is
 //             | "loaded" address bytes                where the kernel's code object was
 //             | "region" base bytes kind device access flags host align own piece pre post
@@ -111,6 +112,7 @@ struct Plan {
   std::uint32_t cluster[3] = {};
   bool cooperative = false;
   std::vector<std::byte> kernarg;
+  std::vector<std::uint64_t> arguments;
   std::vector<HiddenSlot> hidden;
   std::vector<HiddenSlot> variant_hidden;
   std::uint64_t variant_kernarg_bytes = 0;

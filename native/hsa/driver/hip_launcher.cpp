@@ -3,6 +3,8 @@
 
 #include <dlfcn.h>
 
+#include <vector>
+
 namespace kerncap::hsa {
 
 using core::Error;
@@ -58,14 +60,36 @@ void HipLauncher::unload(const Module& module) noexcept {
   if (module.module != nullptr) m_hip.hipModuleUnload(module.module);
 }
 
-Result<replay::Timing> HipLauncher::launch(const Module& module, const replay::Launch& launch) {
+int HipLauncher::start_kernel(void* function, const replay::Launch& launch) {
   // HIP_LAUNCH_PARAM_BUFFER_POINTER, _BUFFER_SIZE, _END of hip_runtime_api.h.
   std::size_t bytes = launch.kernarg.size();
   void* extra[] = {reinterpret_cast<void*>(1), const_cast<std::byte*>(launch.kernarg.data()),
                    reinterpret_cast<void*>(2), &bytes, reinterpret_cast<void*>(3)};
-  int code = m_hip.hipExtModuleLaunchKernel(
-      module.function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0], launch.block[1],
-      launch.block[2], launch.dynamic_lds_bytes, m_stream, nullptr, extra, m_start, m_stop, 0);
+  return m_hip.hipExtModuleLaunchKernel(function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0],
+                                        launch.block[1], launch.block[2], launch.dynamic_lds_bytes, m_stream, nullptr,
+                                        extra, m_start, m_stop, 0);
+}
+
+// This one counts blocks, takes pointers to arguments only, and has no events of its own: the time is that between two
+// others, with HIP's preparation of the barrier in it.
+int HipLauncher::start_cooperative_kernel(void* function, const replay::Launch& launch) {
+  std::vector<void*> parameters;
+  for (const std::uint64_t offset : launch.arguments) {
+    parameters.push_back(const_cast<std::byte*>(&launch.kernarg[offset]));
+  }
+  const auto blocks = [&](int axis) { return (launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis]; };
+  int code = m_hip.hipEventRecord(m_start, m_stream);
+  if (code == 0) {
+    code = m_hip.hipModuleLaunchCooperativeKernel(function, blocks(0), blocks(1), blocks(2), launch.block[0],
+                                                  launch.block[1], launch.block[2], launch.dynamic_lds_bytes, m_stream,
+                                                  parameters.data());
+  }
+  return code == 0 ? m_hip.hipEventRecord(m_stop, m_stream) : code;
+}
+
+Result<replay::Timing> HipLauncher::launch(const Module& module, const replay::Launch& launch) {
+  int code = launch.cooperative ? start_cooperative_kernel(module.function, launch)
+                                : start_kernel(module.function, launch);
   if (code == 0) code = m_hip.hipStreamSynchronize(m_stream);
   if (code != 0) return error("the launch through HIP", code);
   float milliseconds = 0;

@@ -27,7 +27,7 @@ class HipLauncher {
   [[nodiscard]] core::Result<Module> load(std::span<const std::byte> file, const std::string& symbol);
   void unload(const Module& module) noexcept;
 
-  // Runs it and waits; `launch.kernarg` holds the explicit arguments, what follows them is not looked at.
+  // Runs it and waits. Of `launch.kernarg` only the explicit arguments count.
   [[nodiscard]] core::Result<replay::Timing> launch(const Module& module, const replay::Launch& launch);
 
  private:
@@ -37,6 +37,8 @@ class HipLauncher {
 #undef KERNCAP_HIP
   };
   HipLauncher() = default;
+  [[nodiscard]] int start_kernel(void* function, const replay::Launch& launch);
+  [[nodiscard]] int start_cooperative_kernel(void* function, const replay::Launch& launch);
   [[nodiscard]] core::Error error(const std::string& what, int code) const;
 
   Functions m_hip;

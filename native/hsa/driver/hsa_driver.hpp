@@ -61,6 +61,7 @@ class HsaDriver final : public replay::Driver {
   core::Result<void> load_by_runtime(LoadedCode& code, const std::string& symbol);
   core::Result<void> load_by_hip(LoadedCode& code, const std::string& symbol);
   core::Result<replay::Timing> launch_packet(const LoadedCode& code, const replay::Launch& launch);
+  core::Result<void> prepare_grid_barrier(const replay::Launch& launch);
   core::Result<std::byte*> allocate(const ReplayDevice& owner, std::uint32_t flags, std::uint64_t bytes);
   core::Result<void> copy(bool to_saved);
   core::Result<void> make_staging();
@@ -80,6 +81,7 @@ class HsaDriver final : public replay::Driver {
   hsa_signal_t m_done{};
   std::byte* m_kernarg = nullptr;
   std::size_t m_kernarg_room = 0;
+  std::unique_ptr<replay::Code> m_grid_barrier;  // for cooperative launches, once there was one
   struct Staging {
     std::byte* memory = nullptr;
     hsa_signal_t done{};                        // 0 when the buffer is free

@@ -36,7 +36,7 @@ void a_line_that_is_not_understood_ends_it() {
   CHECK(parsed(k_head).ok());
   for (const char* bad : {"nonsense 1\n", "grid 1 2\n", "slot baseline 4 8 hidden_heap_v1\n", "slot 0 4 hidden_heap_v1\n",
                           "region 0x1000 4096 gold 0 0x1 0 0x0 4096 0 0 - -\n", "chunk -\n", "kernarg 0\n",
-                          "written 0 0 1\n", "code other /x\n"}) {
+                          "written 0 0 1\n", "code other /x\n", "argument 8\n"}) {
     const auto plan = parsed(k_head + bad);
     CHECK(!plan.ok());
     if (!plan.ok()) CHECK(plan.error().message.find("not understood") != std::string::npos);

@@ -1,0 +1,103 @@
+// Dispatches of the HSA driver: a packet of its own, or HIP's launch.
+#include <algorithm>
+#include <cstring>
+
+#include "hsa/driver/hsa_driver.hpp"
+#include "hsa/driver/loaded_code.hpp"
+#include "hsa/embedded_kernels.hpp"
+#include "hsa/packets.hpp"
+
+namespace kerncap::hsa {
+namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+constexpr std::size_t k_least_kernarg_bytes = 4096;
+
+}  // namespace
+
+Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& launch) {
+  if (Result<void> settled = settle(); !settled) return settled.error();
+  const auto& loaded = static_cast<const LoadedCode&>(code);
+  if (m_hip == nullptr) {
+    if (launch.cooperative) {
+      if (Result<void> ready = prepare_grid_barrier(launch); !ready) return ready.error();
+    }
+    return launch_packet(loaded, launch);
+  }
+  Result<replay::Timing> timing = m_hip->launch(loaded.hip_module, launch);
+  if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
+  return timing;
+}
+
+Result<replay::Timing> HsaDriver::launch_packet(const LoadedCode& loaded, const replay::Launch& launch) {
+  const std::size_t needed = std::max<std::size_t>({k_least_kernarg_bytes, launch.kernarg.size(), loaded.kernarg_bytes});
+  if (needed > m_kernarg_room) {
+    const Result<std::byte*> memory =
+        allocate(m_machine.host, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_KERNARG_INIT, needed);
+    if (!memory) return memory.error();
+    m_kernarg = memory.value();
+    m_kernarg_room = needed;
+  }
+  std::memset(m_kernarg, 0, m_kernarg_room);
+  std::copy(launch.kernarg.begin(), launch.kernarg.end(), m_kernarg);
+  const auto queue_address = reinterpret_cast<std::uint64_t>(m_queue);
+  for (const replay::HiddenSlot& slot : *launch.hidden) {
+    if (slot.kind == "hidden_queue_ptr") std::memcpy(m_kernarg + slot.offset, &queue_address, sizeof queue_address);
+  }
+  m_runtime.hsa_signal_store_relaxed(m_done, 1);
+  hsa_kernel_dispatch_packet_t packet{};
+  packet.header = static_cast<std::uint16_t>((HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE) |
+                                             k_barrier_bit | k_system_scopes);
+  packet.setup = 3 << HSA_KERNEL_DISPATCH_PACKET_SETUP_DIMENSIONS;
+  packet.grid_size_x = launch.grid[0];
+  packet.grid_size_y = launch.grid[1];
+  packet.grid_size_z = launch.grid[2];
+  packet.workgroup_size_x = static_cast<std::uint16_t>(launch.block[0]);
+  packet.workgroup_size_y = static_cast<std::uint16_t>(launch.block[1]);
+  packet.workgroup_size_z = static_cast<std::uint16_t>(launch.block[2]);
+  packet.group_segment_size = loaded.static_lds_bytes + launch.dynamic_lds_bytes;
+  packet.private_segment_size = std::max(loaded.private_bytes, launch.private_bytes);
+  packet.kernel_object = loaded.kernel_object;
+  packet.kernarg_address = m_kernarg;
+  packet.completion_signal = m_done;
+  const std::uint64_t index = m_runtime.hsa_queue_add_write_index_relaxed(m_queue, 1);
+  publish(static_cast<Packet*>(m_queue->base_address)[index & (m_queue->size - 1)], to_packet(packet));
+  m_runtime.hsa_signal_store_screlease(m_queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
+  if (Result<void> done = wait_for(m_done, "the dispatch"); !done) return done.error();
+  if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
+  hsa_amd_profiling_dispatch_time_t time{};
+  m_runtime.hsa_amd_profiling_get_dispatch_time(m_device->agent, m_done, &time);
+  return replay::Timing{time.end - time.start};
+}
+
+// HIP does the same before each cooperative launch. Code that grid.sync() compiles to counts one arrival for each work-group.
+Result<void> HsaDriver::prepare_grid_barrier(const replay::Launch& launch) {
+  if (m_grid_barrier == nullptr) {
+    const std::vector<EmbeddedKernel> kernels = embedded_kernels("grid_barrier", m_device->isa);
+    if (kernels.empty() && !embedded_kernels("copy", m_device->isa).empty()) return {};  // the target has no such barrier
+    for (const EmbeddedKernel& kernel : kernels) {
+      Result<std::unique_ptr<replay::Code>> code =
+          load(std::as_bytes(std::span(kernel.bytes, kernel.size)), "kerncap_grid_barrier", std::nullopt);
+      if (!code) continue;
+      m_grid_barrier = std::move(code.value());
+      break;
+    }
+    if (m_grid_barrier == nullptr) {
+      return Error{ErrorCode::unsupported, "the dispatch was a cooperative one, and this build of kerncap-stages has no "
+                                           "kernel for " + architecture_of(m_device->isa) +
+                                               " that makes the barrier of its grid ready: try --hip-launch"};
+    }
+  }
+  std::uint32_t work_groups = 1;
+  for (int axis = 0; axis < 3; ++axis) work_groups *= (launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis];
+  const std::uint32_t value = work_groups - 1;
+  const std::vector<replay::HiddenSlot> none;
+  replay::Launch ready{{1, 1, 1}, {1, 1, 1}, 0, 0, std::as_bytes(std::span(&value, 1)), &none, {}, {}, false};
+  const Result<replay::Timing> done = launch_packet(static_cast<const LoadedCode&>(*m_grid_barrier), ready);
+  return done ? Result<void>() : done.error();
+}
+
+}  // namespace kerncap::hsa
