@@ -1,10 +1,9 @@
-// A kernel of ours beside the program's: it is loaded once, on the thread that captures.
+// A kernel of ours beside the program's: it is loaded once.
 #include "cuda/changed.hpp"
 
 #include <algorithm>
 
 #include "cuda/api.hpp"
-#include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
 namespace {
@@ -20,11 +19,9 @@ constexpr std::uint64_t k_bytes_per_block = k_threads * 16 * 8;
 
 Result<void> Changed::prepare() noexcept {
   if (m_kernel != nullptr) return {};
-  Inside::own_module() = true;
   Result<void> made =
       checked("compiling our kernel", driver().cuModuleLoadDataEx(&m_module, k_changed_ptx, 0, nullptr, nullptr));
   if (made) made = checked("our kernel", driver().cuModuleGetFunction(&m_kernel, m_module, "kerncap_changed"));
-  Inside::own_module() = false;
   return made;
 }
 

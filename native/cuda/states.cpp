@@ -45,7 +45,9 @@ Result<void> Snapshots::send_pre(const Job& job) noexcept {
 }
 
 Result<void> Snapshots::compare_states(Job& job) noexcept {
+  Inside::own_module() = true;
   Result<void> done = m_changed_kernel.prepare();
+  Inside::own_module() = false;
   std::uint64_t chunks = 0;
   for (const Allocation& region : job.regions) chunks += chunks_of(region);
   if (done) done = m_changed_kernel.begin(std::max<std::uint64_t>(chunks, 1), m_copier.stream());

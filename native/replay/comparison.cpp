@@ -54,7 +54,10 @@ Result<void> Engine::compare(const Candidate& last) {
   for (std::size_t r = 0; r < m_plan.regions.size(); ++r) {
     const Region& region = m_plan.regions[r];
     if (region.post == nullptr) continue;
-    for (std::size_t i = 0; i < region.post->chunks.size(); ++i) jobs.push_back({region.post, i, r});
+    for (std::size_t i = 0; i < region.post->chunks.size(); ++i) {
+      const bool is_same = m_unchanged.is_known(region, i) && region.pre->chunks[i] == region.post->chunks[i];
+      if (!is_same) jobs.push_back({region.post, i, r});
+    }
     m_outcome.compared = true;
     m_outcome.compared_bytes += region.bytes;
   }
@@ -120,16 +123,17 @@ Result<void> Engine::dump(const Candidate& last) {
     std::ofstream file(path + ".bin", std::ios::binary);
     std::ofstream list;
     if (before != nullptr) list.open(path + ".chunks");
-    for (std::uint64_t at = 0; at < region.bytes; at += buffer.size()) {
+    for (std::uint64_t at = 0; at < region.bytes; at += piece) {
+      if (before != nullptr && m_unchanged.is_known(region, at / piece)) continue;
       buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece, region.bytes - at)));
       if (Result<void> read = m_driver.read(region, region.base + at, buffer); !read) return read;
       last.variables->overlay(region.base + at, buffer);
-      if (before != nullptr) {
+      if (before != nullptr && !m_unchanged.has_looked(region)) {
         const std::string& known = before->chunks[at / piece];
         const bool is_zero = std::all_of(buffer.begin(), buffer.end(), [](std::byte byte) { return byte == std::byte{0}; });
         if (is_zero ? known.empty() : core::digest_of(buffer).hex() == known) continue;
-        list << at / piece << '\n';
       }
+      if (before != nullptr) list << at / piece << '\n';
       file.seekp(static_cast<std::streamoff>(at));
       file.write(reinterpret_cast<const char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
     }

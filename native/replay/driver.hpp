@@ -105,6 +105,13 @@ class Driver {
   // Keeps copies of parts of memory on the device, to put them back quickly between runs.
   virtual core::Result<void> save(const std::vector<std::pair<const Region*, ByteRange>>& parts) = 0;
   virtual core::Result<void> restore_saved() = 0;
+  // Copies whole regions on the device, so that changed() can tell what a run did to them. Those that it cannot, or
+  // has no room for, it leaves out of what it returns: they are read and compared here.
+  virtual core::Result<std::vector<const Region*>> remember(const std::vector<const Region*>&) {
+    return std::vector<const Region*>();
+  }
+  // A word for each chunk of the regions that remember() returned, one after the other; not 0: it changed since.
+  virtual core::Result<std::vector<std::uint32_t>> changed(std::uint64_t) { return std::vector<std::uint32_t>(); }
   // Drives what the last run left in the device's caches out of them.
   virtual core::Result<void> flush_cache() = 0;
 

@@ -44,6 +44,9 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (Result<void> loaded = load(); !loaded) return loaded.error();
   if (Result<void> restored = restore(ranges); !restored) return restored.error();
   if (Result<void> bound = bind_variables(); !bound) return bound.error();
+  if (m_options.compare || m_options.changes_only) {
+    if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered.error();
+  }
   const std::uint64_t runs = m_options.warmup + m_options.iterations;
   if (runs * m_candidates.size() > 1) {
     if (Result<void> saved = save_write_set(); !saved) return saved.error();
@@ -200,6 +203,7 @@ Result<void> Engine::run_once(Candidate& candidate, bool counts) {
 
 Result<void> Engine::finish(Candidate& last) {
   if (!m_options.compare && m_options.dump_folder.empty()) return {};
+  if (Result<void> looked = m_unchanged.look(); !looked) return looked;
   if (Result<void> collected = last.variables->collect(); !collected) return collected;
   if (m_references) {
     for (const std::string& name : last.variables->written_twofold(m_references->found())) {

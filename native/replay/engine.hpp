@@ -12,6 +12,7 @@
 #include "replay/moved_variables.hpp"
 #include "replay/plan.hpp"
 #include "replay/references.hpp"
+#include "replay/unchanged.hpp"
 
 namespace kerncap::replay {
 
@@ -53,7 +54,7 @@ struct Outcome {
 class Engine {
  public:
   Engine(const Plan& plan, const Options& options, Driver& driver)
-      : m_plan(plan), m_options(options), m_driver(driver) {}
+      : m_plan(plan), m_options(options), m_driver(driver), m_unchanged(plan, driver) {}
 
   [[nodiscard]] core::Result<Outcome> run(const std::vector<Range>& ranges);
   // Whether the error that run() returned is the kernel's own doing.
@@ -89,6 +90,7 @@ class Engine {
   std::vector<Candidate> m_candidates;
   MovedVariables::Contents m_initial;
   std::optional<References> m_references;
+  Unchanged m_unchanged;
   Outcome m_outcome;
   bool m_is_fresh = true;                 // memory is as restored, and no run has changed it
   bool m_faulted = false;

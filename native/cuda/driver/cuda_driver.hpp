@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "cuda/api.hpp"
+#include "cuda/changed.hpp"
 #include "cuda/driver/kernel_timer.hpp"
 #include "cuda/driver/reservations.hpp"
 #include "replay/driver.hpp"
@@ -36,6 +37,8 @@ class CudaDriver final : public replay::Driver {
   core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& launch) override;
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
   core::Result<void> restore_saved() override;
+  core::Result<std::vector<const replay::Region*>> remember(const std::vector<const replay::Region*>& regions) override;
+  core::Result<std::vector<std::uint32_t>> changed(std::uint64_t chunk_bytes) override;
   core::Result<void> flush_cache() override;
   [[nodiscard]] About about() const override;
 
@@ -45,6 +48,10 @@ class CudaDriver final : public replay::Driver {
     CUdeviceptr address;
     CUdeviceptr copy;
     std::uint64_t bytes;
+  };
+  struct Remembered {
+    const replay::Region* region;
+    CUdeviceptr copy;
   };
   struct Staging {
     std::byte* memory = nullptr;
@@ -82,6 +89,8 @@ class CudaDriver final : public replay::Driver {
   std::vector<Staging> m_staging;
   std::size_t m_staging_bytes = 0;      // of each
   std::vector<Saved> m_saved;
+  std::vector<Remembered> m_remembered;
+  Changed m_changed;
   CUdeviceptr m_flush = 0;
   std::uint64_t m_flush_bytes = 0;
   KernelTimer m_timer;

@@ -1,0 +1,32 @@
+// Which chunks a run left as they were, where the device itself can tell: those are neither read nor hashed again.
+#pragma once
+
+#include <map>
+#include <vector>
+
+#include "core/result.hpp"
+#include "replay/driver.hpp"
+#include "replay/plan.hpp"
+
+namespace kerncap::replay {
+
+class Unchanged {
+ public:
+  Unchanged(const Plan& plan, Driver& driver) : m_plan(plan), m_driver(driver) {}
+
+  // After the restore, before any run.
+  core::Result<void> remember();
+  // After the last run.
+  core::Result<void> look();
+  // Whether the device says that a chunk of a region's pre-state is as it was. False: nobody has looked.
+  [[nodiscard]] bool is_known(const Region& region, std::size_t chunk) const;
+  [[nodiscard]] bool has_looked(const Region& region) const { return m_changed.contains(&region); }
+
+ private:
+  const Plan& m_plan;
+  Driver& m_driver;
+  std::vector<const Region*> m_remembered;
+  std::map<const Region*, std::vector<bool>> m_changed;   // by chunk
+};
+
+}  // namespace kerncap::replay
