@@ -149,7 +149,8 @@ class Kerncap:
         from kerncap_stages.manifests.codec import load_as
         from kerncap_stages.manifests.timing import TimeSource
         from kerncap_stages.project.artifacts import find_capture
-        from kerncap_stages.stages.replay import ReplayOptions, run_replay
+        from kerncap_stages.replaying.options import ReplayOptions
+        from kerncap_stages.stages.replay import run_replay
 
         if iterations < 1:
             raise UsageError(f"iterations {iterations}: at least 1")
