@@ -17,9 +17,10 @@ from stopwatch import Seconds, Stopwatch
 from store_memory import GB, noise, write_plainly
 from watching import number, watched
 
+from kerncap_stages.collector.connection import Settings
 from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.protocol import Down, Mode, StreamKind, Up, pack
-from kerncap_stages.collector.server import Collector, Settings
+from kerncap_stages.collector.server import Collector
 from kerncap_stages.native_paths import LIBRARY_FOLDER
 from kerncap_stages.softgpu import SoftGpu
 from kerncap_stages.store import Store

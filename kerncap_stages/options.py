@@ -10,6 +10,9 @@ from typing import Annotated
 import typer
 
 from kerncap_stages.console import version_text
+from kerncap_stages.errors import UsageError
+
+_MOST_SECONDS = 1_000_000  # eleven days: what is more is a mistake
 
 
 def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -74,6 +77,15 @@ VersionOption = Annotated[
     bool,
     typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
 ]
+
+
+def check_seconds(option: str, seconds: float | None) -> None:
+    """Refuse a time that is none: zero, negative, infinite or no number. Raises UsageError."""
+    if seconds is not None and not 0 < seconds <= _MOST_SECONDS:
+        raise UsageError(
+            f"{option} takes seconds, more than 0 and at most {_MOST_SECONDS:,}, not {seconds:g}",
+            hint=f"{option} 60" if option == "--wait" else f"leave {option} out for no limit",
+        )
 
 
 def stage_app(help_text: str | None = None) -> typer.Typer:

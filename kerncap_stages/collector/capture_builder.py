@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
 from kerncap_stages._native import CHUNK_SIZE_BYTES
-from kerncap_stages.code_object import read_code_object
-from kerncap_stages.collector.launch_facts import SentLaunch, language_of, launch_of
+from kerncap_stages.collector.captured_kernel import describe_kernel
+from kerncap_stages.collector.captured_memory import SentRegion, describe_regions, describe_variables
+from kerncap_stages.collector.launch_facts import SentLaunch, launch_of
 from kerncap_stages.collector.protocol import (
-    EXECUTABLE,
     FROM_BATCH,
     MEMORY_KINDS,
     NO_DEVICE,
-    READ_ONLY,
-    UNCACHED,
     ProtocolError,
     Reader,
     StreamKind,
@@ -25,17 +23,12 @@ from kerncap_stages.collector.protocol import (
 from kerncap_stages.collector.resident import ResidentMemory
 from kerncap_stages.collector.write_set import (
     GAP_BYTES,
-    WrittenRanges,
-    changed_ranges,
-    read_part,
-    written_ranges,
 )
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import Refused
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, Reach
-from kerncap_stages.manifests.kernel import CodeObject, Kernel
-from kerncap_stages.manifests.memory import LoadedCodeObject, ModuleVariable, Region
+from kerncap_stages.manifests.memory import LoadedCodeObject
 from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.validation.chunks import read_chunk_list
 
@@ -44,7 +37,6 @@ if TYPE_CHECKING:
 
     from kerncap_stages.collector.modules import Module, Modules
     from kerncap_stages.collector.selection import KernelRule
-    from kerncap_stages.kernel_facts import KernelFacts
     from kerncap_stages.manifests.environment import Environment, Program
     from kerncap_stages.store import MemoryWriter, Store
 
@@ -67,22 +59,6 @@ class Progress:
 
     done_bytes: int
     total_bytes: int
-
-
-@dataclass
-class _Region:
-    kind: int
-    device: int
-    flags: int
-    base: int
-    size_bytes: int
-    access: int
-    host: int
-    align: int
-    module: int
-    piece: int  # of physical memory, behind a mapping; 0: not known
-    pre: Digest | None = None
-    post: Digest | None = None
 
 
 class CaptureBuilder:
@@ -110,7 +86,7 @@ class CaptureBuilder:
         self._group_bytes, self._private_bytes = reader.u32(), reader.u32()
         self._kernarg_address, self._flags = reader.u64(), reader.u32()
         self._kernarg, self._packet = reader.raw(), reader.raw()
-        self._regions: list[_Region] = []
+        self._regions: list[SentRegion] = []
         self._pre_chunks: dict[int, tuple[Digest | None, ...]] = {}
         self._begun = time.monotonic()
         self._received_bytes = 0
@@ -139,7 +115,7 @@ class CaptureBuilder:
             index, kind, device, flags = reader.u32(), reader.u32(), reader.u32(), reader.u32()
             base, size, access, host, align = (reader.u64() for _ in range(5))
             piece = reader.u32()
-            region = _Region(kind, device, flags, base, size, access, host, align, reader.u64(), piece)
+            region = SentRegion(kind, device, flags, base, size, access, host, align, reader.u64(), piece)
             if index != len(self._regions) or not 1 <= kind <= len(MEMORY_KINDS):
                 raise ProtocolError("the capture library lists regions in a way that we do not know")
             self._regions.append(region)
@@ -172,7 +148,8 @@ class CaptureBuilder:
         """Take in DONE (after the number), and make the artifact."""
         duration_ns = reader.u64()
         drain_ns, pre_ns, post_ns, held_ns, copied_bytes = (reader.u64() for _ in range(5))
-        kernel, launch_facts = self._describe_kernel()
+        loaded = self._modules.kernels[self._kernel_number]
+        kernel, launch_facts = describe_kernel(loaded, self._module, len(self._kernarg), self._transaction)
         if self._context.with_post:
             for region in self._regions:
                 # The library does not send again what holds arguments, and what no argument points to.
@@ -207,8 +184,10 @@ class CaptureBuilder:
             reach=self._context.reach,
             chunk_size_bytes=CHUNK_SIZE_BYTES,
             write_set_gap_bytes=GAP_BYTES,
-            regions=tuple(self._region(region) for region in self._regions),
-            module_variables=self._variables(kernel.code_object.payload.digest),
+            regions=describe_regions(self._transaction, self._regions, self._context.reach),
+            module_variables=describe_variables(
+                self._transaction, self._regions, self._module, kernel.code_object.payload.digest
+            ),
             loaded_code_objects=(self._loaded(kernel.code_object.payload),),
             cost=CaptureCost(
                 drain_ns=drain_ns,
@@ -222,133 +201,6 @@ class CaptureBuilder:
         digest = self._transaction.publish(dump(capture), "capture", self._context.parents)
         self._transaction_context.__exit__(None, None, None)
         return digest, capture
-
-    def _describe_kernel(self) -> tuple[Kernel, KernelFacts]:
-        loaded = self._modules.kernels[self._kernel_number]
-        if self._module.code is None:
-            raise ProtocolError(f"the code object of {loaded.demangled} never arrived")
-        data = self._module.code.read_bytes()
-        code = read_code_object(data)
-        facts = code.kernels.get(loaded.mangled)
-        if facts is None:
-            raise Refused(
-                f"the code object says nothing about {loaded.demangled}: its metadata lists "
-                f"{len(code.kernels)} other kernels",
-                hint="assembly kernels need an .amdhsa.kernels entry",
-            )
-        if facts.unsupported:
-            raise Refused(
-                f"{loaded.demangled} uses {' and '.join(facts.unsupported)}, which a replay cannot restore",
-                hint="capture another kernel",
-            )
-        if facts.kernarg_size_bytes > len(self._kernarg):
-            raise Refused(
-                f"only {len(self._kernarg)} of the {facts.kernarg_size_bytes} bytes of arguments of "
-                f"{loaded.demangled} lie in memory that the program allocated",
-                hint="capture another dispatch of it",
-            )
-        kernel = Kernel(
-            mangled_name=loaded.mangled,
-            demangled_name=loaded.demangled,
-            language=language_of(code.format, loaded.mangled),
-            code_object=CodeObject(
-                payload=FileRef.to(self._transaction.put_bytes(data)),
-                size_bytes=len(data),
-                format=code.format,
-                isa=code.isa,
-                abi_version=code.abi_version,
-                uri=self._module.uri or None,
-            ),
-            wavefront_size=facts.wavefront_size,
-            registers=facts.registers,
-            static_lds_bytes=facts.static_lds_bytes,
-            scratch_bytes_per_work_item=facts.scratch_bytes_per_work_item,
-            uses_dynamic_stack=facts.uses_dynamic_stack,
-            kernarg_size_bytes=facts.kernarg_size_bytes,
-            kernarg_align_bytes=facts.kernarg_align_bytes,
-            kernarg_preload_offset_dwords=facts.preload_offset_dwords,
-            kernarg_preload_length_dwords=facts.preload_length_dwords,
-            slots=facts.slots,
-            max_work_group_size=facts.max_work_group_size,
-            required_work_group_size=facts.required_work_group_size,
-        )
-        return kernel, facts
-
-    def _is_shared(self, region: _Region) -> bool:
-        """Whether another mapping leads to the same physical memory."""
-        return region.piece != 0 and sum(each.piece == region.piece for each in self._regions) > 1
-
-    def _written(self, region: _Region) -> WrittenRanges | None:
-        if region.pre is None or region.post is None:
-            return None
-        return written_ranges(self._transaction, MemoryRef.to(region.pre), MemoryRef.to(region.post))
-
-    def _region(self, region: _Region) -> Region:
-        if region.pre is None and self._context.reach is not Reach.REACHABLE:
-            raise ProtocolError("the capture library left out memory that it was asked for")
-        written = self._written(region)
-        flags = {EXECUTABLE: "executable", UNCACHED: "uncached"}
-        return Region(
-            base_address=region.base,
-            size_bytes=region.size_bytes,
-            kind=MEMORY_KINDS[region.kind - 1],
-            device_index=None if region.device == NO_DEVICE else region.device,
-            accessible_from=tuple(bit for bit in range(64) if region.access >> bit & 1),
-            read_only=bool(region.flags & READ_ONLY),
-            host_address=region.host if region.host not in (0, region.base) else None,
-            alignment_bytes=region.align,
-            flags=(
-                *(name for bit, name in flags.items() if region.flags & bit),
-                *((f"physical:{region.piece}",) if self._is_shared(region) else ()),
-            ),
-            pre=None if region.pre is None else MemoryRef.to(region.pre),
-            post=None if region.post is None else MemoryRef.to(region.post),
-            written=None if written is None else written.ranges,
-            written_size_bytes=None if written is None else written.size_bytes,
-            left_out_reason="not reachable from the arguments" if region.pre is None else None,
-        )
-
-    def _variables(self, code_object: Digest) -> tuple[ModuleVariable, ...]:
-        """The variables of the kernel's own code object: slices of the regions that hold its data."""
-        found = []
-        for variable in self._module.variables:
-            region = next(
-                (
-                    region
-                    for region in self._regions
-                    if region.base <= variable.address
-                    and variable.address + variable.size_bytes <= region.base + region.size_bytes
-                ),
-                None,
-            )
-            if region is None or region.pre is None:
-                continue
-            states: dict[str, Digest] = {}
-            contents = {}
-            for state, digest in (("pre", region.pre), ("post", region.post)):
-                if digest is None:
-                    continue
-                begin = variable.address - region.base
-                memory = read_part(self._transaction, MemoryRef.to(digest), begin, variable.size_bytes)
-                contents[state] = memory
-                states[state] = self._transaction.put_memory(memory)
-            post = states.get("post")
-            written = None if post is None else changed_ranges(contents["pre"], contents["post"])
-            found.append(
-                ModuleVariable(
-                    symbol=variable.name,
-                    code_object=code_object,
-                    device_index=self._module.device,
-                    address=variable.address,
-                    size_bytes=variable.size_bytes,
-                    is_const=variable.is_const,
-                    pre=MemoryRef.to(states["pre"]),
-                    post=None if post is None else MemoryRef.to(post),
-                    written=None if written is None else written.ranges,
-                    written_size_bytes=None if written is None else written.size_bytes,
-                )
-            )
-        return tuple(found)
 
     def _loaded(self, payload: FileRef) -> LoadedCodeObject:
         return LoadedCodeObject(

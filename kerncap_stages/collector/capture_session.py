@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kerncap_stages.collector.capture_builder import CaptureContext
+    from kerncap_stages.collector.connection import Connection
     from kerncap_stages.collector.modules import Module
-    from kerncap_stages.collector.server import Connection
 
 
 @dataclass(frozen=True)

@@ -14,8 +14,8 @@ from kerncap_stages.manifests.environment import Backend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kerncap_stages.collector.connection import Connection
     from kerncap_stages.collector.protocol import Reader
-    from kerncap_stages.collector.server import Connection
 
 _UNKNOWN = "(a kernel of no known code object)"
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ProgramError
+from kerncap_stages.errors import ProgramError, UsageError
 from kerncap_stages.manifests.base import os_text
 from kerncap_stages.manifests.environment import Program
 from kerncap_stages.manifests.os_strings import os_string
@@ -75,11 +75,17 @@ class RunningProgram:
         self.spec = spec
         with contextlib.ExitStack() as files:
             stdin: BinaryIO | int = subprocess.DEVNULL
-            if spec.stdin is not None:
-                stdin = files.enter_context(spec.stdin.open("rb"))
             stdout: BinaryIO | int = 2  # ours is for digests
-            if spec.stdout is not None:
-                stdout = files.enter_context(spec.stdout.open("wb"))
+            try:
+                if spec.stdin is not None:
+                    stdin = files.enter_context(spec.stdin.open("rb"))
+                if spec.stdout is not None:
+                    stdout = files.enter_context(spec.stdout.open("wb"))
+            except OSError as error:
+                raise UsageError(
+                    f"cannot open {error.filename} for the program: {error.strerror}",
+                    hint="check --app-stdin and --app-stdout",
+                ) from error
             try:
                 self._process = subprocess.Popen(
                     spec.command,

@@ -14,6 +14,8 @@ from kerncap_stages.manifests.capture import NameMatch, Selection
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from kerncap_stages.manifests.base import Dim3
+
 _CLOSE_NAMES = 5
 
 
@@ -87,3 +89,21 @@ def close_names(pattern: str, names: Iterable[str]) -> list[str]:
     lowered = pattern.lower()
     inside = [name for name in candidates if lowered in name.lower() and name not in close]
     return (inside + close)[:_CLOSE_NAMES]
+
+
+def grid_of(text: str) -> Dim3:
+    """Read ``X[,Y[,Z]]`` work-groups; 0 is any.
+
+    Raises UsageError for anything else.
+    """
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not 1 <= len(numbers) <= 3 or any(not 0 <= number < 1 << 32 for number in numbers):
+        raise UsageError(
+            f"--grid takes up to three numbers of work-groups, not {text!r}",
+            hint="--grid 128 or --grid 16,16",
+        )
+    padded = [*numbers, 0, 0]
+    return (padded[0], padded[1], padded[2])

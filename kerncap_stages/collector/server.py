@@ -11,53 +11,24 @@ import queue
 import selectors
 import shutil
 import socket
-import struct
 import tempfile
 import threading
 import time
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from kerncap_stages.collector import cuda_injection, protocol
+from kerncap_stages.collector import cuda_injection
+from kerncap_stages.collector.connection import TICK_S, Connection, Settings
 from kerncap_stages.collector.program import ProgramSpec, RunningProgram
-from kerncap_stages.collector.protocol import Down, Mode, ProtocolError, Reader, Up
-from kerncap_stages.collector.shared_memory import SharedMemory
+from kerncap_stages.collector.protocol import ProtocolError, Reader, Up
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.native_paths import native_file, native_parts
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from kerncap_stages.collector.protocol import Rule
-
 # How long processes that the program left behind may keep us after its end.
 _LINGER_S = 2.0
-_TICK_S = 0.05
-
-
-@dataclass(frozen=True)
-class Settings:
-    """How the collector serves the library."""
-
-    mode: Mode
-    rules: list[Rule] = field(default_factory=list)
-    flags: int = 0
-    wait_ms: int = 60_000
-    memory_bytes: int = 512 << 20
-
-    def slots(self, backend: str) -> tuple[int, int]:
-        """Count and size in bytes of one process's staging slots.
-
-        On HSA a sixteenth of the budget, so that several processes fit in. On CUDA larger slots, as a slot is
-        hashed on all cores at once: a chunk for each is the least that keeps them busy.
-        """
-        if self.mode is Mode.PROFILE:
-            return 1, 4 << 20
-        if backend == "cuda":
-            size = max(4 << 20, min(64 << 20, self.memory_bytes // 8))
-            return max(3, min(8, self.memory_bytes // 2 // size)), size
-        return max(3, min(8, self.memory_bytes // 16 // (4 << 20))), 4 << 20
 
 
 class Session(Protocol):
@@ -71,94 +42,6 @@ class Session(Protocol):
 
     def close(self) -> None:
         """The process is gone: undo what is not finished."""
-
-
-class Connection:
-    """One process of the program."""
-
-    def __init__(self, sock: socket.socket, emit: Callable[[Any], None]) -> None:
-        self._socket = sock
-        self._emit = emit
-        credentials = sock.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, struct.calcsize("3i"))
-        self.process_id, user, _ = struct.unpack("3i", credentials)
-        if user != os.geteuid():
-            raise ProtocolError("a process of another user tried to connect")
-        self.backend = ""
-        self._is_heard = False  # a message is being taken in
-        self._heard_at = time.monotonic()
-        self._shared: SharedMemory | None = None  # made to the measure of the back end that says hello
-
-    @property
-    def shared(self) -> SharedMemory:
-        """The memory shared with the process, once hands were shaken."""
-        if self._shared is None:
-            raise ProtocolError("a process speaks before it has said hello")
-        return self._shared
-
-    def shake_hands(self, settings: Settings) -> None:
-        """Hear HELLO, and answer it."""
-        reader = Reader(self._socket.recv(protocol.MAX_MESSAGE_BYTES))
-        hello = (reader.u32(), reader.u64(), reader.u32())
-        if hello != (Up.HELLO, protocol.MAGIC, protocol.VERSION):
-            reason = b"another version of the capture protocol"
-            self._socket.send(protocol.pack(Down.REFUSED, f"I{len(reason)}s", len(reason), reason))
-            raise ProtocolError("a process speaks another version of the capture protocol")
-        reader.u32()  # its own idea of its number, which a PID namespace may have changed
-        self.backend = reader.text()
-        self._shared = SharedMemory(*settings.slots(self.backend))
-        answer = protocol.welcome(
-            settings.mode,
-            self.shared.slot_count,
-            self.shared.slot_bytes,
-            settings.memory_bytes,
-            settings.wait_ms,
-            settings.flags,
-            settings.rules,
-        )
-        socket.send_fds(self._socket, [answer], [self.shared.fd])
-
-    def send(self, message: bytes) -> None:
-        """Send a message; a process that is gone is noticed by who reads."""
-        try:
-            self._socket.send(message)
-        except OSError:
-            return
-
-    def messages(self) -> Iterator[bytes | None]:
-        """Yield messages until the process is gone; None when none came for a moment."""
-        self._socket.settimeout(_TICK_S)
-        while True:
-            try:
-                message = self._socket.recv(protocol.MAX_MESSAGE_BYTES)
-            except TimeoutError:
-                yield None
-                continue
-            except OSError:
-                return
-            if not message:
-                return
-            self._is_heard = True
-            yield message
-            self._heard_at = time.monotonic()
-            self._is_heard = False
-
-    @property
-    def silent_s(self) -> float:
-        """For how long nothing has come; 0 while a message is being taken in, however long that takes."""
-        return 0.0 if self._is_heard else time.monotonic() - self._heard_at
-
-    def hang_up(self) -> None:
-        """End the conversation from any thread; the one that reads then leaves its loop."""
-        try:
-            self._socket.shutdown(socket.SHUT_RDWR)
-        except OSError:
-            return
-
-    def close(self) -> None:
-        """Give everything back."""
-        self._socket.close()
-        if self._shared is not None:
-            self._shared.close()
 
 
 class Collector:
@@ -223,7 +106,7 @@ class Collector:
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(self.program.pidfd, selectors.EVENT_READ)
             while True:
-                for key, _ in selector.select(_TICK_S):
+                for key, _ in selector.select(TICK_S):
                     if key.fileobj is self._listener:
                         self._accept()
                     elif self.program.ended():

@@ -11,15 +11,7 @@ import typer
 from kerncap_stages.command_line import take_command
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import (
-    AnswerIsNo,
-    DeviceError,
-    ExitCode,
-    KerncapError,
-    ProgramError,
-    Refused,
-    UsageError,
-)
+from kerncap_stages.errors import ExitCode, ProgramError, UsageError
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
     AppStdinOption,
@@ -28,6 +20,7 @@ from kerncap_stages.options import (
     JsonOption,
     StoreOption,
     VersionOption,
+    check_seconds,
     stage_app,
 )
 
@@ -35,10 +28,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from kerncap_stages.collector.capture_session import CaptureFailed, ProcessSummary
-    from kerncap_stages.collector.program import ProgramSpec, RunningProgram
+    from kerncap_stages.collector.program import ProgramSpec
     from kerncap_stages.manifests.capture import Capture, Selection
     from kerncap_stages.manifests.profile import Profile
     from kerncap_stages.store import Store
+
+_MOST = 1 << 60  # of a count: what the capture library's numbers hold, and more than any program does
 
 app = stage_app()
 _command: tuple[str, ...] | None = None
@@ -74,11 +69,15 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         ProcessSummary,
         Warned,
     )
-    from kerncap_stages.collector.protocol import NO_POST, REACHABLE, Mode
+    from kerncap_stages.collector.connection import Connection, Settings
+    from kerncap_stages.collector.no_capture import why_none
+    from kerncap_stages.collector.protocol import MAX_RULES, NO_POST, REACHABLE, Mode
     from kerncap_stages.collector.selection import KernelRule
-    from kerncap_stages.collector.server import Collector, Connection, Settings
+    from kerncap_stages.collector.server import Collector
     from kerncap_stages.manifests.capture import Reach
 
+    if len(options.selections) > MAX_RULES:
+        raise UsageError(f"at most {MAX_RULES} kernels can be asked for in one run")
     rules = [KernelRule.of(selection) for selection in options.selections]
     flags = (0 if options.with_post else NO_POST) | (REACHABLE if options.reachable_only else 0)
     settings = Settings(
@@ -130,63 +129,17 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         if not collector.program.ended():
             collector.stop_program()
         collector.close()
+    if captured == 0 and not failures and collector.timed_out:
+        raise ProgramError(
+            f"{spec.command[0]} did not dispatch the kernel within {options.timeout_s:g} s, and was ended",
+            hint="a larger --timeout, or none",
+        )
     if captured == 0:
-        raise _why_none(options.selections, collector.program, failures, processes)
+        raise why_none(options.selections, collector.program, failures, processes)
+    if len({process.process_id for process in processes}) <= 1 and captured < wanted:
+        options.warn(f"of {wanted} dispatches that were asked for, {captured} were captured")
     if not options.stop_after and (collector.program.exit_code != 0):
         options.warn(f"the program {collector.program.describe_end()} after the capture, which is whole")
-
-
-def _why_none(
-    selections: Sequence[Selection],
-    program: RunningProgram,
-    failures: Sequence[CaptureFailed],
-    processes: Sequence[ProcessSummary],
-) -> KerncapError:
-    from kerncap_stages.collector.protocol import FailureCode
-    from kerncap_stages.collector.selection import close_names
-
-    what = program.spec.command[0]
-    if failures:
-        last = failures[-1]
-        if isinstance(last.error, KerncapError):
-            return type(last.error)(f"no capture was made: {last.error}", hint=last.error.hint)
-        if last.process_ended and program.exit_code != 0:
-            return ProgramError(
-                f"{what} {program.describe_end()} in the middle of a capture, of which nothing was kept",
-                hint="run it without kc-capture first",
-            )
-        refused = (
-            FailureCode.UNSUPPORTED_MEMORY,
-            FailureCode.UNSUPPORTED_QUEUE,
-            FailureCode.TOO_LARGE_A_BATCH,
-        )
-        kind = Refused if last.code in refused else DeviceError
-        hint = "`--wait` allows longer waits" if last.code is FailureCode.TIMEOUT else None
-        return kind(f"no capture was made: {last.reason}", hint=hint)
-    if program.exit_code != 0:
-        return ProgramError(
-            f"{what} {program.describe_end()} before the kernel was captured",
-            hint="run it without kc-capture first",
-        )
-    if not processes:
-        return AnswerIsNo(
-            f"{what} never used a GPU",
-            hint="check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
-        )
-    names = {name for process in processes for name in process.kernels}
-    matched = sum(count for process in processes for count in process.matched)
-    if matched:
-        return AnswerIsNo(
-            f"{what} dispatched it {matched} times, and none was number {selections[0].dispatch}",
-            hint="numbers count from 0; leave `--dispatch` out for the first",
-        )
-    pattern = selections[0].pattern or ""
-    close = close_names(pattern, names)
-    hint = "kernels that were loaded and come close: " + ", ".join(close) if close else None
-    return AnswerIsNo(
-        f"{what} never dispatched a kernel that matches {pattern!r} ({len(names)} kernels were loaded)",
-        hint=hint or "`kc-profile` lists the kernels that run",
-    )
 
 
 @dataclass(frozen=True)
@@ -229,10 +182,12 @@ def capture(
     exact: Annotated[bool, typer.Option(help="NAME is the whole name, with or without parameters.")] = False,
     regex: Annotated[bool, typer.Option(help="NAME is a regular expression.")] = False,
     mangled: Annotated[bool, typer.Option(help="NAME is a symbol.")] = False,
-    rank: Annotated[int, typer.Option(min=1, help="Of the kernels of a profile, the n-th.")] = 1,
-    dispatch: Annotated[int, typer.Option(min=0, help="Which of its dispatches, from 0.")] = 0,
-    count: Annotated[int, typer.Option(min=1, help="How many dispatches, from that one on.")] = 1,
-    every: Annotated[int, typer.Option(min=1, help="Take every n-th from there.")] = 1,
+    rank: Annotated[
+        int | None, typer.Option(min=1, help="Of the kernels of a profile, the n-th; else the first.")
+    ] = None,
+    dispatch: Annotated[int, typer.Option(min=0, max=_MOST, help="Which of its dispatches, from 0.")] = 0,
+    count: Annotated[int, typer.Option(min=1, max=_MOST, help="How many dispatches, from that one on.")] = 1,
+    every: Annotated[int, typer.Option(min=1, max=_MOST, help="Take every n-th from there.")] = 1,
     grid: Annotated[
         str | None,
         typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of so many work-groups; 0 is any."),
@@ -246,7 +201,9 @@ def capture(
     timeout: Annotated[
         float | None, typer.Option(metavar="SECONDS", help="End the program after this.")
     ] = None,
-    max_memory: Annotated[int, typer.Option(metavar="MIB", min=64, help="Bound on memory of ours.")] = 512,
+    max_memory: Annotated[
+        int, typer.Option(metavar="MIB", min=64, max=1 << 20, help="Bound on memory of ours.")
+    ] = 512,
     app_stdout: AppStdoutOption = None,
     app_stdin: AppStdinOption = None,
     store: StoreOption = None,
@@ -255,6 +212,7 @@ def capture(
 ) -> ExitCode:
     """Capture dispatches of a kernel: from a profile, or from the program whose command stands after `--`."""
     from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.collector.selection import grid_of
     from kerncap_stages.manifests.capture import NameMatch, Selection
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.manifests.profile import Profile
@@ -263,15 +221,24 @@ def capture(
 
     if exact + regex + mangled > 1:
         raise UsageError("--exact, --regex and --mangled exclude each other")
+    check_seconds("--wait", wait)
+    check_seconds("--timeout", timeout)
     match = NameMatch.SUBSTRING
     for wanted, meaning in ((exact, NameMatch.EXACT), (regex, NameMatch.REGEX), (mangled, NameMatch.MANGLED)):
         match = meaning if wanted else match
     opened = Store.open(store)
     names = tuple(kernel or ())
+    if any(not name for name in names):
+        raise UsageError("--kernel takes a name, not nothing", hint="`kc-profile -- ./app` finds the names")
     requests: list[_Request] = []
     if _command is not None:
         if profiles:
             raise UsageError("give a profile or a command after `--`, not both")
+        if rank is not None:
+            raise UsageError(
+                "--rank takes a kernel of a profile, and none is given",
+                hint="kc-profile -- ./app | kc-capture --rank 2",
+            )
         if not _command or not names:
             raise UsageError(
                 "no kernel given" if _command else "no program given after `--`",
@@ -281,8 +248,8 @@ def capture(
     else:
         for text in artifact_texts(profiles):
             digest = opened.resolve(text)
-            requests.append(_from_profile(digest, load_as(opened, digest, Profile), rank, names))
-    shape = _grid(grid)
+            requests.append(_from_profile(digest, load_as(opened, digest, Profile), rank or 1, names))
+    shape = None if grid is None else grid_of(grid)
     with progress("capture", counts_bytes=True) as report:
         for request in requests:
             selections = tuple(
@@ -313,22 +280,6 @@ def capture(
                 say(_summary(made))
                 emit(digest, made if json else None)
     return ExitCode.DONE
-
-
-def _grid(text: str | None) -> tuple[int, int, int] | None:
-    if text is None:
-        return None
-    try:
-        numbers = [int(part) for part in text.split(",")]
-    except ValueError:
-        numbers = []
-    if not 1 <= len(numbers) <= 3 or any(number < 0 for number in numbers):
-        raise UsageError(
-            f"--grid takes up to three numbers of work-groups, not {text!r}",
-            hint="--grid 128 or --grid 16,16",
-        )
-    padded = [*numbers, 0, 0]
-    return (padded[0], padded[1], padded[2])
 
 
 def _summary(capture: Capture) -> str:

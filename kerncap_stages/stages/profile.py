@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 import time
 from dataclasses import dataclass, field
@@ -19,6 +20,7 @@ from kerncap_stages.options import (
     JsonOption,
     StoreOption,
     VersionOption,
+    check_seconds,
     stage_app,
 )
 
@@ -50,9 +52,10 @@ def run_profile(
 
     Raises AnswerIsNo if nothing ran on a GPU, ProgramError if the program failed before anything did.
     """
+    from kerncap_stages.collector.connection import Settings
     from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
     from kerncap_stages.collector.protocol import Mode
-    from kerncap_stages.collector.server import Collector, Settings
+    from kerncap_stages.collector.server import Collector
     from kerncap_stages.manifests import dump
 
     options = options or ProfileOptions()
@@ -65,6 +68,11 @@ def run_profile(
     finally:
         collector.close()
     wall_ns = time.monotonic_ns() - collector.started
+    if not any(process.tallies for process in processes) and collector.timed_out:
+        raise ProgramError(
+            f"{spec.command[0]} ran no kernel within {options.timeout_s:g} s, and was ended",
+            hint="a larger --timeout, or none",
+        )
     _check(processes, collector.program)
     for text in _what_is_missing(processes):
         options.warn(text)
@@ -127,6 +135,7 @@ def _manifest(processes: list[ProcessProfile], program: RunningProgram, wall_ns:
 
 @app.command(epilog=epilog("kc-profile -- ./app --size 4096\nkc-profile -- ./app | kc-capture | kc-replay"))
 def profile(
+    words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON, too.")
     ] = None,
@@ -155,6 +164,14 @@ def profile(
     from kerncap_stages.rocprofv3 import import_profile
     from kerncap_stages.store import Store
 
+    if words:
+        raise UsageError(
+            f"{words[0]!r} is no argument of ours: the program's command stands after `--`",
+            hint=f"kc-profile -- {shlex.join([*words, *(_command or ())])}",
+        )
+    check_seconds("--timeout", timeout)
+    if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
+        raise UsageError(f"--output {output}: no file can be there", hint="a file in a folder that exists")
     opened = Store.open(store)
     if from_rocprofv3:
         if _command is not None:

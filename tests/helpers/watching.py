@@ -7,9 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.collector.connection import Settings
 from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.protocol import Mode, Rule, Up, selected
-from kerncap_stages.collector.server import Collector, Settings
+from kerncap_stages.collector.server import Collector
 from kerncap_stages.softgpu import SoftGpu
 
 if TYPE_CHECKING:

@@ -82,6 +82,31 @@ def test_a_program_without_kernels_is_an_answer(stages):
     done.must(ExitCode.PROGRAM)
 
 
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("./app", "5"), "kc-profile -- ./app 5"),
+        (("--timeout", "-1", "--", "true"), "more than 0"),
+        (("--timeout", "nan", "--", "true"), "more than 0"),
+        (("--output", "/nowhere/x.json", "--", "true"), "no file can be there"),
+        (("--app-stdin", "/nowhere", "--", "true"), "cannot open /nowhere"),
+        (("--app-stdout", "/nowhere/x", "--", "true"), "cannot open /nowhere/x"),
+        (("--from-rocprofv3", "x.csv", "--", "true"), "give no command"),
+    ],
+)
+def test_what_makes_no_sense_is_refused_before_the_program_runs(stages, words, says):
+    done = stages.run("profile", *words).must(ExitCode.USAGE)
+    assert says in done.err
+
+
+def test_a_program_that_takes_too_long_is_ended(stages):
+    done = stages.run("profile", "--timeout", "0.5", "--", "sleep", "1000").must(ExitCode.PROGRAM)
+    assert "within 0.5 s" in done.err
+    words = ["--kernel", "a", "--timeout", "0.5", "--", "sleep", "1000"]
+    done = stages.run("capture", *words).must(ExitCode.PROGRAM)
+    assert "within 0.5 s" in done.err
+
+
 def test_a_capture_from_a_profile_by_rank(stages, program):
     (profile,) = stages.run("profile", "--", program("many_dispatches"), 50, 3).must().digests
     ranked = [kernel["mangled_name"] for kernel in stages.show(profile)["kernels"]]

@@ -27,6 +27,9 @@ def test_dispatch_count_and_every(stages, program):
     done = stages.run("capture", *kernel, "--dispatch", 8, "--", program("many_dispatches"), 5, 8)
     done.must(ExitCode.ANSWER_IS_NO)
     assert "dispatched it 8 times" in done.err
+    done = stages.run("capture", *kernel, "--count", 9, "--", program("many_dispatches"), 1, 2).must()
+    assert len(done.digests) == 2
+    assert "of 9 dispatches that were asked for, 2 were captured" in done.err
 
 
 @pytest.mark.parametrize(
@@ -66,6 +69,14 @@ def test_several_kernels_in_one_run(stages, program):
     [
         ("--kernel", "(", "--regex", "--", "true"),
         ("--kernel", "a", "--grid", "x", "--", "true"),
+        ("--kernel", "a", "--grid", "99999999999", "--", "true"),
+        ("--kernel", "a", "--wait", "0", "--", "true"),
+        ("--kernel", "a", "--wait", "nan", "--", "true"),
+        ("--kernel", "a", "--timeout", "inf", "--", "true"),
+        ("--kernel", "a", "--count", "99999999999999999999", "--", "true"),
+        ("--kernel", "a", "--rank", "2", "--", "true"),
+        ("--kernel", "", "--", "true"),
+        (*(word for _ in range(65) for word in ("--kernel", "a")), "--", "true"),
         ("--kernel", "a", "--exact", "--regex", "--", "true"),
         ("--", "true"),
         ("--kernel", "a", "--"),

@@ -9,11 +9,12 @@ import pytest
 
 from kerncap_stages.collector.capture_builder import CaptureContext
 from kerncap_stages.collector.capture_session import CaptureFailed, CaptureSession, ProcessSummary
+from kerncap_stages.collector.connection import Settings
 from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
 from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.protocol import FailureCode, Mode, ProtocolError, Rule, Up
 from kerncap_stages.collector.selection import KernelRule
-from kerncap_stages.collector.server import Collector, Settings
+from kerncap_stages.collector.server import Collector
 from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.native_paths import LIBRARY_FOLDER
 from kerncap_stages.store import Store

@@ -1,0 +1,133 @@
+"""What a manifest says about captured memory: regions and module variables, in both states."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.collector.protocol import (
+    EXECUTABLE,
+    MEMORY_KINDS,
+    NO_DEVICE,
+    READ_ONLY,
+    UNCACHED,
+    ProtocolError,
+)
+from kerncap_stages.collector.write_set import WrittenRanges, changed_ranges, read_part, written_ranges
+from kerncap_stages.digest import Digest, MemoryRef
+from kerncap_stages.manifests.capture import Reach
+from kerncap_stages.manifests.memory import ModuleVariable, Region
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.collector.modules import Module
+    from kerncap_stages.store import Transaction
+
+
+@dataclass
+class SentRegion:
+    """A region as REGIONS lists it, and the states that came of it."""
+
+    kind: int
+    device: int
+    flags: int
+    base: int
+    size_bytes: int
+    access: int
+    host: int
+    align: int
+    module: int
+    piece: int  # of physical memory, behind a mapping; 0: not known
+    pre: Digest | None = None
+    post: Digest | None = None
+
+
+def _is_shared(regions: Sequence[SentRegion], region: SentRegion) -> bool:
+    """Whether another mapping leads to the same physical memory."""
+    return region.piece != 0 and sum(each.piece == region.piece for each in regions) > 1
+
+
+def _written(transaction: Transaction, region: SentRegion) -> WrittenRanges | None:
+    if region.pre is None or region.post is None:
+        return None
+    return written_ranges(transaction, MemoryRef.to(region.pre), MemoryRef.to(region.post))
+
+
+def describe_regions(
+    transaction: Transaction, regions: Sequence[SentRegion], reach: Reach
+) -> tuple[Region, ...]:
+    """Describe the regions for a manifest, and find what the kernel changed in them."""
+    if reach is not Reach.REACHABLE and any(region.pre is None for region in regions):
+        raise ProtocolError("the capture library left out memory that it was asked for")
+    return tuple(
+        _region(region, _written(transaction, region), _is_shared(regions, region)) for region in regions
+    )
+
+
+def _region(region: SentRegion, written: WrittenRanges | None, is_shared: bool) -> Region:
+    flags = {EXECUTABLE: "executable", UNCACHED: "uncached"}
+    return Region(
+        base_address=region.base,
+        size_bytes=region.size_bytes,
+        kind=MEMORY_KINDS[region.kind - 1],
+        device_index=None if region.device == NO_DEVICE else region.device,
+        accessible_from=tuple(bit for bit in range(64) if region.access >> bit & 1),
+        read_only=bool(region.flags & READ_ONLY),
+        host_address=region.host if region.host not in (0, region.base) else None,
+        alignment_bytes=region.align,
+        flags=(
+            *(name for bit, name in flags.items() if region.flags & bit),
+            *((f"physical:{region.piece}",) if is_shared else ()),
+        ),
+        pre=None if region.pre is None else MemoryRef.to(region.pre),
+        post=None if region.post is None else MemoryRef.to(region.post),
+        written=None if written is None else written.ranges,
+        written_size_bytes=None if written is None else written.size_bytes,
+        left_out_reason="not reachable from the arguments" if region.pre is None else None,
+    )
+
+
+def describe_variables(
+    transaction: Transaction, regions: Sequence[SentRegion], module: Module, code_object: Digest
+) -> tuple[ModuleVariable, ...]:
+    """Describe the variables of the kernel's own code object: slices of the regions that hold its data."""
+    found = []
+    for variable in module.variables:
+        region = next(
+            (
+                region
+                for region in regions
+                if region.base <= variable.address
+                and variable.address + variable.size_bytes <= region.base + region.size_bytes
+            ),
+            None,
+        )
+        if region is None or region.pre is None:
+            continue
+        states: dict[str, Digest] = {}
+        contents = {}
+        for state, digest in (("pre", region.pre), ("post", region.post)):
+            if digest is None:
+                continue
+            begin = variable.address - region.base
+            memory = read_part(transaction, MemoryRef.to(digest), begin, variable.size_bytes)
+            contents[state] = memory
+            states[state] = transaction.put_memory(memory)
+        post = states.get("post")
+        written = None if post is None else changed_ranges(contents["pre"], contents["post"])
+        found.append(
+            ModuleVariable(
+                symbol=variable.name,
+                code_object=code_object,
+                device_index=module.device,
+                address=variable.address,
+                size_bytes=variable.size_bytes,
+                is_const=variable.is_const,
+                pre=MemoryRef.to(states["pre"]),
+                post=None if post is None else MemoryRef.to(post),
+                written=None if written is None else written.ranges,
+                written_size_bytes=None if written is None else written.size_bytes,
+            )
+        )
+    return tuple(found)

@@ -1,0 +1,67 @@
+"""Why a run gave no capture: the error with its exit code, in words that say what to do."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.collector.protocol import FailureCode
+from kerncap_stages.collector.selection import close_names
+from kerncap_stages.errors import AnswerIsNo, DeviceError, KerncapError, ProgramError, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.collector.capture_session import CaptureFailed, ProcessSummary
+    from kerncap_stages.collector.program import RunningProgram
+    from kerncap_stages.manifests.capture import Selection
+
+
+def why_none(
+    selections: Sequence[Selection],
+    program: RunningProgram,
+    failures: Sequence[CaptureFailed],
+    processes: Sequence[ProcessSummary],
+) -> KerncapError:
+    """Return the error to raise when a run is over and nothing was captured."""
+    what = program.spec.command[0]
+    if failures:
+        last = failures[-1]
+        if isinstance(last.error, KerncapError):
+            return type(last.error)(f"no capture was made: {last.error}", hint=last.error.hint)
+        if last.process_ended and program.exit_code != 0:
+            return ProgramError(
+                f"{what} {program.describe_end()} in the middle of a capture, of which nothing was kept",
+                hint="run it without kc-capture first",
+            )
+        refused = (
+            FailureCode.UNSUPPORTED_MEMORY,
+            FailureCode.UNSUPPORTED_QUEUE,
+            FailureCode.TOO_LARGE_A_BATCH,
+        )
+        kind = Refused if last.code in refused else DeviceError
+        hint = "`--wait` allows longer waits" if last.code is FailureCode.TIMEOUT else None
+        return kind(f"no capture was made: {last.reason}", hint=hint)
+    if program.exit_code != 0:
+        return ProgramError(
+            f"{what} {program.describe_end()} before the kernel was captured",
+            hint="run it without kc-capture first",
+        )
+    if not processes:
+        return AnswerIsNo(
+            f"{what} never used a GPU",
+            hint="check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
+        )
+    names = {name for process in processes for name in process.kernels}
+    matched = sum(count for process in processes for count in process.matched)
+    if matched:
+        return AnswerIsNo(
+            f"{what} dispatched it {matched} times, and none was number {selections[0].dispatch}",
+            hint="numbers count from 0; leave `--dispatch` out for the first",
+        )
+    pattern = selections[0].pattern or ""
+    close = close_names(pattern, names)
+    hint = "kernels that were loaded and come close: " + ", ".join(close) if close else None
+    return AnswerIsNo(
+        f"{what} never dispatched a kernel that matches {pattern!r} ({len(names)} kernels were loaded)",
+        hint=hint or "`kc-profile` lists the kernels that run",
+    )
