@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 import softgpu
 from programs import OPTS, TARGETS, Build, programs
@@ -24,6 +26,42 @@ def all_builds() -> list[object]:
 def test_program_agrees_with_the_cpu(build, executable):
     path = executable(build)
     softgpu.check(softgpu.run([str(path)], build.target, gpus=build.program.gpus))
+
+
+def test_plan_is_the_full_product_and_each_run_has_every_program_at_each_level_for_each_target():
+    full, quick = set(), set()
+    for parameter in all_builds():
+        (build,) = parameter.values
+        case = (build.program, build.target, build.opt)
+        full.add(case)
+        if not parameter.marks:
+            quick.add(case)
+    everything = programs("hip")
+    assert full == {
+        (program, target, opt) for program in everything for target in program.targets for opt in OPTS
+    }
+    for program in everything:
+        chosen = {(target, opt) for which, target, opt in quick if which == program}
+        assert {target for target, _ in chosen} == set(program.targets), program
+        assert {opt for _, opt in chosen} == set(OPTS), program
+
+
+RECTANGLES = next(program for program in programs("hip") if program.name == "rectangular_copies")
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(Build(RECTANGLES, "gfx90a", "O3", rocm=rocm), id=rocm or "6.4", marks=marks)
+        for rocm, marks in (("", ()), ("7.2", pytest.mark.slow))
+    ],
+)
+def test_rectangles_of_hip_reach_the_copy_engine(build, executable):
+    """As rectangle packets: opcode 1, sub-opcode 4."""
+    variables = {"KERNCAP_SOFTGPU_TRACE": "1"}
+    done = softgpu.run([str(executable(build))], build.target, rocm=build.rocm, variables=variables)
+    softgpu.check(done)
+    assert len(re.findall(r"copy packet at \d+, header 0x[0-9a-f]{4}0401", done.stderr)) >= 2, done.stderr
 
 
 def newer_rocm_builds() -> list[object]:
