@@ -16,8 +16,11 @@ from kerncap_stages.native_paths import native_file
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-TARGETS = ("gfx90a", "gfx942", "gfx1100")
+TARGETS = ("gfx90a", "gfx942")
+# What the library takes (native/softgpu/device/settings.cpp).
 MAX_GPUS = 8
+MAX_WORKERS = 1024
+MIN_VRAM_BYTES, MAX_VRAM_BYTES = 256 << 20, 1 << 40
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _ROCR = "libhsa-runtime64.so.1"
@@ -33,6 +36,29 @@ class SoftGpu:
     workers: int | None = None
     count: str | None = None  # a file, or "-" for standard error
     trace: bool = False
+
+    def check(self) -> None:
+        """Raise UsageError for what the library would refuse: the program would see no GPU."""
+        if self.target is not None and self.target not in TARGETS:
+            raise UsageError(
+                f"--target {self.target}: not emulated", hint=f"choose one of {', '.join(TARGETS)}"
+            )
+        if self.gpus is not None and not 1 <= self.gpus <= MAX_GPUS:
+            raise UsageError(f"--gpus {self.gpus}: from 1 to {MAX_GPUS}")
+        if self.workers is not None and not 1 <= self.workers <= MAX_WORKERS:
+            raise UsageError(f"--workers {self.workers}: from 1 to {MAX_WORKERS}")
+        if self.vram_bytes is not None and not MIN_VRAM_BYTES <= self.vram_bytes <= MAX_VRAM_BYTES:
+            raise UsageError(
+                f"--vram: {self.vram_bytes} bytes are not a GPU's memory", hint="from 256MiB to 1TiB"
+            )
+        if self.count not in (None, "-"):
+            try:
+                with Path(str(self.count)).open("ab"):
+                    pass
+            except OSError as error:
+                raise UsageError(
+                    f"--count-file {self.count}: {error.strerror}", hint="name a file that you can write"
+                ) from error
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of a program that is to see this GPU.
@@ -98,6 +124,7 @@ def require_rocm() -> None:
     if ctypes.util.find_library("hsa-runtime64") is None:
         raise DeviceError(
             f"this machine has no ROCm libraries ({_ROCR}), which the software GPU runs under",
-            hint="run it in a ROCm user land: kc-root run -- kc-softgpu -- COMMAND; or, for a program that "
-            "brings its own ROCm libraries: kc-softgpu --own-rocm -- COMMAND",
+            hint="run it in a ROCm user land: kc-root run -- kc-softgpu -- COMMAND (in a checkout: "
+            "make shell ARGS='kc-softgpu -- COMMAND'); or, for a program that brings its own ROCm libraries: "
+            "kc-softgpu --own-rocm -- COMMAND",
         )

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from kerncap_stages.errors import DeviceError, KerncapError
 from kerncap_stages.rocm_root import bootstrap, enter, host, namespaces, versions
-from kerncap_stages.rocm_root.cache import Root, cache_folder, hold, locked, remove_tree, sweep
+from kerncap_stages.rocm_root.cache import Root, cache_folder, hold, locked, make_cache, remove_tree, sweep
 from kerncap_stages.rocm_root.children import in_child
 from kerncap_stages.rocm_root.recipes import COMMON_PACKAGES, Recipe, recipe_for
 
@@ -44,7 +44,7 @@ def ensure(rocm: str, layers: Sequence[str] = (), *, mirror: str | None = None) 
     if root.exists():
         return root
     in_child(lambda: None, private=True)  # a machine that cannot, says so before anything is downloaded
-    root.folder.parent.mkdir(parents=True, exist_ok=True)
+    make_cache()
     sweep()
     with locked(root):
         if not root.exists():  # nobody else made it while we waited

@@ -35,6 +35,18 @@ def cache_folder() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "kerncap-stages"
 
 
+def make_cache() -> None:
+    """Make the folder that roots are kept in. Raises Refused where that cannot be."""
+    folder = cache_folder() / "roots"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise Refused(
+            f"roots cannot be kept in {cache_folder()}: {error.strerror}",
+            hint=f"set {CACHE_VARIABLE} to a folder that you can write to",
+        ) from error
+
+
 @dataclass(frozen=True)
 class Root:
     """One root file system in the cache; it may not exist yet."""

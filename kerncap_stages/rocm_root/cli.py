@@ -110,8 +110,10 @@ def _run(options: argparse.Namespace) -> None:
 def _list(_options: argparse.Namespace) -> None:
     current = _current_keys()
     for root in cache.all_roots():
+        # Seen from inside a root, the machine's folders lie in it.
+        others = [f"--exclude={place}" for place in namespaces.mounts_below(root.files)]
         size = subprocess.run(
-            ["/usr/bin/du", "-sh", str(root.files)], capture_output=True, text=True, check=False
+            ["/usr/bin/du", "-sh", *others, str(root.files)], capture_output=True, text=True, check=False
         ).stdout.split()
         state = "" if root.key in current else "stale"
         print(f"{root.key:40} {size[0] if size else '?':>6} {root.versions()['made_at']} {state}".rstrip())

@@ -10,6 +10,7 @@ import ctypes
 import errno
 import os
 import pwd
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -62,6 +63,14 @@ def mount(source: str, target: Path, kind: str | None, flags: int, options: str 
 def bind(source: Path, target: Path) -> None:
     """Show ``source`` and everything mounted below it at ``target`` too."""
     mount(str(source), target, None, MS_BIND | MS_REC)
+
+
+def mounts_below(folder: Path) -> list[Path]:
+    """Where something is mounted in ``folder``, as this process sees it."""
+    places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
+    # The kernel writes blanks, tabs, newlines and backslashes as \\ and three octal digits.
+    paths = {Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), place)) for place in places}
+    return sorted(path for path in paths if path != folder and path.is_relative_to(folder))
 
 
 def make_read_only(target: Path) -> None:

@@ -10,7 +10,7 @@ import typer
 from kerncap_stages.console import epilog, run
 from kerncap_stages.errors import ProgramError, UsageError
 from kerncap_stages.options import VersionOption, stage_app
-from kerncap_stages.softgpu import MAX_GPUS, TARGETS, SoftGpu, parse_size, require_rocm
+from kerncap_stages.softgpu import TARGETS, SoftGpu, parse_size, require_rocm
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,8 +22,10 @@ app = stage_app()
 def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False) -> NoReturn:
     """Become the command, with the software GPU before its eyes.
 
-    Raises DeviceError without the library or without ROCm, ProgramError if the command cannot be started.
+    Raises UsageError for settings that no GPU can have, DeviceError without the library or without ROCm,
+    ProgramError if the command cannot be started.
     """
+    gpu.check()
     environment = gpu.environment()
     if not own_rocm:
         require_rocm()
@@ -67,10 +69,6 @@ def softgpu(
 
     Its time stamps mean nothing for performance; instruction counts do.
     """
-    if target is not None and target not in TARGETS:
-        raise UsageError(f"--target {target}: not emulated", hint=f"choose one of {', '.join(TARGETS)}")
-    if gpus is not None and not 1 <= gpus <= MAX_GPUS:
-        raise UsageError(f"--gpus {gpus}: from 1 to {MAX_GPUS}")
     if count and count_file is not None:
         raise UsageError("--count and --count-file exclude each other")
     gpu = SoftGpu(

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from pathlib import Path
 
 import pytest
 
 import kerncap_stages
-from kerncap_stages.errors import DeviceError, Refused, UsageError
+from kerncap_stages.errors import DeviceError, ExitCode, Refused, UsageError
 from kerncap_stages.rocm_root import bootstrap, cache, cli, enter, host, image, namespaces, versions
 from kerncap_stages.rocm_root.children import in_child
 from kerncap_stages.rocm_root.recipes import RECIPES, recipe_for
@@ -265,3 +266,39 @@ def test_no_file_names_a_registry_or_an_archive() -> None:
     files += [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     assert len(files) > 300
     assert [path for path in files if path.suffix != ".pyc" and hosts.search(path.read_bytes())] == []
+
+
+def test_list_leaves_out_what_is_mounted_in_a_root(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """Seen from inside a root, the machine's folders lie in the root's own files."""
+    monkeypatch.setenv(cache.CACHE_VARIABLE, str(tmp_path))
+    root = cache.Root("6.4-a")
+    mounted, elsewhere = root.files / "a place", tmp_path / "elsewhere"
+    mounted.mkdir(parents=True)
+    elsewhere.mkdir()
+    (elsewhere / "large").write_bytes(b"x" * (8 << 20))
+    (root.folder / "versions.json").write_text('{"made_at": "today"}')
+
+    def list_with_a_mount() -> None:
+        namespaces.bind(elsewhere, mounted)
+        assert namespaces.mounts_below(root.files) == [mounted]
+        with pytest.raises(SystemExit):
+            cli.main(["list"])
+        sys.stdout.flush()
+
+    assert in_child(list_with_a_mount, private=True) == 0
+    size = capfd.readouterr().out.split()[1]
+    assert size.endswith("K"), size
+
+
+@pytest.mark.parametrize("verb", [["make"], ["run", "--", "true"]])
+def test_cache_that_is_no_folder_is_refused(
+    verb: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(cache.CACHE_VARIABLE, "/dev/null")
+    monkeypatch.setattr(image, "inside", lambda *_: False)
+    with pytest.raises(SystemExit) as ended:
+        cli.main(verb)
+    assert ended.value.code == ExitCode.REFUSED
+    assert "/dev/null: Not a directory" in capsys.readouterr().err

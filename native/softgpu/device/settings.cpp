@@ -66,7 +66,8 @@ core::Result<Settings> Settings::from_environment() {
   if (!workers) return workers.error();
   settings.workers = workers.value();
 
-  settings.trace = variable("KERNCAP_SOFTGPU_TRACE") != nullptr;
+  const char* trace = variable("KERNCAP_SOFTGPU_TRACE");
+  settings.trace = trace != nullptr && std::string_view(trace) != "0";
   if (const char* path = variable("KERNCAP_SOFTGPU_COUNT")) settings.count_path = path;
   return settings;
 }

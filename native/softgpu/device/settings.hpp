@@ -4,7 +4,7 @@
 //   KERNCAP_SOFTGPU_GPUS        number of GPUs, 1 to 8 (default 1)
 //   KERNCAP_SOFTGPU_VRAM_BYTES  memory of each GPU (default: the real chip's, at most its share of the host's memory)
 //   KERNCAP_SOFTGPU_WORKERS     interpreter threads (default: one for each core that the process may use)
-//   KERNCAP_SOFTGPU_TRACE       anything: driver calls and packets on standard error
+//   KERNCAP_SOFTGPU_TRACE       anything but 0: driver calls and packets on standard error
 //   KERNCAP_SOFTGPU_COUNT       a file that gets one JSON object a dispatch, or "-" for a table on standard error
 #pragma once
 

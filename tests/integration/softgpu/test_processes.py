@@ -70,7 +70,14 @@ def test_counts_name_kernel_and_symbol_and_repeat(build, executable, tmp_path):
     [
         (["--target", "gfx906", "--", "true"], 2, "gfx906: not emulated"),
         (["--gpus", "9", "--", "true"], 2, "from 1 to 8"),
+        (["--target", "gfx1100", "--", "true"], 2, "gfx1100: not emulated"),
+        (["--workers", "-1", "--", "true"], 2, "--workers -1: from 1 to 1024"),
+        (["--workers", "0", "--", "true"], 2, "from 1 to 1024"),
         (["--vram", "lots", "--", "true"], 2, "lots: not a size"),
+        (["--vram", "1KiB", "--", "true"], 2, "1024 bytes are not a GPU's memory"),
+        (["--vram", "0", "--", "true"], 2, "from 256MiB to 1TiB"),
+        (["--vram", "99TiB", "--", "true"], 2, "from 256MiB to 1TiB"),
+        (["--count-file", "/dev/null/x", "--", "true"], 2, "/dev/null/x: Not a directory"),
         (["--count", "--count-file", "x", "--", "true"], 2, "exclude each other"),
         (["--", "./no-such-program"], 5, "no-such-program: No such file"),
         (["--", "sh", "-c", "exit 7"], 7, ""),
@@ -96,6 +103,14 @@ def test_launcher_says_how_to_get_rocm(tmp_path):
     )
     assert done.returncode == 4, done.stderr
     assert "kc-root run" in done.stderr
+    assert "make shell" in done.stderr
+
+
+@pytest.mark.parametrize(("value", "traces"), [("0", False), ("1", True)])
+def test_trace_can_be_switched_off(value, traces):
+    done = softgpu.run(["rocminfo"], "gfx90a", variables={"KERNCAP_SOFTGPU_TRACE": value})
+    assert done.returncode == 0, done.stderr
+    assert bool(done.stderr) == traces, done.stderr
 
 
 LOADS_HIP_ITSELF = """
