@@ -7,6 +7,7 @@
 #include "softgpu/device/aql_queue.hpp"
 #include "softgpu/device/clock.hpp"
 #include "softgpu/device/kernel_name.hpp"
+#include "softgpu/device/reach.hpp"
 #include "softgpu/device/report.hpp"
 
 namespace kerncap::softgpu {
@@ -184,10 +185,22 @@ void AqlQueue::on_kernel_end(std::uint64_t index, const aql::KernelDispatch& pac
   if (advance() == Progress::polls) m_context.changed();
 }
 
+// The fault with what its page table cannot know: whose memory it is.
+Fault AqlQueue::with_reason(Fault fault) const noexcept {
+  if (!fault.detail.empty()) return fault;
+  if (fault.kind == FaultKind::unmapped_address) {
+    fault.detail = whose_memory(m_context.gpu, m_context.gpus, fault.address);
+    if (!fault.detail.empty()) fault.kind = FaultKind::forbidden_access;
+  } else if (fault.kind == FaultKind::forbidden_access && fault.access != AccessKind::read) {
+    fault.detail = "memory that this GPU may only read";
+  }
+  return fault;
+}
+
 void AqlQueue::report_fault(std::uint64_t index, std::uint64_t descriptor_va, const DispatchOutcome& outcome) {
   const Fault& fault = outcome.fault;
   // A kernel that never began has no instruction to tell of.
-  const std::string what = fault.kind == FaultKind::bad_descriptor ? "cannot start: " + outcome.refusal : describe(fault);
+  const std::string what = fault.kind == FaultKind::bad_descriptor ? "cannot start: " + outcome.refusal : describe(with_reason(fault));
   const std::string text = kernel_name(m_context.gpu.space, descriptor_va) + ": " + what;
   const bool memory = fault.kind == FaultKind::unmapped_address || fault.kind == FaultKind::forbidden_access ||
                       fault.kind == FaultKind::bad_code_address;

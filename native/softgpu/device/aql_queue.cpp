@@ -5,6 +5,7 @@
 #include <string>
 
 #include "softgpu/device/clock.hpp"
+#include "softgpu/device/reach.hpp"
 #include "softgpu/device/report.hpp"
 
 namespace kerncap::softgpu {
@@ -223,11 +224,12 @@ AqlQueue::Start AqlQueue::fail(std::uint64_t index, aql::QueueError error, const
 }
 
 AqlQueue::Start AqlQueue::fail(std::uint64_t index, const MemoryFault& fault, const char* what) {
+  const std::string why(fault.why(whose_memory(m_context.gpu, m_context.gpus, fault.address)));
   report("%s queue %u, packet %llu: %s of %s at 0x%llx: %s", name(m_context.gpu.chip.target).data(), m_settings.id,
          static_cast<unsigned long long>(index), fault.what(), what, static_cast<unsigned long long>(fault.address),
-         fault.why());
+         why.c_str());
   m_state = State::failed;
-  m_context.events.memory_exception(m_context.gpu.id, fault.address, fault.present && fault.is_write(), false);
+  m_context.events.memory_exception(m_context.gpu.id, fault.address, fault.is_read_only(), false);
   return Start::failed;
 }
 

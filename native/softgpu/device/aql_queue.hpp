@@ -56,6 +56,7 @@ class AqlQueue final : public Queue, public std::enable_shared_from_this<AqlQueu
 
   Start fail(std::uint64_t index, aql::QueueError error, const std::string& message);
   Start fail(std::uint64_t index, const MemoryFault& fault, const char* what);
+  [[nodiscard]] Fault with_reason(Fault fault) const noexcept;
   void report_fault(std::uint64_t index, std::uint64_t descriptor_va, const DispatchOutcome& outcome);
   void raise(aql::QueueError error);
 

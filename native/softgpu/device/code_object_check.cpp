@@ -160,6 +160,10 @@ std::string damage_of_code_object(std::span<const std::byte> bytes) {
   const auto header = file.read<Elf64_Ehdr>(0);
   if (!header) return "its header is not all there";
   if (!is_amdgpu_elf(bytes)) return {};
+  if (header->e_ident[EI_DATA] != ELFDATA2LSB || header->e_ident[EI_VERSION] != EV_CURRENT || header->e_version != EV_CURRENT ||
+      header->e_ehsize != sizeof(Elf64_Ehdr)) {
+    return "a header of another form";
+  }
   if (header->e_type != ET_DYN) return "it is not linked";
   if (header->e_phentsize != sizeof(Elf64_Phdr) || !file.holds(header->e_phoff, std::uint64_t{header->e_phnum} * sizeof(Elf64_Phdr))) {
     return "its table of segments is not all there";

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "softgpu/memory/host_guard.hpp"
-
 namespace kerncap::softgpu {
 namespace {
 
@@ -19,12 +17,28 @@ void fill_elements(std::byte* to, std::uint32_t pattern, unsigned element_bytes,
 
 }  // namespace
 
+std::string_view MemoryFault::why(std::string_view owner) const noexcept {
+  switch (reason) {
+    case Reason::no_right: return is_write() ? "this GPU may only read it" : "this GPU may not read it";
+    case Reason::misaligned: return "the address is not aligned";
+    case Reason::host: return text(host);
+    case Reason::no_page: break;
+  }
+  return owner.empty() ? "nothing is mapped there" : owner;
+}
+
+bool GpuMemory::failed(const HostFault& fault, std::uint64_t va, Rights wanted) noexcept {
+  if (!fault) return false;
+  m_fault = {va, wanted, MemoryFault::Reason::host, fault.reason};
+  return true;
+}
+
 // The length, at most size_bytes, that lies in one extent with the wanted rights; 0 after a fault.
 std::uint64_t GpuMemory::span(const AddressSpace::View& view, std::uint64_t va, std::uint64_t size_bytes,
                               Rights wanted, std::byte*& host) noexcept {
   const Extent extent = view.find(va);
   if (!allows(extent.rights, wanted)) {
-    m_fault = {va, wanted, extent.rights != Rights::none};
+    m_fault = {va, wanted, extent.rights != Rights::none ? MemoryFault::Reason::no_right : MemoryFault::Reason::no_page};
     return 0;
   }
   host = extent.host(va);
@@ -35,15 +49,13 @@ bool GpuMemory::access(std::uint64_t va, std::uint64_t size_bytes, Rights wanted
                        void* context) noexcept {
   const AddressSpace::View view(m_space);
   std::byte* host = nullptr;
-  if (span(view, va, size_bytes, wanted, host) < size_bytes) {
-    m_fault = {va, wanted, false};
+  const std::uint64_t length = span(view, va, size_bytes, wanted, host);
+  if (length == 0) return false;
+  if (length < size_bytes) {
+    m_fault = {va, wanted, MemoryFault::Reason::no_page};
     return false;
   }
-  if (HostGuard::guarded([&] { action(host, context); }) != 0) {
-    m_fault = {va, wanted, false};
-    return false;
-  }
-  return true;
+  return !failed(HostGuard::guarded([&] { action(host, context); }), va, wanted);
 }
 
 bool GpuMemory::read(std::uint64_t va, void* out, std::uint64_t size_bytes) noexcept {
@@ -52,10 +64,8 @@ bool GpuMemory::read(std::uint64_t va, void* out, std::uint64_t size_bytes) noex
     std::byte* host = nullptr;
     const std::uint64_t length = span(view, va + done, size_bytes - done, Rights::read, host);
     if (length == 0) return false;
-    if (HostGuard::guarded([&] { std::memcpy(static_cast<std::byte*>(out) + done, host, length); }) != 0) {
-      m_fault = {va + done, Rights::read, false};
-      return false;
-    }
+    const HostFault fault = HostGuard::guarded([&] { std::memcpy(static_cast<std::byte*>(out) + done, host, length); });
+    if (failed(fault, va + done, Rights::read)) return false;
     done += length;
   }
   return true;
@@ -67,10 +77,8 @@ bool GpuMemory::write(std::uint64_t va, const void* data, std::uint64_t size_byt
     std::byte* host = nullptr;
     const std::uint64_t length = span(view, va + done, size_bytes - done, Rights::write, host);
     if (length == 0) return false;
-    if (HostGuard::guarded([&] { std::memcpy(host, static_cast<const std::byte*>(data) + done, length); }) != 0) {
-      m_fault = {va + done, Rights::write, false};
-      return false;
-    }
+    const HostFault fault = HostGuard::guarded([&] { std::memcpy(host, static_cast<const std::byte*>(data) + done, length); });
+    if (failed(fault, va + done, Rights::write)) return false;
     done += length;
   }
   return true;
@@ -84,11 +92,11 @@ bool GpuMemory::copy(std::uint64_t to, std::uint64_t from, std::uint64_t size_by
     std::uint64_t length = span(view, from + done, size_bytes - done, Rights::read, source);
     if (length != 0) length = span(view, to + done, length, Rights::write, target);
     if (length == 0) return false;
-    if (const auto address = HostGuard::guarded([&] { std::memmove(target, source, length); })) {
+    if (const HostFault fault = HostGuard::guarded([&] { std::memmove(target, source, length); })) {
       const auto begin = reinterpret_cast<std::uint64_t>(target);
-      const bool writing = address >= begin && address < begin + length;
-      m_fault = writing ? MemoryFault{to + done, Rights::write, false} : MemoryFault{from + done, Rights::read, false};
-      return false;
+      const bool writing = fault.address >= begin && fault.address < begin + length;
+      const std::uint64_t into = fault.address - (writing ? begin : reinterpret_cast<std::uint64_t>(source));
+      return !failed(fault, (writing ? to : from) + done + into, writing ? Rights::write : Rights::read);
     }
     done += length;
   }
@@ -102,10 +110,7 @@ bool GpuMemory::fill(std::uint64_t va, std::uint32_t pattern, unsigned element_b
     std::byte* host = nullptr;
     const std::uint64_t length = span(view, va + done, size_bytes - done, Rights::write, host);
     if (length == 0) return false;
-    if (HostGuard::guarded([&] { fill_elements(host, pattern, element_bytes, length); }) != 0) {
-      m_fault = {va + done, Rights::write, false};
-      return false;
-    }
+    if (failed(HostGuard::guarded([&] { fill_elements(host, pattern, element_bytes, length); }), va + done, Rights::write)) return false;
     done += length;
   }
   return true;

@@ -5,23 +5,36 @@
 #include <cstdint>
 #include <cstring>
 #include <optional>
+#include <string_view>
 #include <type_traits>
 
 #include "softgpu/device/aql.hpp"
 #include "softgpu/device/events.hpp"
 #include "softgpu/memory/address_space.hpp"
+#include "softgpu/memory/host_guard.hpp"
 
 namespace kerncap::softgpu {
 
 struct MemoryFault {
+  enum class Reason : std::uint8_t {
+    no_page,    // nothing in the GPU's page table
+    no_right,   // a page without the wanted right
+    misaligned, // for an atomic access
+    host,       // `host` says why
+  };
   std::uint64_t address = 0;
   Rights wanted = Rights::read;
-  bool present = false;  // mapped, but without the right
+  Reason reason = Reason::no_page;
+  HostFault::Reason host = HostFault::Reason::none;
 
   [[nodiscard]] bool is_write() const noexcept { return wanted == Rights::write; }
-  // For messages, before and after the address.
+  // Memory is there, and may not be written: as the driver tells it.
+  [[nodiscard]] bool is_read_only() const noexcept {
+    return is_write() && (reason == Reason::no_right || host == HostFault::Reason::read_only);
+  }
+  // For messages, before and after the address. `owner`: whose memory is there when the GPU has no page, or empty.
   [[nodiscard]] const char* what() const noexcept { return is_write() ? "write" : "read"; }
-  [[nodiscard]] const char* why() const noexcept { return present ? "without the right to" : "nothing is mapped there"; }
+  [[nodiscard]] std::string_view why(std::string_view owner) const noexcept;
 };
 
 class GpuMemory {
@@ -63,13 +76,16 @@ class GpuMemory {
   template <typename T, typename Function>
   [[nodiscard]] bool atomically(std::uint64_t va, Rights wanted, Function function) noexcept {
     if (va % sizeof(T) != 0) {
-      m_fault = {va, wanted, true};
+      m_fault = {va, wanted, MemoryFault::Reason::misaligned};
       return false;
     }
     return access(va, sizeof(T), wanted, [](std::byte* host, void* context) {
       (*static_cast<Function*>(context))(std::atomic_ref<T>(*reinterpret_cast<T*>(host)));
     }, &function);
   }
+
+  // Notes a fault of the host at `va`; true if there was one.
+  [[nodiscard]] bool failed(const HostFault& fault, std::uint64_t va, Rights wanted) noexcept;
 
   const AddressSpace& m_space;
   MemoryFault m_fault;

@@ -1,37 +1,15 @@
 #include "softgpu/device/image_bytes.hpp"
 
-#include <sys/uio.h>
-#include <unistd.h>
-
-#include <cerrno>
+#include "softgpu/memory/readable.hpp"
 
 namespace kerncap::softgpu {
 namespace {
 
-constexpr std::uint64_t k_page_bytes = 4096;
 
 constexpr std::uint64_t k_most_bytes = std::uint64_t{1} << 40;
 
-// Whether a byte of each page of [begin, end) can be read. The kernel copies it; where it cannot, it says so and nobody faults.
-// Where a sandbox forbids the call, all counts as readable.
 [[nodiscard]] bool can_read(const std::byte* begin, const std::byte* end) noexcept {
-  constexpr std::size_t k_most = 512;
-  std::byte into[k_most];
-  iovec from[k_most];
-  auto address = reinterpret_cast<std::uint64_t>(begin);
-  const auto last = reinterpret_cast<std::uint64_t>(end);
-  if (last < address) return false;
-  while (address < last) {
-    std::size_t count = 0;
-    for (; count < k_most && address < last; ++count, address = (address / k_page_bytes + 1) * k_page_bytes) {
-      from[count] = {reinterpret_cast<void*>(address), 1};
-    }
-    const iovec to{into, count};
-    const ssize_t copied = process_vm_readv(getpid(), &to, 1, from, count, 0);
-    if (copied < 0) return errno != EFAULT;
-    if (static_cast<std::size_t>(copied) != count) return false;
-  }
-  return true;
+  return is_readable(reinterpret_cast<std::uint64_t>(begin), reinterpret_cast<std::uint64_t>(end));
 }
 
 }  // namespace

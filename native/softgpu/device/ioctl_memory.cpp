@@ -1,10 +1,9 @@
 // Driver calls that allocate, register and map memory.
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <utility>
 
 #include "softgpu/device/ioctl.hpp"
+#include "softgpu/memory/host_mappings.hpp"
 
 namespace kerncap::softgpu {
 namespace {
@@ -32,6 +31,11 @@ int alloc_memory(Driver& driver, kfd_ioctl_alloc_memory_of_gpu_args& args) {
 
   if ((args.flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) != 0) {
     if (!is_page_aligned(args.mmap_offset)) return -EINVAL;
+    // The driver takes the pages for writing.
+    const std::uint64_t end = args.mmap_offset + buffer.size_bytes;
+    const auto mappings = host_mappings(args.mmap_offset, end);
+    if (!cover(mappings, args.mmap_offset, end, Rights::none)) return -EFAULT;
+    if (!cover(mappings, args.mmap_offset, end, Rights::read | Rights::write)) return -EPERM;
     buffer.host = reinterpret_cast<std::byte*>(args.mmap_offset);
   } else if ((args.flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL) != 0) {
     if (args.size != k_doorbell_bytes) return -EINVAL;
@@ -94,10 +98,12 @@ int unmap_memory(Driver& driver, kfd_ioctl_unmap_memory_from_gpu_args& args) {
 int set_svm(Driver& driver, kfd_ioctl_svm_args& args) {
   switch (args.op) {
     case KFD_IOCTL_SVM_OP_SET_ATTR: {
-      // The driver refuses addresses where nothing is mapped.
-      unsigned char resident = 0;
-      if (mincore(reinterpret_cast<void*>(args.start_addr), 1, &resident) != 0) return -EFAULT;
-      return driver.svm().set(args.start_addr, args.size, {args.attrs, args.nattr});
+      // The driver refuses a range with holes. What the program may only read, a GPU may only read, and what it has closed is not
+      // mapped for one.
+      const std::uint64_t end = args.start_addr + args.size;
+      const auto mappings = host_mappings(args.start_addr, end);
+      if (end < args.start_addr || !cover(mappings, args.start_addr, end, Rights::none)) return -EFAULT;
+      return driver.svm().set(args.start_addr, args.size, {args.attrs, args.nattr}, mappings);
     }
     case KFD_IOCTL_SVM_OP_GET_ATTR: return driver.svm().get(args.start_addr, args.size, {args.attrs, args.nattr});
     default: return -EINVAL;

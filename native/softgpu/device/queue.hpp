@@ -4,6 +4,8 @@
 #include <atomic>
 #include <cstdint>
 #include <functional>
+#include <memory>
+#include <span>
 
 #include "softgpu/device/events.hpp"
 #include "softgpu/device/gpu.hpp"
@@ -19,6 +21,7 @@ struct QueueContext {
   Engine& engine;
   InstructionLog* log;  // null: nobody counts
   std::function<void()> changed;  // memory that other queues may wait for was written
+  std::span<const std::unique_ptr<Gpu>> gpus{};  // all of the process
 };
 
 struct QueueSettings {

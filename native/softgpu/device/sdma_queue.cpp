@@ -6,6 +6,7 @@
 #include <string>
 
 #include "softgpu/device/clock.hpp"
+#include "softgpu/device/reach.hpp"
 #include "softgpu/device/report.hpp"
 
 namespace kerncap::softgpu {
@@ -100,10 +101,11 @@ bool SdmaQueue::fetch(unsigned dwords, Words& words) {
 SdmaQueue::Outcome SdmaQueue::checked(bool succeeded, unsigned dwords) {
   if (succeeded) return {Outcome::Kind::done, dwords};
   const MemoryFault& fault = m_memory.fault();
+  const std::string why(fault.why(whose_memory(m_context.gpu, m_context.gpus, fault.address)));
   report("%s copy queue %u: %s at 0x%llx: %s", name(m_context.gpu.chip.target).data(), m_settings.id, fault.what(),
-         static_cast<unsigned long long>(fault.address), fault.why());
+         static_cast<unsigned long long>(fault.address), why.c_str());
   m_alive = false;
-  m_context.events.memory_exception(m_context.gpu.id, fault.address, fault.present && fault.is_write(), false);
+  m_context.events.memory_exception(m_context.gpu.id, fault.address, fault.is_read_only(), false);
   return {Outcome::Kind::failed};
 }
 

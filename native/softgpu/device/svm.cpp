@@ -5,6 +5,14 @@
 
 namespace kerncap::softgpu {
 
+namespace {
+
+[[nodiscard]] Rights without_write(Rights rights) noexcept {
+  return static_cast<Rights>(static_cast<unsigned>(rights) & ~static_cast<unsigned>(Rights::write));
+}
+
+}  // namespace
+
 const Gpu* SvmRanges::gpu(std::uint32_t id) const noexcept {
   const auto found = std::find_if(m_gpus.begin(), m_gpus.end(), [&](const auto& g) { return g->id == id; });
   return found == m_gpus.end() ? nullptr : found->get();
@@ -53,7 +61,7 @@ void SvmRanges::split(std::uint64_t at) {
   range->second.end = at;
 }
 
-void SvmRanges::map(std::uint64_t begin, const Range& range, const Attributes& before) {
+void SvmRanges::map(std::uint64_t begin, const Range& range, const Attributes& before, std::span<const HostMapping> mappings) {
   const std::uint32_t reachable = range.attributes.access | range.attributes.access_in_place;
   const std::uint32_t was_reachable = before.access | before.access_in_place;
   Rights rights = Rights::read;
@@ -62,7 +70,17 @@ void SvmRanges::map(std::uint64_t begin, const Range& range, const Attributes& b
   for (const auto& each : m_gpus) {
     const std::uint32_t bit = 1U << each->index;
     if ((reachable & bit) != 0) {
-      each->space.map({begin, range.end, 0, rights});
+      for (const HostMapping& part : mappings) {
+        const std::uint64_t first = std::max(begin, part.begin), last = std::min(range.end, part.end);
+        if (first >= last) continue;
+        // No write right of the program's, none of the GPU's; code needs no right to execute of the processor's.
+        const bool writable = allows(part.rights, Rights::write);
+        if (allows(part.rights, Rights::read)) {
+          each->space.map({first, last, 0, writable ? rights : without_write(rights)});
+        } else {
+          each->space.unmap(first, last);
+        }
+      }
     } else if ((was_reachable & bit) != 0) {
       each->space.unmap(begin, range.end);
     }
@@ -70,7 +88,7 @@ void SvmRanges::map(std::uint64_t begin, const Range& range, const Attributes& b
 }
 
 int SvmRanges::set(std::uint64_t begin, std::uint64_t size_bytes,
-                   std::span<const kfd_ioctl_svm_attribute> attributes) {
+                   std::span<const kfd_ioctl_svm_attribute> attributes, std::span<const HostMapping> mappings) {
   if (size_bytes == 0 || (begin | size_bytes) % 4096 != 0) return -EINVAL;
   Attributes probe;
   for (const auto& attribute : attributes) {
@@ -90,7 +108,7 @@ int SvmRanges::set(std::uint64_t begin, std::uint64_t size_bytes,
   for (auto it = m_ranges.find(begin); it != m_ranges.end() && it->first < end; ++it) {
     const Attributes before = it->second.attributes;
     for (const auto& attribute : attributes) (void)apply(it->second.attributes, attribute);
-    map(it->first, it->second, before);
+    map(it->first, it->second, before, mappings);
   }
   return 0;
 }

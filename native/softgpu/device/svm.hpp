@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "softgpu/device/gpu.hpp"
+#include "softgpu/memory/host_mappings.hpp"
 
 namespace kerncap::softgpu {
 
@@ -22,8 +23,9 @@ class SvmRanges {
  public:
   explicit SvmRanges(const std::vector<std::unique_ptr<Gpu>>& gpus) noexcept : m_gpus(gpus) {}
 
-  // 0 or a negative errno.
-  int set(std::uint64_t begin, std::uint64_t size_bytes, std::span<const kfd_ioctl_svm_attribute> attributes);
+  // 0 or a negative errno. `mappings`: what the program itself may do there.
+  int set(std::uint64_t begin, std::uint64_t size_bytes, std::span<const kfd_ioctl_svm_attribute> attributes,
+          std::span<const HostMapping> mappings);
   int get(std::uint64_t begin, std::uint64_t size_bytes, std::span<kfd_ioctl_svm_attribute> attributes) const;
 
  private:
@@ -43,7 +45,7 @@ class SvmRanges {
   [[nodiscard]] bool is_location(std::uint32_t value) const noexcept;
   int apply(Attributes& attributes, const kfd_ioctl_svm_attribute& attribute) const;
   void split(std::uint64_t at);
-  void map(std::uint64_t begin, const Range& range, const Attributes& before);
+  void map(std::uint64_t begin, const Range& range, const Attributes& before, std::span<const HostMapping> mappings);
 
   const std::vector<std::unique_ptr<Gpu>>& m_gpus;
   mutable std::mutex m_mutex;

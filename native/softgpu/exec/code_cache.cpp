@@ -23,6 +23,7 @@ CodeCache::CodeCache(Target target) : m_target(target) {}
 CodeCache::~CodeCache() = default;
 
 const Instruction* CodeCache::find(Translation& memory, std::uint64_t pc, Fault& fault) {
+  m_executed = nullptr;
   if (pc % 4 != 0) {
     code_fault(fault, m_target, pc, FaultKind::bad_code_address);
     return nullptr;

@@ -33,6 +33,10 @@ class CodeCache {
   // The bound instruction at pc; null with the reason in `fault` (address, code words, mnemonic where known).
   [[nodiscard]] const Instruction* find(Translation& memory, std::uint64_t pc, Fault& fault);
 
+  // The instruction that is being executed: for who finds out elsewhere that it failed. Null while one is looked for.
+  void execute(const Instruction* instruction) noexcept { m_executed = instruction; }
+  [[nodiscard]] const Instruction* executed() const noexcept { return m_executed; }
+
   // The instruction after `before`, which falls through; remembered in it where both are on one page.
   [[nodiscard]] const Instruction* after(Translation& memory, const Instruction& before, Fault& fault);
 
@@ -42,6 +46,7 @@ class CodeCache {
   Target m_target;
   std::uint64_t m_epoch = 1;
   CodePage* m_last = nullptr;
+  const Instruction* m_executed = nullptr;
   std::unordered_map<std::uint64_t, std::unique_ptr<CodePage>> m_pages;
 };
 

@@ -3,6 +3,8 @@
 
 #include <cstdio>
 
+#include "softgpu/exec/row.hpp"
+
 namespace kerncap::softgpu {
 
 std::string_view text(FaultKind kind) noexcept {
@@ -44,8 +46,8 @@ std::string describe(const Fault& fault) {
   if (!fault.detail.empty()) line += " (" + std::string(fault.detail) + ")";
   line += " at pc " + hex(fault.pc) + ", target " + std::string(name(fault.target));
   line += ", work-group (" + std::to_string(fault.group_id[0]) + ", " + std::to_string(fault.group_id[1]) + ", " +
-          std::to_string(fault.group_id[2]) + "), wave " + std::to_string(fault.wave) + ", lane " +
-          std::to_string(fault.lane);
+          std::to_string(fault.group_id[2]) + "), wave " + std::to_string(fault.wave);
+  if (fault.lane < k_lanes) line += ", lane " + std::to_string(fault.lane);  // else which one is not known
   return line;
 }
 

@@ -58,6 +58,7 @@ WaveRun run(WaveContext& wave, CodeCache& code, std::uint32_t budget, Instructio
       wave.stop(*instruction, FaultKind::register_out_of_range);
       break;
     }
+    code.execute(instruction);
     Flow flow;
     if constexpr (k_indexed) {
       flow = indexes_registers(instruction->opcode->format) ? execute_indexed(wave, *instruction)

@@ -9,7 +9,6 @@
 
 #include "softgpu/exec/interpreter.hpp"
 #include "softgpu/exec/monotonic_clock.hpp"
-#include "softgpu/memory/host_guard.hpp"
 
 namespace kerncap::softgpu {
 namespace {
@@ -143,23 +142,39 @@ Worker::SliceEnd Worker::slice(Resident& resident) {
   m_lent->memory.begin_slice(space, view);
   m_lent->code = resident.code;
   SliceEnd end = SliceEnd::fault;
-  const std::uint64_t lost = HostGuard::guarded([&] { end = run_waves(resident); });
-  if (lost != 0) {
-    // A page that the GPU may reach and that the program has unmapped. Such memory has one address for both.
-    const WaveContext& wave = resident.group->waves[resident.next_wave];
-    resident.fault = Fault{};
-    resident.fault.kind = FaultKind::unmapped_address;
-    resident.fault.target = wave.target;
-    resident.fault.address = lost;
-    resident.fault.pc = wave.pc;
-    resident.fault.wave = wave.index;
-    std::copy_n(resident.group->id, 3, resident.fault.group_id);
-    resident.fault.detail = "registered memory that the program has unmapped; the pc is that of an earlier jump";
+  if (const HostFault lost = HostGuard::guarded([&] { end = run_waves(resident); })) {
+    resident.fault = fault_of(lost, resident);
     _mm_setcsr(k_default_mxcsr);  // a handler may have been left in the middle of a float mode of its own
     end = SliceEnd::fault;
   }
   m_lent->memory.end_slice();
   return end;
+}
+
+// A page that the GPU may reach and that the program has changed. Such memory has one address for both.
+Fault Worker::fault_of(const HostFault& lost, const Resident& resident) noexcept {
+  const WaveContext& wave = resident.group->waves[resident.next_wave];
+  const Instruction* instruction = resident.code->executed();
+  const bool is_gone = lost.reason == HostFault::Reason::unmapped || lost.reason == HostFault::Reason::file_end;
+  Fault fault;
+  fault.kind = is_gone ? FaultKind::unmapped_address : FaultKind::forbidden_access;
+  fault.target = wave.target;
+  fault.lane = k_lanes;  // any of them
+  fault.address = lost.address;
+  fault.wave = wave.index;
+  std::copy_n(resident.group->id, 3, fault.group_id);
+  fault.detail = text(lost.reason);
+  if (instruction == nullptr) {
+    fault.kind = FaultKind::bad_code_address;
+    fault.access = AccessKind::execute;
+    fault.pc = lost.address;
+    return fault;
+  }
+  const bool is_atomic = instruction->opcode->instruction_class == InstructionClass::vmem_atomic;
+  fault.access = is_atomic ? AccessKind::atomic : lost.is_write ? AccessKind::write : AccessKind::read;
+  fault.pc = instruction->pc;
+  fault.mnemonic = instruction->opcode->mnemonic;
+  return fault;
 }
 
 Worker::SliceEnd Worker::run_waves(Resident& resident) {

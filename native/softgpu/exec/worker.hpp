@@ -10,6 +10,7 @@
 #include "softgpu/exec/code_cache.hpp"
 #include "softgpu/exec/engine_state.hpp"
 #include "softgpu/exec/work_group.hpp"
+#include "softgpu/memory/host_guard.hpp"
 
 namespace kerncap::softgpu {
 
@@ -43,6 +44,7 @@ class Worker {
   [[nodiscard]] bool has_resident_of(const RunningDispatch* dispatch) const noexcept;
   [[nodiscard]] CodeCache& code_for(const RunningDispatch& dispatch);
   [[nodiscard]] SliceEnd slice(Resident& resident);
+  [[nodiscard]] static Fault fault_of(const HostFault& lost, const Resident& resident) noexcept;
   [[nodiscard]] SliceEnd run_waves(Resident& resident);
   void end_resident(std::size_t index, SliceEnd end);
 

@@ -1,10 +1,13 @@
 #include "softgpu/memory/host_guard.hpp"
 
 #include <dlfcn.h>
+#include <ucontext.h>
 
 #include <atomic>
 #include <csignal>
 #include <mutex>
+
+#include "softgpu/memory/readable.hpp"
 
 namespace kerncap::softgpu {
 
@@ -78,10 +81,33 @@ struct HostGuardHandler {
       pass_on(number, info, context);
       return;
     }
+    constexpr greg_t k_was_write = 2;  // of the processor's error code for page faults
     guard->m_address = reinterpret_cast<std::uint64_t>(info->si_addr);
+    guard->m_signal = number;
+    guard->m_code = info->si_code;
+    guard->m_is_write = (static_cast<const ucontext_t*>(context)->uc_mcontext.gregs[REG_ERR] & k_was_write) != 0;
     siglongjmp(guard->m_context, 1);
   }
 };
+
+const char* text(HostFault::Reason reason) noexcept {
+  switch (reason) {
+    case HostFault::Reason::none: break;
+    case HostFault::Reason::unmapped: return "memory that the program has unmapped";
+    case HostFault::Reason::read_only: return "memory that the program may only read";
+    case HostFault::Reason::closed: return "memory that the program has closed to all access";
+    case HostFault::Reason::file_end: return "memory beyond the end of the program's file";
+  }
+  return "";
+}
+
+HostFault HostGuard::fault() const noexcept {
+  using Reason = HostFault::Reason;
+  const std::uint64_t address = m_address;
+  if (m_signal == SIGBUS) return {address, Reason::file_end, m_is_write};
+  if (m_code != SEGV_ACCERR) return {address, Reason::unmapped, m_is_write};
+  return {address, m_is_write && is_readable(address, address + 1) ? Reason::read_only : Reason::closed, m_is_write};
+}
 
 void HostGuard::install() noexcept {
   static std::once_flag once;

@@ -11,6 +11,25 @@
 
 namespace kerncap::softgpu {
 
+// What ended a guarded function.
+struct HostFault {
+  enum class Reason : std::uint8_t {
+    none,
+    unmapped,   // nothing there
+    read_only,  // a write to what can only be read
+    closed,     // neither
+    file_end,   // a mapping of a file that has become too short
+  };
+  std::uint64_t address = 0;
+  Reason reason = Reason::none;
+  bool is_write = false;
+
+  [[nodiscard]] explicit operator bool() const noexcept { return reason != Reason::none; }
+};
+
+// For messages, static: what the program has done to memory that a GPU was given.
+[[nodiscard]] const char* text(HostFault::Reason reason) noexcept;
+
 class HostGuard {
  public:
   // Once for the process, before the first guarded(). Handlers that the program has installed keep working for its own
@@ -24,28 +43,32 @@ class HostGuard {
   static int replace_program_action(int signal, const struct sigaction* action, struct sigaction* old) noexcept;
 
   // Runs `function`, which must hold no lock and own nothing that needs a destructor: a fault leaves it by a jump.
-  // Returns 0, or the address that faulted.
   template <typename Function>
-  [[nodiscard]] static std::uint64_t guarded(const Function& function) noexcept {
+  [[nodiscard]] static HostFault guarded(const Function& function) noexcept {
     HostGuard guard;
     guard.m_outer = s_current;
     if (sigsetjmp(guard.m_context, 0) != 0) {
       s_current = guard.m_outer;
-      return guard.m_address != 0 ? guard.m_address : 1;
+      return guard.fault();
     }
     s_current = &guard;
     function();
     s_current = guard.m_outer;
-    return 0;
+    return {};
   }
 
  private:
   HostGuard() = default;
   friend struct HostGuardHandler;
 
+  [[nodiscard]] HostFault fault() const noexcept;
+
   sigjmp_buf m_context;
   HostGuard* m_outer = nullptr;
+  // By the signal handler, before it jumps.
   volatile std::uint64_t m_address = 0;
+  volatile int m_signal = 0, m_code = 0;
+  volatile bool m_is_write = false;
   static thread_local HostGuard* s_current;
 };
 

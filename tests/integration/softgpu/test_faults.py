@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import signal
+from dataclasses import dataclass
 
 import pytest
 import softgpu
@@ -15,18 +17,41 @@ MEMORY_CASES = (
     "copy-beyond-the-end", "copy-to-read-only",
 )  # fmt: skip
 
-# case: what our line must say beside kernel, pc and target, and what ROCr says in its own
+
+@dataclass(frozen=True)
+class Expected:
+    """What our line must say of a kernel's fault beside pc and target, and what ROCr says in its own."""
+
+    kernel: str
+    instruction: str  # its mnemonic, or the words of one that has none
+    reason: str
+    access: str = ""
+    address: str = ""  # empty: within the range that the program prints
+    theirs: str = "Memory access fault"
+
+
+NOT_GIVEN = "which this GPU was not given access to"
 KERNEL_CASES = {
-    "stray-write": ("unmapped address 0x123456789000", "Memory access fault"),
-    "stray-read": ("unmapped address 0x123456789000", "Memory access fault"),
-    "null": ("unmapped address 0x0", "Memory access fault"),
-    "host-memory": ("unmapped address 0x7", "Memory access fault"),
-    "unmapped-under-it": ("has unmapped", "Memory access fault"),
-    "unmapped-with-handler": ("has unmapped", "Memory access fault"),
-    "lds": ("beyond the work-group's LDS", "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION"),
-    "trap": ("trap 0x2: s_trap", "HSA_STATUS_ERROR_EXCEPTION"),
-    "unknown-instruction": ("words 0xbfffffff", "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION"),
-}
+    "stray-write": Expected("write_at", "global_store_dword", "unmapped address", "write", "0x123456789000"),
+    "stray-read": Expected("read_at", "global_load_dword", "unmapped address", "read", "0x123456789000"),
+    "null": Expected("write_at", "global_store_dword", "unmapped address", "write", "0x0"),
+    "host-memory": Expected("read_at", "global_load_dword", f"the host's memory, {NOT_GIVEN}", "read"),
+    "other-gpu": Expected("write_at", "global_store_dword", "memory of another GPU's", "write"),
+    "unmapped-under-it": Expected("for_ever", "flat_load_dword", "has unmapped", "read"),
+    "unmapped-with-handler": Expected("for_ever", "flat_load_dword", "has unmapped", "read"),
+    "unmapped-before-it": Expected("read_at", "global_load_dword", "has unmapped", "read"),
+    "registered-read-only": Expected("write_at", "global_store_dword", "this GPU may only read", "write"),
+    "made-read-only": Expected("write_at", "global_store_dword", "the program may only read", "write"),
+    "made-read-only-under-atomics": Expected(
+        "add_for_ever", "global_atomic_add", "the program may only read", "atomic"
+    ),
+    "closed": Expected("read_at", "global_load_dword", "has closed to all access", "read"),
+    "lds": Expected("beyond_lds", "ds_read_b32", "beyond the work-group's LDS", "read", "0x61a84",
+                    "HSA_STATUS_ERROR_MEMORY_APERTURE_VIOLATION"),
+    "trap": Expected("give_up", "s_trap", "trap 0x2", "", "0x2", "HSA_STATUS_ERROR_EXCEPTION"),
+    "unknown-instruction": Expected("unknown_instruction", "words 0xbfffffff", "unknown instruction", "",
+                                    "0xbfffffff", "HSA_STATUS_ERROR_ILLEGAL_INSTRUCTION"),
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("rocm", ["", "7.2"])
@@ -65,16 +90,39 @@ def test_stray_access_is_a_gpu_memory_fault(build, executable, case):
     "build", [pytest.param(Build(FAULTS["kernel_faults"], "gfx90a", "O3"), id="kernel_faults")]
 )
 def test_kernel_that_fails_is_named(build, executable, case):
-    ours, theirs = KERNEL_CASES[case]
-    done = softgpu.run([str(executable(build)), case], "gfx90a")
+    wanted = KERNEL_CASES[case]
+    done = softgpu.run([str(executable(build)), case], "gfx90a", gpus=2 if case == "other-gpu" else 1)
     report = f"{done.args}\n{done.returncode}\n{done.stdout}\n{done.stderr}"
     assert done.returncode in (-signal.SIGABRT, 128 + signal.SIGABRT), report
-    line = next((line for line in done.stderr.splitlines() if ours in line), None)
+    line = next((line for line in done.stderr.splitlines() if wanted.reason in line), None)
     assert line, report
+    assert f"(anonymous namespace)::{wanted.kernel}(" in line, report
+    assert f": {wanted.instruction}" in line, report
+    assert f" by a{'n' if wanted.access == 'atomic' else ''} {wanted.access}" in line or not wanted.access
     assert "target gfx90a" in line, report
-    assert " pc 0x" in line, report
-    assert "(anonymous namespace)::" in line, report
-    assert theirs in done.stderr, report
+    address = wanted.address or reported_address(line)
+    assert address in line, report
+    if not wanted.address:
+        begin, end = (int(word, 16) for word in re.search(r"range (\S+) (\S+)", done.stderr).groups())
+        assert begin <= int(address, 16) < end, report
+    assert wanted.theirs in done.stderr, report
+
+
+def reported_address(line: str) -> str:
+    return re.search(r"(?:address|right to it) (0x[0-9a-f]+)", line)[1]
+
+
+@pytest.mark.parametrize("kernel", ["read_at", "write_at"])
+@pytest.mark.parametrize(
+    "build", [pytest.param(Build(FAULTS["kernel_faults"], "gfx90a", "O3"), id="kernel_faults")]
+)
+def test_program_counter_is_the_instruction_s(build, executable, kernel):
+    """The same instruction, stopped by the page table and by the host, at the same place in its page."""
+    offsets = set()
+    for case in [name for name, wanted in KERNEL_CASES.items() if wanted.kernel == kernel]:
+        done = softgpu.run([str(executable(build)), case], "gfx90a", gpus=2 if case == "other-gpu" else 1)
+        offsets.add(int(re.search(r" at pc (0x[0-9a-f]+)", done.stderr)[1], 16) % 4096)
+    assert len(offsets) == 1, offsets
 
 
 @pytest.mark.parametrize(

@@ -156,6 +156,10 @@ void fuzz_code_object_check(Source& random) {
   Elf64_Ehdr header{};
   std::memcpy(header.e_ident, ELFMAG, SELFMAG);
   header.e_ident[EI_CLASS] = ELFCLASS64;
+  header.e_ident[EI_DATA] = ELFDATA2LSB;
+  header.e_ident[EI_VERSION] = EV_CURRENT;
+  header.e_version = EV_CURRENT;
+  header.e_ehsize = sizeof header;
   header.e_type = ET_DYN;
   header.e_machine = 224;
   header.e_phoff = 64;

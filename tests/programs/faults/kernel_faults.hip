@@ -21,6 +21,21 @@ __global__ void for_ever(volatile int* stop) {
   while (*stop == 0) {
   }
 }
+__global__ void add_for_ever(int* where, volatile int* stop) {
+  while (*stop == 0) atomicAdd(where, 1);
+}
+
+// Memory of the program's that the GPU was given. Its range goes to standard error, for who reads the report of the fault.
+char* registered(std::size_t size_bytes, int protection = PROT_READ | PROT_WRITE) {
+  void* host = mmap(nullptr, size_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  mprotect(host, size_bytes, protection);
+  HIP_OK(hipHostRegister(host, size_bytes, hipHostRegisterDefault));
+  std::fprintf(stderr, "range %p %p\n", host, static_cast<void*>(static_cast<char*>(host) + size_bytes));
+  return static_cast<char*>(host);
+}
+
+// A kernel that goes on until it fails is running.
+void wait_until_it_runs() { HIP_OK(hipStreamQuery(nullptr) == hipErrorNotReady ? hipSuccess : hipErrorUnknown); }
 
 }  // namespace
 
@@ -38,6 +53,7 @@ int main(int argc, char** argv) {
   } else if (what == "host-memory") {
     // The CPU may read it, the GPU was never let in.
     void* host = mmap(nullptr, k_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    std::fprintf(stderr, "range %p %p\n", host, static_cast<void*>(static_cast<char*>(host) + k_bytes));
     read_at<<<1, 64>>>(static_cast<const int*>(host), device);
   } else if (what == "unmapped-under-it" || what == "unmapped-with-handler") {
     // Registered, and taken away while a kernel reads it. A handler of the program's own gets the program's faults only.
@@ -47,11 +63,37 @@ int main(int argc, char** argv) {
       sigaction(SIGSEGV, &action, nullptr);
       std::signal(SIGBUS, action.sa_handler);
     }
-    void* host = mmap(nullptr, k_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    HIP_OK(hipHostRegister(host, k_bytes, hipHostRegisterDefault));
-    for_ever<<<1, 1>>>(static_cast<volatile int*>(host));
-    HIP_OK(hipStreamQuery(nullptr) == hipErrorNotReady ? hipSuccess : hipErrorUnknown);
+    char* host = registered(k_bytes);
+    for_ever<<<1, 1>>>(reinterpret_cast<volatile int*>(host));
+    wait_until_it_runs();
     munmap(host, k_bytes);
+  } else if (what == "unmapped-before-it") {
+    char* host = registered(k_bytes);
+    munmap(host, k_bytes);
+    read_at<<<1, 64>>>(reinterpret_cast<int*>(host), device);
+  } else if (what == "registered-read-only") {
+    write_at<<<1, 64>>>(reinterpret_cast<int*>(registered(k_bytes, PROT_READ)), 1);
+  } else if (what == "made-read-only") {
+    char* host = registered(k_bytes);
+    mprotect(host, k_bytes, PROT_READ);
+    write_at<<<1, 64>>>(reinterpret_cast<int*>(host), 1);
+  } else if (what == "made-read-only-under-atomics") {
+    char* host = registered(k_bytes);
+    HIP_OK(hipMemset(device, 0, 4));
+    add_for_ever<<<1, 1>>>(reinterpret_cast<int*>(host), device);
+    wait_until_it_runs();
+    mprotect(host, k_bytes, PROT_READ);
+  } else if (what == "closed") {
+    char* host = registered(k_bytes);
+    mprotect(host, k_bytes, PROT_NONE);
+    read_at<<<1, 64>>>(reinterpret_cast<int*>(host), device);
+  } else if (what == "other-gpu") {
+    HIP_OK(hipSetDevice(1));
+    int* other = nullptr;
+    HIP_OK(hipMalloc(&other, k_bytes));
+    std::fprintf(stderr, "range %p %p\n", static_cast<void*>(other), static_cast<void*>(other + k_bytes / 4));
+    HIP_OK(hipSetDevice(0));
+    write_at<<<1, 64>>>(other, 1);
   } else if (what == "lds") {
     beyond_lds<<<1, 1, 1024>>>(device, 100000);
   } else if (what == "trap") {

@@ -1,4 +1,6 @@
 // Host memory that a kernel uses directly: allocated as pinned, and registered after the fact.
+#include <sys/mman.h>
+
 #include "hip_check.hpp"
 
 __global__ void transform(const int* in, int* out, int count) {
@@ -14,6 +16,32 @@ void check(Tally& tally, const char* what, int* in, int* out, int count) {
   transform<<<(count + 127) / 128, 128>>>(device_in, device_out, count);
   HIP_DONE();
   for (int i = 0; i < count; ++i) tally.equal(what, i, out[i], (i - 100) * 3 + 1);
+}
+
+// The driver takes only what is mapped. What the program may only read, a kernel may read.
+void check_ranges(Tally& tally) {
+  constexpr std::size_t k_page = 4096;
+  constexpr int k_count = k_page / sizeof(int);
+  char* pages = static_cast<char*>(mmap(nullptr, 5 * k_page, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  const auto is_refused = [&](const char* what, int first, int count) {
+    const hipError_t error = hipHostRegister(pages + first * k_page, count * k_page, hipHostRegisterDefault);
+    tally.expect(error != hipSuccess, what, 0, error, hipErrorInvalidValue);
+    (void)hipGetLastError();
+  };
+  munmap(pages + k_page, k_page);
+  is_refused("unmapped", 1, 1);
+  is_refused("with a hole at its end", 0, 2);
+  is_refused("with a hole in it", 0, 3);
+  int* read_only = reinterpret_cast<int*>(pages + 3 * k_page);
+  for (int i = 0; i < k_count; ++i) read_only[i] = i - 100;
+  mprotect(read_only, k_page, PROT_READ);
+  HIP_OK(hipHostRegister(read_only, k_page, hipHostRegisterDefault));
+  DeviceArray<int> out(k_count);
+  transform<<<k_count / 128, 128>>>(read_only, out.get(), k_count);
+  HIP_DONE();
+  const std::vector<int> values = out.read();
+  for (int i = 0; i < k_count; ++i) tally.equal("read-only", i, values[i], (i - 100) * 3 + 1);
+  HIP_OK(hipHostUnregister(read_only));
 }
 
 int main() {
@@ -33,5 +61,6 @@ int main() {
   check(tally, "registered", in.data(), out.data(), k_count);
   HIP_OK(hipHostUnregister(in.data()));
   HIP_OK(hipHostUnregister(out.data()));
+  check_ranges(tally);
   return tally.finish();
 }

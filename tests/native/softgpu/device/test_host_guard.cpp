@@ -25,26 +25,55 @@ void a_fault_ends_only_what_is_guarded() {
   volatile int* nowhere = unmapped_page();
   for (int i = 0; i < 3; ++i) {  // the signal can be delivered again
     bool after = false;
-    const auto address = HostGuard::guarded([&] {
+    const HostFault fault = HostGuard::guarded([&] {
       (void)*nowhere;
       after = true;
     });
-    CHECK(address >> 12 == reinterpret_cast<std::uint64_t>(nowhere) >> 12);
+    CHECK(fault.reason == HostFault::Reason::unmapped && !fault.is_write);
+    CHECK(fault.address >> 12 == reinterpret_cast<std::uint64_t>(nowhere) >> 12);
     CHECK(!after);
   }
-  CHECK(HostGuard::guarded([] {}) == 0);
+  CHECK(!HostGuard::guarded([] {}));
+}
+
+void reasons_are_told_apart() {
+  using Reason = HostFault::Reason;
+  const int file = memfd_create("short", 0);
+  CHECK(ftruncate(file, 4096) == 0);
+  auto* page = static_cast<volatile int*>(mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, file, 0));
+  const auto reason_of = [&](bool write) {
+    const HostFault fault = HostGuard::guarded([&] {
+      if (write) {
+        *page = 1;
+      } else {
+        (void)*page;
+      }
+    });
+    CHECK(!fault || (fault.is_write == write && fault.address == reinterpret_cast<std::uint64_t>(page)));
+    return fault.reason;
+  };
+  CHECK(reason_of(true) == Reason::none);
+  mprotect(const_cast<int*>(page), 4096, PROT_READ);
+  CHECK(reason_of(true) == Reason::read_only && reason_of(false) == Reason::none);
+  mprotect(const_cast<int*>(page), 4096, PROT_NONE);
+  CHECK(reason_of(true) == Reason::closed && reason_of(false) == Reason::closed);
+  mprotect(const_cast<int*>(page), 4096, PROT_READ | PROT_WRITE);
+  CHECK(ftruncate(file, 0) == 0);
+  CHECK(reason_of(true) == Reason::file_end && reason_of(false) == Reason::file_end);
+  munmap(const_cast<int*>(page), 4096);
+  close(file);
 }
 
 void guards_nest() {
   volatile int* nowhere = unmapped_page();
-  std::uint64_t inner = 0;
+  HostFault inner;
   bool reached = false;
   const auto outer = HostGuard::guarded([&] {
     inner = HostGuard::guarded([&] { (void)*nowhere; });
     reached = true;
     (void)*nowhere;
   });
-  CHECK(inner != 0 && reached && outer != 0);
+  CHECK(inner && reached && outer);
 }
 
 void each_thread_has_its_own() {
@@ -52,7 +81,7 @@ void each_thread_has_its_own() {
   std::thread threads[4];
   for (auto& thread : threads) {
     thread = std::thread([&] {
-      for (int i = 0; i < 200; ++i) CHECK(HostGuard::guarded([&] { *nowhere = 1; }) != 0);
+      for (int i = 0; i < 200; ++i) CHECK(!!HostGuard::guarded([&] { *nowhere = 1; }));
     });
   }
   for (auto& thread : threads) thread.join();
@@ -120,7 +149,7 @@ void a_later_handler_leaves_ours_in_place() {
     });
     volatile int* nowhere = unmapped_page();
     g_expected = reinterpret_cast<std::uint64_t>(nowhere);
-    if (HostGuard::guarded([&] { (void)*nowhere; }) == 0) _exit(2);  // still guarded
+    if (!HostGuard::guarded([&] { (void)*nowhere; })) _exit(2);  // still guarded
     (void)*nowhere;
   });
   CHECK(WIFEXITED(seen) && WEXITSTATUS(seen) == 42);
@@ -168,6 +197,7 @@ int main() {
   a_later_handler_leaves_ours_in_place();
   HostGuard::install();
   a_fault_ends_only_what_is_guarded();
+  reasons_are_told_apart();
   guards_nest();
   each_thread_has_its_own();
   return test::exit_code();

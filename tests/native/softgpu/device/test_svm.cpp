@@ -23,9 +23,10 @@ struct Fixture {
     return attribute;
   }
   int set(std::uint64_t begin, std::uint64_t pages, std::vector<kfd_ioctl_svm_attribute> attributes) {
-    return ranges.set(begin, pages * k_page, attributes);
+    return ranges.set(begin, pages * k_page, attributes, mappings);
   }
 
+  std::vector<HostMapping> mappings{{0, ~std::uint64_t{0}, Rights::all}};
   std::vector<std::unique_ptr<Gpu>> gpus;
   SvmRanges ranges{gpus};
 };
@@ -41,6 +42,16 @@ void access_maps_and_no_access_unmaps() {
   CHECK(f.rights(1, k_begin + 5 * k_page) != Rights::none && f.rights(1, k_begin + 6 * k_page) == Rights::none);
   CHECK(f.set(k_begin, 1, {{KFD_IOCTL_SVM_ATTR_SET_FLAGS, KFD_IOCTL_SVM_FLAG_GPU_RO | KFD_IOCTL_SVM_FLAG_GPU_EXEC}}) == 0);
   CHECK(f.rights(0, k_begin) == (Rights::read | Rights::execute));
+}
+
+void gpu_may_not_do_what_the_program_may_not() {
+  Fixture f;
+  f.mappings = {{k_begin, k_begin + k_page, Rights::read | Rights::write},
+                {k_begin + k_page, k_begin + 2 * k_page, Rights::read},
+                {k_begin + 2 * k_page, k_begin + 3 * k_page, Rights::none}};
+  CHECK(f.set(k_begin, 3, {{KFD_IOCTL_SVM_ATTR_ACCESS_IN_PLACE, 100}}) == 0);
+  CHECK(f.rights(0, k_begin) == (Rights::read | Rights::write) && f.rights(0, k_begin + k_page) == Rights::read);
+  CHECK(f.rights(0, k_begin + 2 * k_page) == Rights::none);
 }
 
 void answers_what_was_set() {
@@ -65,7 +76,7 @@ void answers_what_was_set() {
 void bad_requests_change_nothing() {
   Fixture f;
   CHECK(f.set(k_begin, 0, {}) == -EINVAL);
-  CHECK(f.ranges.set(k_begin + 1, k_page, {}) == -EINVAL);
+  CHECK(f.ranges.set(k_begin + 1, k_page, {}, f.mappings) == -EINVAL);
   CHECK(f.set(k_begin, 1, {{KFD_IOCTL_SVM_ATTR_ACCESS, 100}, {KFD_IOCTL_SVM_ATTR_ACCESS, 999}}) == -EINVAL);
   CHECK(f.set(k_begin, 1, {{1234, 0}}) == -EINVAL);
   CHECK(f.rights(0, k_begin) == Rights::none);
@@ -75,6 +86,7 @@ void bad_requests_change_nothing() {
 
 int main() {
   access_maps_and_no_access_unmaps();
+  gpu_may_not_do_what_the_program_may_not();
   answers_what_was_set();
   bad_requests_change_nothing();
   return test::exit_code();
