@@ -60,6 +60,7 @@ class ReplayRequest:
     block_work_items: tuple[int, int, int] | None = None
     dynamic_lds_bytes: int | None = None
     timeout_s: float | None = None
+    timed: bool = True  # by the device's own clock
     devices: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -172,6 +173,7 @@ def _arguments(request: ReplayRequest) -> list[str]:
             ("--interleave", request.interleave),
             ("--changes-only", request.changes_only),
             ("--hip-launch", request.hip_launch),
+            ("--untimed", not request.timed),
             ("--no-verify", not request.verify),
         )
         if wanted

@@ -55,7 +55,12 @@ def run_once(store: Store, capture: Capture, variant: Path | None, timeout_s: fl
     with tempfile.TemporaryDirectory(prefix="kerncap-outputs-") as name:
         folder = Path(name)
         request = ReplayRequest(
-            variant=variant, compare=False, dump_folder=folder, changes_only=True, timeout_s=timeout_s
+            variant=variant,
+            compare=False,
+            dump_folder=folder,
+            changes_only=True,
+            timeout_s=timeout_s,
+            timed=False,
         )
         result = replay_capture(store, capture, request)
         if result.outcome is not ReplayOutcome.COMPLETED:

@@ -28,6 +28,7 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     send_facts();
     if (!graph->refusal.empty()) {
       report(capture::k_no_capture, Error{ErrorCode::unsupported, graph->refusal});
+      m_begun.fetch_sub(1);
       continue;
     }
     auto job = std::make_unique<Job>();

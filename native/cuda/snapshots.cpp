@@ -69,6 +69,7 @@ void Snapshots::end(std::unique_ptr<Job> job, const Result<void>& taken) noexcep
   report(job->number, taken.error());
   release(*job);
   close_window();
+  m_begun.fetch_sub(1);
 }
 
 bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::uint64_t& number) noexcept {
@@ -78,8 +79,13 @@ bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::uint
     shape.grid_work_items[axis] = launch.grid_blocks[axis] * launch.block[axis];
     shape.block[axis] = launch.block[axis];
   }
+  // Said before it is counted: once the last dispatch has been, our thread may think that all is done.
+  m_begun.fetch_add(1);
   const auto taken = capture::take(channel.rules()[kernel.rule], channel.control().matched[kernel.rule], shape);
-  if (!taken || !channel.active()) return false;
+  if (!taken || !channel.active()) {
+    m_begun.fetch_sub(1);
+    return false;
+  }
   number = *taken;
   return true;
 }
@@ -293,6 +299,7 @@ void Snapshots::hand_over(std::unique_ptr<Job> job) noexcept {
     m_started = true;
   }
   ++m_unsent;
+  m_begun.fetch_sub(1);
   m_taken.push_back(std::move(job));
   m_changed.notify_all();
 }
@@ -311,18 +318,26 @@ void Snapshots::run() noexcept {
     driver().cuCtxSetCurrent(job->context);
     if (Result<void> sent = send(*job); !sent) report(job->number, sent.error());
     release(*job);
-    bool idle = false;
     {
       const std::lock_guard lock(m_mutex);
-      idle = --m_unsent == 0;
+      --m_unsent;
       m_changed.notify_all();
     }
     // Nothing is wanted any more: from here on the program runs as if we were not there.
-    if (idle && all_taken()) {
+    if (all_taken() && is_idle()) {
       unsubscribe();
       return;
     }
   }
+}
+
+// No dispatch is being taken or waits to be sent. Asked after all_taken(): a dispatch that was counted there is begun
+// here, or has been handed over.
+bool Snapshots::is_idle() noexcept {
+  std::atomic_thread_fence(std::memory_order_seq_cst);
+  if (m_begun.load() != 0) return false;
+  const std::lock_guard lock(m_mutex);
+  return m_unsent == 0;
 }
 
 // Every rule has seen the last of the dispatches that it wants.

@@ -64,6 +64,7 @@ class Snapshots {
   void finish() noexcept;
 
  private:
+  // When it is, end() has to follow.
   [[nodiscard]] bool wanted(const Kernel& kernel, const LaunchCall& launch, std::uint64_t& number) noexcept;
   core::Result<void> take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept;
   core::Result<void> take_post(Job& job) noexcept;
@@ -86,6 +87,7 @@ class Snapshots {
   void release(Job& job) noexcept;
   void hand_over(std::unique_ptr<Job> job) noexcept;
   [[nodiscard]] static bool all_taken() noexcept;
+  [[nodiscard]] bool is_idle() noexcept;
   void run() noexcept;                       // the thread that sends what lies on the device
   core::Result<void> send(Job& job) noexcept;
   // Straight from the program's memory, while everything is held.
@@ -110,6 +112,7 @@ class Snapshots {
   std::uint64_t m_next_number = 1;
   std::set<std::uint64_t> m_announced;       // modules whose variables the collector knows
   std::atomic<std::uint64_t> m_launches{0};
+  std::atomic<std::uint32_t> m_begun{0};     // dispatches between wanted() and end()
 };
 
 }  // namespace kerncap::cuda

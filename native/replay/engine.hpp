@@ -24,6 +24,7 @@ struct Options {
   bool interleave = false;                // baseline and variant in turn
   bool verify = true;                     // hash what is restored once more
   bool hip_launch = false;
+  bool timed = true;                      // whether anybody wants to know how long a run takes
   std::string dump_folder;
   bool changes_only = false;              // dump only the chunks that are not as they were before
   std::string report_file;                // empty: standard output

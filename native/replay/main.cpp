@@ -23,7 +23,7 @@ using core::Result;
 constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
     "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES] [--hip-launch] [--no-verify]\n"
-    "       [--report FILE]\n"
+    "       [--untimed] [--report FILE]\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
 bool triple(const char* text, std::array<std::uint32_t, 3>& out) {
@@ -45,6 +45,7 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
     else if (word == "--no-compare") options.compare = false;
     else if (word == "--interleave") options.interleave = true;
     else if (word == "--hip-launch") options.hip_launch = true;
+    else if (word == "--untimed") options.timed = false;
     else if (word == "--no-verify") options.verify = false;
     else if (word == "--changes-only") options.changes_only = true;
     else if (!word.starts_with("--") && plan.empty()) plan = word;
@@ -99,6 +100,7 @@ int replay_main(int argc, char** argv, Driver& driver) {
   Result<Plan> plan = read_plan(path);
   if (!plan) return fail(options, plan.error());
   plan.value().hip_launch = options.hip_launch;
+  plan.value().timed = options.timed;
   const Result<std::vector<Range>> ranges = ranges_of(plan.value());
   if (!ranges) return fail(options, ranges.error());
   if (driver.holds_with_pages()) {

@@ -117,6 +117,7 @@ struct Plan {
   std::vector<HiddenSlot> variant_hidden;
   std::uint64_t variant_kernarg_bytes = 0;
   bool hip_launch = false;                      // set by the command line
+  bool timed = true;                            // the same
   std::uint64_t loaded_address = 0;
   std::uint64_t loaded_bytes = 0;
   std::vector<Region> regions;                  // by ascending address

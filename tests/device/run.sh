@@ -35,7 +35,8 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv
 kc-show --about > "$out/about.txt" 2>&1
 failed=0
 if [ $tests = 1 ]; then
-  python3 -m pytest -p no:cacheprovider "$top/tests/device" -q --durations=10 "$@" 2>&1 | tee "$out/tests.txt"
+  # -P: the package that was built, not the folder beside which this may be started.
+  python3 -P -m pytest -p no:cacheprovider "$top/tests/device" -q --durations=10 "$@" 2>&1 | tee "$out/tests.txt"
   failed=${PIPESTATUS[0]}
 fi
 if [ $benchmark = 1 ]; then

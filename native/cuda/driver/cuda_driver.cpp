@@ -37,8 +37,11 @@ Result<void> CudaDriver::open(const replay::Plan& plan) {
   if (Result<void> loaded = load_driver(); !loaded) return loaded;
   if (Result<void> started = checked("the CUDA driver does not start", driver().cuInit(0)); !started) return started;
   if (Result<void> fine = check_devices(plan); !fine) return fine;
-  m_timer.start();
-  m_about.runtime += m_timer.is_on() ? ", timed by CUPTI" : ", timed by events";
+  if (plan.timed) {
+    // Loading CUPTI takes a good part of the time that a small replay does.
+    m_timer.start();
+    m_about.runtime += m_timer.is_on() ? ", timed by CUPTI" : ", timed by events";
+  }
   Result<void> made = checked("making a context", driver().cuDevicePrimaryCtxRetain(&m_context, m_device));
   if (made) made = checked("entering the context", driver().cuCtxSetCurrent(m_context));
   // Nothing of ours may be allocated before: it could lie where the capture's memory has to be.
