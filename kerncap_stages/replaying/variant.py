@@ -60,6 +60,11 @@ def needs_host(slots: Iterable[KernargSlot]) -> bool:
     return any(slot.value_kind == _HOSTCALL for slot in slots)
 
 
+def uses_heap(slots: Iterable[KernargSlot]) -> bool:
+    """Whether a kernel may allocate memory on the device, as far as its compiler knew."""
+    return any(slot.value_kind == _HEAP for slot in slots)
+
+
 def runtime_regions(capture: Capture) -> frozenset[int]:
     """Base addresses of memory in which kernels talk to the host, where the captured kernel may do so.
 

@@ -13,15 +13,17 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kerncap_stages.source.kernel_names import ANONYMOUS
+from kerncap_stages.source.macros import uses_that_make
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterator
     from pathlib import Path
 
     from tree_sitter import Node, Parser
 
+    from kerncap_stages.source.macros import Macros
+
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
-_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?((?:[^\n\\]|\\\n|\\.)*)", re.MULTILINE)
 _STATEMENT_END = re.compile(rb"[;{}]|^[ \t]*#(?:[^\n\\]|\\\n|\\.)*$|//[^\n]*$|\*/", re.MULTILINE)
 _DECLARATOR_TYPES = frozenset({"function_declarator"})
 _PREFIX_BYTES = 4096
@@ -40,14 +42,6 @@ class Definition:
     macro: str | None = None  # the macro whose use makes the kernel, when there is no plain definition
 
 
-@dataclass(frozen=True)
-class Macros:
-    """The macros of a source tree that matter here."""
-
-    launch: frozenset[bytes]  # stand for __global__ in front of a kernel
-    generators: Mapping[bytes, bytes]  # name to body: make a whole kernel by token pasting
-
-
 @cache
 def _parsers() -> tuple[Parser, ...]:
     import tree_sitter_cpp
@@ -55,23 +49,6 @@ def _parsers() -> tuple[Parser, ...]:
     from tree_sitter import Language, Parser
 
     return tuple(Parser(Language(module.language())) for module in (tree_sitter_cuda, tree_sitter_cpp))
-
-
-def collect_macros(texts: Iterable[bytes]) -> Macros:
-    """Macros that expand to ``__global__``, directly or through one another."""
-    bodies: dict[bytes, bytes] = {}
-    for text in texts:
-        for match in _DEFINE.finditer(text):
-            bodies[match[1]] = match[3]
-    marks = {b"__global__"}
-    while True:
-        more = {name for name, body in bodies.items() if marks & set(_IDENTIFIER.findall(body))} - marks
-        if not more:
-            break
-        marks |= more
-    marks.discard(b"__global__")
-    generators = {name: bodies[name] for name in marks if b"{" in bodies[name]}
-    return Macros(frozenset(marks - set(generators)), generators)
 
 
 def find_definitions(path: Path, text: bytes, base: str, macros: Macros) -> list[Definition]:
@@ -88,7 +65,8 @@ def find_definitions(path: Path, text: bytes, base: str, macros: Macros) -> list
                 if definition is not None:
                     found.setdefault(definition.line, definition)
     if not found:
-        found.update((made.line, made) for made in _generated(path, text, base, macros))
+        for macro, line in uses_that_make(base, text, macros):
+            found[line] = Definition(path, line, line, (), is_template=False, macro=macro)
     return [found[line] for line in sorted(found)]
 
 
@@ -178,17 +156,3 @@ def _scopes(node: Node) -> tuple[str, ...]:
             scopes[:0] = text.decode(errors="replace").split("::") if text else [ANONYMOUS]
         parent = parent.parent
     return tuple(scopes)
-
-
-def _generated(path: Path, text: bytes, base: str, macros: Macros) -> Iterator[Definition]:
-    """Kernels whose name is pasted together by a macro: ``DEFINE_KERNEL(scale)`` making ``scale_kernel``."""
-    for macro in macros.generators:
-        for match in re.finditer(
-            rb"^[ \t]*" + re.escape(macro) + rb"[ \t]*\(([^()\n]*)\)", text, re.MULTILINE
-        ):
-            arguments = [argument.strip().decode(errors="replace") for argument in match[1].split(b",")]
-            if any(argument and argument in base for argument in arguments):
-                line = text.count(b"\n", 0, match.start()) + 1
-                yield Definition(
-                    path, line, line, (), is_template=False, macro=macro.decode(errors="replace")
-                )

@@ -68,6 +68,10 @@ def find_source(
     named = from_line_tables(tables, roots, name, consulted)
     candidates = [named] if named else find_candidates(roots, name, consulted)
     if not candidates:
+        # The files that the code object was made from, where they still are.
+        there = [path for path in tables.paths if consulted.exists(path)]
+        candidates = find_candidates(there, name, consulted)
+    if not candidates:
         return _without_source(capture, code_object, name, tables, roots, consulted)
     database = options.compile_commands and options.compile_commands.resolve()
     database = database or _database(candidates[0].path, roots, consulted)

@@ -6,7 +6,8 @@ import re
 from typing import TYPE_CHECKING
 
 from kerncap_stages.source.consulted import SOURCE_SUFFIXES
-from kerncap_stages.source.definitions import Definition, collect_macros, find_definitions
+from kerncap_stages.source.definitions import Definition, find_definitions
+from kerncap_stages.source.macros import collect_macros
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

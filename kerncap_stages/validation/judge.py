@@ -10,6 +10,7 @@ from kerncap_stages.bounds import Bounds
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.replaying.variant import runtime_regions
+from kerncap_stages.validation.addresses import explain_addresses
 from kerncap_stages.validation.arguments import Span, pointers, spans
 from kerncap_stages.validation.judgement import Judgement, PartVerdict, part_name
 from kerncap_stages.validation.perturb import (
@@ -171,6 +172,8 @@ class Judge:
                 found = self._compare_part(region, states, part, bounds)
                 if found.written_bytes or found.differing_bytes or found.stray_bytes:
                     self._weigh(PartVerdict(region, part, found, changed_base))
+                if changed_base is None and not found.difference.passed:
+                    self._explain(states, part)
 
     def _compare_part(self, region: Region, states: States, part: Span, bounds: Bounds) -> RegionDifference:
         kind, window = part.element_type or "bytes", (part.start, part.end)
@@ -207,6 +210,14 @@ class Judge:
             judgement.fail(_wrong_output(found))
         if found.stray_bytes:
             judgement.fail("the variant writes where the captured kernel does not")
+
+    def _explain(self, states: States, part: Span) -> None:
+        window = (part.start, part.end)
+        why = explain_addresses(
+            self._store, self._capture, self._arguments, states.expected, states.actual, window
+        )
+        if why is not None:
+            self._judgement.note(why)
 
     def _judge_changed(self, variant: Path, golden: Mapping[int, MemoryRef]) -> None:
         judgement = self._judgement

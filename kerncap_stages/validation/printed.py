@@ -56,7 +56,7 @@ def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str
     shown = [region for region in manifest.regions if verbose or not manifest.passed]
     shown.sort(key=lambda region: region.passed)
     for region in shown[:_MOST_LINES]:
-        yield from _region_lines(region)
+        yield from _region_lines(region, exact=manifest.mode != "numeric")
     if len(shown) > _MOST_LINES:
         yield f"  and {len(shown) - _MOST_LINES} more"
     for stray in manifest.stray_writes[:_MOST_LINES]:
@@ -78,7 +78,7 @@ def heat_text(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> 
     return "".join(_SHADES[min(top, 1 + int(value / room * (top - 1))) if value else 0] for value in sums)
 
 
-def _region_lines(region: RegionResult | View) -> Iterator[str]:
+def _region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
     from kerncap_stages.terminal_text import printable
 
     verdict = "pass" if region.passed else "FAIL"
@@ -88,7 +88,8 @@ def _region_lines(region: RegionResult | View) -> Iterator[str]:
         name += ", from another pre-state" + ("" if own else f" of {region.changed_region:#x}")
     kind = str(region.element_type)
     what = "bytes" if kind == "bytes" else f"{kind} elements"
-    yield f"  {verdict} {name}: {region.elements_out_of_bounds} of {region.elements} {what} differ too much"
+    how = "" if exact or kind == "bytes" else " too much"
+    yield f"  {verdict} {name}: {region.elements_out_of_bounds} of {region.elements} {what} differ{how}"
     if region.worst is not None:
         worst = region.worst
         yield (
@@ -106,4 +107,5 @@ def _region_lines(region: RegionResult | View) -> Iterator[str]:
             f"(expected {region.inf_expected})"
         )
     if region.heat and region.size_bytes:
-        yield f"    [{heat_text(region.heat, region.size_bytes)}] where {region.size_bytes} bytes differ"
+        heat = heat_text(region.heat, region.size_bytes)
+        yield f"    [{heat}] where bytes differ, along {region.size_bytes}"

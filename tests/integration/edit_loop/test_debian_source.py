@@ -91,7 +91,7 @@ def built(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         archive.extractall(folder / "src", filter="data")
     (source,) = (folder / "src").iterdir()
     prefix = folder / "prefix/usr"
-    cmake = downloads / "cmake/bin/cmake"
+    cmake = (sys.executable, "-m", "cmake")  # its script in bin/ names the Python that installed it
     settings = {
         "CMAKE_PREFIX_PATH": f"{prefix};{prefix}/share",
         "CMAKE_CXX_COMPILER": "hipcc",
@@ -105,8 +105,8 @@ def built(downloads: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     }
     words = [f"-D{name}={value}" for name, value in settings.items()]
     path = {"PYTHONPATH": str(downloads / "cmake")}
-    run(cmake, "-S", source, "-B", folder / "build", *words, **path)
-    run(cmake, "--build", folder / "build", "--target", EXAMPLE, **path)
+    run(*cmake, "-S", source, "-B", folder / "build", *words, **path)
+    run(*cmake, "--build", folder / "build", "--target", EXAMPLE, **path)
     return folder
 
 

@@ -248,7 +248,17 @@ def test_every_failure_is_a_case_with_a_next_step(store, tree, tmp_path):
         folder / "src/matvec.hip", tmp_path / "g.hsaco", f"-I{folder}/include", "-gline-tables-only"
     )
     found = run_locate(store, publish(store, with_lines, ADD_ROWS), Options((empty,)))[1]
-    assert found.outcome in (Outcome.FOUND, Outcome.WRONG_DIRECTORY)
+    # The code object names its files, and they are still there: found, wherever one looks.
+    assert (found.outcome, found.definition.path) == (Outcome.FOUND, str(folder / "src/matvec.hip"))
+    gone = tmp_path / "gone"
+    shutil.copytree(folder, gone)
+    with_lines = device_code(
+        gone / "src/matvec.hip", tmp_path / "g.hsaco", f"-I{gone}/include", "-gline-tables-only"
+    )
+    shutil.rmtree(gone)
+    found = run_locate(store, publish(store, with_lines, ADD_ROWS), Options((empty,)))[1]
+    assert found.outcome is Outcome.WRONG_DIRECTORY
+    assert f"{gone}/src/matvec.hip" in found.explanation
     for name in ("one", "two"):
         (empty / f"{name}.hip").write_text(
             "namespace demo { __global__ void add_rows(int a, int b, int c, int d) {} }"

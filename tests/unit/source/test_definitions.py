@@ -3,7 +3,8 @@ from pathlib import Path
 import pytest
 
 from kerncap_stages.source.consulted import source_files
-from kerncap_stages.source.definitions import collect_macros, find_definitions
+from kerncap_stages.source.definitions import find_definitions
+from kerncap_stages.source.macros import collect_macros
 
 SOURCE = rb"""
 #define KERNEL __global__ __launch_bounds__(256)
@@ -52,6 +53,40 @@ def test_finds_the_definition_whatever_stands_around_global(base, line, scopes):
 def test_finds_a_kernel_whose_name_a_macro_pastes():
     (definition,) = find("pasted_kernel")
     assert (definition.line, definition.macro) == (17, "DEFINE")
+
+
+GENERATED = rb"""
+#define MAKE(type, name) \
+  __global__ void name##_##type(const type* x, type* y) { \
+    y[0] = op_##name(x[0]); \
+  }
+#define BOTH(name) \
+  MAKE(float, name) \
+  MAKE(double, name)
+MAKE(int, scale)
+BOTH(scale)
+MAKE(float, rescale) MAKE(int,
+  many)
+#define LIST(...) MAKE(__VA_ARGS__)
+LIST(half, scale)
+"""
+
+
+@pytest.mark.parametrize(
+    ("base", "lines"),
+    [
+        ("scale_int", [("MAKE", 9)]),
+        ("scale_float", [("BOTH", 10)]),
+        ("scale_double", [("BOTH", 10)]),
+        ("rescale_float", [("MAKE", 11)]),
+        ("many_int", [("MAKE", 11)]),
+        ("scale_half", [("LIST", 14)]),
+        ("op_scale", []),
+        ("scale", []),
+    ],
+)
+def test_a_macro_makes_just_the_kernels_whose_names_it_pastes(base, lines):
+    assert [(each.macro, each.line) for each in find(base, GENERATED)] == lines
 
 
 @pytest.mark.parametrize("base", ["declared", "helper", "commented", "main", "absent"])

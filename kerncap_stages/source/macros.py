@@ -1,0 +1,121 @@
+"""Project macros around kernels: those that stand for ``__global__``, and those that make whole kernels.
+
+Not a preprocessor: conditions are not evaluated, and of several definitions of a macro the last one counts.
+Macros that lead to a kernel are expanded, to see which use of one makes the kernel that is sought.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+_IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
+_DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?((?:[^\n\\]|\\\n|\\.)*)", re.MULTILINE)
+_PASTE = re.compile(rb"\s*##\s*")
+_DEEPEST = 8
+_MOST_ARGUMENT_BYTES = 1 << 16
+_OPEN = {b"(": b")", b"[": b"]", b"{": b"}"}
+
+
+@dataclass(frozen=True)
+class Generator:
+    """A function-like macro that makes a kernel, itself or through another."""
+
+    parameters: tuple[bytes, ...]
+    body: bytes
+
+    def expand(self, arguments: list[bytes]) -> bytes:
+        """The body with arguments in the place of parameters, and tokens pasted."""
+        given = dict(zip(self.parameters, arguments, strict=False))
+        if self.parameters[-1:] == (b"...",):
+            given[b"__VA_ARGS__"] = b", ".join(arguments[len(self.parameters) - 1 :])
+        text = _IDENTIFIER.sub(lambda match: given.get(match[0], match[0]), self.body.replace(b"\\\n", b" "))
+        return _PASTE.sub(b"", text)
+
+
+@dataclass(frozen=True)
+class Macros:
+    """The macros of a source tree that matter here."""
+
+    launch: frozenset[bytes]  # stand for __global__ in front of a kernel
+    generators: Mapping[bytes, Generator]  # by name
+
+
+def collect_macros(texts: Iterable[bytes]) -> Macros:
+    """Macros that expand to ``__global__``, directly or through one another."""
+    bodies: dict[bytes, Generator] = {}
+    for text in texts:
+        for match in _DEFINE.finditer(text):
+            inside = (match[2] or b"()")[1:-1]
+            parameters = tuple(each.strip() for each in inside.split(b",") if each.strip())
+            bodies[match[1]] = Generator(parameters, match[3])
+    marks = _leading_to({b"__global__"}, bodies)
+    making = {name for name in marks if b"{" in bodies[name].body}
+    making |= marks & _leading_to(making, bodies)
+    return Macros(frozenset(marks - making), {name: bodies[name] for name in sorted(making)})
+
+
+def _leading_to(names: set[bytes], bodies: Mapping[bytes, Generator]) -> set[bytes]:
+    """Macros whose body holds one of the names, or a macro that does."""
+    found: set[bytes] = set()
+    while True:
+        wanted = names | found
+        more = {
+            name for name, macro in bodies.items() if wanted & set(_IDENTIFIER.findall(macro.body))
+        } - found
+        if not more:
+            return found
+        found |= more
+
+
+def uses_that_make(base: str, text: bytes, macros: Macros) -> Iterator[tuple[str, int]]:
+    """(macro, line) of each use in a file that makes a kernel of that name: ``DEFINE(scale)``."""
+    marks = b"|".join(re.escape(mark) for mark in (b"__global__", *sorted(macros.launch)))
+    declarator = re.escape(base.encode()) + rb"\s*\("
+    kernel = re.compile(rb"\b(?:" + marks + rb")\b[^;{}]*?\b" + declarator)
+    for name, start, arguments in _uses(text, macros):
+        made = macros.generators[name].expand(arguments)
+        if any(kernel.search(each) for each in _expansions(made, macros, _DEEPEST)):
+            yield name.decode(errors="replace"), text.count(b"\n", 0, start) + 1
+
+
+def _expansions(text: bytes, macros: Macros, depth: int) -> Iterator[bytes]:
+    """A text, and what the macros in it make."""
+    yield text
+    if depth:
+        for name, _, arguments in _uses(text, macros):
+            yield from _expansions(macros.generators[name].expand(arguments), macros, depth - 1)
+
+
+def _uses(text: bytes, macros: Macros) -> Iterator[tuple[bytes, int, list[bytes]]]:
+    """(macro, offset, arguments) of each use outside other macros' definitions."""
+    if not macros.generators:
+        return
+    names = b"|".join(re.escape(name) for name in macros.generators)
+    defined = [match.span() for match in _DEFINE.finditer(text)]
+    for match in re.finditer(rb"\b(" + names + rb")\s*\(", text):
+        arguments = _arguments(text, match.end())
+        if arguments is not None and not any(low <= match.start() < high for low, high in defined):
+            yield match[1], match.start(), arguments
+
+
+def _arguments(text: bytes, start: int) -> list[bytes] | None:
+    """The arguments of a use, up to its closing parenthesis; None where there is none."""
+    closing, found = [b")"], [b""]
+    for at in range(start, min(len(text), start + _MOST_ARGUMENT_BYTES)):
+        char = text[at : at + 1]
+        if char == closing[-1]:
+            closing.pop()
+            if not closing:
+                return [argument.strip() for argument in found]
+        elif char in _OPEN:
+            closing.append(_OPEN[char])
+        if char == b"," and len(closing) == 1:
+            found.append(b"")
+        else:
+            found[-1] += char
+    return None
