@@ -4,7 +4,7 @@ ROCM ?= 6.4
 ROOT := python3 -m kerncap_stages.rocm_root
 IN_ROOT = $(ROOT) run --rocm $(ROCM) -- python3 tools/workbench.py
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all sanitize bench check format golden schemas shell
+.PHONY: help demo test test-all test-newer sanitize bench check format golden schemas shell
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -15,8 +15,12 @@ demo: ## the main job on a real HIP program: take a kernel out, edit it, judge i
 test: ## build, then all tests but the slow ones (minutes; what CI runs)
 	$(IN_ROOT) test $(ARGS)
 
-test-all: ## the full sweep
+test-all: ## the full sweep; test-newer is part of it
 	$(IN_ROOT) test-all $(ARGS)
+	$(if $(ARGS),,$(MAKE) test-newer)
+
+test-newer: ## profiles, captures and replays on ROCm 7.2; `make test ROCM=7.2` runs all tests there
+	$(ROOT) run --rocm 7.2 -- python3 tools/workbench.py shell pytest tests/integration/hsa $(ARGS)
 
 sanitize: ## native/core and the software GPU's inputs under sanitizers, each fuzzed for five minutes, or ARGS=SECONDS
 	$(IN_ROOT) sanitize $(ARGS)

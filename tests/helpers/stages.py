@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from programs import in_rocm
+
 from kerncap_stages.digest import Digest
 from kerncap_stages.softgpu import SoftGpu
 from kerncap_stages.store import Store
@@ -58,6 +60,7 @@ class Stages:
     folder: Path
     target: str = "gfx90a"
     gpus: int = 1
+    rocm: str = ""  # in a root of this version; else in ours
     variables: dict[str, str] = field(default_factory=dict)
 
     @property
@@ -66,7 +69,7 @@ class Stages:
         return {**os.environ, **gpu, "KERNCAP_STORE": str(self.store), **self.variables}
 
     def run(self, stage: str, *words: object, stdin: str | None = None, **variables: str) -> Finished:
-        command = [*executable(stage), *map(str, words)]
+        command = [*in_rocm(self.rocm), *executable(stage), *map(str, words)]
         done = subprocess.run(
             command,
             input=stdin,

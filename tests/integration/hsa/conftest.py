@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from programs import SOURCES, Build, Program, compile_once
+from softgpu import refusal
 
 from kerncap_stages.rocm_root.enter import MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+    from stages import Stages
+
+NEWER = "7.2"
 
 
 @pytest.fixture(scope="session")
@@ -25,9 +31,9 @@ def rocm() -> str:
 def program() -> Callable[..., Path]:
     """Path of a test program, by name; for the target that it will run on."""
 
-    def build(name: str, target: str = "gfx90a", opt: str = "O3") -> Path:
+    def build(name: str, target: str = "gfx90a", opt: str = "O3", rocm: str = "") -> Path:
         found = next(iter(SOURCES.glob(f"*/{name}.*")))
-        return compile_once(Build(Program(found), target if found.suffix == ".hip" else "", opt))
+        return compile_once(Build(Program(found), target if found.suffix == ".hip" else "", opt, rocm=rocm))
 
     return build
 
@@ -41,3 +47,13 @@ def variant() -> Callable[..., Path]:
         return compile_once(Build(Program(found), target, opt, defines=defines, device_only=True))
 
     return build
+
+
+@pytest.fixture
+def newer(stages: Stages, program: Callable[..., Path], rocm: str) -> tuple[Stages, Callable[..., Path]]:
+    """The stages, and what builds a test program, in a root of ROCm 7.2: another one, unless ours is that."""
+    other = "" if rocm == NEWER else NEWER
+    if reason := refusal(other):
+        pytest.skip(reason)
+    stages.rocm = other
+    return stages, partial(program, rocm=other)
