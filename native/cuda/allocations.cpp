@@ -84,6 +84,16 @@ const char* Allocations::object_at(std::uint64_t handle) const {
   return found == m_objects.end() ? nullptr : found->second;
 }
 
+std::optional<std::uint32_t> Allocations::peer_at(std::uint64_t address, std::uint32_t device) const {
+  const std::lock_guard lock(m_mutex);
+  const auto after = m_by_base.upper_bound(address);
+  if (after == m_by_base.begin()) return std::nullopt;
+  const Allocation& allocation = std::prev(after)->second;
+  const bool is_ours = allocation.access == 0 || (allocation.access & bit_of(device)) != 0;
+  if (is_ours || address >= allocation.end() || allocation.device == capture::k_no_device) return std::nullopt;
+  return allocation.device;
+}
+
 std::vector<Allocation> Allocations::reachable(std::uint32_t device) const {
   std::vector<Allocation> all;
   {

@@ -5,6 +5,7 @@
 #include <map>
 #include <mutex>
 #include <optional>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
@@ -46,6 +47,10 @@ class Allocations {
   void remove_object(std::uint64_t handle);
   // "a texture", "a surface", or null.
   [[nodiscard]] const char* object_at(std::uint64_t handle) const;
+
+  // The owner of an address, if that is another GPU whose memory is not among what reachable() lists for this one: only
+  // peer access leads there.
+  [[nodiscard]] std::optional<std::uint32_t> peer_at(std::uint64_t address, std::uint32_t device) const;
 
   // Everything that the device may touch, ordered by address and without overlap.
   [[nodiscard]] std::vector<Allocation> reachable(std::uint32_t device) const;

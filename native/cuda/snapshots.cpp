@@ -116,7 +116,7 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
   if (Result<void> ready = m_copier.prepare(); !ready) return ready;
   Result<std::vector<std::byte>> parameters = pack_parameters(job.kernel.function, launch);
   if (!parameters) return parameters.error();
-  if (Result<void> fine = refuse_unreachable(parameters.value()); !fine) return fine;
+  if (Result<void> fine = refuse_unreachable(parameters.value(), job.device); !fine) return fine;
   if (Result<void> drained = tool()->streams.drain(job.context, wait_deadline()); !drained) return drained;
   // A call of another thread that was past its callback when the window opened has submitted its work by now.
   const timespec moment{0, 30'000};
@@ -218,12 +218,17 @@ void Snapshots::add_variables(Job& job) noexcept {
 }
 
 // Memory that only exists while a graph runs cannot be copied before it does.
-Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& parameters) noexcept {
+Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& parameters, std::uint32_t device) noexcept {
   for (std::size_t at = 0; at + 8 <= parameters.size(); at += 8) {
     std::uint64_t word = 0;
     std::memcpy(&word, &parameters[at], sizeof word);
     if (tool()->allocations.is_graph_memory(word)) {
       return Error{ErrorCode::unsupported, "an argument points to memory that a CUDA graph allocates while it runs"};
+    }
+    if (const auto peer = tool()->allocations.peer_at(word, device); peer) {
+      return Error{ErrorCode::unsupported, "an argument points to memory of GPU " + std::to_string(*peer) +
+                                               ", and the kernel runs on GPU " + std::to_string(device) +
+                                               ": memory of other GPUs cannot be captured"};
     }
     if (const char* what = tool()->allocations.object_at(word); what != nullptr) {
       return Error{ErrorCode::unsupported, std::string("an argument is ") + what +

@@ -79,7 +79,7 @@ class Snapshots {
   static void report(std::uint64_t number, const core::Error& error) noexcept;
   [[nodiscard]] static std::chrono::steady_clock::time_point wait_deadline() noexcept;
   void add_variables(Job& job) noexcept;
-  core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters) noexcept;
+  core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters, std::uint32_t device) noexcept;
   void describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
                              std::uint64_t index_of_kernel) noexcept;
   void open_window() noexcept;

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
@@ -89,7 +90,10 @@ def built(tmp_path_factory):
     arch = architecture()
     jobs = []
     for source in sorted((HERE / "programs").glob("*.cu")):
-        jobs.append((source.stem, folder / source.stem, ["-O2", "-lineinfo", str(source)]))
+        # What a program needs besides stands in its own first lines.
+        needs = re.search(r"^// nvcc: (.*)", source.read_text(), re.MULTILINE)
+        flags = ["-O2", "-lineinfo", *(needs[1].split() if needs else ())]
+        jobs.append((source.stem, folder / source.stem, [*flags, str(source)]))
     for source in sorted((HERE / "variants").glob("*.cu")):
         for form in ("cubin", "ptx", "fatbin"):
             name = f"{source.stem}.{form}"

@@ -85,6 +85,35 @@ def test_forked_children_are_captured_each(kc, built):
     assert len({capture["dispatch"]["process_id"] for capture in captures}) == 2
 
 
+def test_memory_of_another_process_is_captured_with_the_kernel(kc, built):
+    capture = kc.show(kc.capture("add_shared", built["ipc"]))
+    kinds = {region["kind"]: region for region in capture["regions"]}
+    assert kinds["ipc"]["written_size_bytes"] > 0
+    assert kc.show(kc.ok("kc-replay", "@capture").digest)["matches_golden"] is True
+
+
+def test_a_kernel_on_the_second_gpu_is_captured_and_replayed_there(kc, built):
+    needs_two_gpus()
+    capture = kc.show(kc.capture("on_second", built["two_gpus"], dispatch=1))
+    assert capture["dispatch"]["device_index"] == 1
+    assert kc.show(kc.ok("kc-replay", "@capture").digest)["matches_golden"] is True
+
+
+def test_a_kernel_that_is_given_another_gpus_memory_is_refused_by_name(kc, built):
+    needs_two_gpus()
+    done = kc.run("kc-capture", "--kernel", "across", "--", built["two_gpus"])
+    if "peers" not in done.err:
+        pytest.skip("the GPUs cannot reach each other's memory")
+    assert done.code == 6, done.err
+    assert "memory of GPU 1" in done.err
+
+
+def needs_two_gpus():
+    told = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=True)
+    if len(told.stdout.splitlines()) < 2:
+        pytest.skip("needs two GPUs")
+
+
 def test_a_kernel_that_never_runs_is_an_answer(kc, built):
     done = kc.run("kc-capture", "--kernel", "no_such_kernel", "--", built["vector_add"])
     assert done.code == 1
@@ -96,7 +125,12 @@ def test_a_kernel_that_never_runs_is_an_answer(kc, built):
 
 @pytest.mark.parametrize(
     ("program", "kernel", "word"),
-    [("texture", "sample", "texture"), ("device_heap", "allocate", "heap")],
+    [
+        ("texture", "sample", "texture"),
+        ("surface", "draw", "surface"),
+        ("device_heap", "allocate", "heap"),
+        ("device_launch", "outer", "device-side launches"),
+    ],
 )
 def test_what_cannot_be_captured_is_refused_by_name(kc, built, program, kernel, word):
     done = kc.run("kc-capture", "--kernel", kernel, "--", built[program])

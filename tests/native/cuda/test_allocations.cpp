@@ -31,6 +31,22 @@ void what_is_freed_is_out_of_reach() {
   CHECK(allocations.reachable(0).empty());
 }
 
+void memory_of_another_device_is_a_peer_s() {
+  Allocations allocations;
+  allocations.add(region(0x1000, 0x100));
+  Allocation other = region(0x2000, 0x100, 0b10);
+  other.device = 1;
+  allocations.add(other);
+  Allocation pinned = region(0x7000, 0x1000, 0);
+  pinned.device = kerncap::capture::k_no_device;
+  allocations.add(pinned);
+  CHECK(allocations.peer_at(0x2080, 0) == 1u);
+  CHECK(allocations.peer_at(0x1080, 1) == 0u);
+  CHECK(!allocations.peer_at(0x2080, 1) && !allocations.peer_at(0x1080, 0));
+  CHECK(!allocations.peer_at(0x7010, 0));
+  CHECK(!allocations.peer_at(0x2100, 0) && !allocations.peer_at(0x10, 0));
+}
+
 void host_memory_is_every_device_s() {
   Allocations allocations;
   Allocation pinned = region(0x7000, 0x1000, 0);
@@ -105,6 +121,7 @@ void disjoint_covers_all_and_nothing_twice() {
 
 int main() {
   what_is_freed_is_out_of_reach();
+  memory_of_another_device_is_a_peer_s();
   host_memory_is_every_device_s();
   mappings_need_rights_and_outlive_their_handle();
   graph_memory_is_known_until_its_address_is_used_again();
