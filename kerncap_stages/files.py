@@ -107,11 +107,20 @@ def _walk(folder: Path) -> Iterator[Path]:
         if path != folder and (path.is_symlink() or not path.is_dir()):
             yield path
             continue
-        with os.scandir(path) as entries:
-            names = sorted((entry.name for entry in entries), reverse=True)
+        try:
+            with os.scandir(path) as entries:
+                names = sorted((entry.name for entry in entries), reverse=True)
+        except OSError as error:
+            raise _unreadable(path, error) from error
         waiting += [path / name for name in names]
         if not names and path != folder:
             yield path
+
+
+def _unreadable(path: Path, error: OSError) -> DeviceError:
+    return DeviceError(
+        f"cannot read {path}: {error.strerror}", hint="make it readable, or put a folder without it"
+    )
 
 
 def _checked(inside: str, path: Path) -> str:
@@ -148,7 +157,7 @@ def _put_file(transaction: Transaction, path: Path, inside: str) -> StoredFile:
                 raise Refused(f"{path} is no regular file", hint="put a folder without it")
             content = _put_content(transaction, file, facts.st_size)
     except OSError as error:
-        raise DeviceError(f"cannot read {path}: {error.strerror}") from error
+        raise _unreadable(path, error) from error
     if content is None:
         raise DeviceError(f"{path} changed while it was read", hint="put it again once it is at rest")
     return StoredFile(

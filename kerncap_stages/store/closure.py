@@ -13,8 +13,9 @@ from kerncap_stages.errors import ArtifactError, DigestMismatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# A whole JSON string in a canonical manifest. Digests without a prefix are facts, not references.
-_REFERENCE = re.compile(rb'"(manifest|memory|file):([0-9a-f]{64})"')
+# A whole JSON string in a canonical manifest, not the end of one: a quote inside a string has a backslash
+# before it. Digests without a prefix are facts, not references.
+_REFERENCE = re.compile(rb'"(?<!\\")(manifest|memory|file):([0-9a-f]{64})"')
 
 # docs/store.md, "Objects": what a chunk list may have, and a manifest.
 MOST_LIST_BYTES = 256 << 20

@@ -129,7 +129,7 @@ class Folder:
         Raises UsageError if it is no store, Refused if its version is unknown, StoreError if the system does.
         """
         self.root = root
-        self.native = _native.ObjectStore.open(str(root))
+        self.native = _native.ObjectStore.open(root)
 
     def object_path(self, digest: str) -> Path:
         """Where an object lies."""

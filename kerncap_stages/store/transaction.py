@@ -59,7 +59,7 @@ class Transaction:
             raise UsageError(
                 f"cannot read {path}: {error.strerror}", hint="give a file that is there"
             ) from error
-        return Digest(self._open().put_file(os.fsdecode(path)))
+        return Digest(self._open().put_file(path))
 
     def put_memory(self, buffer: Buffer) -> Digest:
         """Stage memory in chunks, on all cores, and return its chunk list.

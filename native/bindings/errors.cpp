@@ -51,7 +51,12 @@ void raise_error(const core::Error& error) {
   raise_interrupt();
   const auto [name, hint] = exception_for(error.code);
   const nb::object type = nb::module_::import_("kerncap_stages.errors").attr(name);
-  nb::object value = type(nb::str(error.message.c_str(), error.message.size()));
+  // A path in it need not be UTF-8: as Python itself would read it.
+  const char* const message = error.message.c_str();
+  const auto size = static_cast<Py_ssize_t>(error.message.size());
+  const nb::object text = nb::steal(PyUnicode_DecodeFSDefaultAndSize(message, size));
+  if (!text.is_valid()) throw nb::python_error();
+  nb::object value = type(text);
   if (hint != nullptr) value.attr("hint") = nb::str(hint);
   PyErr_SetObject(type.ptr(), value.ptr());
   throw nb::python_error();

@@ -1,5 +1,6 @@
 // Reading a store from Python. Every call that waits releases the interpreter lock.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
@@ -7,6 +8,7 @@
 #include <nanobind/stl/vector.h>
 
 #include <chrono>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -126,8 +128,9 @@ void bind_store(nb::module_& module) {
   nb::class_<Lock>(module, "Lock").def("release", &Lock::release);
 
   nb::class_<ObjectStore>(module, "ObjectStore")
-      .def_static("open", [](const std::string& path) { return without_gil([&] { return ObjectStore::open(path); }); },
-                  "path"_a)
+      .def_static("open", [](const std::filesystem::path& path) {
+                    return without_gil([&] { return ObjectStore::open(path.native()); });
+                  }, "path"_a)
       .def("lock_shared", [](const ObjectStore& store) {
              return Lock(without_gil([&]() -> core::Result<core::SharedLock> {
                auto lock = store.lock().shared();

@@ -1,5 +1,6 @@
 // Writing to a store from Python. Every call that waits releases the interpreter lock.
 #include <nanobind/nanobind.h>
+#include <nanobind/stl/filesystem.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/shared_ptr.h>
@@ -7,6 +8,7 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -104,8 +106,8 @@ void bind_transaction(nb::module_& module) {
   nb::class_<Transaction>(module, "Transaction")
       .def_static("begin", &begin, "store"_a, "threads"_a = 0)
       .def("put", &put, "payload"_a)
-      .def("put_file", [](Transaction& transaction, const std::string& path) {
-             return without_gil([&] { return transaction.put_file(path); }).hex();
+      .def("put_file", [](Transaction& transaction, const std::filesystem::path& path) {
+             return without_gil([&] { return transaction.put_file(path.native()); }).hex();
            }, "path"_a)
       .def("adopt", &adopt, "fd"_a, "frames"_a)
       .def("put_memory", &put_memory, "memory"_a)

@@ -442,6 +442,49 @@ def test_wrong_arguments_end_with_2(kc, arguments):
     assert done.stdout == ""
 
 
+def test_a_percentage_that_is_no_number_is_wrong_usage(kc, folder):
+    put(kc, folder / "text.txt")
+    done = kc("check", "--sample", "nan")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "nan is no percentage\n  next: " in done.stderr
+
+
+def test_cat_to_a_standard_output_that_is_closed_is_wrong_usage(kc, store, folder):
+    put(kc, folder / "text.txt")
+    done = kc("cat", "@", preexec_fn=lambda: os.close(1))
+    assert done.returncode == 2
+    assert "standard output is closed\n  next: " in done.stderr
+    assert store.check().ok
+
+
+def test_folder_that_is_too_deep_to_be_read_is_named_with_the_next_step(kc, store, tmp_path):
+    top = tmp_path / "deep"
+    top.mkdir()
+    here = os.open(top, os.O_DIRECTORY)
+    for _ in range(20):  # longer in all than a path may be
+        os.mkdir("d" * 250, dir_fd=here)
+        here, above = os.open("d" * 250, os.O_DIRECTORY, dir_fd=here), here
+        os.close(above)
+    os.close(here)
+    done = kc("put", top)
+    assert done.returncode == 4
+    assert f"cannot read {top}/ddd" in done.stderr
+    assert "File name too long\n  next: " in done.stderr
+    assert store.artifacts() == []
+
+
+def test_store_whose_path_is_not_utf8_works_and_is_named(folder, tmp_path):
+    root = tmp_path / os.fsdecode(b"caf\xe9") / "store"
+    digest = executables.run("kc-store", "put", folder, store=root).stdout.strip()
+    done = executables.run("kc-store", "get", digest, tmp_path / "copy", store=root)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tree_of(tmp_path / "copy") == tree_of(folder)
+    (root / "format").write_text("kerncap-store 2\n")
+    done = executables.run("kc-show", digest, store=root)
+    assert done.returncode == 6
+    assert "caf\\xe9/store is a store of a format that we do not know" in done.stderr
+
+
 def test_store_that_is_not_there_is_not_made_by_looking(tmp_path):
     for command in (("ls",), ("check",), ("gc",), ("du",)):
         done = executables.run("kc-store", *command, store=tmp_path / "nowhere")

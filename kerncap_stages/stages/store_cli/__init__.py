@@ -11,7 +11,11 @@ app = stage_app("Keep the store whole, small and in order; put files in and take
 
 @app.callback(epilog=epilog("kc-store check\nkc-store ls --kind capture\nkc-store prune --keep-last 5"))
 def kc_store(version: VersionOption = False) -> None:
-    """Keep the store whole, small and in order; put files in and take them out."""
+    """Keep the store whole, small and in order; put files in and take them out.
+
+    Every command takes `--store DIR` behind its name; without it the store is
+    KERNCAP_STORE, else a folder in the user's data folder.
+    """
 
 
 app.add_typer(upkeep.app)

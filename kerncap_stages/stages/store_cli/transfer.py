@@ -102,7 +102,10 @@ def cat(
     A manifest, a file or a memory; what is damaged is not written.
     """
     from kerncap_stages.contents import find_content, print_content
+    from kerncap_stages.errors import UsageError
 
+    if sys.stdout is None:
+        raise UsageError("standard output is closed", hint="redirect it to a file, or pipe it into a program")
     opened = open_store(store)
     content = find_content(opened, what, path)
     sys.stdout.flush()

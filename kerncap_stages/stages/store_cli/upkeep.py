@@ -33,11 +33,15 @@ def check(
 
     Ends with 3 when something is wrong.
     """
-    from kerncap_stages.errors import ArtifactError
+    import math
+
+    from kerncap_stages.errors import ArtifactError, UsageError
     from kerncap_stages.pages.formats import count
     from kerncap_stages.pages.store import check_page
     from kerncap_stages.progress import progress
 
+    if sample is not None and math.isnan(sample):
+        raise UsageError("nan is no percentage", hint="`--sample 5` reads one object in twenty")
     opened = open_store(store)
     share = None if sample is None else sample / 100
     with progress("checking", counts_bytes=True) as report_progress:

@@ -184,6 +184,25 @@ def test_a_manifest_never_names_memory_whose_chunk_is_missing(store):
     assert [entry.digest for entry in store.artifacts()] == [artifact]
 
 
+@pytest.mark.parametrize("text", ['--x="memory:{}', 'a"manifest:{}', '\\"file:{}', "x memory:{}"])
+def test_text_that_ends_like_a_reference_is_none(store, text):
+    """In JSON a quote inside a string has a backslash before it."""
+    publish(store, command=[text.format("0" * 64)])
+    assert store.check().ok
+    assert store.collect_garbage().removed_objects == 0
+
+
+@pytest.mark.parametrize(
+    "content", [{"deep": [{"x": "file:{}"}]}, {"of": {"file:{}": 1}}, {"a\\": "file:{}"}]
+)
+def test_a_reference_is_followed_wherever_it_stands(store, content):
+    with store.transaction() as transaction:
+        file = transaction.put_bytes(b"needed")
+        transaction.publish(manifest(**json.loads(json.dumps(content).replace("{}", file))), "capture")
+    assert store.collect_garbage().removed_objects == 0
+    assert store.get(file) == b"needed"
+
+
 @pytest.mark.parametrize(
     ("payload", "reason"),
     [

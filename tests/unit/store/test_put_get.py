@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 
 import numpy as np
 import pytest
@@ -48,6 +49,17 @@ def test_put_file_has_the_digest_of_the_file(store, tmp_path):
             transaction.publish(manifest(file=f"file:{digest}"), "capture", [])
         assert digest == hashlib.sha256(file.read_bytes()).hexdigest()
         assert store.get(digest) == file.read_bytes()
+
+
+def test_put_file_takes_any_path(store, tmp_path):
+    file = tmp_path / os.fsdecode(b"caf\xe9")
+    file.write_bytes(b"code object")
+    with store.transaction() as transaction:
+        assert transaction.put_file(file) == hashlib.sha256(b"code object").hexdigest()
+        file.unlink()
+        file.mkdir()
+        with pytest.raises(UsageError, match="caf\udce9"):
+            transaction.put_file(file)
 
 
 @pytest.mark.parametrize("size", [0, 1, CHUNK_SIZE_BYTES - 1, CHUNK_SIZE_BYTES, 5 * CHUNK_SIZE_BYTES + 17])
