@@ -62,7 +62,7 @@ def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progre
     draft = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with tarfile.open(draft, "x:", format=tarfile.PAX_FORMAT) as archive:
-            _add_index(archive, store, digests, set(closure.kinds))
+            _add_index(archive, store, digests, closure.manifests())
             for digest in sorted(closure.kinds):
                 member = archive.gettarinfo(
                     store.folder.object_path(digest), f"objects/{digest[:2]}/{digest}"
@@ -136,8 +136,7 @@ def _require_truth(transaction: Transaction, listed: _Listed, path: Path) -> Non
 
 def _require_canonical_parents(transaction: Transaction, listed: Sequence[Digest], path: Path) -> None:
     """What is only referred to is followed like what is listed, so it needs the one spelling as well."""
-    kinds = transaction.require_closure(listed).kinds
-    for digest in {digest for digest, kind in kinds.items() if kind == "manifest"} - {*listed}:
+    for digest in transaction.require_closure(listed).manifests() - {*listed}:
         try:
             require_canonical(transaction.get(digest))
         except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:

@@ -26,10 +26,13 @@ MOST_MANIFEST_BYTES = 64 << 20
 class Closure:
     """Objects by kind: ``manifest``, ``memory``, ``chunk`` or ``file``; ``missing``: not there.
 
+    One object may be of several kinds, as a manifest that was also put as a file: then it is what leads on.
+    followed: (kind, digest) of manifests and chunk lists whose references are in here too.
     untraced: missing manifests and chunk lists, so that what they refer to is unknown.
     """
 
     kinds: dict[Digest, str] = field(default_factory=dict)
+    followed: set[tuple[str, Digest]] = field(default_factory=set)
     missing: dict[Digest, str] = field(default_factory=dict)
     untraced: dict[Digest, str] = field(default_factory=dict)
     unreadable: dict[Digest, str] = field(default_factory=dict)  # there, but what they refer to is unknown
@@ -37,6 +40,10 @@ class Closure:
     def __len__(self) -> int:
         """How many objects there are."""
         return len(self.kinds)
+
+    def manifests(self) -> set[Digest]:
+        """Those that are in here with what they refer to: a file that holds the same bytes is none."""
+        return {digest for digest, kind in self.kinds.items() if kind == "manifest"}
 
 
 def references(manifest: bytes) -> list[tuple[str, Digest]]:
@@ -76,13 +83,15 @@ def walk(
     leaves: list[Digest] = []
     while stack:
         kind, digest = stack.pop()
-        if digest in closure.kinds or digest in closure.missing or digest in closure.unreadable:
+        if kind == "file":
+            if digest not in closure.kinds:
+                closure.kinds[digest] = kind
+                leaves.append(digest)
+            continue
+        # That it is known is not enough: as another kind nobody has looked at what it refers to.
+        if (kind, digest) in closure.followed or digest in closure.untraced or digest in closure.unreadable:
             continue
         if kind == "manifest" and not parents and digest not in top:
-            continue
-        if kind == "file":
-            closure.kinds[digest] = kind
-            leaves.append(digest)
             continue
         if absent([digest]):
             closure.missing[digest] = closure.untraced[digest] = f"object {digest} is missing"
@@ -94,7 +103,9 @@ def walk(
         except ArtifactError as error:
             closure.unreadable[digest] = str(error)
             continue
-        closure.kinds[digest] = kind
+        closure.followed.add((kind, digest))
+        if closure.kinds.get(digest) != "manifest":
+            closure.kinds[digest] = kind
         stack.extend(below)
         for chunk in chunks:
             if chunk is not None and chunk not in closure.kinds:
@@ -102,7 +113,7 @@ def walk(
                 leaves.append(chunk)
     for text in absent(list(leaves)):
         digest = _digest(text)
-        del closure.kinds[digest]
+        closure.kinds.pop(digest, None)
         closure.missing[digest] = f"object {digest} is missing"
     return closure
 

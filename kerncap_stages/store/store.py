@@ -228,14 +228,16 @@ class Store:
         """
         other = Store.open(destination)
         with self.folder.shared(), other.transaction() as transaction:
-            needed = self.walk(digests).kinds.keys()
+            closure = self.walk(digests)
+            needed = closure.kinds.keys()
             for digest in needed - other.has_many(needed):
                 fd = os.open(self.folder.object_path(digest), os.O_RDONLY | os.O_CLOEXEC)
                 try:
                     transaction.adopt(fd, [(0, os.fstat(fd).st_size, digest)])
                 finally:
                     os.close(fd)
-            listed = [entry for entry in self.artifacts() if entry.digest in needed]
+            manifests = closure.manifests()
+            listed = [entry for entry in self.artifacts() if entry.digest in manifests]
             transaction.publish_listed(
                 [
                     (entry.digest, artifacts.list_entry(entry.kind, entry.parents, entry.created_at_ns))

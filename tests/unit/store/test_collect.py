@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
+import numpy as np
 import pytest
 from stores import manifest, object_file, publish_memory, random_bytes
 
@@ -227,3 +228,73 @@ def test_a_directory_among_the_objects_stops_no_collection(store):
     assert stray.is_dir()
     [fault] = store.check().faults
     assert (fault.kind, fault.what) == ("stray", f"ab/{stray.name}")
+
+
+def put_as_file(store, payload):
+    """What `kc-show --json X > x.json; kc-store put x.json` does: its object is the manifest's own."""
+    with store.transaction() as transaction:
+        file = transaction.put_bytes(payload)
+        return transaction.publish(manifest("files", content=f"file:{file}"), "files")
+
+
+@pytest.mark.parametrize("of", ["manifest", "list"])
+def test_an_object_that_is_also_a_file_still_leads_on(store, tmp_path, of):
+    artifact, memory = publish_memory(store, random_bytes(2 * CHUNK_SIZE_BYTES))
+    file = put_as_file(store, store.get(artifact if of == "manifest" else memory))
+    chunks = {digest for digest, kind in store.closure(artifact).kinds.items() if kind == "chunk"}
+    assert len(chunks) == 2
+    for roots in ([artifact, file], [file, artifact]):
+        assert chunks <= store.walk(roots).kinds.keys()
+    store.collect_garbage()
+    assert store.read_memory(memory).size == 2 * CHUNK_SIZE_BYTES
+    # As a file it leads to nothing.
+    assert store.closure(file).kinds.keys().isdisjoint(chunks)
+    store.export([file], tmp_path / "archive")
+    other = Store.open(tmp_path / "other")
+    assert other.import_(tmp_path / "archive") == [file]
+    store.copy_closure([file], tmp_path / "copy")
+    for without in (other, Store.open(tmp_path / "copy")):
+        assert [entry.digest for entry in without.artifacts()] == [file]
+        assert without.check().ok
+
+
+def test_an_object_of_two_kinds_in_one_manifest_leads_on(store):
+    artifact, memory = publish_memory(store, random_bytes(CHUNK_SIZE_BYTES))
+    for first, second in (
+        ("file", "memory"),
+        ("memory", "file"),
+        ("manifest", "memory"),
+        ("memory", "manifest"),
+    ):
+        with store.transaction() as transaction:
+            references = [f"{first}:{memory}", f"{second}:{memory}"]
+            both = transaction.publish(manifest("capture", of=references), "capture")
+        assert "chunk" in store.closure(both).kinds.values()
+    for reference in (f"file:{artifact}", f"manifest:{artifact}"):
+        with store.transaction() as transaction:
+            both = transaction.publish(
+                manifest("source", of=[reference], z=[f"manifest:{artifact}"]), "source"
+            )
+        assert "chunk" in store.closure(both).kinds.values()
+
+
+def test_a_chunk_that_is_also_a_manifest_still_leads_on(store):
+    artifact, memory = publish_memory(store, random_bytes(CHUNK_SIZE_BYTES))
+    holder, _ = publish_memory(store, np.frombuffer(store.get(artifact), np.uint8), n=2)
+    for roots in ([artifact, holder], [holder, artifact]):
+        closure = store.walk(roots)
+        assert memory in closure.kinds
+        assert len(closure.manifests()) == 2
+    store.collect_garbage()
+    assert store.read_memory(memory).size == CHUNK_SIZE_BYTES
+
+
+def test_nothing_is_removed_when_a_missing_file_turns_out_to_be_a_manifest(store):
+    artifact, _ = publish_memory(store, random_bytes(10))
+    put_as_file(store, store.get(artifact))
+    object_file(store, artifact).unlink()
+    with pytest.raises(ArtifactError, match="nothing was removed"):
+        store.collect_garbage()
+    closure = store.walk([entry.digest for entry in store.artifacts("files")])
+    assert not closure.untraced
+    assert store.walk([artifact], closure).untraced
