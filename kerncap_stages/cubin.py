@@ -24,6 +24,7 @@ EM_CUDA = 190
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
+_RELOCATION = struct.Struct("<QQq")
 _FORMAT_SIZED = 4
 # Attributes of .nv.info (EIATTR_*), as cuobjdump -elf names them.
 _MAX_THREADS = 0x05
@@ -210,6 +211,7 @@ def _kernel(
             unsupported += [_unsupported(external) for external in names]
         elif attribute in _TEXTURES_AND_SURFACES:
             unsupported.append("textures or surfaces")
+    unsupported += [_unsupported(called) for called in _called(data, name, sections, symbols)]
     shared = sections[f".nv.shared.{name}"].size if f".nv.shared.{name}" in sections else 0
     if major >= 9 and shared >= _RESERVED_SHARED_BYTES:
         shared -= _RESERVED_SHARED_BYTES
@@ -233,6 +235,25 @@ def _kernel(
         language=None,
         unsupported=tuple(dict.fromkeys(part for part in unsupported if part)),
     )
+
+
+def _called(
+    data: bytes, kernel: str, sections: dict[str, _Section], symbols: list[tuple[int, str, int, int, int]]
+) -> set[str]:
+    """Every symbol that a kernel refers to, also through functions: device libraries are linked into a cubin."""
+    seen, waiting = {kernel}, [kernel]
+    while waiting:
+        table = sections.get(f".rela.text.{waiting.pop()}")
+        entries = data[table.offset : table.offset + table.size] if table is not None else b""
+        for _, info, _ in _RELOCATION.iter_unpack(
+            entries[: len(entries) // _RELOCATION.size * _RELOCATION.size]
+        ):
+            index = info >> 32
+            name = symbols[index][1] if index < len(symbols) else ""
+            if name not in seen:
+                seen.add(name)
+                waiting.append(name)
+    return seen - {kernel}
 
 
 def _unsupported(external: str) -> str:

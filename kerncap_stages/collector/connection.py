@@ -106,6 +106,10 @@ class Connection:
             except TimeoutError:
                 yield None
                 continue
+            except ConnectionResetError:
+                # The process ended before it had read all of ours. What it sent is still there: the system
+                # tells of the end first, once.
+                continue
             except OSError:
                 return
             if not message:

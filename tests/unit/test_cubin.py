@@ -13,7 +13,8 @@ from kerncap_stages.cubin import kernel_code, same_but_for_unit
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 
-CUBIN = (Path(__file__).parents[1] / "golden/cuda/facts.cubin").read_bytes()
+CUBIN_FOLDER = Path(__file__).parents[1] / "golden/cuda"
+CUBIN = (CUBIN_FOLDER / "facts.cubin").read_bytes()
 PTX = b"""// made by hand
 .version 8.0
 .target sm_90a
@@ -90,3 +91,10 @@ def test_symbols_that_differ_in_the_name_of_the_unit():
     assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_b_cu_acc5a52f4anonEPf")
     assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPd")
     assert not same_but_for_unit("_Z5plainPf", "_Z5plainPd")
+
+
+def test_device_side_launches_are_found_where_the_device_runtime_is_linked_in():
+    facts = read_code_object((CUBIN_FOLDER / "device_launch.cubin").read_bytes())
+    assert facts.kernels["_Z5outerPi"].unsupported == ("device-side launches",)
+    assert facts.kernels["_Z7throughPi"].unsupported == ("device-side launches",)
+    assert facts.kernels["_Z5innerPi"].unsupported == ()

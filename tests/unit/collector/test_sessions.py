@@ -150,3 +150,14 @@ def test_a_process_tells_what_it_loaded(client, tmp_path):
     )
     (summary,) = [event for event in events if isinstance(event, ProcessSummary)]
     assert summary.kernels == {"first", "second"}
+
+
+def test_what_a_process_sent_is_heard_though_it_ended_with_our_answers_unread():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    connection = Connection(ours, lambda _event: None)
+    connection.send(b"an answer that nobody reads")
+    for message in (b"one", b"two"):
+        theirs.send(message)
+    theirs.close()
+    assert list(connection.messages()) == [b"one", b"two"]
+    connection.close()
