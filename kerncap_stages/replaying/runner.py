@@ -29,16 +29,19 @@ if TYPE_CHECKING:
 
 _REPLAYERS = {Backend.HSA: "kc-replay-hsa", Backend.CUDA: "kc-replay-cuda"}
 # What the replayer reports before it runs anything is an error of ours to raise, not a result.
-_RAISED: dict[str, type[KerncapError]] = {
-    "invalid_argument": UsageError,
-    "not_found": ArtifactError,
-    "damaged": ArtifactError,
-    "no_space": DeviceError,
-    "permission": DeviceError,
-    "io": DeviceError,
-    "timeout": DeviceError,
-    "device": DeviceError,
-    "unsupported": Refused,
+_DAMAGED = "`kc-store check` names what is damaged or missing: import it again, or capture again"
+_SYSTEM = "look at the rights and the room there, and run it again"
+_DEVICE = "run it again: each start has other addresses; `kc-show --about` names GPUs and back ends"
+_RAISED: dict[str, tuple[type[KerncapError], str]] = {
+    "invalid_argument": (UsageError, "`kc-replay --help` shows the arguments"),
+    "not_found": (ArtifactError, _DAMAGED),
+    "damaged": (ArtifactError, _DAMAGED),
+    "no_space": (DeviceError, _SYSTEM),
+    "permission": (DeviceError, _SYSTEM),
+    "io": (DeviceError, _SYSTEM),
+    "timeout": (DeviceError, _DEVICE),
+    "device": (DeviceError, _DEVICE),
+    "unsupported": (Refused, "`kc-show` of the capture names the GPUs and the memory that it needs"),
 }
 
 
@@ -179,7 +182,12 @@ def _arguments(request: ReplayRequest) -> list[str]:
         if wanted
     ]
     if request.dump_folder is not None:
-        request.dump_folder.mkdir(parents=True, exist_ok=True)
+        try:
+            request.dump_folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"cannot make the folder {request.dump_folder}: {error.strerror}", hint="give another folder"
+            ) from error
         words += ["--dump-output", str(request.dump_folder)]
     for flag, shape in (("--grid", request.grid_work_items), ("--block", request.block_work_items)):
         if shape is not None:
@@ -220,7 +228,8 @@ def _run(
             exit_code=done.returncode,
         )
     if report["outcome"] == "failed":
-        raise _RAISED.get(report["code"], DeviceError)(report["message"])
+        kind, hint = _RAISED.get(report["code"], (DeviceError, _DEVICE))
+        raise kind(report["message"], hint=hint)
     return _result(report, done.returncode)
 
 

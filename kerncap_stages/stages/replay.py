@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -9,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncap_stages.console import emit, epilog, run, say
-from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.errors import ExitCode, KerncapError, UsageError
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
 from kerncap_stages.replaying.options import ReplayOptions
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 app = stage_app()
+_MOST_WORK_ITEMS = 2**32 - 1  # of a grid along one axis, as an AQL packet has it
+_MOST_IN_BLOCK = 1024  # of either vendor
 
 
 def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Digest, Replay, ReplayResult]:
@@ -40,7 +44,10 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
         raise UsageError(
             f"no such code object: {options.variant}", hint="give the output of `make recompile`"
         )
-    result = replay_capture(store, capture, options.request(capture))
+    try:
+        result = replay_capture(store, capture, options.request(capture))
+    except KerncapError as error:
+        raise type(error)(f"capture {digest.short}: {error}", hint=error.hint) from error
     with store.transaction() as transaction:
         manifest = replay_manifest(transaction, digest, capture, options, result)
         made = transaction.publish(dump(manifest), "replay", [digest])
@@ -62,8 +69,10 @@ def replay(
             metavar="FILE", help="Run the captured code object and this one in turn, and compare times."
         ),
     ] = None,
-    iterations: Annotated[int, typer.Option("--iterations", "-n", min=1, help="How often it is run.")] = 1,
-    warmup: Annotated[int, typer.Option(min=0, help="Runs before those that count.")] = 0,
+    iterations: Annotated[
+        int, typer.Option("--iterations", "-n", min=1, max=10**9, help="How often it is run.")
+    ] = 1,
+    warmup: Annotated[int, typer.Option(min=0, max=10**9, help="Runs before those that count.")] = 0,
     flush_cache: Annotated[bool, typer.Option(help="Empty the device's caches before each run.")] = False,
     hip_launch: Annotated[
         bool,
@@ -80,7 +89,7 @@ def replay(
     ] = None,
     block: Annotated[str | None, typer.Option(metavar="X,Y,Z", help="Work-items of a work-group.")] = None,
     lds: Annotated[
-        int | None, typer.Option(metavar="BYTES", min=0, help="Dynamic LDS of a work-group.")
+        int | None, typer.Option(metavar="BYTES", min=0, max=2**32 - 1, help="Dynamic LDS of a work-group.")
     ] = None,
     device: Annotated[int | None, typer.Option(min=0, help="Run it on this GPU.")] = None,
     timeout: Annotated[
@@ -107,7 +116,7 @@ def replay(
         verify=not no_verify,
         dump_folder=dump_output,
         grid_work_items=_triple("--grid", grid),
-        block_work_items=_triple("--block", block),
+        block_work_items=_block(block),
         dynamic_lds_bytes=lds,
         timeout_s=timeout,
         device=device,
@@ -133,10 +142,22 @@ def _triple(flag: str, text: str | None) -> Dim3 | None:
     if text is None:
         return None
     parts = [*text.split(","), "1", "1"][: max(3, text.count(",") + 1)]
-    if len(parts) != 3 or not all(part.isdigit() and int(part) > 0 for part in parts):
+    if len(parts) != 3 or not all(re.fullmatch("0*[1-9][0-9]{0,9}", part) for part in parts):
         raise UsageError(f"{flag} takes up to three numbers above 0, not {text!r}", hint=f"{flag} 1024,1,1")
     x, y, z = (int(part) for part in parts)
+    if max(x, y, z) > _MOST_WORK_ITEMS:
+        raise UsageError(f"{flag} {text}: at most {_MOST_WORK_ITEMS} fit", hint="give a smaller shape")
     return (x, y, z)
+
+
+def _block(text: str | None) -> Dim3 | None:
+    block = _triple("--block", text)
+    if block is not None and math.prod(block) > _MOST_IN_BLOCK:
+        raise UsageError(
+            f"--block {text}: {math.prod(block)} work-items, and at most {_MOST_IN_BLOCK} make a work-group",
+            hint="give a smaller shape",
+        )
+    return block
 
 
 def main() -> None:

@@ -142,7 +142,9 @@ Result<void> Engine::dump(const Candidate& last) {
     std::filesystem::resize_file(path + ".bin", region.bytes, failed);
     if (before != nullptr) list.close();
     if (!file || failed || (before != nullptr && !list)) {
-      return Error{ErrorCode::no_space, "cannot write " + path + ".bin"};
+      // What is there in part must not be taken for the whole.
+      for (const char* ending : {".bin", ".chunks"}) std::remove((path + ending).c_str());
+      return Error{ErrorCode::no_space, "cannot write " + path + ".bin: is there room?"};
     }
   }
   return {};

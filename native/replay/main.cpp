@@ -2,9 +2,11 @@
 // stage that started us reads it from the file that it named: kernels may print to standard output.
 #include <sys/prctl.h>
 
+#include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdio>
-#include <cstring>
+#include <optional>
 #include <string>
 #include <string_view>
 
@@ -26,8 +28,23 @@ constexpr char k_usage[] =
     "       [--untimed] [--report FILE]\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
-bool triple(const char* text, std::array<std::uint32_t, 3>& out) {
-  return std::sscanf(text, "%u,%u,%u", &out[0], &out[1], &out[2]) == 3 && out[0] && out[1] && out[2];
+// The whole text as a number of that type.
+template <typename Number>
+bool number(std::string_view text, Number& out) {
+  const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), out);
+  return fault == std::errc{} && end == text.data() + text.size();
+}
+
+bool triple(std::string_view text, std::optional<std::array<std::uint32_t, 3>>& out) {
+  out.emplace();
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    const std::size_t length = std::min(text.find(','), text.size());
+    if ((length == text.size()) != (axis == 2) || !number(text.substr(0, length), (*out)[axis]) || (*out)[axis] == 0) {
+      return false;
+    }
+    text.remove_prefix(std::min(length + 1, text.size()));
+  }
+  return true;
 }
 
 // False on anything that is not understood.
@@ -35,12 +52,6 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     const char* value = i + 1 < argc ? argv[i + 1] : nullptr;
-    const auto number = [&](std::uint64_t least) -> std::uint64_t {
-      const unsigned long long parsed = value == nullptr ? 0 : std::strtoull(value, nullptr, 10);
-      ++i;
-      return parsed < least ? least : parsed;
-    };
-    std::array<std::uint32_t, 3> three{};
     if (word == "--flush-cache") options.flush_cache = true;
     else if (word == "--no-compare") options.compare = false;
     else if (word == "--interleave") options.interleave = true;
@@ -50,13 +61,13 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
     else if (word == "--changes-only") options.changes_only = true;
     else if (!word.starts_with("--") && plan.empty()) plan = word;
     else if (value == nullptr) return false;
-    else if (word == "--iterations") options.iterations = number(1);
-    else if (word == "--warmup") options.warmup = number(0);
-    else if (word == "--lds") options.dynamic_lds_bytes = static_cast<std::uint32_t>(number(0));
+    else if (word == "--iterations" && number(value, options.iterations) && options.iterations > 0) ++i;
+    else if (word == "--warmup" && number(value, options.warmup)) ++i;
+    else if (word == "--lds" && number(value, options.dynamic_lds_bytes.emplace())) ++i;
     else if (word == "--report") options.report_file = argv[++i];
     else if (word == "--dump-output") options.dump_folder = argv[++i];
-    else if (word == "--grid" && triple(value, three)) options.grid = three, ++i;
-    else if (word == "--block" && triple(value, three)) options.block = three, ++i;
+    else if (word == "--grid" && triple(value, options.grid)) ++i;
+    else if (word == "--block" && triple(value, options.block)) ++i;
     else return false;
   }
   return !plan.empty();
