@@ -240,14 +240,13 @@ def _kernel(
 def _called(
     data: bytes, kernel: str, sections: dict[str, _Section], symbols: list[tuple[int, str, int, int, int]]
 ) -> set[str]:
-    """Every symbol that a kernel refers to, also through functions: device libraries are linked into a cubin."""
+    """Every symbol that a kernel refers to, also through functions: libraries are linked into a cubin."""
     seen, waiting = {kernel}, [kernel]
     while waiting:
         table = sections.get(f".rela.text.{waiting.pop()}")
         entries = data[table.offset : table.offset + table.size] if table is not None else b""
-        for _, info, _ in _RELOCATION.iter_unpack(
-            entries[: len(entries) // _RELOCATION.size * _RELOCATION.size]
-        ):
+        for at in range(0, len(entries) - _RELOCATION.size + 1, _RELOCATION.size):
+            _, info, _ = _RELOCATION.unpack_from(entries, at)
             index = info >> 32
             name = symbols[index][1] if index < len(symbols) else ""
             if name not in seen:

@@ -194,7 +194,7 @@ def without_room(folder: Path, gib: int, ceilings: dict) -> None:
 def to_disk(folder: Path, disk: Path, data: np.ndarray) -> None:
     """By turns, and as many bytes: what was written a moment ago slows down who comes next."""
     rates, ceilings = [], []
-    for number in range(2):
+    for number in range(3):
         ceilings.append(disk_rate(data, disk / "plain"))
         taken = capture([folder / "big_state", len(data) // GIB, 600000], disk / f"store-{number}")
         rates.append(taken["bytes"] / taken["seconds"] / 1e9)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import socket
 
 import numpy as np
 import pytest
 
 from kerncap_stages.collector.capture_builder import CaptureContext
 from kerncap_stages.collector.capture_session import CaptureFailed, CaptureSession, ProcessSummary
-from kerncap_stages.collector.connection import Settings
+from kerncap_stages.collector.connection import Connection, Settings
 from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
 from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.protocol import FailureCode, Mode, ProtocolError, Rule, Up
