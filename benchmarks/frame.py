@@ -135,15 +135,19 @@ class Run:
         return Path(tempfile.mkdtemp(prefix="kerncap-bench-", dir=self.folder))
 
     def paired(
-        self, measured: Callable[[], float], plain: Callable[[], float], rounds: int = 0
+        self, measured: Callable[[], float], plain: Callable[[], float], rounds: int = 0, most: int = 0
     ) -> tuple[float, float, float, float]:
         """Seconds of both, by turns, so that whatever else happens here hits both alike.
 
+        most: where that is more than ``rounds``, it goes on until the ratios have settled, or to so many.
         Returns the medians of both, and the medians of the rounds' ratios measured / plain: of wall time, and
         of processor time.
         """
-        pairs = []
-        for number in range(rounds or self.rounds):
+        pairs: list[tuple[Seconds, Seconds]] = []
+        while len(pairs) < (rounds or self.rounds) or (
+            len(pairs) < most and not settled([a / b for a, b in pairs])
+        ):
+            number = len(pairs)
             first, second = (measured, plain) if number % 2 else (plain, measured)
             one, two = _taken(first), _taken(second)
             pairs.append((one, two) if number % 2 else (two, one))
@@ -166,6 +170,13 @@ class Run:
                 f"{available / GIB:.1f} GiB of memory are available, {memory_bytes / GIB:.1f} are needed: "
                 "choose --size GIB"
             )
+
+
+def settled(ratios: list[float]) -> bool:
+    """Whether another round would hardly move the median: its standard error is within 2 % of it."""
+    low, middle, high = statistics.quantiles(ratios, n=4)
+    # Of a normal distribution: the median's standard error is 1.25 deviations, the quartiles are 1.35 apart.
+    return 1.25 / 1.35 * (high - low) / len(ratios) ** 0.5 <= 0.02 * middle
 
 
 def _taken(work: Callable[[], float]) -> Seconds:

@@ -139,3 +139,18 @@ def test_rounds_take_turns_and_the_ratio_is_the_median_of_theirs(frame, tmp_path
     run = frame.Run(size_bytes=1, rounds=3, folder=tmp_path, build=tmp_path)
     assert run.paired(lambda: measure("ours"), lambda: measure("plain")) == (6.0, 2.0, 3.0, 2.5)
     assert order == ["plain", "ours", "ours", "plain", "plain", "ours"]
+
+
+def test_rounds_go_on_until_the_ratios_hold_still(frame, tmp_path):
+    run = frame.Run(size_bytes=1, rounds=3, folder=tmp_path, build=tmp_path)
+    noisy, calls = iter([1.0, 9.0, 2.0, 8.0, 1.0, 9.0, 5.0, 5.0, 5.0, 5.0] * 9), []
+
+    def plain() -> float:
+        calls.append(1)
+        return 1.0
+
+    run.paired(lambda: 3.0, plain, 3, most=30)
+    assert len(calls) == 3  # steady: no more than asked for
+    calls.clear()
+    run.paired(lambda: next(noisy), plain, 3, most=30)
+    assert len(calls) == 30

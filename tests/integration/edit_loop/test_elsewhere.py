@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,9 @@ from programs import COMMON_FLAGS, SOURCES, Build, Program, compile_once, compil
 from softgpu import refusal
 
 from kerncap_stages.code_object import read_code_object
+from kerncap_stages.rocm_root.namespaces import has_all_ids
 
+OTHER_USER = 4321
 DEMO = SOURCES / "edit_loop/typed_outputs.hip"
 
 
@@ -39,28 +42,90 @@ def project(stages, tmp_path):
     return moved
 
 
-def test_it_is_rebuilt_replayed_and_judged_without_what_it_was_made_from(stages, project):
+TARGETS = ("run", "validate", "recompile", "run-variant", "validate-variant")
+
+
+def make_all(stages, project: Path, *before: str, home: Path | None = None) -> str:
+    """Run every target of a project, with ``before`` in front; returns what the last one said."""
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = {**stages.environment, "PATH": path, "HOME": str(project.parent)}
-    for target in ("run", "validate", "recompile", "run-variant", "validate-variant"):
+    environment = {**stages.environment, "PATH": path, "HOME": str(home or project.parent)}
+    del environment["KERNCAP_STORE"]
+    for target in TARGETS:
         done = subprocess.run(
-            ["make", "-C", project, target], env=environment, capture_output=True, text=True, check=False
+            [*before, "make", "-C", project, target],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
         )
         assert done.returncode == 0, done.stdout + done.stderr
-    assert "Result: PASS  (byte-exact" in done.stderr
+    return done.stderr
 
 
-def test_it_is_rebuilt_in_another_root_by_another_compiler(project):
+def test_it_is_rebuilt_replayed_and_judged_without_what_it_was_made_from(stages, project):
+    assert "Result: PASS  (byte-exact" in make_all(stages, project)
+
+
+def test_it_is_rebuilt_replayed_and_judged_in_another_root_with_another_rocm(stages, project):
     other = "6.4" if "HIP version: 7" in compiler_version("") else "7.2"
     reason = refusal(other)
     if reason:
         pytest.skip(reason)
-    done = subprocess.run(
-        [*in_rocm(other), "make", "-C", str(project), "recompile"],
-        capture_output=True,
-        text=True,
-        check=False,
+    before = (project / "capture/kernel.hsaco").read_bytes()
+    said = make_all(stages, project, *in_rocm(other), "env", *search_path())
+    assert "Result: PASS" in said
+    rebuilt = (project / "optimized.hsaco").read_bytes()
+    assert rebuilt != before  # another compiler has been at work
+    assert any("by_symbol" in symbol for symbol in read_code_object(rebuilt).kernels)
+
+
+def search_path() -> list[str]:
+    """Our executables first, whatever a root sets."""
+    return [f"PATH={Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/opt/rocm/bin"]
+
+
+ELSEWHERE = """
+import os, sys
+from pathlib import Path
+from kerncap_stages.rocm_root.namespaces import bind, enter_private_mounts, mount
+
+project, place, old, aside = map(Path, sys.argv[1:5])
+package = Path(sys.prefix)
+enter_private_mounts()
+bind(project, place)
+mount("tmpfs", old, "tmpfs", 0)
+# Of the folder that we alone may enter, the other user sees the package and nothing else.
+closed = next((folder for folder in reversed(package.parents) if not folder.stat().st_mode & 1), None)
+if closed is not None:
+    bind(package, aside)
+    mount("tmpfs", closed, "tmpfs", 0, "mode=755")
+    package.mkdir(parents=True)
+    bind(aside, package)
+os.execvp(sys.argv[5], sys.argv[5:])
+"""
+
+
+@pytest.fixture
+def place():
+    """A folder that every user may enter, unlike those of pytest."""
+    with tempfile.TemporaryDirectory(prefix="kerncap-elsewhere-") as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@pytest.mark.usefixtures("own_mounts")
+@pytest.mark.skipif(not has_all_ids(), reason="needs all rights of root, to become another user")
+def test_another_user_at_another_place_can_use_it(stages, project, place, tmp_path):
+    """In a mount namespace: the project lies elsewhere, its old place is empty, and it is another user's."""
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    for path in (project, *project.rglob("*")):
+        os.chown(path, OTHER_USER, OTHER_USER, follow_symlinks=False)
+    there = [sys.executable, "-P", "-c", ELSEWHERE, *map(str, (project, place, project.parent, aside))]
+    before = [*there, "setpriv", f"--reuid={OTHER_USER}", f"--regid={OTHER_USER}", "--clear-groups"]
+    seen = subprocess.run(
+        [*before, "sh", "-c", 'id -u; ls "$0"', place], capture_output=True, text=True, check=True
     )
-    assert done.returncode == 0, done.stdout + done.stderr
-    facts = read_code_object((project / "optimized.hsaco").read_bytes())
-    assert any("by_symbol" in symbol for symbol in facts.kernels)
+    assert seen.stdout.split() == [str(OTHER_USER), *sorted(os.listdir(project))]  # noqa: PTH208
+    assert "Result: PASS  (byte-exact" in make_all(stages, place, *before, home=place)
+    assert (project / "optimized.hsaco").stat().st_uid == OTHER_USER
