@@ -61,6 +61,22 @@ def test_dump_writes_every_region_as_it_is_after_the_last_run(stages, scaled, tm
     assert np.array_equal(written, np.arange(3000, dtype=np.float32) * 1.5)
 
 
+def test_several_captures_come_through_a_pipe(stages, program, tmp_path):
+    digests = stages.capture("accumulate", program("changed_state"), options=("--count", 2))
+    done = stages.run(
+        "replay", "--dump-output", tmp_path / "out", stdin="".join(f"{digest}\n" for digest in digests)
+    ).must()
+    replays = [stages.show(digest) for digest in done.digests]
+    assert [replay["capture"] for replay in replays] == [f"manifest:{digest}" for digest in digests]
+    assert all(replay["matches_golden"] for replay in replays)
+    for digest, folder in zip(digests, (tmp_path / "out", tmp_path / "out/1"), strict=True):
+        capture = stages.show(digest)
+        for region in capture["regions"]:
+            if region["post"]:
+                dumped = (folder / f"region_{region['base_address']:016x}.bin").read_bytes()
+                assert dumped == stages.memory(region["post"])
+
+
 def test_comparing_runs_both_in_turn_and_gives_a_ratio_with_its_spread(stages, scaled, variant):
     done = stages.replay(scaled, "--compare", variant("idempotent"), "--iterations", 6).must()
     comparison = done.manifest["comparison"]
