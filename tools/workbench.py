@@ -177,7 +177,8 @@ def main() -> None:
             bench.sanitize(seconds)
             seed = time.time_ns() % 1_000_000
             say(f"what the software GPU reads of programs, fuzzed for {seconds} s from seed {seed}")
-            call(bench.build / "tests/native/softgpu/fuzz_inputs", seed, seconds)
+            for program in ("fuzz_inputs", "fuzz_images"):
+                call(bench.build / "tests/native/softgpu" / program, seed, seconds)
         case "check":
             call("ruff", "check", ".")
             call("ruff", "format", "--check", ".")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+import subprocess
 from dataclasses import dataclass
 
 import pytest
@@ -106,6 +107,21 @@ def test_kernel_that_fails_is_named(build, executable, case):
         begin, end = (int(word, 16) for word in re.search(r"range (\S+) (\S+)", done.stderr).groups())
         assert begin <= int(address, 16) < end, report
     assert wanted.theirs in done.stderr, report
+
+
+@pytest.mark.parametrize(
+    "build", [pytest.param(Build(FAULTS["kernel_faults"], "gfx90a", "O3"), id="kernel_faults")]
+)
+def test_program_that_waits_for_a_hung_kernel_ends_by_a_signal(build, executable):
+    command = softgpu.command_for([str(executable(build)), "hung"], "gfx90a")
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as program:
+        assert program.stderr is not None
+        try:
+            assert program.stderr.readline().startswith("range ")  # it has begun
+            program.terminate()
+            assert program.wait(softgpu.TIME_LIMIT_S) == -signal.SIGTERM
+        finally:
+            program.kill()
 
 
 def reported_address(line: str) -> str:

@@ -94,6 +94,11 @@ int main(int argc, char** argv) {
     std::fprintf(stderr, "range %p %p\n", static_cast<void*>(other), static_cast<void*>(other + k_bytes / 4));
     HIP_OK(hipSetDevice(0));
     write_at<<<1, 64>>>(other, 1);
+  } else if (what == "hung") {
+    // Not a fault: the program is to be ended from outside, as HIP's own destructors wait for the kernel.
+    for_ever<<<1, 1>>>(reinterpret_cast<volatile int*>(registered(k_bytes)));
+    wait_until_it_runs();
+    std::exit(0);
   } else if (what == "lds") {
     beyond_lds<<<1, 1, 1024>>>(device, 100000);
   } else if (what == "trap") {
