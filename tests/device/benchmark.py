@@ -236,7 +236,7 @@ def loop_overhead(folder: Path) -> None:
         return [float(value) for value in re.findall(r"launch_us ([\d.]+)", done.stdout + done.stderr)]
 
     plain, under = [], []
-    for _ in range(3):
+    for _ in range(7):
         plain.append(parts())
         under.append(parts("kc-capture", "--kernel", "target", "--"))
     before = [value for values in under for value in values[:5]]
@@ -254,6 +254,40 @@ def loop_overhead(folder: Path) -> None:
             holds,
             percent=ratio,
         )
+
+
+LAUNCHES = """
+import sys, time, torch
+data = torch.zeros(1, device="cuda")
+times = []
+for part in range(30):
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(5000): data.add_(1)
+    torch.cuda.synchronize()
+    times.append((time.perf_counter() - begin) / 5000)
+times.sort()
+print("launch_us %.4f" % (times[15] * 1e6), file=sys.stderr)
+"""
+
+
+def torch_loop(folder: Path) -> None:
+    """Launches as PyTorch makes them, each a few microseconds of the processor's time."""
+    script = folder / "launches.py"
+    script.write_text(LAUNCHES)
+
+    def launch_us(*lead: object) -> float:
+        done = run(*lead, sys.executable, script, store=folder / "store", check=False)
+        return float(re.search(r"launch_us ([\d.]+)", done.stdout + done.stderr)[1])
+
+    plain, under = [], []
+    for _ in range(7):
+        plain.append(launch_us())
+        under.append(launch_us("kc-capture", "--kernel", "softmax_warp", "--dispatch", "99999999", "--"))
+    ratio = (statistics.median(under) / statistics.median(plain) - 1) * 100
+    row("loop of PyTorch launches, before the target, 7 runs",
+        f"{statistics.median(under):.3f} us, alone {statistics.median(plain):.3f} ({min(plain):.3f} to {max(plain):.3f}):"
+        f" {ratio:+.1f} %", "at most +6 %", ratio <= 6, percent=ratio)  # fmt: skip
 
 
 STEP = """
@@ -422,6 +456,7 @@ def main() -> None:
         "without_room": lambda: without_room(folder, options.gib, ceilings),
         "disk": lambda: to_disk(folder, folder / "disk", data),
         "loop": lambda: loop_overhead(folder),
+        "torch_loop": lambda: torch_loop(folder),
         "start": lambda: start_up(folder),
         "training": lambda: training_overhead(folder),
         "fidelity": lambda: fidelity(folder),
