@@ -2,7 +2,9 @@
 #include "hsa/driver/hip_launcher.hpp"
 
 #include <dlfcn.h>
+#include <time.h>
 
+#include <algorithm>
 #include <vector>
 
 namespace kerncap::hsa {
@@ -87,10 +89,24 @@ int HipLauncher::start_cooperative_kernel(void* function, const replay::Launch& 
   return code == 0 ? m_hip.hipEventRecord(m_stop, m_stream) : code;
 }
 
-Result<replay::Timing> HipLauncher::launch(const Module& module, const replay::Launch& launch) {
+// Not hipStreamSynchronize: it waits for ever on a queue that a fault has stopped, as the driver takes the fault's event.
+int HipLauncher::wait(const std::function<bool()>& faulted) {
+  constexpr int k_not_ready = 600;      // hipErrorNotReady
+  timespec pause{0, 10'000};
+  int code = m_hip.hipStreamQuery(m_stream);
+  while (code == k_not_ready && !faulted()) {
+    ::nanosleep(&pause, nullptr);
+    pause.tv_nsec = std::min(2 * pause.tv_nsec, 1'000'000L);
+    code = m_hip.hipStreamQuery(m_stream);
+  }
+  return code;
+}
+
+Result<replay::Timing> HipLauncher::launch(const Module& module, const replay::Launch& launch,
+                                           const std::function<bool()>& faulted) {
   int code = launch.cooperative ? start_cooperative_kernel(module.function, launch)
                                 : start_kernel(module.function, launch);
-  if (code == 0) code = m_hip.hipStreamSynchronize(m_stream);
+  if (code == 0) code = wait(faulted);
   if (code != 0) return error("the launch through HIP", code);
   float milliseconds = 0;
   if (code = m_hip.hipEventElapsedTime(&milliseconds, m_start, m_stop); code != 0) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <memory>
 #include <span>
 #include <string>
@@ -27,8 +28,9 @@ class HipLauncher {
   [[nodiscard]] core::Result<Module> load(std::span<const std::byte> file, const std::string& symbol);
   void unload(const Module& module) noexcept;
 
-  // Runs it and waits. Of `launch.kernarg` only the explicit arguments count.
-  [[nodiscard]] core::Result<replay::Timing> launch(const Module& module, const replay::Launch& launch);
+  // Runs it and waits, until `faulted`. Of `launch.kernarg` only the explicit arguments count.
+  [[nodiscard]] core::Result<replay::Timing> launch(const Module& module, const replay::Launch& launch,
+                                                    const std::function<bool()>& faulted);
 
  private:
   struct Functions {
@@ -39,6 +41,7 @@ class HipLauncher {
   HipLauncher() = default;
   [[nodiscard]] int start_kernel(void* function, const replay::Launch& launch);
   [[nodiscard]] int start_cooperative_kernel(void* function, const replay::Launch& launch);
+  [[nodiscard]] int wait(const std::function<bool()>& faulted);
   [[nodiscard]] core::Error error(const std::string& what, int code) const;
 
   Functions m_hip;

@@ -27,7 +27,7 @@ Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launc
     }
     return launch_packet(loaded, launch);
   }
-  Result<replay::Timing> timing = m_hip->launch(loaded.hip_module, launch);
+  Result<replay::Timing> timing = m_hip->launch(loaded.hip_module, launch, [this] { return !fault().empty(); });
   if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
   return timing;
 }

@@ -199,6 +199,13 @@ def test_a_variant_that_touches_what_it_may_not_is_a_result(stages, scaled, vari
     assert "0x123456789" in done.manifest["explanation"]
 
 
+def test_a_fault_in_a_launch_through_hip_ends_the_replay_at_once(stages, scaled, variant):
+    fault = variant("wild_variants", "FAULT")
+    done = stages.replay(scaled, "--hip-launch", "--variant", fault, "--timeout", 100).must(4)
+    assert done.manifest["outcome"] == "faulted"
+    assert "0x123456789" in done.manifest["explanation"]
+
+
 def test_a_variant_that_never_ends_is_a_result(stages, scaled, variant):
     done = stages.replay(scaled, "--variant", variant("wild_variants", "HANG"), "--timeout", 5).must(4)
     assert done.manifest["outcome"] == "timed_out"
