@@ -33,7 +33,7 @@ from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.validation.chunks import read_chunk_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from kerncap_stages.collector.modules import Module, Modules
     from kerncap_stages.collector.selection import KernelRule
@@ -188,7 +188,7 @@ class CaptureBuilder:
             module_variables=describe_variables(
                 self._transaction, self._regions, self._module, kernel.code_object.payload.digest
             ),
-            loaded_code_objects=(self._loaded(kernel.code_object.payload),),
+            loaded_code_objects=tuple(self._loaded(kernel.code_object.payload)),
             cost=CaptureCost(
                 drain_ns=drain_ns,
                 pre_copy_ns=pre_ns,
@@ -202,15 +202,24 @@ class CaptureBuilder:
         self._transaction_context.__exit__(None, None, None)
         return digest, capture
 
-    def _loaded(self, payload: FileRef) -> LoadedCodeObject:
-        return LoadedCodeObject(
-            code_object=payload.digest,
-            payload=payload,
-            device_index=self._module.device,
-            load_address=self._module.load_address,
-            load_size_bytes=self._module.load_bytes,
-            uri=self._module.uri or None,
-        )
+    def _loaded(self, payload: FileRef) -> Iterator[LoadedCodeObject]:
+        """The kernel's own code object, then the others that are there, by address."""
+        yield _place(self._module, payload)
+        others = [module for module in self._modules.by_number.values() if module is not self._module]
+        for module in sorted(others, key=lambda module: module.load_address):
+            if module.present and module.load_bytes:
+                yield _place(module, None)
+
+
+def _place(module: Module, payload: FileRef | None) -> LoadedCodeObject:
+    return LoadedCodeObject(
+        code_object=None if payload is None else payload.digest,
+        payload=payload,
+        device_index=module.device,
+        load_address=module.load_address,
+        load_size_bytes=module.load_bytes,
+        uri=module.uri or None,
+    )
 
 
 def _rank(process_id: int) -> int | None:

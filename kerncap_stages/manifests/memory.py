@@ -99,9 +99,11 @@ class ModuleVariable(Snapshot):
 
 
 class LoadedCodeObject(Frozen):
-    """A code object in a device's memory: function pointers in data lead there."""
+    """A code object in a device's memory: function pointers lead there. The kernel's own is the first."""
 
-    code_object: Digest
+    code_object: Digest | None = Field(
+        description="none where only its place is known: its bytes were not sent"
+    )
     payload: FileRef | None = Field(default=None, description="the bytes, where they are stored")
     device_index: DeviceIndex
     load_address: Address

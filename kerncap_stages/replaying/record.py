@@ -11,6 +11,7 @@ from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.manifests.kernel import CodeObject
 from kerncap_stages.manifests.replay import Overrides, Replay, ReplayPlan
 from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.replaying.foreign_code import with_foreign_code
 from kerncap_stages.replaying.timing import compare, summarise
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def replay_manifest(
             devices=moved,
         ),
         outcome=result.outcome,
-        explanation=result.explanation,
+        explanation=with_foreign_code(capture, result.explanation),
         exit_code=result.exit_code,
         exit_signal=result.exit_signal,
         timing=variant if options.variant is not None else baseline,

@@ -102,3 +102,17 @@ def test_a_variant_keeps_its_own_initial_values_of_what_the_program_never_change
     at = out - region["base_address"] + 12
     table, padding, total = 1, 9, 118  # the captured kernel changes the table: it is not the variant's own
     assert int.from_bytes(dump[at : at + 4], "little") == table + padding + total
+
+
+def test_a_function_of_another_code_object_is_named_where_a_replay_misses_it(stages, program):
+    (capture,), printed = stages.capture_and_listen(
+        "call", program("foreign_code"), program("foreign_kernels"), options=("--exact",)
+    )
+    assert "wrong 0" in printed
+    own, *others = capture["loaded_code_objects"]
+    assert own["code_object"] == capture["kernel"]["code_object"]["payload"].removeprefix("file:")
+    assert others
+    assert all(other["code_object"] is None for other in others)
+    done = stages.replay("@capture").must(4)
+    assert done.manifest["outcome"] == "faulted", done.manifest
+    assert "the program had another code object (file://" in done.manifest["explanation"]
