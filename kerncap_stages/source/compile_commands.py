@@ -81,6 +81,31 @@ def _command(entry: dict[str, object], base: Path) -> CompileCommand:
     return CompileCommand((directory / str(entry["file"])).resolve(), directory, tuple(words), tuple(read))
 
 
+def response_words(text: str) -> Iterator[str]:
+    """The words of a response file as GCC and clang read it.
+
+    Unlike in a shell a backslash escapes any character, inside quotes of both kinds too, and an open quote
+    ends with the file.
+    """
+    word: str | None = None
+    quote = ""
+    letters = iter(text)
+    for letter in letters:
+        if letter == "\\":
+            word = (word or "") + next(letters, "")
+        elif quote:
+            quote, word = ("", word) if letter == quote else (quote, (word or "") + letter)
+        elif letter in "'\"":
+            quote, word = letter, word or ""
+        elif not letter.isspace():
+            word = (word or "") + letter
+        elif word is not None:
+            yield word
+            word = None
+    if word is not None:
+        yield word
+
+
 def _expand_response_files(
     words: Sequence[str], directory: Path, read: dict[Path, None], depth: int = 0
 ) -> Iterator[str]:
@@ -97,7 +122,7 @@ def _expand_response_files(
         if word.startswith("@") and depth < _MOST_NESTED:
             read[path] = None
             if path.is_file():
-                inner = shlex.split(path.read_text(errors="surrogateescape"))
+                inner = list(response_words(path.read_text(errors="surrogateescape")))
                 yield from _expand_response_files(inner, directory, read, depth + 1)
                 continue
         yield word

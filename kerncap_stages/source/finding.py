@@ -28,6 +28,10 @@ if TYPE_CHECKING:
     from kerncap_stages.source.options import Options
 
 
+# A kernel may call device functions of other translation units.
+_RELOCATABLE = frozenset({"-fgpu-rdc", "-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
+
+
 @dataclass
 class Finding:
     """What a search came to, with everything that it looked at."""
@@ -101,6 +105,13 @@ def find_source(
         )
     compiler = options.compiler or (None if command else shutil.which(toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
+    relocatable = _RELOCATABLE.intersection(command.arguments) if command else set()
+    if relocatable:
+        note = (
+            f"built with {min(relocatable)}: device code of other units is not linked in, and "
+            "`make recompile` names what it misses"
+        )
+        problem = f"{problem}; {note}" if problem else note
     unsafe = toolchain.unsafe_flags(command, options.defines) if command else ()
     if unsafe:
         left_out = "left out, as the compiler would run or load code: " + " ".join(unsafe)

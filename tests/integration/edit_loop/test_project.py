@@ -4,17 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from manifest_examples import capture as example_capture
-from manifest_examples import code_object, environment, hsa_kernel
+from made_up import device_code, make, publish, text_section
 
-from kerncap_stages import _native
-from kerncap_stages.digest import FileRef, MemoryRef
-from kerncap_stages.manifests import dump
-from kerncap_stages.manifests.environment import Program
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out, open_project
 from kerncap_stages.source.consulted import is_current
@@ -27,28 +21,6 @@ DEMO = Path(__file__).parents[2] / "programs/demo"
 ADD_ROWS = "_ZN4demo8add_rowsEPKfS1_Pf5Shape"
 
 pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
-
-
-def device_code(source: Path, output: Path, *flags: str) -> bytes:
-    command = [
-        "hipcc",
-        "-x",
-        "hip",
-        "--offload-arch=gfx90a",
-        "--offload-device-only",
-        "--no-gpu-bundle-output",
-    ]
-    subprocess.run([*command, "-O3", *flags, "-o", output, source], check=True, capture_output=True)
-    return output.read_bytes()
-
-
-def text_section(code: bytes) -> bytes:
-    """The instructions: the rest holds a hash of the command line."""
-    import io
-
-    from elftools.elf.elffile import ELFFile
-
-    return ELFFile(io.BytesIO(code)).get_section_by_name(".text").data()
 
 
 @pytest.fixture(scope="module")
@@ -68,34 +40,6 @@ def tree(tmp_path_factory):
     return folder, code
 
 
-def publish(store: Store, code: bytes, symbol: str, working_directory: str = "/"):
-    with store.transaction() as transaction:
-        stored = FileRef.to(transaction.put_bytes(code))
-        state = MemoryRef.to(transaction.put_memory(bytes(4096)))
-        kernel = hsa_kernel(
-            mangled_name=symbol,
-            demangled_name=_native.demangle(symbol),
-            code_object=code_object().model_copy(update={"payload": stored, "size_bytes": len(code)}),
-        )
-        base = example_capture()
-        regions = tuple(
-            region.model_copy(update={"pre": state, "post": state, "written": (), "written_size_bytes": 0})
-            for region in base.regions[:1]
-        )
-        manifest = base.model_copy(
-            update={
-                "parents": (),
-                "kernel": kernel,
-                "regions": regions,
-                "module_variables": (),
-                "loaded_code_objects": (),
-                "environment": environment(),
-                "program": Program(command=("./demo",), working_directory=working_directory),
-            }
-        )
-        return transaction.publish(dump(manifest), "capture", [])
-
-
 @pytest.fixture
 def store(tmp_path):
     return Store.open(tmp_path / "store")
@@ -105,13 +49,6 @@ def located(store, tree, **options):
     folder, code = tree
     digest = publish(store, code, ADD_ROWS)
     return run_locate(store, digest, Options((folder,), **options))
-
-
-def make(folder: Path, *targets: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    words = [f"{name}={value}" for name, value in variables.items()]
-    return subprocess.run(
-        ["make", "-C", folder, *targets, *words], capture_output=True, text=True, check=False
-    )
 
 
 def test_finds_definition_command_and_exactly_the_local_headers(store, tree):

@@ -3,7 +3,7 @@ import json
 import pytest
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.source.compile_commands import commands_for, find_database, load_database
+from kerncap_stages.source.compile_commands import commands_for, find_database, load_database, response_words
 from kerncap_stages.source.flags import compile_flags
 
 
@@ -36,6 +36,20 @@ def test_expands_response_files_and_quoted_defines(tmp_path):
     (tmp_path / "flags.rsp").write_text('-DNAME="a b" \'-DQ="x"\'')
     command = database(tmp_path, command="hipcc @flags.rsp -c k.hip")
     assert compile_flags(command) == ("-DNAME=a b", '-DQ="x"')
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("-O3\n -DA=1\t-DB ", ["-O3", "-DA=1", "-DB"]),
+        (r'-DA=\"x\" "-DB=a b" ' + r"'-DC=\"c\"'", ['-DA="x"', "-DB=a b", '-DC="c"']),
+        (r'-DA="a\ b" -DB=a\ b "" -DC', ["-DA=a b", "-DB=a b", "", "-DC"]),
+        (r'"-I/a\\b" # no comment', ["-I/a\\b", "#", "no", "comment"]),
+        ("-DA='open", ["-DA=open"]),
+    ],
+)
+def test_response_files_are_read_as_compilers_read_them(text, words):
+    assert list(response_words(text)) == words
 
 
 def test_relative_directories_are_taken_from_the_database(tmp_path):

@@ -1,0 +1,114 @@
+"""Sources and builds as they are found: other encodings, kernels made by macros, flags of every kind."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from made_up import device_code, make, publish, text_section
+
+from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.project.checkout import check_out
+from kerncap_stages.source.options import Options
+from kerncap_stages.stages.generate import run_generate
+from kerncap_stages.stages.locate import run_locate
+from kerncap_stages.store import Store
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
+
+SCALE = "_Z5scalePfi"
+KERNEL = b"""#include <hip/hip_runtime.h>
+__global__ void scale(float* x, int n) {
+  if (static_cast<int>(threadIdx.x) < n) x[threadIdx.x] *= 2;
+}
+"""
+
+
+@pytest.fixture
+def store(tmp_path):
+    return Store.open(tmp_path / "store")
+
+
+@pytest.fixture
+def tree(tmp_path):
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    return folder
+
+
+def build(tree: Path, *words: str, file: str = "k.hip", **entry: str) -> None:
+    database = [{"directory": str(tree), "file": file, "arguments": [*words, "-c", file], **entry}]
+    (tree / "compile_commands.json").write_text(json.dumps(database))
+
+
+def project_of(store: Store, tree: Path, code: bytes, symbol: str):
+    """The source that is found for a kernel, and its project."""
+    digest, source = run_locate(store, publish(store, code, symbol), Options((tree,)))
+    assert source.outcome is Outcome.FOUND, source.explanation
+    made, reproducer = run_generate(store, digest)
+    check_out(store, made, reproducer, tree.with_name("project"), force=False)
+    return source, tree.with_name("project")
+
+
+def test_a_latin_1_file_is_rebuilt_to_the_same_instructions(store, tree):
+    (tree / "k.hip").write_bytes(b"// \xe9crit \xe0 la main\n" + KERNEL + b"// fin\xa0\n")
+    build(tree, "hipcc", "-O3")
+    code = device_code(tree / "k.hip", tree / "k.hsaco")
+    source, project = project_of(store, tree, code, SCALE)
+    assert source.definition.line == 3
+    assert (project / "kernel_variant.cpp").read_bytes() == (tree / "k.hip").read_bytes()
+    assert make(project, "recompile").returncode == 0
+    assert text_section((project / "optimized.hsaco").read_bytes()) == text_section(code)
+
+
+def test_a_kernel_that_a_macro_of_a_header_makes_is_found_at_its_use(store, tree):
+    (tree / "make.hpp").write_text(
+        "#include <hip/hip_runtime.h>\n"
+        "#define MAKE(type, name) \\\n"
+        "  __global__ void name##_##type(type* x) { x[threadIdx.x] *= 2; }\n"
+    )
+    (tree / "k.hip").write_text(
+        '#include "make.hpp"\nMAKE(float, scale)\nMAKE(int, scale)\nMAKE(float, rescale)\n'
+    )
+    build(tree, "hipcc", "-O3")
+    code = device_code(tree / "k.hip", tree / "k.hsaco")
+    source, project = project_of(store, tree, code, "_Z9scale_intPi")
+    assert (source.definition.path, source.definition.line) == (str(tree / "k.hip"), 3)
+    assert make(project, "recompile").returncode == 0
+    assert text_section((project / "optimized.hsaco").read_bytes()) == text_section(code)
+
+
+@pytest.mark.parametrize("arch", ["gfx942,gfx90a,gfx1100", "native", "gfx90a:xnack-"])
+def test_lists_of_targets_a_response_file_and_a_launcher_give_one_command(store, tree, arch):
+    (tree / "build").mkdir()
+    (tree / "k.hip").write_bytes(b"#ifndef FACTOR\n#error FACTOR\n#endif\n" + KERNEL)
+    (tree / "build/flags.rsp").write_text('-O3 "-DFACTOR=2" -DTEXT="a\\ b"\n')
+    words = ["ccache", "hipcc", "@flags.rsp", f"--offload-arch={arch}", "-MD", "-MF", "k.d", "-o", "k.o"]
+    build(tree, *words, file="../k.hip", directory="build")
+    code = device_code(tree / "k.hip", tree / "k.hsaco", "-DFACTOR=2")
+    source, project = project_of(store, tree, code, SCALE)
+    assert list(source.compile_command.arguments) == ["hipcc", "-O3", "-DFACTOR=2", "-DTEXT=a b"]
+    assert source.headers_by_compiler
+    assert make(project, "recompile").returncode == 0
+    assert text_section((project / "optimized.hsaco").read_bytes()) == text_section(code)
+
+
+def test_device_code_of_other_units_is_told_before_and_named_by_the_linker(store, tree):
+    (tree / "k.hip").write_bytes(
+        b"__attribute__((device)) float twice(float);\n" + KERNEL.replace(b"*= 2", b"= twice(2)")
+    )
+    build(tree, "hipcc", "-O3", "-fgpu-rdc")
+    alone = tree / "alone.hip"
+    alone.write_bytes(b"#define twice(x) x\n" + KERNEL)
+    source, project = project_of(store, tree, device_code(alone, tree / "k.hsaco"), SCALE)
+    assert "-fgpu-rdc" in source.explanation
+    failed = make(project, "recompile")
+    assert failed.returncode != 0
+    assert "undefined" in failed.stderr
+    assert "twice" in failed.stderr
+    assert not (project / "optimized.hsaco").exists()
