@@ -30,13 +30,12 @@ struct Disk {
   std::vector<std::string> named;                  // targets of renames, in order
   std::vector<std::string> faults;
 
-  [[nodiscard]] bool unsafe_among(const std::vector<Digest>& digests) const {
-    for (const auto& [folder, names] : unsafe) {
-      for (const Digest& digest : digests) {
-        if (names.contains(digest.hex()) || names.contains(digest.hex().substr(0, 2))) return true;
-      }
-    }
-    return false;
+  [[nodiscard]] bool is_safe(const Digest& digest) const {
+    const std::string name = digest.hex();
+    return std::ranges::find(named, name.substr(0, 2) + '/' + name) != named.end() &&
+           std::ranges::none_of(unsafe, [&](const auto& folder) {
+             return folder.second.contains(name) || folder.second.contains(name.substr(0, 2));
+           });
   }
 };
 
@@ -59,7 +58,8 @@ void before_name(int from, const char* name, int to, const std::string& target) 
   for (const auto& level : g_levels) {
     const bool here = std::ranges::any_of(level, [&](const Digest& digest) { return digest.hex() == last; });
     if (here && !lists) break;
-    if (g_disk.unsafe_among(level)) g_disk.faults.push_back(last + " is named before what it needs is safe");
+    const bool safe = std::ranges::all_of(level, [](const Digest& digest) { return g_disk.is_safe(digest); });
+    if (!safe) g_disk.faults.push_back(last + " is named before what it needs is safe");
   }
   g_disk.unsafe[there].insert(last);
   g_disk.named.push_back(target);

@@ -7,6 +7,7 @@ import os
 import re
 import stat
 import time
+from pathlib import Path
 
 import pytest
 from stores import manifest, publish_memory, random_bytes
@@ -123,6 +124,21 @@ def test_a_name_that_could_mean_something_else_is_refused(store, name):
     with pytest.raises(UsageError, match="cannot be a name"):
         store.name(name, digest)
     assert store.names() == {}
+
+
+def test_a_name_is_on_the_disk_before_it_is_given(store, monkeypatch):
+    digest = publish(store)
+    synced = []
+    sync = os.fsync
+    place_of = lambda fd: str(Path(f"/proc/self/fd/{fd}").readlink())  # noqa: E731
+    monkeypatch.setattr(os, "fsync", lambda fd: synced.append(place_of(fd)) or sync(fd))
+    store.name("mine", digest)
+    [draft, folder] = synced
+    assert draft.startswith(f"{store.root}/tmp/small-")
+    assert folder == str(store.root / "names")
+    del synced[:]
+    store.unname("mine")
+    assert synced == [folder]
 
 
 def test_only_what_is_there_can_be_named(store):

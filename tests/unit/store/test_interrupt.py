@@ -31,6 +31,8 @@ def test_ctrl_c_ends_a_wait_for_the_lock(store, tmp_path, command):
             env=os.environ | {"KERNCAP_STORE": str(store.root)},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
+            # What a script starts in the background ignores Ctrl-C, and so would this.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
         try:
             with pytest.raises(subprocess.TimeoutExpired):
