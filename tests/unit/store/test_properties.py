@@ -88,9 +88,12 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule(payloads=st.lists(st.integers(0, 9), max_size=3), data=st.data())
     def publish(self, payloads, data):
-        parents = data.draw(st.lists(st.sampled_from(sorted(self.listed)), max_size=2)) if self.listed else []
+        some = st.lists(st.sampled_from(sorted(self.listed)), max_size=2) if self.listed else st.just([])
+        parents, copied = data.draw(some), data.draw(some)
         with self.store.transaction() as transaction:
             files = [transaction.put_bytes(b"payload %d" % number) for number in payloads]
+            # A manifest kept as a file is the same object, and leads to nothing.
+            files += [transaction.put_bytes(self.store.get(artifact)) for artifact in copied]
             content = {"files": [f"file:{each}" for each in files]}
             content["parents"] = [f"manifest:{parent}" for parent in parents]
             artifact = transaction.publish(manifest(**content), "capture", parents)
