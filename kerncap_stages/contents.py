@@ -117,7 +117,7 @@ def _write(store: Store, content: Reference, fd: int, write_object: Callable[[Di
     size_bytes, chunk_bytes, chunks = store.chunk_list(content.digest)
     holes = _takes_holes(fd)
     if holes:
-        _lengthen(fd, size_bytes)
+        _require_length(fd, size_bytes)
     try:
         for index, chunk in enumerate(chunks):
             here = min(chunk_bytes, size_bytes - index * chunk_bytes)
@@ -127,10 +127,11 @@ def _write(store: Store, content: Reference, fd: int, write_object: Callable[[Di
                 os.lseek(fd, here, os.SEEK_CUR)
             else:
                 _write_zeros(fd, here)
-    except BaseException:
+    finally:
         if holes:
-            os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR))  # as if written in order up to here
-        raise
+            os.ftruncate(
+                fd, os.lseek(fd, 0, os.SEEK_CUR)
+            )  # zeros at the end, which nothing was written behind
     return size_bytes
 
 
@@ -154,9 +155,12 @@ def _takes_holes(fd: int) -> bool:
     return facts.st_size <= os.lseek(fd, 0, os.SEEK_CUR)
 
 
-def _lengthen(fd: int, size_bytes: int) -> None:
+def _require_length(fd: int, size_bytes: int) -> None:
+    """The file keeps its length: what is killed half-way must not look whole."""
+    before = os.fstat(fd).st_size
     try:
         os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR) + size_bytes)
+        os.ftruncate(fd, before)
     except OSError as error:
         raise Refused(
             f"the file system takes no file of {size_bytes:,} bytes: {error.strerror}",

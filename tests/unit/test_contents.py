@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import resource
+import types
 
 import pytest
 import stores
@@ -14,6 +15,7 @@ from kerncap_stages.digest import FileRef, MemoryRef
 from kerncap_stages.errors import DigestMismatch, Refused, UsageError
 from kerncap_stages.files import get_files
 from kerncap_stages.manifests.files import Files, StoredFile
+from kerncap_stages.store import Store
 
 MIB = 1 << 20
 TIB = 1 << 40
@@ -31,6 +33,13 @@ def planted(store, chunk_bytes, chunks):
         digest = transaction.put_bytes(list_.encode())
         transaction.publish_objects()
     return MemoryRef.to(digest), chunk_bytes * count
+
+
+def put_chunk(store):
+    with store.transaction() as transaction:
+        chunk = transaction.put_bytes(stores.random_bytes(MIB))
+        transaction.publish_objects()
+    return chunk
 
 
 def one_file(content, size_bytes):
@@ -88,10 +97,24 @@ def test_zeros_are_written_where_a_hole_would_not_be_one(store, tmp_path, how):
     assert (tmp_path / "file").read_bytes() == expected
 
 
+def test_a_file_that_is_half_written_is_not_as_long_as_a_whole_one(store, tmp_path, monkeypatch):
+    """Who is killed cannot shorten it again."""
+    reference, size = planted(store, MIB, f'null,"{put_chunk(store)}",null')
+    lengths = []
+    get = Store.get
+    with (tmp_path / "file").open("wb") as file:
+        monkeypatch.setattr(
+            Store,
+            "get",
+            lambda self, digest: lengths.append(os.fstat(file.fileno()).st_size) or get(self, digest),
+        )
+        print_content(store, reference, file.fileno())
+    assert lengths == [0]
+    assert (tmp_path / "file").stat().st_size == size == 3 * MIB
+
+
 def test_damage_behind_a_hole_ends_the_file_before_it(store, tmp_path):
-    with store.transaction() as transaction:
-        chunk = transaction.put_bytes(stores.random_bytes(MIB))
-        transaction.publish_objects()
+    chunk = put_chunk(store)
     reference, _ = planted(store, MIB, f'null,"{chunk}",null')
     stores.object_file(store, chunk).chmod(0o600)
     stores.object_file(store, chunk).write_bytes(b"damaged")
@@ -147,18 +170,14 @@ def test_more_bytes_than_the_disk_has_room_for_are_refused_before_any_is_written
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
 
-def test_room_is_asked_of_all_files_together(store, tmp_path):
-    """Each of them would fit."""
-    with store.transaction() as transaction:
-        file = FileRef.to(transaction.put_bytes(b"x" * (64 * MIB)))
-        transaction.publish_objects()
-    room = os.statvfs(tmp_path)
-    count = room.f_bfree * room.f_frsize // (64 * MIB) + 1
-    files = tuple(
-        StoredFile(path=f"{number:08}", content=file, size_bytes=64 * MIB) for number in range(count)
-    )
+def test_room_is_asked_of_all_files_together(store, tmp_path, monkeypatch):
+    """Each of them would fit. The room is made up: that of a real disk changes while others write to it."""
+    file = FileRef.to(put_chunk(store))
+    files = tuple(StoredFile(path=f"{number}", content=file, size_bytes=MIB) for number in range(5))
     manifest = Files(made_by="test", name="all", is_folder=True, files=files)
-    with pytest.raises(Refused, match=f"and {count - 1:08} brings"):
+    room = types.SimpleNamespace(f_blocks=1 << 20, f_bfree=7, f_frsize=MIB // 2)
+    monkeypatch.setattr(os, "statvfs", lambda _place: room)
+    with pytest.raises(Refused, match="room for 3,670,016 bytes, and 3 brings"):
         get_files(store, manifest, tmp_path / "copy")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
