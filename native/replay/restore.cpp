@@ -19,6 +19,7 @@ constexpr std::size_t k_no_buffer = ~std::size_t{0};
 constexpr std::size_t k_staging_bytes = 64 << 20;      // of all buffers: a few for each worker, and some under way
 constexpr std::size_t k_least_buffer_bytes = 1 << 20;
 constexpr std::size_t k_least_buffers = 4;
+constexpr std::size_t k_least_cleared_bytes = 64 << 10;  // fewer zeros are sent: that is done before a device has begun
 
 class Restore {
  public:
@@ -51,8 +52,9 @@ class Restore {
   Result<void> begin(const ChunkJob& job) {
     const Region& region = m_plan.regions[job.owner];
     const Driver::InPlace here = m_driver.in_place(region.base + job.offset(), job.bytes());
-    if (job.is_zero() && (here.memory == nullptr || here.is_zero)) {
-      if (here.memory == nullptr) m_zeros.push_back({job.offset(), job.bytes()});
+    if (job.is_zero() && here.memory != nullptr && here.is_zero) return {};
+    if (job.is_zero() && here.memory == nullptr && job.bytes() >= k_least_cleared_bytes) {
+      m_zeros.push_back({job.offset(), job.bytes()});
       return {};
     }
     std::size_t buffer = k_no_buffer;

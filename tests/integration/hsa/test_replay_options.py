@@ -12,6 +12,8 @@ import pytest
 from programs import SOURCES
 from stages import executable
 
+from kerncap_stages.instruction_counts import read_counts
+
 
 @pytest.fixture
 def scaled(stages, program):
@@ -59,6 +61,20 @@ def test_dump_writes_every_region_as_it_is_after_the_last_run(stages, scaled, tm
 
     written = np.frombuffer(content[at : at + 3000 * 4], np.float32)
     assert np.array_equal(written, np.arange(3000, dtype=np.float32) * 1.5)
+
+
+def test_caches_are_driven_empty_before_each_run(stages, scaled, tmp_path):
+    def symbols(*options):
+        counts = tmp_path / f"counts{len(options)}"
+        stages.variables["KERNCAP_SOFTGPU_COUNT"] = str(counts)
+        stages.replay(scaled, "--iterations", 2, *options).must()
+        return [count.symbol for count in read_counts(counts)]
+
+    kernel = stages.show(scaled)["kernel"]["mangled_name"]
+    assert symbols().count(kernel) == 2
+    *_, flush, first, again, second = symbols("--flush-cache")
+    assert flush == again != kernel
+    assert first == second == kernel
 
 
 def test_several_captures_come_through_a_pipe(stages, program, tmp_path):

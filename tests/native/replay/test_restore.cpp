@@ -123,6 +123,15 @@ void everything_lands_where_it_belongs() {
   CHECK(driver.cleared[1].offset == 10 * core::k_chunk_bytes && driver.cleared[1].bytes == 3 * core::k_chunk_bytes);
 }
 
+void a_few_zeros_are_sent_like_other_bytes() {
+  const test::Bytes bytes(4096);
+  Fixture fixture(bytes);
+  ArrayDriver driver(bytes.size());
+  CHECK(fixture.restore(driver).ok());
+  CHECK(driver.memory == bytes);
+  CHECK(driver.sent == 1 && driver.cleared.empty());
+}
+
 void memory_of_the_processor_is_filled_in_place() {
   const test::Bytes bytes = content();
   Fixture fixture(bytes);
@@ -184,6 +193,7 @@ void small_parts_are_written_by_the_same_ways() {
 
 int main() {
   everything_lands_where_it_belongs();
+  a_few_zeros_are_sent_like_other_bytes();
   memory_of_the_processor_is_filled_in_place();
   zeros_are_not_written_where_there_are_zeros();
   damage_ends_it_unless_it_was_verified_before();
