@@ -62,9 +62,25 @@ constexpr std::string_view k_plain_magic = "__CLANG_OFFLOAD_BUNDLE__", k_compres
 }
 
 [[nodiscard]] bool is_for_gpu(std::string_view name) noexcept { return name.find("amdgcn") != name.npos; }
-// A generic code object serves several chips, SPIR-V is compiled when it is loaded.
-[[nodiscard]] bool is_portable(std::string_view name) noexcept {
-  return name.find("generic") != name.npos || name.find("spirv") != name.npos;
+
+// What compilers call the code that serves all chips of a family, ours among them.
+[[nodiscard]] std::string_view family(Target target) noexcept {
+  switch (target) {
+    case Target::gfx942: return "gfx9-4-generic";
+    case Target::gfx1100: return "gfx11-generic";
+    default: return {};  // gfx90a is in none
+  }
+}
+
+// Whether HIP finds the entry for this target: its chip or family, built for features that it has. SPIR-V is compiled when it is loaded.
+[[nodiscard]] bool runs_on(std::string_view entry, Target target) noexcept {
+  if (!is_for_gpu(entry)) return false;
+  if (entry.find("spirv") != entry.npos) return true;
+  const std::string_view isa = entry.substr(std::min(entry.find("gfx"), entry.size()));
+  const std::string_view chip = isa.substr(0, isa.find(':'));
+  const std::string_view features = isa.substr(chip.size());
+  const bool is_built_for_others = features.find(":xnack+") != features.npos || features.find(":sramecc-") != features.npos;
+  return (chip == name(target) || (!chip.empty() && chip == family(target))) && !is_built_for_others;
 }
 
 [[nodiscard]] ImageVerdict damaged(std::string how) { return {.damage = std::move(how)}; }
@@ -84,8 +100,7 @@ constexpr std::string_view k_plain_magic = "__CLANG_OFFLOAD_BUNDLE__", k_compres
     if (!entry || entry->name_bytes > k_most_name_bytes || !image.holds(at, entry->name_bytes)) return damaged("the bundle's table is not all there");
     const std::string_view name(reinterpret_cast<const char*>(image.bytes(at, entry->name_bytes).data()), entry->name_bytes);
     at += entry->name_bytes;
-    const bool is_own = is_for_gpu(name) && name.find(softgpu::name(target)) != name.npos;
-    const bool matters = is_own || (is_for_gpu(name) && is_portable(name));
+    const bool matters = runs_on(name, target);
     if (matters ? !image.holds(entry->offset, entry->size_bytes) : !image.reaches(entry->offset, entry->size_bytes)) {
       return damaged("an entry of the bundle is not all there");
     }

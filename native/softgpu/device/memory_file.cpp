@@ -82,7 +82,10 @@ core::Result<std::shared_ptr<MemoryFile>> MemoryFile::create(unsigned gpus, std:
   if (!fd.valid()) return failed("memfd_create");
   if (ftruncate(fd.get(), static_cast<off_t>(size_bytes)) != 0) return failed("ftruncate");
   std::byte* view = map_all(fd.get(), size_bytes);
-  if (view == nullptr) return failed("mmap");
+  if (view == nullptr) {
+    const std::string what = "mapping " + std::to_string(size_bytes >> 30) + " GiB of address space (ulimit -v)";
+    return failed(what.c_str());
+  }
   header_of(view) = {k_magic, k_version, data_begin, size_bytes};
 
   std::shared_ptr<MemoryFile> file(new MemoryFile(std::move(fd), view, size_bytes, false));

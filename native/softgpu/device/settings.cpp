@@ -62,7 +62,7 @@ core::Result<Settings> Settings::from_environment() {
   if (!vram) return vram.error();
   settings.vram_bytes = vram.value() / 4096 * 4096;
 
-  auto workers = number<unsigned>("KERNCAP_SOFTGPU_WORKERS", 0, 0, 1024, "expected a number of threads");
+  auto workers = number<unsigned>("KERNCAP_SOFTGPU_WORKERS", 0, 1, 1024, "expected 1 to 1024");
   if (!workers) return workers.error();
   settings.workers = workers.value();
 

@@ -68,9 +68,10 @@ class RefusedKernels {
   }
   static std::atomic<bool> said{false};  // a library may have hundreds of them
   if (!verdict.is_for_target && !said.exchange(true)) {
-    report("code of this program or of a library of its is not for %s: its kernels cannot be launched; there is code for: %s "
+    report("code of this program or of a library of its is not for %s%s: its kernels cannot be launched; there is code for: %s "
            "(kc-softgpu --target poses as another GPU)",
-           std::string(name(*target)).c_str(), verdict.gpu_entries.empty() ? "no GPU" : verdict.gpu_entries.c_str());
+           std::string(name(*target)).c_str(), is_cdna(*target) ? " (sramecc+, xnack-)" : "",
+           verdict.gpu_entries.empty() ? "no GPU" : verdict.gpu_entries.c_str());
   }
   return verdict.is_for_target;
 }

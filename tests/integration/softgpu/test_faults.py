@@ -36,6 +36,8 @@ KERNEL_CASES = {
     "stray-write": Expected("write_at", "global_store_dword", "unmapped address", "write", "0x123456789000"),
     "stray-read": Expected("read_at", "global_load_dword", "unmapped address", "read", "0x123456789000"),
     "null": Expected("write_at", "global_store_dword", "unmapped address", "write", "0x0"),
+    "beyond-the-end": Expected("write_at", "global_store_dword", "unmapped address", "write"),
+    "freed": Expected("write_at", "global_store_dword", "unmapped address", "write"),
     "host-memory": Expected("read_at", "global_load_dword", f"the host's memory, {NOT_GIVEN}", "read"),
     "other-gpu": Expected("write_at", "global_store_dword", "memory of another GPU's", "write"),
     "unmapped-under-it": Expected("for_ever", "flat_load_dword", "has unmapped", "read"),
@@ -141,18 +143,40 @@ def test_program_counter_is_the_instruction_s(build, executable, kernel):
     assert len(offsets) == 1, offsets
 
 
+# What a program was compiled for, and the GPU that it meets: another chip, one without a feature,
+# one of another family.
+OTHER_CODE = [("gfx90a", "gfx942"), ("gfx90a:xnack+", "gfx90a"), ("gfx9-4-generic", "gfx90a")]
+
+
+@pytest.mark.parametrize(
+    ("build", "target"),
+    [
+        pytest.param(
+            Build(FAULTS["kernel_faults"], code, "O3", rocm=rocm),
+            target,
+            id=f"{rocm or '6.4'}-{code}-{target}",
+        )
+        for rocm in ("", "7.2")
+        for code, target in OTHER_CODE
+    ],
+)
+def test_program_for_another_target_gets_an_error(build, target, executable):
+    """HIP 7.2 alone would end it with a segmentation fault."""
+    done = softgpu.run([str(executable(build)), "trap"], target, rocm=build.rocm)
+    assert done.returncode == 3, done.stderr
+    assert "went on: " in done.stderr, done.stderr  # the launch failed, nothing reached the device
+    assert f"not for {target}" in done.stderr, done.stderr
+    assert f"--{build.target} " in done.stderr, done.stderr
+    assert f"kerncap software GPU: {target}" not in done.stderr, done.stderr
+
+
 @pytest.mark.parametrize(
     "build",
     [
-        pytest.param(Build(FAULTS["kernel_faults"], "gfx90a", "O3", rocm=rocm), id=rocm or "6.4")
+        pytest.param(Build(FAULTS["kernel_faults"], "gfx9-4-generic", "O3", rocm=rocm), id=rocm or "6.4")
         for rocm in ("", "7.2")
     ],
 )
-def test_program_for_another_target_gets_an_error(build, executable):
-    """HIP 7.2 alone would end it with a segmentation fault."""
-    done = softgpu.run([str(executable(build)), "trap"], "gfx942", rocm=build.rocm)
-    assert done.returncode == 3, done.stderr
-    assert "went on: " in done.stderr, done.stderr  # the launch failed, nothing reached the device
-    assert "not for gfx942" in done.stderr, done.stderr
-    assert "gfx90a" in done.stderr, done.stderr
-    assert "kerncap software GPU: gfx942" not in done.stderr, done.stderr
+def test_code_of_the_family_of_the_target_runs(build, executable):
+    done = softgpu.run([str(executable(build)), "null"], "gfx942", rocm=build.rocm)
+    assert "write_at(int*, int): access to an unmapped address 0x0" in done.stderr, done.stderr

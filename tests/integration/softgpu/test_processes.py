@@ -144,7 +144,14 @@ def test_library_that_loads_hip_for_itself_works(tmp_path):
     softgpu.check(softgpu.run(["python3", str(script), str(code)], "gfx90a"))
 
 
-def test_bad_settings_are_named_and_show_no_gpu():
-    done = softgpu.run(["rocminfo"], "gfx90a", variables={"KERNCAP_SOFTGPU_VRAM_BYTES": "12"})
-    assert "KERNCAP_SOFTGPU_VRAM_BYTES=12" in done.stderr
+@pytest.mark.parametrize(("name", "value"), [("VRAM_BYTES", "12"), ("WORKERS", "0")])
+def test_bad_settings_are_named_and_show_no_gpu(name, value):
+    done = softgpu.run(["rocminfo"], "gfx90a", variables={f"KERNCAP_SOFTGPU_{name}": value})
+    assert f"KERNCAP_SOFTGPU_{name}={value}" in done.stderr
+    assert "gfx90a" not in done.stdout
+
+
+def test_limit_of_address_space_is_named():
+    done = softgpu.run(["sh", "-c", "ulimit -v 4000000; exec rocminfo"], "gfx90a")
+    assert "GiB of address space (ulimit -v): Cannot allocate memory" in done.stderr
     assert "gfx90a" not in done.stdout

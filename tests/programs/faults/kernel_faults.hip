@@ -50,6 +50,20 @@ int main(int argc, char** argv) {
     read_at<<<1, 64>>>(reinterpret_cast<const int*>(0x123456789000), device);
   } else if (what == "null") {
     write_at<<<1, 64>>>(nullptr, 1);
+  } else if (what == "beyond-the-end" || what == "freed") {
+    constexpr std::size_t k_own_bytes = 8 << 20;  // large enough to be a mapping of its own
+    int* own = nullptr;
+    HIP_OK(hipMalloc(&own, k_own_bytes));
+    int* last = own + k_own_bytes / sizeof(int) - 64;
+    write_at<<<1, 64>>>(last, 1);
+    HIP_DONE();
+    int* wrong = last + 64;
+    if (what == "freed") {
+      HIP_OK(hipFree(own));
+      wrong = last;
+    }
+    std::fprintf(stderr, "range %p %p\n", static_cast<void*>(wrong), static_cast<void*>(wrong + 64));
+    write_at<<<1, 64>>>(wrong, 1);
   } else if (what == "host-memory") {
     // The CPU may read it, the GPU was never let in.
     void* host = mmap(nullptr, k_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
