@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, ArtifactNotFound, DigestMismatch, Refused, UsageError
-from kerncap_stages.store.artifacts import is_time, list_entry, read_names
+from kerncap_stages.store.artifacts import is_time, list_entry, next_time_ns, read_names
 from kerncap_stages.store.folder import system_error
 from kerncap_stages.store.naming import can_be_a_name, give_name
 from kerncap_stages.store.objects import BATCH_OBJECTS, size_of
@@ -104,9 +104,16 @@ def import_(store: Store, path: Path, progress: Progress | None) -> list[Digest]
                 raise _damaged(path, f"it lacks {min(lost)}")
             for each in listed:
                 _require_truth(transaction, each, path)
+            late_ns = max((each.created_at_ns for each in listed), default=0) - next_time_ns(store.root)
             _require_canonical_parents(transaction, [each.digest for each in listed], path)
             transaction.publish_listed(
-                [(each.digest, list_entry(each.kind, each.parents, each.created_at_ns)) for each in listed]
+                [
+                    (
+                        each.digest,
+                        list_entry(each.kind, each.parents, _time_here(each.created_at_ns, late_ns)),
+                    )
+                    for each in listed
+                ]
             )
             taken = read_names(store.root)
             for each in listed:
@@ -120,6 +127,11 @@ def import_(store: Store, path: Path, progress: Progress | None) -> list[Digest]
         raise DigestMismatch(f"cannot import {path}: {error}", hint="export or copy it again") from error
     except OSError as error:
         raise system_error(f"cannot read {path}", error) from error
+
+
+def _time_here(created_at_ns: int, late_ns: int) -> int:
+    """Earlier by what the archive's latest time is ahead: else what is made here would not follow it."""
+    return max(0, created_at_ns - max(0, late_ns))
 
 
 def _require_truth(transaction: Transaction, listed: _Listed, path: Path) -> None:
@@ -227,7 +239,11 @@ def _read_index(archive: tarfile.TarFile, path: Path) -> tuple[list[_Listed], li
             )
         listed = [_listed(entry) for entry in index["artifacts"]]
         exported = [Digest(each) for each in index["exported"]]
-        return listed, exported
+        digests = {each.digest for each in listed}
+        # What is exported and on no list would be lost with the next collection.
+        if len(digests) < len(listed) or not digests.issuperset(exported):
+            raise ValueError
+        return listed, list(dict.fromkeys(exported))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         raise _damaged(path, "its list of artifacts is malformed") from error
 
@@ -236,7 +252,8 @@ def _listed(entry: dict[str, Any]) -> _Listed:
     names = tuple(entry["names"])
     if type(entry["created_at_ns"]) is not int or type(entry["kind"]) is not str:
         raise TypeError
-    if not is_time(entry["created_at_ns"]) or not entry["kind"].isprintable():
+    # A chunk list has a kind too, and is no manifest.
+    if not is_time(entry["created_at_ns"]) or not entry["kind"].isprintable() or entry["kind"] == "memory":
         raise ValueError
     if not all(isinstance(name, str) and can_be_a_name(name) for name in names):
         raise ValueError

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import tarfile
+import time
 
 import pytest
 from stores import manifest, object_file, publish_memory, random_bytes
@@ -195,19 +196,52 @@ def test_a_malformed_list_of_artifacts_is_refused(archive, other, entry):
     assert nothing_came(other)
 
 
-def test_an_archive_that_lists_what_it_lacks_is_refused(archive, other):
+@pytest.mark.parametrize("exported", [False, True])
+def test_an_archive_that_lists_what_it_lacks_is_refused(archive, store, other, exported):
     entry = {"digest": "0" * 64, "kind": "capture", "created_at_ns": 1, "parents": [], "names": []}
-    change_index(archive, artifacts=[entry])
+    there = entry | {"digest": store.resolve("@")}
+    change_index(
+        archive, artifacts=[there, entry], exported=[entry["digest"] if exported else there["digest"]]
+    )
     with pytest.raises(ArtifactError, match="0" * 64):
         other.import_(archive)
     assert nothing_came(other)
 
 
-def test_an_archive_that_exports_what_it_lacks_is_refused(archive, other):
-    change_index(archive, exported=["0" * 64])
-    with pytest.raises(DigestMismatch, match="lacks 0000"):
-        other.import_(archive)
-    assert nothing_came(other)
+def test_an_archive_whose_list_is_no_list_of_what_it_exports_is_refused(archive, store, other):
+    [entry] = store.artifacts()
+    memory = json.loads(store.get(entry.digest))["memory"].removeprefix("memory:")
+    listed = {"digest": entry.digest, "kind": "capture", "created_at_ns": 1, "parents": [], "names": []}
+    chunks = listed | {"digest": memory, "kind": "memory", "names": ["mine"]}
+    for artifacts in ([], {}, [listed, listed], [listed, chunks], [listed | {"digest": "0" * 64}]):
+        change_index(archive, artifacts=artifacts)
+        with pytest.raises(DigestMismatch, match="malformed"):
+            other.import_(archive)
+        assert nothing_came(other)
+
+
+@pytest.mark.parametrize("ahead_ns", [10**9, 1 << 62])
+def test_what_comes_from_a_clock_that_is_ahead_is_followed_by_what_is_made_here(
+    store, other, tmp_path, ahead_ns
+):
+    now = time.time_ns()
+    parent, _ = publish_memory(store, random_bytes(10))
+    with store.transaction() as transaction:
+        child = transaction.put_bytes(manifest("source", parents=[f"manifest:{parent}"]))
+        entry = list_entry("source", [parent], now + ahead_ns)
+        transaction.publish_listed([(child, entry)])
+    (store.root / "artifacts" / parent).write_bytes(list_entry("capture", [], now + ahead_ns - 1000))
+    store.export([child], tmp_path / "ahead")
+    other.import_(tmp_path / "ahead")
+    first, second = other.artifacts()
+    assert (first.digest, second.digest) == (child, parent)
+    assert first.created_at_ns - second.created_at_ns == 1000
+    assert first.created_at_ns <= time.time_ns()
+    later, _ = publish_memory(other, random_bytes(20), n=2)
+    assert other.resolve("@") == later
+    before = store.artifacts()
+    store.import_(tmp_path / "ahead")
+    assert store.artifacts() == before
 
 
 @pytest.mark.parametrize("header", [{"GNU.sparse.map": "a,b"}, {"GNU.sparse.size": "x"}, {"size": "9" * 15}])
