@@ -204,7 +204,8 @@ const Region* Plan::region_at(std::uint64_t address) const {
 }
 
 bool Plan::is_written(const Variable& variable) const {
-  if (variable.pre != variable.post) return true;
+  // A region's ranges also cover what lies close to a written byte: they count only where there is nothing better.
+  if (variable.pre != nullptr) return variable.pre != variable.post;
   const Region* region = region_at(variable.address);
   if (region == nullptr) return false;
   const std::uint64_t begin = variable.address - region->base;

@@ -1,13 +1,15 @@
 // One kernel that reaches the same module variables by name, by a pointer in its arguments and by a pointer in memory.
 // Variants: NOTHING does nothing; BY_NAME and BY_POINTER go one way only, with the same results; OTHER_TABLE begins
-// with other values in a table that the program never writes.
+// with other values in a table that the captured kernel writes, and in a variable that nobody does.
 #include "hip_check.hpp"
 
 __device__ int total = 7;
 #ifdef OTHER_TABLE
 __device__ int padding[5000] = {9};       // moves everything
 __device__ int table[4] = {10, 2, 3, 4};
+__device__ int untouched = 50;
 #else
+__device__ int untouched = 5;
 __device__ int table[4] = {1, 2, 3, 4};
 #endif
 __constant__ int factor = 3;
@@ -24,7 +26,7 @@ __global__ void reach(int* total_argument, const Links* links, int* out) {
   return;
 #endif
 #ifdef OTHER_TABLE
-  out[3] = table[0] + padding[0] + total;
+  out[3] = table[0] + padding[0] + total + untouched;
   return;
 #endif
 #ifdef BY_POINTER
@@ -53,6 +55,7 @@ __global__ void reach(int* total_argument, const Links* links, int* out) {
   out[0] = total;
   out[1] = table[1] * factor;
   out[2] = hidden;
+  if (untouched != 5) out[3] = untouched;
 }
 
 template <typename T>
