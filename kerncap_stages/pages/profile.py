@@ -18,11 +18,12 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.profile import KernelStatistics, Profile
 
 _LONGEST_LIST = 20
-_BAR_WIDTH = 20
-# Terminals narrower than these get no launch and deviation, then no bar, then no extremes.
+_BAR_WIDTH, _SHORT_BAR_WIDTH = 20, 8
+# Terminals narrower than these get no launch and deviation, then a short bar, then no extremes, then no bar.
 _FULL = 150
 _WIDE = 120
-_MIDDLE = 100
+_MIDDLE = 105
+_NARROW = 75
 _INDENTED = 2  # by `table`
 _BETWEEN = 3  # columns, by its borders
 _LEAST_NAME = 12
@@ -63,10 +64,13 @@ class _Ranking:
         width = options.max_width
         columns = [">rank", ">share", "", ">total", ">calls", ">mean", ">min", ">max", ">std dev", "launch"]
         dropped = set() if width >= _FULL else {">std dev", "launch"}
-        dropped |= set() if width >= _WIDE else {""} if width >= _MIDDLE else {"", ">min", ">max"}
+        dropped |= set() if width >= _MIDDLE else {">min", ">max"}
+        dropped |= set() if width >= _NARROW else {""}
+        bar_width = _BAR_WIDTH if width >= _WIDE else _SHORT_BAR_WIDTH
         kept = [number for number, column in enumerate(columns) if column not in dropped]
         rows = [
-            [_cells(rank, kernel)[number] for number in kept] for rank, kernel in enumerate(self._kernels, 1)
+            [_cells(rank, kernel, bar_width)[number] for number in kept]
+            for rank, kernel in enumerate(self._kernels, 1)
         ]
         titles = [columns[number] for number in kept]
         used = sum(
@@ -81,12 +85,12 @@ class _Ranking:
         )
 
 
-def _cells(rank: int, kernel: KernelStatistics) -> tuple[str, ...]:
+def _cells(rank: int, kernel: KernelStatistics, bar_width: int) -> tuple[str, ...]:
     times = (kernel.mean_ns, kernel.min_ns, kernel.max_ns, kernel.stddev_ns)
     return (
         str(rank),
         f"{kernel.share:.1%}",
-        _bar(kernel.share),
+        _bar(kernel.share, bar_width),
         formats.duration(kernel.total_ns),
         f"{kernel.calls:,}",
         *map(formats.duration, times),
@@ -109,6 +113,6 @@ def _sizes(sizes: tuple[int, int, int]) -> str:
     return ",".join(str(size) for size in sizes[:dimensions])
 
 
-def _bar(share: float) -> str:
-    eighths = round(share * _BAR_WIDTH * 8)
+def _bar(share: float, width: int) -> str:
+    eighths = round(share * width * 8)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()
