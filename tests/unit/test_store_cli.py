@@ -493,6 +493,13 @@ def test_store_that_is_not_there_is_not_made_by_looking(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_help_says_where_the_store_is(kc):
+    shown = kc("--help").stdout
+    assert "`--store DIR`" in shown
+    assert "KERNCAP_STORE" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
 @pytest.mark.parametrize(
     "command",
     ["check", "gc", "ls", "du", "name", "unname", "rm", "prune", "export", "import", "put", "get", "cat"],

@@ -6,16 +6,15 @@ from kerncap_stages.console import epilog, run
 from kerncap_stages.options import VersionOption, stage_app
 from kerncap_stages.stages.store_cli import transfer, upkeep
 
-app = stage_app("Keep the store whole, small and in order; put files in and take them out.")
+app = stage_app("""Keep the store whole, small and in order; put files in and take them out.
+
+Every command takes `--store DIR` behind its name; without it the store is
+KERNCAP_STORE, else a folder in the user's data folder.""")
 
 
 @app.callback(epilog=epilog("kc-store check\nkc-store ls --kind capture\nkc-store prune --keep-last 5"))
 def kc_store(version: VersionOption = False) -> None:
-    """Keep the store whole, small and in order; put files in and take them out.
-
-    Every command takes `--store DIR` behind its name; without it the store is
-    KERNCAP_STORE, else a folder in the user's data folder.
-    """
+    """Keep the store whole, small and in order; put files in and take them out."""
 
 
 app.add_typer(upkeep.app)
