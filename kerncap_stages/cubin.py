@@ -36,8 +36,9 @@ _PARAMETER_BYTES = 0x19
 _REGISTER_COUNT = 0x2F
 _TEXTURES_AND_SURFACES = {0x02, 0x06, 0x13, 0x14, 0x15}
 _TEXT = ".text."
-# _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: two hashes around the name of the file.
-_UNIT = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}_(\d+_\w+?)_[0-9a-f]{8}")
+# _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: a hash of the folder, the file's name, and another hash
+# or, as in _GLOBAL__N__ad82676b_4_a_cu__Z1kPi, the symbol of something that the unit exports.
+_UNIT = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_\d+_)")
 _STT_OBJECT, _STT_FUNC = 1, 2
 _ENTRY = 0x10
 # Hopper and later keep the first KiB of shared memory to themselves and count it in the section.
@@ -89,13 +90,13 @@ def read_cubin(data: bytes) -> CodeObjectFacts:
 def same_but_for_unit(name: str, other: str) -> bool:
     """Whether two symbols differ only in what nvcc calls the translation unit.
 
-    Kernels of anonymous namespaces carry hashes of the folder and the file that they were compiled from.
+    Kernels of anonymous namespaces carry a hash of the folder that they were compiled in.
     """
     return _without_unit(name) == _without_unit(other)
 
 
 def _without_unit(name: str) -> str:
-    return _UNIT.sub(lambda match: f"{match[1]}_{match[2]}_", name)
+    return _UNIT.sub(lambda match: match[1], name)
 
 
 def kernel_code(data: bytes, symbol: str) -> bytes | None:

@@ -88,6 +88,8 @@ def test_the_instructions_of_a_kernel_are_its_own_section():
 def test_symbols_that_differ_in_the_name_of_the_unit():
     here = "_ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf"
     assert same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPf")
+    exports = "_ZN34_GLOBAL__N__{}_4_w_cu__Z1kPi6hiddenEPi"
+    assert same_but_for_unit(exports.format("1295a4e2"), exports.format("5fce3129"))
     assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_b_cu_acc5a52f4anonEPf")
     assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPd")
     assert not same_but_for_unit("_Z5plainPf", "_Z5plainPd")
