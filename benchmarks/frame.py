@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     Measure = Callable[["Run"], "Figure"]
 
 GIB = 1 << 30
+PATIENCE_S = 60.0
 ROWS: list[Row] = []
 
 
@@ -139,13 +140,15 @@ class Run:
     ) -> tuple[float, float, float, float]:
         """Seconds of both, by turns, so that whatever else happens here hits both alike.
 
-        most: where that is more than ``rounds``, it goes on until the ratios have settled, or to so many.
+        most: where that is more than ``rounds``, it goes on until the ratios have settled, to so many, or for
+        as long as PATIENCE_S.
         Returns the medians of both, and the medians of the rounds' ratios measured / plain: of wall time, and
         of processor time.
         """
         pairs: list[tuple[Seconds, Seconds]] = []
+        end = time.monotonic() + PATIENCE_S
         while len(pairs) < (rounds or self.rounds) or (
-            len(pairs) < most and not settled([a / b for a, b in pairs])
+            len(pairs) < most and time.monotonic() < end and not settled([a / b for a, b in pairs])
         ):
             number = len(pairs)
             first, second = (measured, plain) if number % 2 else (plain, measured)
