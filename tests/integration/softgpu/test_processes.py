@@ -65,6 +65,26 @@ def test_counts_name_kernel_and_symbol_and_repeat(build, executable, tmp_path):
     assert [count.by_class for count in first] == [count.by_class for count in second]
 
 
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize(
+    "build",
+    [
+        pytest.param(
+            Build(PROCESSES["counted_classes"], "gfx90a", "O3", flags=("--offload-arch=gfx942",)), id="both"
+        )
+    ],
+)
+def test_counts_are_those_of_the_code(build, target, executable, tmp_path):
+    counts = tmp_path / "counts.jsonl"
+    done = softgpu.run([str(executable(build))], target, variables={"KERNCAP_SOFTGPU_COUNT": str(counts)})
+    assert done.returncode == 0, done.stderr
+    without, with_more = [count.by_class for count in read_counts(counts) if "count_me" in count.kernel]
+    assert {name: with_more[name] - without[name] for name in with_more} == {
+        "salu": 3, "smem": 4, "valu": 5, "matrix": 6, "lds": 7, "vmem_load": 8, "vmem_store": 9,
+        "vmem_atomic": 10, "branch": 11, "sync": 12, "other": 0,
+    }  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("arguments", "code", "text"),
     [
