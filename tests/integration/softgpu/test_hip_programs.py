@@ -6,7 +6,9 @@ import re
 
 import pytest
 import softgpu
-from programs import OPTS, TARGETS, Build, programs
+from programs import OPTS, TARGETS, Build, compile_once, programs
+
+from kerncap_stages.instruction_counts import read_counts
 
 
 def all_builds() -> list[object]:
@@ -84,3 +86,20 @@ def newer_rocm_builds() -> list[object]:
 def test_program_agrees_with_the_cpu_on_rocm_7_2(build, executable):
     path = executable(build)
     softgpu.check(softgpu.run([str(path)], build.target, gpus=build.program.gpus, rocm=build.rocm))
+
+
+ARGUMENTS_IN_REGISTERS = ("-mllvm", "-amdgpu-kernarg-preload-count=16")
+VECTOR_ADD = next(program for program in programs("hip") if program.name == "vector_add")
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_arguments_that_are_preloaded_need_no_loads(target, tmp_path):
+    """The packet processor puts them into registers: fewer scalar loads, and the same results."""
+    loads = []
+    for flags in ((), ARGUMENTS_IN_REGISTERS):
+        path = compile_once(Build(VECTOR_ADD, target, "O3", flags=flags))
+        counts = tmp_path / f"counts{len(flags)}.jsonl"
+        softgpu.check(softgpu.run([str(path)], target, variables={"KERNCAP_SOFTGPU_COUNT": str(counts)}))
+        kernels = [count for count in read_counts(counts) if count.symbol.startswith("_Z")]
+        loads.append(sum(count.by_class["smem"] for count in kernels))
+    assert 0 <= loads[1] < loads[0], loads
