@@ -25,9 +25,14 @@ constexpr int k_invalid_image = 200;  // hipError_t
 [[nodiscard]] bool may_pass(ImageBytes image, const char* door, const char* path) {
   const auto target = target_of_process();
   if (!target) return true;
-  const std::string damage = judge_image(image, *target).damage;
-  if (!damage.empty()) report("%s refused %s: %s", door, path != nullptr ? path : "an image in memory", damage.c_str());
-  return damage.empty();
+  const ImageVerdict verdict = judge_image(image, *target);
+  const char* what = path != nullptr ? path : "an image in memory";
+  if (!verdict.damage.empty()) {
+    report("%s refused %s: %s", door, what, verdict.damage.c_str());
+  } else if (!verdict.is_for_target) {  // HIP has an error for it, which does not say so
+    report("%s: %s is not for %s; there is code for: %s", door, what, std::string(name(*target)).c_str(), verdict.gpu_entries.c_str());
+  }
+  return verdict.damage.empty();
 }
 
 [[nodiscard]] bool may_pass_file(const char* path, const char* door) {

@@ -108,6 +108,26 @@ def test_library_that_loads_hip_for_itself_is_guarded_too(tmp_path):
     softgpu.check(softgpu.run(["python3", str(script), str(code)], "gfx90a"))
 
 
+LOADS_WHAT_CANNOT_RUN = """
+import ctypes, sys
+hip = ctypes.CDLL("libamdhip64.so")
+module = ctypes.c_void_p()
+assert hip.hipModuleLoad(ctypes.byref(module), sys.argv[1].encode()) != 0
+assert hip.hipModuleLoadData(ctypes.byref(module), open(sys.argv[1], "rb").read()) != 0
+"""
+
+
+def test_module_for_another_target_is_told_apart(tmp_path):
+    source, script, code = tmp_path / "one.hip", tmp_path / "loads.py", tmp_path / "one.co"
+    source.write_text("#include <hip/hip_runtime.h>\n__global__ void one(int* out) { *out = 1; }\n")
+    script.write_text(LOADS_WHAT_CANNOT_RUN)
+    subprocess.run(["hipcc", "--genco", "--offload-arch=gfx942", source, "-o", code], check=True, timeout=300)
+    done = softgpu.run(["python3", str(script), str(code)], "gfx90a")
+    assert done.returncode == 0, done.stderr
+    for what in (str(code), "an image in memory"):
+        assert f"{what} is not for gfx90a; there is code for: hipv4-amdgcn-amd-amdhsa--gfx942" in done.stderr
+
+
 NEXT_GETPPID = """
 #include <dlfcn.h>
 #include <unistd.h>
