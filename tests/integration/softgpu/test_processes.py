@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import subprocess
+from pathlib import Path
 
 import pytest
 import softgpu
-from programs import Build, programs
+from programs import Build, in_rocm, programs
 
 from kerncap_stages.instruction_counts import read_counts
 
@@ -131,6 +132,21 @@ def test_trace_can_be_switched_off(value, traces):
     done = softgpu.run(["rocminfo"], "gfx90a", variables={"KERNCAP_SOFTGPU_TRACE": value})
     assert done.returncode == 0, done.stderr
     assert bool(done.stderr) == traces, done.stderr
+
+
+def test_killed_command_in_a_root_leaves_no_mount():
+    if reason := softgpu.refusal("7.2"):
+        pytest.skip(reason)
+    mounts, own = Path("/proc/self/mountinfo"), Path("/proc/self/ns/mnt").readlink()
+    before = mounts.read_text()
+    command = [*in_rocm("7.2"), "sh", "-c", "readlink /proc/self/ns/mnt; exec sleep 600"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        its = running.stdout.readline().strip()
+        running.kill()
+    assert its.startswith("mnt:")
+    assert its != str(own)  # what it mounted was never ours
+    assert mounts.read_text() == before
 
 
 LOADS_HIP_ITSELF = """
