@@ -6,6 +6,7 @@ source tree and a second run builds only what changed.
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import os
@@ -15,6 +16,7 @@ import sys
 import time
 import tomllib
 import venv
+import zipfile
 from pathlib import Path
 
 from sanitize import sanitize
@@ -32,6 +34,12 @@ FUZZ_S = 20  # of each `make test`; what it learns is kept for the next
 
 def _key(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _content(wheel: Path) -> str:
+    """Identify what a wheel holds, whatever the times of its members."""
+    with zipfile.ZipFile(wheel) as archive:
+        return _key(*sorted(f"{member.filename} {member.CRC}" for member in archive.infolist()))
 
 
 def _beside(folder: Path) -> Path:
@@ -77,8 +85,11 @@ class Workbench:
     def prepare(self) -> None:
         """Virtual environment, build, and the wheel installed: what the tests run."""
         self._forget_lost_checkouts()
-        self._make_environment()
-        self._install_wheel()
+        with (self.folder / "lock").open("w") as lock:
+            # Two of us at once would build in one folder.
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            self._make_environment()
+            self._install_wheel()
 
     def _forget_lost_checkouts(self) -> None:
         """Remove what belonged to source trees that are gone."""
@@ -107,8 +118,13 @@ class Workbench:
         settings = [f"-Csetup-args={option}" for option in ("-Dnative_tests=enabled", "-Dwerror=true")]
         call("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir",
              "-w", self.wheels, f"-Cbuild-dir={self.build}", *settings, self.source)  # fmt: skip
-        wheels = self.wheels.glob("*.whl")
-        call("pip", "install", "-q", "--no-deps", "--no-index", "--force-reinstall", *wheels)
+        (wheel,) = self.wheels.glob("*.whl")
+        # Another command of this checkout may run what is installed: replace it by something else only.
+        content, installed = _content(wheel), self.environment / "installed"
+        if not installed.exists() or installed.read_text() != content:
+            installed.unlink(missing_ok=True)
+            call("pip", "install", "-q", "--no-deps", "--no-index", "--force-reinstall", wheel)
+            installed.write_text(content)
 
     def test(self, selection: list[str]) -> None:
         """Native tests, also under sanitizers, then pytest against the installed wheel."""
