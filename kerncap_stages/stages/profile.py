@@ -76,6 +76,13 @@ def run_profile(
     _check(processes, collector.program)
     for text in _what_is_missing(processes):
         options.warn(text)
+    if collector.timed_out:
+        options.warn(
+            f"the program was ended after {options.timeout_s:g} s; the profile holds what ran until then"
+        )
+    elif collector.program.exit_code != 0:
+        end = collector.program.describe_end()
+        options.warn(f"the program {end}; the profile holds what ran until then")
     profile = _manifest(processes, collector.program, wall_ns)
     with store.transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])

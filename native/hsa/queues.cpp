@@ -154,11 +154,13 @@ void on_packets(const void* pkts, std::uint64_t count, std::uint64_t index, void
   rewriter.submit(pkts, writer);
 }
 
-bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t type, hsa_queue_t* queue) noexcept {
+bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t type, hsa_queue_t* queue,
+                   hsa_queue_t* below) noexcept {
   auto made = std::make_unique<Queue>();
   made->scratch = allocate_scratch(queue->size + k_scratch_extra_packets);
   if (made->scratch == nullptr) return false;
   made->handle = queue;
+  made->below = below;
   made->device = device;
   made->size = queue->size;
   made->is_cooperative = type == HSA_QUEUE_TYPE_COOPERATIVE;
@@ -197,11 +199,56 @@ hsa_status_t Queues::create_intercepted(hsa_agent_t agent, std::uint32_t device,
                                         hsa_queue_type32_t type, ErrorCallback callback, void* data,
                                         std::uint32_t private_bytes, std::uint32_t group_bytes,
                                         hsa_queue_t** queue) noexcept {
+  if (type == HSA_QUEUE_TYPE_COOPERATIVE) {
+    return create_cooperative(agent, device, size, callback, data, private_bytes, group_bytes, queue);
+  }
   const hsa_status_t status = api().ext.hsa_amd_queue_intercept_create_fn(
       agent, ring_packets(agent, size), shared(type), callback, data, private_bytes, group_bytes, queue);
   if (status != HSA_STATUS_SUCCESS || watch(agent, device, type, *queue)) return status;
   api().core.hsa_queue_destroy_fn(*queue);
   return HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+}
+
+// All cooperative queues of an agent are one to the runtime, which counts its users. An intercept queue would destroy
+// what lies below it without asking for that count, and the runtime once more when the program ends. So we take one
+// part in the queue below for ourselves, give the intercept queue above it to all users, and never destroy that:
+// with the last user we give back both parts, ours and the one that the intercept queue took.
+hsa_status_t Queues::create_cooperative(hsa_agent_t agent, std::uint32_t device, std::uint32_t size,
+                                        ErrorCallback callback, void* data, std::uint32_t private_bytes,
+                                        std::uint32_t group_bytes, hsa_queue_t** queue) noexcept {
+  constexpr hsa_queue_type32_t type = HSA_QUEUE_TYPE_COOPERATIVE;
+  const std::lock_guard lock(m_cooperative_mutex);
+  for (Queue* known : live()) {
+    if (known->below == nullptr || known->device != device) continue;
+    ++known->users;
+    *queue = known->handle;
+    return HSA_STATUS_SUCCESS;
+  }
+  hsa_queue_t* below = nullptr;
+  hsa_status_t status = api().core.hsa_queue_create_fn(agent, ring_packets(agent, size), type, callback, data,
+                                                       private_bytes, group_bytes, &below);
+  if (status != HSA_STATUS_SUCCESS) return status;
+  status = api().ext.hsa_amd_queue_intercept_create_fn(agent, ring_packets(agent, size), type, callback, data,
+                                                       private_bytes, group_bytes, queue);
+  if (status == HSA_STATUS_SUCCESS) {
+    if (watch(agent, device, type, *queue, below)) return status;
+    api().core.hsa_queue_destroy_fn(below);
+    status = HSA_STATUS_ERROR_OUT_OF_RESOURCES;
+  }
+  api().core.hsa_queue_destroy_fn(below);
+  return status;
+}
+
+bool Queues::leave_cooperative(const hsa_queue_t* handle) noexcept {
+  Queue* queue = m_table.find(handle);
+  if (queue == nullptr || queue->below == nullptr) return false;
+  const std::lock_guard lock(m_cooperative_mutex);
+  if (--queue->users == 0) {
+    queue->gone.store(true, std::memory_order_release);
+    api().core.hsa_queue_destroy_fn(queue->below);
+    api().core.hsa_queue_destroy_fn(queue->below);
+  }
+  return true;
 }
 
 void Queues::forget(const hsa_queue_t* handle) noexcept {
@@ -318,6 +365,8 @@ std::uint64_t hsa_queue_load_read_index_relaxed(const hsa_queue_t* queue) {
 }
 
 hsa_status_t hsa_queue_destroy(hsa_queue_t* queue) {
+  // The first also where we have ended our part: the queue would still be destroyed twice.
+  if (tool() != nullptr && tool()->queues.leave_cooperative(queue)) return HSA_STATUS_SUCCESS;
   if (enabled()) tool()->queues.forget(queue);
   return api().core.hsa_queue_destroy_fn(queue);
 }

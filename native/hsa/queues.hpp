@@ -18,6 +18,8 @@ struct PendingRing;
 
 struct Queue {
   hsa_queue_t* handle = nullptr;         // what the program holds
+  hsa_queue_t* below = nullptr;          // of a cooperative queue: the runtime's own, one for all users; else null
+  std::uint32_t users = 1;               // of that
   std::uint32_t index = 0;
   std::uint32_t device = 0;
   std::uint32_t size = 0;
@@ -48,6 +50,8 @@ class Queues {
                                   std::uint32_t private_bytes, std::uint32_t group_bytes,
                                   hsa_queue_t** queue) noexcept;
   void forget(const hsa_queue_t* handle) noexcept;
+  // One user of a cooperative queue fewer. False: it is no queue of that kind.
+  [[nodiscard]] bool leave_cooperative(const hsa_queue_t* handle) noexcept;
 
   // Queue objects are never freed: a late callback may still name one.
   [[nodiscard]] std::vector<Queue*> live() const;
@@ -64,8 +68,14 @@ class Queues {
 
  private:
   // Becomes one of an intercept queue's interceptors. False: it is no intercept queue, or memory is short.
-  bool watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t type, hsa_queue_t* queue) noexcept;
+  bool watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t type, hsa_queue_t* queue,
+             hsa_queue_t* below = nullptr) noexcept;
 
+  hsa_status_t create_cooperative(hsa_agent_t agent, std::uint32_t device, std::uint32_t size, ErrorCallback callback,
+                                  void* data, std::uint32_t private_bytes, std::uint32_t group_bytes,
+                                  hsa_queue_t** queue) noexcept;
+
+  std::mutex m_cooperative_mutex;  // taken before the other
   mutable std::mutex m_mutex;
   std::vector<std::unique_ptr<Queue>> m_queues;
   QueueTable m_table;

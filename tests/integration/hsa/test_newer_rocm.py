@@ -47,3 +47,9 @@ def test_dispatches_after_static_destructors(newer):
     )
     assert "word 2" in printed
     assert len(captures) == 2
+
+
+def test_a_program_with_a_cooperative_queue_ends_well(newer):
+    stages, program = newer
+    (capture,) = stages.capture("rotate_sums", program("grid_sync"))
+    assert stages.replay(capture).must().manifest["matches_golden"] is True

@@ -71,11 +71,13 @@ def test_an_end_before_the_target_is_the_programs_failure(stages, program, how, 
     assert Store.open(stages.store).artifacts() == []
 
 
-@pytest.mark.parametrize("how", [how for how, _ in ENDINGS])
-def test_a_profiled_program_ends_as_it_does_alone(stages, program, how):
+@pytest.mark.parametrize(("how", "says"), ENDINGS)
+def test_a_profiled_program_ends_as_it_does_alone(stages, program, how, says):
     command = [program("endings"), how]
     alone = subprocess.run(command, env=stages.environment, capture_output=True, check=False).returncode
-    profiled = stages.run("profile", "--json", "--", *command).must().manifest["program"]
+    done = stages.run("profile", "--json", "--", *command).must()
+    assert ("the program ended" in done.err, (says or "") in done.err) == (says is not None, True)
+    profiled = done.manifest["program"]
     assert (profiled["exit_code"], -(profiled["exit_signal"] or 0)) == (
         (alone, 0) if alone >= 0 else (None, alone)
     )
