@@ -200,7 +200,7 @@ def main() -> None:
             call("ruff", "format", "--check", ".")
             call("mypy")
         case "format":
-            call("ruff", "check", "--fix", ".")
+            call("ruff", "check", "--fix", "--exit-zero", ".")  # long lines may be what formatting mends
             call("ruff", "format", ".")
         case "golden":
             call("pytest", "--rewrite-golden", *rest)
