@@ -93,6 +93,13 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
     if any(process.tallies for process in processes):
         return
     how = program.describe_end()
+    dispatches = sum(process.dispatches for process in processes)
+    if dispatches and program.exit_code != 0:
+        # They are read a moment after the device is done, and a program that fails has no last moment.
+        raise ProgramError(
+            f"{program.spec.command[0]} {how} before the times of its {dispatches} dispatches were read",
+            hint="profile a run that ends by itself",
+        )
     if program.exit_code != 0:
         raise ProgramError(
             f"{program.spec.command[0]} {how} before a kernel ran", hint="run it without kc-profile first"

@@ -135,6 +135,8 @@ def test_a_stage_that_is_interrupted_leaves_no_replayer_and_no_artifact(stages, 
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # A script in the background ignores SIGINT, and what it starts inherits that.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
     )
     children = Path(f"/proc/{stage.pid}/task/{stage.pid}/children")
     deadline = time.monotonic() + 60
