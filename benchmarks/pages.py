@@ -51,6 +51,8 @@ def table(facts: Mapping[str, str], results: Sequence[Result]) -> None:
     from rich.table import Table
 
     console = Console(highlight=False, markup=False)
+    if not console.is_terminal:  # a file has room for all columns
+        console.width = max(console.width, _WIDE)
     for name, value in facts.items():
         console.print(f"{name:12} {value}")
     wide = console.width >= _WIDE
