@@ -83,7 +83,7 @@ def read_cubin(data: bytes) -> CodeObjectFacts:
     """
     try:
         return _read(data)
-    except (struct.error, IndexError, ValueError) as error:
+    except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise ArtifactError(f"damaged cubin: {error}", hint="compile it again") from error
 
 
@@ -103,7 +103,7 @@ def kernel_code(data: bytes, symbol: str) -> bytes | None:
     """The instructions of a kernel, whatever its unit is called; None where a cubin does not have it."""
     try:
         sections = _sections(data) if is_cubin(data) else []
-    except (struct.error, IndexError, ValueError):
+    except (struct.error, IndexError, OverflowError, ValueError):
         return None  # a file that anybody may have written
     found = [
         section
