@@ -86,10 +86,8 @@ class Stages:
     def capture(
         self, kernel: str, program: Path, *words: object, options: tuple[object, ...] = ()
     ) -> list[str]:
-        """Capture a kernel of a program, which ends well; returns the digests."""
-        done = self.run("capture", "--kernel", kernel, *options, "--", program, *words).must()
-        assert "the program ended" not in done.err, done.err
-        return done.digests
+        """Capture a kernel of a program; returns the digests."""
+        return self.run("capture", "--kernel", kernel, *options, "--", program, *words).must().digests
 
     def capture_and_listen(
         self, kernel: str, program: Path, *words: object, options: tuple[object, ...] = ()

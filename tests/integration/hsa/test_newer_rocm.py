@@ -51,5 +51,7 @@ def test_dispatches_after_static_destructors(newer):
 
 def test_a_program_with_a_cooperative_queue_ends_well(newer):
     stages, program = newer
-    (capture,) = stages.capture("rotate_sums", program("grid_sync"))
+    done = stages.run("capture", "--kernel", "rotate_sums", "--", program("grid_sync")).must()
+    assert "the program ended" not in done.err
+    (capture,) = done.digests
     assert stages.replay(capture).must().manifest["matches_golden"] is True
