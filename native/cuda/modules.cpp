@@ -3,6 +3,7 @@
 
 #include <atomic>
 
+#include "capture/send_list.hpp"
 #include "capture/streams.hpp"
 #include "cuda/api.hpp"
 #include "cuda/cubin.hpp"
@@ -12,31 +13,12 @@ namespace kerncap::cuda {
 namespace {
 
 using capture::Message;
+using capture::send_list;
 using capture::Up;
 
 std::atomic<std::uint64_t> g_next_module{1};
 std::atomic<std::uint32_t> g_next_kernel{1};
 thread_local std::uint64_t t_last_loaded = 0;
-
-// Sends `count` items in as many messages as they need. `write` appends one item.
-template <typename Items, typename Write>
-void send_list(Up type, std::uint64_t owner, const Items& items, Write write) {
-  std::size_t next = 0;
-  do {
-    Message message(type);
-    message.u64(owner);
-    const std::size_t count_at = message.size();
-    message.u32(0);
-    std::uint32_t count = 0;
-    while (next < items.size() && message.room() > capture::k_max_message_bytes / 2) {
-      write(message, next);
-      ++next;
-      ++count;
-    }
-    message.patch_u32(count_at, count);
-    tool()->channel->send(message);
-  } while (next < items.size());
-}
 
 }  // namespace
 
@@ -52,7 +34,7 @@ void Modules::loaded(CUcontext context, std::uint32_t cupti_id, std::span<const 
   channel.send(Message(Up::module).u64(module.number).u32(device).u64(cubin.size()).u64(0).u64(0).text(""));
   const auto count = static_cast<std::uint32_t>(symbols.kernels.size());
   const std::uint32_t first = g_next_kernel.fetch_add(count, std::memory_order_relaxed);
-  send_list(Up::kernels, module.number, symbols.kernels, [&](Message& message, std::size_t i) {
+  send_list(*tool()->channel, Up::kernels, module.number, symbols.kernels, [&](Message& message, std::size_t i) {
     message.u32(first + static_cast<std::uint32_t>(i)).text(symbols.kernels[i]);
   });
   std::vector<std::uint32_t> rules(count, k_no_rule);

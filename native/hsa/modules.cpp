@@ -8,14 +8,16 @@
 #include <cstring>
 #include <string>
 
-#include "hsa/api.hpp"
+#include "capture/send_list.hpp"
 #include "capture/streams.hpp"
+#include "hsa/api.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
 namespace {
 
 using capture::Message;
+using capture::send_list;
 using capture::Up;
 
 std::atomic<std::uint64_t> g_next_module{1};
@@ -72,29 +74,8 @@ hsa_status_t sort_symbol(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t 
   return HSA_STATUS_SUCCESS;
 }
 
-// Sends `count` items in as many messages as they need. `write` appends one item.
-template <typename Items, typename Write>
-void send_list(Up type, std::uint64_t owner, const Items& items, Write write) {
-  std::size_t next = 0;
-  do {
-    Message message(type);
-    message.u64(owner);
-    const std::size_t count_at = message.size();
-    message.u32(0);
-    std::uint32_t count = 0;
-    // A name longer than half a message is cut by text(): symbols come nowhere near that.
-    while (next < items.size() && message.room() > capture::k_max_message_bytes / 2) {
-      write(message, next);
-      ++next;
-      ++count;
-    }
-    message.patch_u32(count_at, count);
-    tool()->channel->send(message);
-  } while (next < items.size());
-}
-
 void send_variables(const Loaded& loaded, const std::vector<hsa_executable_symbol_t>& variables) {
-  send_list(Up::variables, loaded.module, variables, [&](Message& message, std::size_t i) {
+  send_list(*tool()->channel, Up::variables, loaded.module, variables, [&](Message& message, std::size_t i) {
     const hsa_executable_symbol_t symbol = variables[i];
     message.u64(symbol_info<std::uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS))
         .u64(symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE))
@@ -176,7 +157,7 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
                             .text(loaded.uri));
   const std::uint32_t first_kernel =
       g_next_kernel.fetch_add(static_cast<std::uint32_t>(symbols.kernels.size()), std::memory_order_relaxed);
-  send_list(Up::kernels, loaded.module, symbols.kernels, [&](Message& message, std::size_t i) {
+  send_list(*tool()->channel, Up::kernels, loaded.module, symbols.kernels, [&](Message& message, std::size_t i) {
     message.u32(first_kernel + static_cast<std::uint32_t>(i)).text(symbol_name(symbols.kernels[i]));
   });
   std::vector<std::uint32_t> rules(symbols.kernels.size(), k_no_rule);
