@@ -1,0 +1,94 @@
+"""What all commands of kc-store have in common: arguments, help, completion, the store's place."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+
+import executables
+import pytest
+from store_commands import put, tree_of
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_commands_and_artifacts_are_completed_by_each_shell(kc, folder, shell):
+    digest = put(kc, folder / "text.txt")
+
+    def complete(line):
+        variables = {"_KC_STORE_COMPLETE": f"complete_{shell}", "COMP_WORDS": line,
+                     "COMP_CWORD": str(line.count(" ")), "_TYPER_COMPLETE_ARGS": line}  # fmt: skip
+        if shell == "fish":
+            variables["_TYPER_COMPLETE_FISH_ACTION"] = "get-args"
+        return kc(env=variables).stdout
+
+    assert "export" in complete("kc-store exp")
+    assert digest[:12] in complete(f"kc-store export {digest[:5]}")
+    assert "@files" in complete("kc-store du @f")
+
+
+def test_digests_may_be_in_upper_case(kc, folder):
+    digest = put(kc, folder / "text.txt")
+    text = hashlib.sha256(b"text").hexdigest()
+    assert kc("cat", digest.upper(), "text.txt").stdout == "text"
+    assert kc("cat", f"file:{text.upper()} ").stdout == "text"
+    assert kc("du", piped=f"  {digest.upper()}\r\n").returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "command"),
+    [(("nope",), "kc-store"), (("--nope",), "kc-store"), (("check", "--sample", "101"), "kc-store check"),
+     (("name", "x"), "kc-store name"), (("ls", "extra"), "kc-store ls"), (("gc", "--nope"), "kc-store gc")],
+)  # fmt: skip
+def test_wrong_arguments_name_the_help_of_their_command(kc, arguments, command):
+    assert f"  next: `{command} --help` shows" in kc(*arguments).stderr
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [("nope",), (), ("check", "--sample", "101"), ("check", "--sample", "x"), ("prune",), ("name", "x"),
+     ("prune", "--keep-last", "-1"), ("export", "@"), ("put",), ("get",), ("ls", "extra")],
+)  # fmt: skip
+def test_wrong_arguments_end_with_2(kc, arguments):
+    done = kc(*arguments)
+    assert done.returncode == 2
+    assert "--help" in done.stderr
+    assert done.stdout == ""
+
+
+def test_store_whose_path_is_not_utf8_works_and_is_named(folder, tmp_path):
+    root = tmp_path / os.fsdecode(b"caf\xe9") / "store"
+    digest = executables.run("kc-store", "put", folder, store=root).stdout.strip()
+    done = executables.run("kc-store", "get", digest, tmp_path / "copy", store=root)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert tree_of(tmp_path / "copy") == tree_of(folder)
+    (root / "format").write_text("kerncap-store 2\n")
+    done = executables.run("kc-show", digest, store=root)
+    assert done.returncode == 6
+    assert "caf\\xe9/store is a store of a format that we do not know" in done.stderr
+
+
+def test_store_that_is_not_there_is_not_made_by_looking(tmp_path):
+    for command in (("ls",), ("check",), ("gc",), ("du",)):
+        done = executables.run("kc-store", *command, store=tmp_path / "nowhere")
+        assert done.returncode == 3, command
+        assert "nowhere" in done.stderr
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_help_says_where_the_store_is(kc):
+    shown = kc("--help").stdout
+    assert "`--store DIR`" in shown
+    assert "KERNCAP_STORE" in shown
+    assert max(map(len, shown.splitlines())) <= 80
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["check", "gc", "ls", "du", "name", "unname", "rm", "prune", "export", "import", "put", "get", "cat"],
+)
+def test_every_command_has_help_with_an_example(kc, command):
+    done = kc(command, "--help")
+    assert done.returncode == 0
+    assert f"Example:\n    kc-store {command}" in done.stdout
+    assert "Exit codes:" in done.stdout
+    assert max(map(len, done.stdout.splitlines())) <= 80
