@@ -26,13 +26,6 @@ from matrix_layout import (
 )
 
 
-@pytest.fixture(scope="module")
-def driver():
-    running = InstructionDriver.from_environment()
-    yield running
-    running.close()
-
-
 def here(driver: InstructionDriver, name: str) -> bool:
     return driver.target in DENSE[name][1]
 

@@ -30,13 +30,6 @@ CASES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def driver():
-    running = InstructionDriver.from_environment()
-    yield running
-    running.close()
-
-
 def code_of(op) -> list[tuple]:
     """Parsed; `a[b +: c]`, c bits from b up, spelled out."""
     return parse(re.sub(r"\[([^\[\]]+?) \+: ([^\[\]]+?)\]", r"[(\1) + (\2) - 1 : (\1)]", CODE[op]))

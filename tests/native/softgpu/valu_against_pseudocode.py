@@ -34,13 +34,6 @@ ROUNDS = int(os.environ.get("KERNCAP_FUZZ_ROUNDS", "2"))
 APPROXIMATE = re.compile(r"V_(EXP|LOG|RCP|RCP_IFLAG|RSQ|SQRT)_(F16|F32|F64|LEGACY_F32)")
 
 
-@pytest.fixture(scope="module")
-def driver():
-    running = InstructionDriver.from_environment()
-    yield running
-    running.close()
-
-
 def lane_bits(state: State, register: int, lane: int) -> int:
     return sum(int(state.vgpr[register + d, lane]) << (32 * d) for d in range(4))
 

@@ -17,13 +17,6 @@ NEG_SRC0 = 1
 BATCHES = 60
 
 
-@pytest.fixture(scope="module")
-def driver():
-    running = InstructionDriver.from_environment()
-    yield running
-    running.close()
-
-
 def v(*registers: int) -> list[int]:
     return [vgpr(r) for r in registers]
 

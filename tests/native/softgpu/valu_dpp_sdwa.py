@@ -10,13 +10,6 @@ SDWA, DPP = 249, 250
 V_MOV_B32, V_ADD_U32, V_ADD_F32, V_ADD_F16 = 1, 52, 1, 31
 
 
-@pytest.fixture(scope="module")
-def driver():
-    running = InstructionDriver.from_environment()
-    yield running
-    running.close()
-
-
 def random_state(seed: int, execute: int = ALL_LANES) -> State:
     random = np.random.default_rng(seed)
     return State(vgpr=random.integers(0, 1 << 32, (16, LANES), np.uint32), execute=execute)

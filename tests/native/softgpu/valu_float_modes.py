@@ -15,13 +15,6 @@ NEAREST, UP, DOWN, ZERO = range(4)
 TYPES = {16: (np.uint16, np.float16), 32: (np.uint32, np.float32), 64: (np.uint64, np.float64)}
 
 
-@pytest.fixture(scope="module")
-def driver():
-    running = InstructionDriver.from_environment()
-    yield running
-    running.close()
-
-
 def rounded(value: Fraction, width: int, mode: int) -> float:
     """An exact number, not zero, to that width."""
     magnitude = abs(value)

@@ -13,13 +13,6 @@ FORMATS = {"fp8": (ml_dtypes.float8_e4m3fnuz, 240.0), "bf8": (ml_dtypes.float8_e
 SDWA = 249
 
 
-@pytest.fixture(scope="module")
-def driver():
-    running = InstructionDriver.from_environment()
-    yield running
-    running.close()
-
-
 def values_of(name: str) -> np.ndarray:
     """float32[256]: what each code means."""
     return np.arange(256, dtype=np.uint8).view(FORMATS[name][0]).astype(np.float32)

@@ -22,32 +22,7 @@ from instruction_driver import (
     vop3p,
     vop3sd,
 )  # fmt: skip
-
-MANY = 0xDEAD_BEEF_0123_4567  # an EXEC with holes
-DX10_CLAMP = 0x100
-
-
-@pytest.fixture(scope="module")
-def driver():
-    running = InstructionDriver.from_environment()
-    yield running
-    running.close()
-
-
-def state_of(seed: int, **fields) -> State:
-    return State(vgpr=np.random.default_rng(seed).integers(0, 1 << 32, (16, LANES), np.uint32), **fields)
-
-
-def floats(*values: float) -> np.ndarray:
-    return np.resize(np.array(values, np.float32), LANES).view(np.uint32)
-
-
-def halves(*values: float) -> np.ndarray:
-    return np.resize(np.array(values, np.float16), LANES).view(np.uint16).astype(np.uint32)
-
-
-def active(execute: int) -> np.ndarray:
-    return np.array([execute >> lane & 1 for lane in range(LANES)], bool)
+from valu_states import DX10_CLAMP, MANY, active, floats, halves, state_of
 
 
 @pytest.mark.parametrize(

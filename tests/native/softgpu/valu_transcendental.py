@@ -14,13 +14,6 @@ LEAST_NORMAL = {16: 2.0**-14, 32: 2.0**-126}
 TYPES = {16: (np.uint16, np.float16), 32: (np.uint32, np.float32), 64: (np.uint64, np.float64)}
 
 
-@pytest.fixture(scope="module")
-def driver():
-    running = InstructionDriver.from_environment()
-    yield running
-    running.close()
-
-
 def sine(x: float) -> float:
     """Of an angle in turns, folded exactly to a quarter turn; fixed beyond 256 turns."""
     if not math.isfinite(x):
