@@ -35,7 +35,7 @@ def check_page(report: CheckReport) -> Iterator[RenderableType]:
         (
             (
                 fault.kind,
-                fault.what[:12],
+                fault.what if fault.kind == "stray" else fault.what[:12],
                 fault.message.removeprefix(f"object {fault.what}").removeprefix(": ").removeprefix(" "),
                 ", ".join(artifact.short for artifact in fault.artifacts) or "nothing listed",
             )

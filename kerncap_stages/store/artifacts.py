@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from kerncap_stages.store.folder import Folder
 
 _MOST_SMALL_BYTES = 16 << 20  # a list entry of 200,000 parents
+_LONGEST_NAME = 100
+_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,11 @@ class ArtifactEntry:
 def is_digest(text: str) -> bool:
     """Whether a file's name or content is a digest."""
     return len(text) == 64 and set(text) <= set("0123456789abcdef")
+
+
+def fits_as_name(text: str) -> bool:
+    """Whether a file in ``names/`` can be a name: what an editor or a file system leaves there is none."""
+    return bool(text) and set(text) <= _NAME_CHARACTERS and text[0] not in ".-" and len(text) <= _LONGEST_NAME
 
 
 def is_time(created_at_ns: int) -> bool:
@@ -108,12 +115,38 @@ def read_names(root: Path) -> dict[str, Digest]:
     names = {}
     for file in sorted(list_folder(root, "names")):
         try:
-            text = _read_small(file).decode("ascii").strip()
+            digest = _named(file)
         except (OSError, ValueError):
             continue
-        if is_digest(text):
-            names[file.name] = Digest(text)
+        names[file.name] = digest
     return names
+
+
+def strays(root: Path) -> dict[str, str]:
+    """(path below the store, what is wrong with it) of what lies among the lists and belongs to none."""
+    found = {}
+    for file in sorted(list_folder(root, "names")):
+        try:
+            _named(file)
+        except FileNotFoundError:
+            continue  # taken away just now
+        except (OSError, ValueError) as error:
+            reason = "it is a link" if file.is_symlink() else str(error)
+            found[f"names/{file.name}"] = f"names nothing: {reason}"
+    for file in sorted(list_folder(root, "artifacts")):
+        if not is_digest(file.name):
+            found[f"artifacts/{file.name}"] = "lists nothing: it is not called by a digest"
+    return found
+
+
+def _named(file: Path) -> Digest:
+    """What a file in ``names/`` names. Raises ValueError, with the reason, if it is no name."""
+    if not fits_as_name(file.name):
+        raise ValueError("it is not called as a name can be")
+    text = _read_small(file).decode("ascii", "replace").strip()
+    if not is_digest(text):
+        raise ValueError("it does not hold a digest")
+    return Digest(text)
 
 
 def _read_small(path: Path) -> bytes:
@@ -123,7 +156,7 @@ def _read_small(path: Path) -> bytes:
     try:
         facts = os.fstat(fd)
         if not stat.S_ISREG(facts.st_mode):
-            raise ValueError(f"{path} is not a file")
+            raise ValueError("it is not a file")
         return os.read(fd, min(facts.st_size, _MOST_SMALL_BYTES))
     finally:
         os.close(fd)

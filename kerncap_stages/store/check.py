@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.store.artifacts import roots
+from kerncap_stages.store.artifacts import strays as listing_strays
 from kerncap_stages.store.objects import BATCH_OBJECTS, stored_objects
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ class Fault:
     """What is wrong with what.
 
     kind: ``damaged``: not what its name says; ``missing``: referred to and not there; ``unreadable``: the
-    system refused; ``stray``: a file among the objects that is none.
+    system refused; ``stray``: a file among the objects, the names or the list that is none of them.
     artifacts: roots that cannot be used because of it.
     """
 
@@ -63,7 +64,8 @@ def check(store: Store, *, sample: float | None, repair: bool, progress: Progres
         for digest, (kind, message) in lost.items()
         if digest not in known
     ]
-    faults += [Fault("stray", path, f"objects/{path} is not an object") for path in strays]
+    faults += [Fault("stray", f"objects/{path}", "is not an object") for path in strays]
+    faults += [Fault("stray", path, reason) for path, reason in listing_strays(store.root).items()]
     return CheckReport(
         objects=len(sizes),
         checked_objects=len(chosen),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import SHORT_LENGTH, Digest
 from kerncap_stages.errors import ArtifactNotFound, UsageError
-from kerncap_stages.store.artifacts import is_digest, read_artifacts, read_names
+from kerncap_stages.store.artifacts import fits_as_name, is_digest, read_artifacts, read_names
 from kerncap_stages.store.closure import MOST_LIST_BYTES
 from kerncap_stages.store.folder import list_folder
 
@@ -17,17 +17,12 @@ if TYPE_CHECKING:
     from kerncap_stages.store.folder import Folder
 
 _SHORTEST_PREFIX = 4
-_LONGEST_NAME = 100
 _MOST_CANDIDATES = 8
-_NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 def can_be_a_name(name: str) -> bool:
     """Whether a text cannot be mistaken for a digest, a path or `@`."""
-    plain = (
-        bool(name) and set(name) <= _NAME_CHARACTERS and name[0] not in ".-" and len(name) <= _LONGEST_NAME
-    )
-    return plain and not _is_prefix(name.lower())
+    return fits_as_name(name) and not _is_prefix(name.lower())
 
 
 def give_name(folder: Folder, name: str, digest: Digest) -> None:

@@ -48,14 +48,17 @@ def check(
         report = opened.check(sample=share, repair=repair, progress=report_progress)
     show(report, check_page(report), json=json)
     if not report.ok:
-        damaged = any(fault.kind == "damaged" for fault in report.faults)
-        raise ArtifactError(
-            f"{count(len(report.faults), 'fault')} in {opened.root}",
-            hint="`kc-store check --repair` sets damaged objects aside; then make or import those "
-            "artifacts again"
-            if damaged and not repair
-            else "make or import the artifacts that they spoil again, or `kc-store rm` them",
-        )
+        kinds = {fault.kind for fault in report.faults}
+        if kinds == {"stray"}:
+            hint = "move these files elsewhere: nothing in the store reads them"
+        elif "damaged" in kinds and not repair:
+            hint = (
+                "`kc-store check --repair` sets damaged objects aside; then make or import those "
+                "artifacts again"
+            )
+        else:
+            hint = "make or import the artifacts that they spoil again, or `kc-store rm` them"
+        raise ArtifactError(f"{count(len(report.faults), 'fault')} in {opened.root}", hint=hint)
 
 
 @app.command(epilog=epilog("kc-store gc --dry-run"))

@@ -227,7 +227,7 @@ def test_a_directory_among_the_objects_stops_no_collection(store):
     assert (report.removed_objects, report.kept_objects) == (before, 0)
     assert stray.is_dir()
     [fault] = store.check().faults
-    assert (fault.kind, fault.what) == ("stray", f"ab/{stray.name}")
+    assert (fault.kind, fault.what) == ("stray", f"objects/ab/{stray.name}")
 
 
 def put_as_file(store, payload):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import struct
 
 import pytest
@@ -137,7 +138,43 @@ def test_a_stray_file_is_named(store):
     (store.root / "objects" / "ab").mkdir()
     (store.root / "objects" / "ab" / "notes.txt").write_text("x")
     (fault,) = store.check().faults
-    assert (fault.kind, fault.what) == ("stray", "ab/notes.txt")
+    assert (fault.kind, fault.what) == ("stray", "objects/ab/notes.txt")
+
+
+STRAY_NAMES = {
+    ".mine.swp": "not called as a name",
+    "mine~": "not called as a name",
+    "two words": "not called as a name",
+    "\x1b[31m": "not called as a name",
+    "README": "does not hold a digest",
+    "link": "a link",
+    "folder": "not a file",
+    "pipe": "not a file",
+}
+
+
+def test_odd_files_among_the_names_are_strays_and_no_names(store):
+    """Such as editors, backups and file systems leave behind, with a digest in them or without."""
+    artifact, _ = publish_memory(store, random_bytes(10))
+    store.name("mine", artifact)
+    folder = store.root / "names"
+    for name in (".mine.swp", "mine~", "two words", "\x1b[31m"):
+        (folder / name).write_text(f"{artifact}\n")
+    (folder / "README").write_text("What the names mean.\n")
+    (folder / "link").symlink_to("mine")
+    (folder / "folder").mkdir()
+    os.mkfifo(folder / "pipe")
+    (store.root / "artifacts" / "notes.txt").touch()
+    assert store.names() == {"mine": artifact}
+    assert [entry.names for entry in store.artifacts()] == [("mine",)]
+    for name in STRAY_NAMES:
+        with pytest.raises(ArtifactNotFound):
+            store.resolve(name)
+    faults = {fault.what: fault for fault in store.check().faults}
+    assert {fault.kind for fault in faults.values()} == {"stray"}
+    assert faults.keys() == {"artifacts/notes.txt", *(f"names/{name}" for name in STRAY_NAMES)}
+    for name, reason in STRAY_NAMES.items():
+        assert reason in faults[f"names/{name}"].message
 
 
 def test_a_link_in_place_of_an_object_is_not_followed(store, tmp_path):

@@ -60,6 +60,19 @@ def test_check_finds_damage_and_names_what_it_spoils(kc, store, folder, tmp_path
     assert kc("check").returncode == 0
 
 
+def test_check_names_files_that_belong_to_nothing(kc, store, folder):
+    put(kc, folder / "text.txt")
+    (store.root / "names" / "\x1b[31m~").write_text("notes\n")
+    (store.root / "objects" / "notes.txt").touch()
+    done = kc("check")
+    assert done.returncode == 3
+    assert "objects/notes.txt" in done.stdout
+    assert "\x1b" not in done.stdout
+    assert done.stderr.count("\n") == 2
+    assert "2 faults" in done.stderr
+    assert "move these files elsewhere" in done.stderr
+
+
 def test_list_can_be_restricted_and_piped(kc, store):
     capture = executables.publish(store, examples.capture())
     profile = executables.publish(store, examples.profile())
