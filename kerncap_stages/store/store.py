@@ -150,16 +150,29 @@ class Store:
         artifacts.unlist_artifact(self.folder, digest)
 
     def prune(self, keep_last: int, kind: str | None = None) -> list[Digest]:
-        """Take all but the newest ``keep_last`` of each kind off the list; named ones stay. Returns them."""
+        """Take all but the newest ``keep_last`` of each kind off the list; named ones stay. Returns them.
+
+        Raises StoreError if others use the store for too long.
+        """
+        if not self._beyond(keep_last, kind):
+            return []
+        # Nobody names or lists anything between this look and the removal.
+        with self.folder.exclusive():
+            pruned = []
+            for digest in self._beyond(keep_last, kind):
+                with contextlib.suppress(ArtifactNotFound):  # `kc-store rm` needs no lock and was faster
+                    self.remove(digest)
+                    pruned.append(digest)
+        return pruned
+
+    def _beyond(self, keep_last: int, kind: str | None) -> list[Digest]:
         seen: dict[str, int] = {}
-        pruned = []
+        beyond = []
         for entry in self.artifacts(kind):
             seen[entry.kind] = seen.get(entry.kind, 0) + 1
             if seen[entry.kind] > keep_last and not entry.names:
-                with contextlib.suppress(ArtifactNotFound):  # another prune was faster
-                    self.remove(entry.digest)
-                    pruned.append(entry.digest)
-        return pruned
+                beyond.append(entry.digest)
+        return beyond
 
     def check(
         self, *, sample: float | None = None, repair: bool = False, progress: Progress | None = None
