@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Self
 
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ArtifactError, StoreError, UsageError
+from kerncap_stages.errors import ArtifactError, ArtifactNotFound, StoreError, UsageError
 from kerncap_stages.store.artifacts import list_entry, next_time_ns
 from kerncap_stages.store.closure import MOST_LIST_BYTES, MOST_MANIFEST_BYTES, Closure, references, walk
 
@@ -95,17 +95,26 @@ class Transaction:
 
         While the transaction lives nobody collects it; afterwards it is kept only by an artifact.
         """
-        self._open().publish([])
+        self._open().publish([], [])
 
     def get(self, digest: Digest, *, verify: bool = True) -> bytes:  # noqa: ARG002 - always verified
         """The payload of an object that is staged or stored, like ``Store.get``."""
         return self._open().read(digest, MOST_LIST_BYTES)
 
     def publish_listed(self, entries: Sequence[tuple[Digest, bytes]]) -> None:
-        """Publish artifacts whose manifests are staged or stored, each with its line of the list."""
+        """Publish artifacts whose manifests are staged or stored, each with its line of the list.
+
+        Raises like ``publish``.
+        """
         native = self._open()
-        self.require_closure([digest for digest, _ in entries])
-        native.publish(entries)
+        closure = self.require_closure([digest for digest, _ in entries])
+        try:
+            native.publish(entries, list(closure.kinds))
+        except ArtifactNotFound as error:
+            raise ArtifactError(
+                f"cannot publish: {error}, and was there when it was relied on",
+                hint="a check may have set it aside as damaged: run this again, and it is stored anew",
+            ) from error
 
     def counts(self) -> dict[str, int]:
         """Bytes: ``zero_bytes``, ``known_bytes``, ``new_bytes`` of payload, ``stored_bytes`` on disk."""

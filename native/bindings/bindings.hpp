@@ -7,6 +7,7 @@
 #include <span>
 #include <string>
 #include <utility>
+#include <vector>
 
 #include "core/digest.hpp"
 #include "core/result.hpp"
@@ -50,6 +51,7 @@ auto without_gil(const Call& call) {
 
 // Raises UsageError for anything but 64 lower-case hexadecimal digits.
 [[nodiscard]] core::Digest parse(const std::string& text);
+[[nodiscard]] std::vector<core::Digest> parse(const std::vector<std::string>& texts);
 
 // Borrows the memory of any C-contiguous buffer, whatever its element type. nb::ndarray would refuse types that it
 // does not know, such as bfloat16, and would need numpy.

@@ -68,4 +68,11 @@ core::Digest parse(const std::string& text) {
   return *digest;
 }
 
+std::vector<core::Digest> parse(const std::vector<std::string>& texts) {
+  std::vector<core::Digest> digests;
+  digests.reserve(texts.size());
+  for (const auto& text : texts) digests.push_back(parse(text));
+  return digests;
+}
+
 }  // namespace kerncap::bindings

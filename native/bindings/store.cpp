@@ -93,9 +93,7 @@ void read_memory(const Store& store, const std::string& text, const nb::object& 
 std::vector<std::tuple<std::string, std::string, std::string>> check(const Store& store,
                                                                      const std::vector<std::string>& texts,
                                                                      std::size_t threads) {
-  std::vector<Digest> digests;
-  digests.reserve(texts.size());
-  for (const auto& text : texts) digests.push_back(parse(text));
+  const std::vector<Digest> digests = parse(texts);
   std::vector<std::tuple<std::string, std::string, std::string>> faults;
   {
     const nb::gil_scoped_release release;

@@ -70,9 +70,7 @@ void adopt(Transaction& transaction, int fd, const std::vector<std::tuple<std::u
 }
 
 std::vector<std::string> require(Transaction& transaction, const std::vector<std::string>& texts) {
-  std::vector<Digest> digests;
-  digests.reserve(texts.size());
-  for (const auto& text : texts) digests.push_back(parse(text));
+  const std::vector<Digest> digests = parse(texts);
   std::vector<std::string> missing;
   for (const Digest& digest : without_gil([&] { return transaction.require(digests); })) missing.push_back(digest.hex());
   return missing;
@@ -84,10 +82,12 @@ nb::bytes read(Transaction& transaction, const std::string& text, std::uint64_t 
   return nb::bytes(bytes.data(), bytes.size());
 }
 
-void publish(Transaction& transaction, const std::vector<std::pair<std::string, nb::bytes>>& entries) {
+void publish(Transaction& transaction, const std::vector<std::pair<std::string, nb::bytes>>& entries,
+             const std::vector<std::string>& needed) {
   std::vector<core::ArtifactLine> lines;
   for (const auto& [digest, entry] : entries) lines.push_back({parse(digest), {entry.c_str(), entry.size()}});
-  without_gil([&] { return transaction.publish(lines); });
+  const std::vector<Digest> digests = parse(needed);
+  without_gil([&] { return transaction.publish(lines, digests); });
 }
 
 nb::dict counts(const Transaction& transaction) {
@@ -113,7 +113,7 @@ void bind_transaction(nb::module_& module) {
       .def("put_memory", &put_memory, "memory"_a)
       .def("require", &require, "digests"_a)
       .def("read", &read, "digest"_a, "most_bytes"_a)
-      .def("publish", &publish, "entries"_a)
+      .def("publish", &publish, "entries"_a, "needed"_a)
       .def("discard", &Transaction::discard, nb::call_guard<nb::gil_scoped_release>())
       .def("counts", &counts);
 

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <set>
+#include <unordered_set>
 
 #include "core/file.hpp"
 
@@ -109,7 +110,8 @@ Result<void> Staging::pin(std::span<const Digest> digests) const {
   return write_all(m_pins.get(), std::as_bytes(std::span(lines)));
 }
 
-Result<void> Staging::publish(std::span<const StagedObject> objects, std::span<const ArtifactLine> lines) const {
+Result<void> Staging::publish(std::span<const StagedObject> objects, std::span<const ArtifactLine> lines,
+                              std::span<const Digest> needed) const {
   for (const ArtifactLine& line : lines) {
     drop(line_draft(line));  // left by an attempt that failed
     auto file = create(line_draft(line));
@@ -119,6 +121,7 @@ Result<void> Staging::publish(std::span<const StagedObject> objects, std::span<c
   if (auto status = sync(objects, lines); !status) return status;
   auto lock = m_store.lock().shared();
   if (!lock) return lock.error();
+  if (auto status = still_there(objects, needed); !status) return status;
   // They stay ours while we live, whatever becomes of the artifacts: later manifests may rely on them.
   std::vector<Digest> digests;
   for (const StagedObject& object : objects) digests.push_back(object.digest);
@@ -140,6 +143,15 @@ Result<void> Staging::sync(std::span<const StagedObject> objects, std::span<cons
   }
   for (const ArtifactLine& line : lines) {
     if (auto status = sync_file(m_folder.get(), line_draft(line)); !status) return status;
+  }
+  return {};
+}
+
+Result<void> Staging::still_there(std::span<const StagedObject> objects, std::span<const Digest> needed) const {
+  std::unordered_set<Digest, DigestHash> staged;
+  for (const StagedObject& object : objects) staged.insert(object.digest);
+  for (const Digest& digest : needed) {
+    if (!staged.contains(digest) && !m_store.has(digest)) return named(digest, {ErrorCode::not_found, {}});
   }
   return {};
 }

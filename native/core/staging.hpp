@@ -47,7 +47,9 @@ class Staging {
   [[nodiscard]] Result<void> pin(std::span<const Digest> digests) const;
 
   // Brings everything to the disk, then makes it appear: objects by level, in the order given, then the list's lines.
-  [[nodiscard]] Result<void> publish(std::span<const StagedObject> objects, std::span<const ArtifactLine> lines) const;
+  // An error of code `not_found`, before anything appears, unless all of `needed` is there or among the objects.
+  [[nodiscard]] Result<void> publish(std::span<const StagedObject> objects, std::span<const ArtifactLine> lines,
+                                     std::span<const Digest> needed) const;
 
   [[nodiscard]] int folder() const noexcept { return m_folder.get(); }
 
@@ -55,6 +57,7 @@ class Staging {
   explicit Staging(const ObjectStore& store) : m_store(store) {}
   [[nodiscard]] Result<void> open();
   [[nodiscard]] Result<void> sync(std::span<const StagedObject> objects, std::span<const ArtifactLine> lines) const;
+  [[nodiscard]] Result<void> still_there(std::span<const StagedObject> objects, std::span<const Digest> needed) const;
   [[nodiscard]] Result<void> move_level(std::span<const StagedObject> objects, Level level) const;
   [[nodiscard]] Result<void> move_lines(std::span<const ArtifactLine> lines) const;
 

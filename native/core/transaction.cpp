@@ -255,7 +255,7 @@ Result<std::vector<std::byte>> Transaction::read(const Digest& digest, std::uint
   return m_store->read_whole(digest, most_bytes, true, buffers, m_staging->folder());
 }
 
-Result<void> Transaction::publish(std::span<const ArtifactLine> lines) {
+Result<void> Transaction::publish(std::span<const ArtifactLine> lines, std::span<const Digest> needed) {
   const std::lock_guard call(m_call);
   if (auto status = still_good(); !status) return status;
   std::vector<StagedObject> objects;
@@ -263,7 +263,7 @@ Result<void> Transaction::publish(std::span<const ArtifactLine> lines) {
     const std::lock_guard lock(m_mutex);
     objects.swap(m_staged);
   }
-  if (auto status = m_staging->publish(objects, lines); !status) return fail(status.error());
+  if (auto status = m_staging->publish(objects, lines, needed); !status) return fail(status.error());
   return {};
 }
 

@@ -68,8 +68,10 @@ class Transaction {
   [[nodiscard]] Result<std::vector<std::byte>> read(const Digest& digest, std::uint64_t most_bytes);
 
   // Writes everything staged to disk and makes it appear, then lists the artifacts, whose manifests are staged or
-  // stored. The transaction can go on afterwards; after a failure it cannot.
-  [[nodiscard]] Result<void> publish(std::span<const ArtifactLine> lines);
+  // stored. Nothing appears if one of `needed`, which is all that they reach, is neither staged nor stored any more: a
+  // check sets aside what is damaged, whoever relies on it. The transaction can go on afterwards; after a failure it
+  // cannot.
+  [[nodiscard]] Result<void> publish(std::span<const ArtifactLine> lines, std::span<const Digest> needed = {});
 
   // Throws away what was not published; every later call is an error. So does the destructor.
   void discard();

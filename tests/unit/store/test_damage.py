@@ -12,8 +12,16 @@ from stores import manifest, object_file, publish_memory, random_bytes
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ArtifactNotFound, DigestMismatch, Refused, StoreError, UsageError
+from kerncap_stages.errors import (
+    ArtifactError,
+    ArtifactNotFound,
+    DigestMismatch,
+    Refused,
+    StoreError,
+    UsageError,
+)
 from kerncap_stages.store import Store
+from kerncap_stages.store.transaction import Transaction
 
 
 def replace(path, content):
@@ -105,6 +113,43 @@ def test_repair_sets_damage_aside_and_a_second_put_mends_it(store, damage):
     (fault,) = store.check().faults
     assert (fault.kind, fault.artifacts) == ("missing", (artifact,))
     publish_memory(store, memory)
+    assert store.check().ok
+    assert store.read_memory(digest).tobytes() == memory.tobytes()
+
+
+@pytest.mark.parametrize("of", ["chunk", "list"])
+@pytest.mark.parametrize("moment", ["before it publishes", "while it publishes"])
+def test_nothing_is_published_that_relies_on_what_a_repair_set_aside(store, monkeypatch, of, moment):
+    """A put finds an object there and writes nothing; then a check finds out that it is damaged."""
+    memory = random_bytes(2 * CHUNK_SIZE_BYTES)
+    artifact, digest = publish_memory(store, memory)
+    bad = {"chunk": hashlib.sha256(memory[:CHUNK_SIZE_BYTES]).hexdigest(), "list": digest}[of]
+    frame = object_file(store, bad).read_bytes()
+
+    def repair():
+        replace(object_file(store, bad), bit_flipped(frame))
+        assert Store.open(store.root).check(repair=True).set_aside == (bad,)
+
+    require = Transaction.require_closure
+
+    def require_then_repair(self, manifests):
+        closure = require(self, manifests)
+        repair()
+        return closure
+
+    with store.transaction() as transaction:
+        assert transaction.put_memory(memory) == digest
+        assert transaction.counts()["new_bytes"] == 0
+        if moment == "before it publishes":
+            repair()
+        else:
+            monkeypatch.setattr(Transaction, "require_closure", require_then_repair)
+        with pytest.raises(ArtifactError, match=f"cannot publish.*{bad}") as raised:
+            transaction.publish(manifest(memory=f"memory:{digest}", n=2), "capture")
+    monkeypatch.undo()
+    assert "again" in raised.value.hint
+    assert [entry.digest for entry in store.artifacts()] == [artifact]
+    publish_memory(store, memory, n=2)
     assert store.check().ok
     assert store.read_memory(digest).tobytes() == memory.tobytes()
 
