@@ -114,7 +114,7 @@ def find_source(
         problem = f"{problem}; {note}" if problem else note
     unsafe = toolchain.unsafe_flags(command, options.defines) if command else ()
     if unsafe:
-        left_out = "left out, as the compiler would run or load code: " + " ".join(unsafe)
+        left_out = "left out, as the compiler could run code or write files: " + " ".join(unsafe)
         problem = f"{problem}; {left_out}" if problem else left_out
     return Finding(
         Outcome.FOUND,

@@ -26,6 +26,10 @@ def command(*words):
         ("-lfoo", "-L/x", "-Wl,-rpath,/x", "-Xlinker", "-z", "other.o", "/usr/lib/libx.so"),
         ("--save-temps=obj", "-ftime-trace", "-gsplit-dwarf"),
         ("-Xclang", "-dependency-file", "-Xclang", "x"),
+        ("-Xclang=-dependency-file", "-Xclang=x"),
+        ("-dependency-dot", "x"),
+        ("-Xarch_host", "-fplugin=/x.so"),
+        ("-Xlinker", "--load-pass-plugin=/x.so"),
         ("--",),
     ],
 )
@@ -59,6 +63,39 @@ def test_flags_that_run_or_load_code_are_left_out_and_told(words):
     assert unsafe_flags(command("-O3", *words, "-DA")) == (" ".join(words),)
 
 
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("-Xclang=-load", "-Xclang=/x.so"), ["-Xclang -load -Xclang /x.so"]),
+        (("-Xpreprocessor", "-load", "-Xpreprocessor", "/x.so"), ["-Xclang -load -Xclang /x.so"]),
+        (("-Wp,-load,/x.so",), ["-Xclang -load -Xclang /x.so"]),
+        (("-Wp,-fplugin=/x.so",), ["-Xclang -fplugin=/x.so"]),
+        (("-Xclang", "-load", "-O2", "-Xclang", "/x.so"), ["-Xclang -load", "-Xclang /x.so"]),
+        (("-mllvm=-load=/x.so",), ["-mllvm -load=/x.so"]),
+        (("-mllvm", "--load", "-mllvm", "/x.so"), ["-mllvm --load -mllvm /x.so"]),
+        (("-mllvm", "-amdgpu-x", "-mllvm", "/x.so"), ["-mllvm -amdgpu-x -mllvm /x.so"]),
+        (("-mllvm", "-pass-remarks-output=Makefile"), ["-mllvm -pass-remarks-output=Makefile"]),
+        (("-Xclang", "-mllvm", "-O2"), ["-Xclang -mllvm"]),
+        (("-Xclang", "-plugin-arg-x", "-Xclang", "y"), ["-Xclang -plugin-arg-x -Xclang y"]),
+        (("-Xclang", "-emit-pch"), ["-Xclang -emit-pch"]),
+        (("-Xarch_device", "-fplugin=/x.so"), ["-Xarch_device -fplugin=/x.so"]),
+        (
+            ("-Xarch_gfx90a", "-Xclang", "-Xarch_gfx90a", "-load"),
+            ["-Xarch_gfx90a -Xclang", "-Xarch_gfx90a -load"],
+        ),
+        (("-Xoffload-linker-amdgcn-amd-amdhsa", "--load-pass-plugin=/x.so"), None),
+        (("--driver-mode=cl", "-clang:-fplugin=/x.so"), ["--driver-mode=cl", "-clang:-fplugin=/x.so"]),
+        (("@absent.rsp",), ["@absent.rsp"]),
+        (("-D", "@absent.rsp"), ["-D @absent.rsp"]),
+        (("-Xclang", "@absent.rsp"), ["-Xclang @absent.rsp"]),
+    ],
+)
+def test_no_other_spelling_of_such_a_flag_is_passed_on(words, told):
+    kept = [word for word in compile_flags(command("-O3", *words, "-DA")) if word != "-O2"]
+    assert kept == ["-O3", "-DA"]
+    assert list(unsafe_flags(command(*words))) == (told or [" ".join(words)])
+
+
 def test_what_shapes_the_code_stays():
     words = (
         "-std=c++20",
@@ -76,15 +113,28 @@ def test_what_shapes_the_code_stays():
         "-fallow-half-arguments-and-returns",
         "-mwavefrontsize64",
     )
+    words += ("-Xclang", "-target-feature", "-Xclang", "+wavefrontsize64", "-Xclang", "-O2")
+    words += (
+        "-mllvm",
+        "-amdgpu-sched-strategy=max-ilp",
+        "-mllvm",
+        "-unroll-threshold=1000",
+        "-mllvm",
+        "-inline-threshold",
+        "-mllvm",
+        "9",
+    )
+    words += ("-Xarch_device", "-mllvm", "-Xarch_device", "-amdgpu-function-calls=false")
     assert compile_flags(command(*words)) == words
 
 
 def test_paths_become_absolute_in_every_spelling():
     words = ("-Ia", "-I", "b", "-isystemc", "-isystem", "../d", "-include", "e.h", "--sysroot=f", "-iquoteg")
-    words += ("-Xclang", "-include-pch", "-Xclang", "h.pch")
+    words += ("-Xclang", "-include-pch", "-Xclang", "h.pch", "-Wp,-Ii")
     assert compile_flags(command(*words)) == (
         *("-I/w/a", "-I", "/w/b", "-isystem/w/c", "-isystem", "/d", "-include", "/w/e.h"),
         *("--sysroot=/w/f", "-iquote/w/g", "-Xclang", "-include-pch", "-Xclang", "/w/h.pch"),
+        *("-Xclang", "-I/w/i"),
     )
 
 

@@ -1,0 +1,79 @@
+"""A compile command's flags, each with the words that belong to it, in one spelling.
+
+clang takes some flags in several spellings, and hands words on to its parts behind others: `-Xclang WORD`,
+`-Xclang=WORD`, `-Wp,WORD,WORD`. What a flag may do is judged by its words, so they are taken apart here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+
+def words_of(text: str) -> frozenset[str]:
+    """The words of a table."""
+    return frozenset(text.split())
+
+
+PATH_FLAGS = words_of(
+    """
+    -I -isystem -iquote -idirafter -include -imacros -isysroot -iprefix -iwithprefix -include-pch
+    -ivfsoverlay --sysroot -cxx-isystem -internal-isystem -resource-dir
+    """
+)
+# Those whose words go to a part of the compiler. Behind -Xarch_NAME stands a flag of the driver itself.
+TO_COMPILER = "-Xclang"
+TO_OPTIMISER = "-mllvm"
+FOR_ARCHITECTURE = "-Xarch_"
+_SAME_AS_TO_COMPILER = "-Xpreprocessor"
+_TAKE_A_WORD = words_of(
+    """
+    -o -MF -MT -MQ -MJ -x --offload-arch --no-offload-arch --serialize-diagnostics -arch -l -L -z -u -T
+    --output --language -B --config -load -plugin -add-plugin -wrapper --prefix -D -U -target --target
+    --param -std -working-directory -dependency-file -dependency-dot -gen-cdb-fragment-path
+    """
+)
+_INNER_TAKE_A_WORD = words_of(
+    """
+    -o -dependency-file -MT -load -plugin -add-plugin -mllvm -D -U -target-feature -dwarf-debug-flags
+    """
+)
+
+
+def flag_groups(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """A command's flags; of those that pass words on, each word has the flag before it."""
+    remaining = list(_one_spelling(words))
+    while remaining:
+        word = remaining.pop(0)
+        if not word.startswith("-X") and word != TO_OPTIMISER:
+            takes = word in PATH_FLAGS or word in _TAKE_A_WORD
+            yield (word, remaining.pop(0)) if takes and remaining else (word,)
+            continue
+        if not remaining:
+            yield (word,)
+            continue
+        group = [word, remaining.pop(0)]
+        if len(remaining) > 1 and remaining[0] == word and _takes(group[1], remaining[1]):
+            group += [remaining.pop(0), remaining.pop(0)]
+        yield tuple(group)
+
+
+def _takes(word: str, following: str) -> bool:
+    """Whether the next word that is passed on belongs to this one."""
+    return word in _INNER_TAKE_A_WORD or word in PATH_FLAGS or not following.startswith("-")
+
+
+def _one_spelling(words: Sequence[str]) -> Iterator[str]:
+    for word in words:
+        name, equals, value = word.partition("=")
+        if word.startswith("-Wp,-M"):
+            continue  # names a file of dependencies
+        if word.startswith("-Wp,"):
+            for each in word.split(",")[1:]:
+                yield from (TO_COMPILER, each)
+        elif equals and name in (TO_COMPILER, _SAME_AS_TO_COMPILER, TO_OPTIMISER):
+            yield from (TO_OPTIMISER if name == TO_OPTIMISER else TO_COMPILER, value)
+        else:
+            yield TO_COMPILER if word == _SAME_AS_TO_COMPILER else word
