@@ -7,6 +7,7 @@ the class does is also in the store: its artifacts can be listed and shown with 
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -46,12 +47,14 @@ class Kerncap:
         output_path: AnyPath | None = None,
         *,
         timeout: float | None = None,
+        warn: Callable[[str], None] | None = None,
     ) -> list[KernelStat]:
         """Run a program and rank its kernels by total GPU time, the largest first.
 
         ``cmd``: the program and its arguments; no shell is involved, a string is split as a shell would.
         ``output_path``: write the result there as JSON, too. ``timeout``: end the program after so many
-        seconds.
+        seconds. ``warn`` is called with each thing that makes the ranking incomplete, as a program that
+        failed; without it these are Python warnings (RuntimeWarning).
         Raises AnswerIsNo if no kernel ran, ProgramError if the program failed before one did, DeviceError if
         the file cannot be written.
         """
@@ -60,7 +63,10 @@ class Kerncap:
         from kerncap_stages.stages.profile import ProfileOptions, run_profile
 
         spec = _program(cmd)
-        _, profile = run_profile(self._open(), spec, ProfileOptions(timeout_s=timeout))
+        said: list[str] = []
+        _, profile = run_profile(self._open(), spec, ProfileOptions(timeout, warn or said.append))
+        for text in said:
+            warnings.warn(text, RuntimeWarning, stacklevel=2)
         kernels = kernel_stats(profile)
         if output_path is not None:
             try:

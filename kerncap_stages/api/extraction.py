@@ -80,6 +80,7 @@ def _choose(
         match=request.match or NameMatch.SUBSTRING, pattern=request.kernel, dispatch=request.dispatch
     )
     steps.start(PROFILE)
+    notes: list[str] = []
     spec, digest = request.spec, request.profile
     if digest is not None:
         profile = load_as(store, digest, Profile)
@@ -95,14 +96,14 @@ def _choose(
         return spec, named, ()
     else:
         assert spec is not None  # _check
-        digest, profile = run_profile(store, spec, ProfileOptions(timeout_s=request.timeout_s))
+        digest, profile = run_profile(store, spec, ProfileOptions(request.timeout_s, notes.append))
     assert spec is not None
     selection = _top(profile, named, digest)
     summary = f"{len(profile.kernels)} kernels; {selection.pattern}"
     chosen = next((k for k in profile.kernels if selection.pattern in (k.mangled_name, k.name)), None)
     if chosen is not None:
         summary = f"{len(profile.kernels)} kernels; {chosen.name} takes {chosen.share:.1%} of the GPU time"
-    steps.end(PROFILE, digest, summary)
+    steps.end(PROFILE, digest, summary, *notes)
     return spec, selection, (digest,)
 
 

@@ -68,7 +68,9 @@ def profile(
     from kerncap_stages.api.lines import profile_table
     from kerncap_stages.api.statistics import profile_object
 
-    kernels = Kerncap().profile(cmd, output, timeout=timeout)
+    kernels = Kerncap().profile(
+        cmd, output, timeout=timeout, warn=lambda text: say(f"kerncap: warning: {text}")
+    )
     if json:
         print_json(profile_object(cmd, kernels))
     else:

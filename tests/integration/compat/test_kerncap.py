@@ -76,6 +76,21 @@ for error, call in [
         raise SystemExit(f"no {error.__name__}")
 """
 
+INCOMPLETE = """
+import sys, warnings
+from kerncap import Kerncap
+
+command, said = sys.argv[1:], []
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    assert Kerncap().profile(command)
+    assert Kerncap().profile(command, warn=said.append)
+(warning,) = caught
+assert warning.category is RuntimeWarning and warning.filename == "<string>"
+assert said == [str(warning.message)]
+print(said[0])
+"""
+
 
 def test_the_documented_loop_runs_from_python(shell, application):
     done = shell.run([sys.executable, "-P", "-c", LOOP, f"{application}/demo", str(application)])
@@ -97,6 +112,17 @@ def test_profile_json_has_the_documented_fields(shell, application):
         kernel["name"] for kernel in json.loads(done.out)["kernels"]
     ]
     assert sum(kernel["percentage"] for kernel in written["kernels"]) == pytest.approx(100)
+
+
+def test_what_makes_a_profile_incomplete_is_passed_on(shell, application):
+    says = "the program ended with exit code 3; the profile holds what ran until then"
+    failing = f"{application}/demo; exit 3"
+    done = shell(f"kerncap profile -- sh -c '{failing}'")
+    assert f"kerncap: warning: {says}" in done.err
+    assert "demo::add_rows" in done.out
+    assert shell.run([sys.executable, "-P", "-c", INCOMPLETE, "sh", "-c", failing]).out.strip() == says
+    made = json.loads(shell(f"kc-extract -k demo::fill -o project --json -- sh -c '{failing}'").out)
+    assert made["steps"][0]["notes"] == [says]
 
 
 def test_extract_ends_with_what_to_do_next(extracted):
