@@ -69,6 +69,7 @@ class ProcessSummary:
     matched: list[int] = field(default_factory=list)
     dispatches: int = 0
     uninterceptable_queues: int = 0
+    unlisted: int = 0  # dispatches of kernels that no loaded code object lists
 
 
 @dataclass
@@ -162,6 +163,7 @@ class CaptureSession:
                 matched=[shared.matched(index) for index in range(len(self._rules))],
                 dispatches=shared.dispatches,
                 uninterceptable_queues=shared.uninterceptable_queues,
+                unlisted=shared.unlisted,
             )
         )
         self._folder.cleanup()

@@ -61,7 +61,11 @@ def why_none(
     pattern = selections[0].pattern or ""
     close = close_names(pattern, names)
     hint = "kernels that were loaded and come close: " + ", ".join(close) if close else None
-    return AnswerIsNo(
-        f"{what} never dispatched a kernel that matches {pattern!r} ({len(names)} kernels were loaded)",
-        hint=hint or "`kc-profile` lists the kernels that run",
-    )
+    text = f"{what} never dispatched a kernel that matches {pattern!r} ({len(names)} kernels were loaded)"
+    unlisted = sum(process.unlisted for process in processes)
+    if unlisted:
+        text += (
+            "; kernels that no loaded code object lists have no names and cannot be captured; "
+            f"it dispatched such kernels {unlisted:,} times"
+        )
+    return AnswerIsNo(text, hint=hint or "`kc-profile` lists the kernels that run")

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.collector.facts import Facts
 from kerncap_stages.collector.modules import Modules
 from kerncap_stages.collector.protocol import ProtocolError, Up
+from kerncap_stages.collector.selection import UNLISTED
 from kerncap_stages.collector.statistics import Tally, tally_records
 from kerncap_stages.manifests.environment import Backend
 
@@ -16,8 +17,6 @@ if TYPE_CHECKING:
 
     from kerncap_stages.collector.connection import Connection
     from kerncap_stages.collector.protocol import Reader
-
-_UNKNOWN = "(a kernel of no known code object)"
 
 
 @dataclass
@@ -80,6 +79,6 @@ class ProfileSession:
         )
         for number, tally in self._tallies.items():
             kernel = self._modules.kernels.get(number)
-            name = (None, _UNKNOWN) if kernel is None else (kernel.mangled, kernel.demangled)
+            name = (None, UNLISTED) if kernel is None else (kernel.mangled, kernel.demangled)
             profile.tallies.setdefault(name, Tally()).merge(tally)
         self._emit(profile)

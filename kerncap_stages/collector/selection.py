@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collector.protocol import Rule
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import Refused, UsageError
 from kerncap_stages.manifests.capture import NameMatch, Selection
 
 if TYPE_CHECKING:
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.base import Dim3
 
 _CLOSE_NAMES = 5
+# What a profile calls kernels that the program did not get from the runtime's loader: they have no names.
+UNLISTED = "(kernels of no loaded code object)"
 
 
 @dataclass(frozen=True)
@@ -30,8 +32,13 @@ class KernelRule:
     def of(cls, selection: Selection) -> KernelRule:
         """Prepare a selection.
 
-        Raises UsageError when its pattern is no regular expression.
+        Raises UsageError when its pattern is no regular expression, Refused for kernels without a name.
         """
+        if selection.pattern == UNLISTED:
+            raise Refused(
+                "kernels that no loaded code object lists cannot be captured: there is none to replay",
+                hint="another kernel of the profile, with `--rank` or `--kernel`",
+            )
         if selection.match is not NameMatch.REGEX:
             return cls(selection)
         try:

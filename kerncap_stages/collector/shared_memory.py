@@ -36,7 +36,10 @@ RECORD = np.dtype(
         ("end_ns", "<u8"),
     ]
 )
-_HEAD, _TAIL, _DISPATCHES, _UNTIMED, _QUEUES, _UNINTERCEPTABLE, _MATCHED = (8, 16, 24, 25, 26, 27, 32)
+_HEAD, _TAIL, _DISPATCHES, _UNTIMED, _QUEUES, _UNINTERCEPTABLE, _UNLISTED, _MATCHED = (
+    *(8, 16, 24, 25, 26, 27, 28),
+    32,
+)
 
 
 class SharedMemory:
@@ -96,6 +99,11 @@ class SharedMemory:
     def uninterceptable_queues(self) -> int:
         """Queues that the runtime would not let us see."""
         return int(self._words[_UNINTERCEPTABLE])
+
+    @property
+    def unlisted(self) -> int:
+        """Dispatches of kernels that no loaded code object lists; counted under capture."""
+        return int(self._words[_UNLISTED])
 
     def matched(self, rule: int) -> int:
         """How many dispatches a rule saw, taken or not."""

@@ -136,6 +136,7 @@ struct Control {
   std::atomic<std::uint64_t> untimed;                     // of these, those without a time (no free signal)
   std::atomic<std::uint64_t> queues;
   std::atomic<std::uint64_t> uninterceptable_queues;
+  std::atomic<std::uint64_t> unlisted;                    // dispatches of kernels that no loaded code object lists
   alignas(64) std::atomic<std::uint64_t> matched[k_max_rules];  // dispatches that each rule saw
 };
 static_assert(offsetof(Control, record_head) == 64 && offsetof(Control, record_tail) == 128);

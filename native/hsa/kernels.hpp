@@ -2,7 +2,9 @@
 // a lock and without waiting.
 #pragma once
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -12,12 +14,16 @@ namespace kerncap::hsa {
 
 inline constexpr std::uint32_t k_no_rule = 0xFFFFFFFFu;
 
+// What a kernel object points to: tells the device where the code begins, and what it needs.
+using KernelDescriptor = std::array<std::byte, 64>;
+
 struct Kernel {
   std::uint32_t id = 0;               // ours, unique in the process
   std::uint32_t rule = k_no_rule;     // which rule of the collector wants it
   std::uint32_t device = 0;
   std::uint32_t kernarg_bytes = 0;    // 0: the code object's symbol does not tell
   std::uint64_t module = 0;
+  const KernelDescriptor* descriptor = nullptr;  // as the code object's file has it; only of kernels that are wanted
 };
 
 class KernelTable {

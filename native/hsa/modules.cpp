@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cstring>
+#include <optional>
 #include <string>
 
 #include "capture/send_list.hpp"
@@ -84,19 +85,41 @@ void send_variables(const Loaded& loaded, const std::vector<hsa_executable_symbo
   });
 }
 
-// The parts of a loaded code object that hold data: kernels reach them by pointers, ours and other modules'.
-void add_data_segments(const Loaded& loaded) {
-  constexpr std::uint64_t page = 4096;
+std::vector<Elf64_Phdr> load_segments(const Loaded& loaded) {
+  std::vector<Elf64_Phdr> found;
   Elf64_Ehdr header;
-  if (loaded.file.size() < sizeof header) return;
+  if (loaded.file.size() < sizeof header) return found;
   std::memcpy(&header, loaded.file.data(), sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(Elf64_Phdr)) return;
+  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(Elf64_Phdr)) return found;
   for (std::size_t i = 0; i < header.e_phnum; ++i) {
     const std::size_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
     Elf64_Phdr segment;
-    if (at + sizeof segment > loaded.file.size()) return;
+    if (at + sizeof segment > loaded.file.size()) break;
     std::memcpy(&segment, &loaded.file[at], sizeof segment);
-    if (segment.p_type != PT_LOAD || (segment.p_flags & PF_X) != 0 || segment.p_memsz == 0) continue;
+    if (segment.p_type == PT_LOAD) found.push_back(segment);
+  }
+  return found;
+}
+
+// What the file holds of a kernel's descriptor, which is loaded at `address`.
+std::optional<KernelDescriptor> descriptor_in_file(const Loaded& loaded, std::uint64_t address) {
+  const std::uint64_t in_file = address - static_cast<std::uint64_t>(loaded.delta);
+  for (const Elf64_Phdr& segment : load_segments(loaded)) {
+    const std::uint64_t into = in_file - segment.p_vaddr;
+    if (in_file < segment.p_vaddr || into + sizeof(KernelDescriptor) > segment.p_filesz) continue;
+    if (segment.p_offset + segment.p_filesz > loaded.file.size()) break;
+    KernelDescriptor found;
+    std::memcpy(found.data(), &loaded.file[segment.p_offset + into], found.size());
+    return found;
+  }
+  return std::nullopt;
+}
+
+// The parts of a loaded code object that hold data: kernels reach them by pointers, ours and other modules'.
+void add_data_segments(const Loaded& loaded) {
+  constexpr std::uint64_t page = 4096;
+  for (const Elf64_Phdr& segment : load_segments(loaded)) {
+    if ((segment.p_flags & PF_X) != 0 || segment.p_memsz == 0) continue;
     const auto address = static_cast<std::uint64_t>(static_cast<std::int64_t>(segment.p_vaddr) + loaded.delta);
     Allocation region;
     region.base = address & ~(page - 1);
@@ -188,10 +211,17 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
         symbols.kernels[i], HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE);
     const auto object =
         symbol_info<std::uint64_t>(symbols.kernels[i], HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT);
+    if (kernel.rule != k_no_rule) kernel.descriptor = keep(descriptor_in_file(loaded, object));
     tool()->kernels.add(object, kernel);
   }
   const std::lock_guard lock(m_mutex);
   m_by_executable[executable.handle].push_back(loaded.module);
+}
+
+const KernelDescriptor* Modules::keep(const std::optional<KernelDescriptor>& descriptor) {
+  if (!descriptor) return nullptr;
+  const std::lock_guard lock(m_mutex);
+  return &m_descriptors.emplace_back(*descriptor);
 }
 
 void Modules::remove(hsa_executable_t executable) noexcept {

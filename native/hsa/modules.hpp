@@ -2,12 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <deque>
 #include <mutex>
-#include <span>
+#include <optional>
 #include <unordered_map>
 #include <vector>
 
 #include "hsa/hsa_headers.hpp"
+#include "hsa/kernels.hpp"
 
 namespace kerncap::hsa {
 
@@ -20,9 +22,11 @@ class Modules {
 
  private:
   void add_one(hsa_executable_t executable, hsa_loaded_code_object_t loaded) noexcept;
+  [[nodiscard]] const KernelDescriptor* keep(const std::optional<KernelDescriptor>& descriptor);
 
   std::mutex m_mutex;
   std::unordered_map<std::uint64_t, std::vector<std::uint64_t>> m_by_executable;
+  std::deque<KernelDescriptor> m_descriptors;  // of wanted kernels; like those, never freed
 };
 
 }  // namespace kerncap::hsa

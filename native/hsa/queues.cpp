@@ -95,6 +95,7 @@ void capture_packets(Queue& queue, const PacketView& packets, Rewriter& rewriter
     const hsa_kernel_dispatch_packet_t dispatch = as_dispatch(packets[i]);
     queue.last_kernarg.store(reinterpret_cast<std::uint64_t>(dispatch.kernarg_address), std::memory_order_relaxed);
     const Kernel* kernel = state.kernels.find(dispatch.kernel_object);
+    if (kernel == nullptr) state.channel->control().unlisted.fetch_add(1, std::memory_order_relaxed);
     if (kernel == nullptr || kernel->rule == k_no_rule) continue;
     const auto match = state.snapshots.match(*kernel, dispatch);
     if (!match) continue;

@@ -291,17 +291,20 @@ Result<void> Snapshots::take(Job& job) noexcept {
     const std::lock_guard lock(m_mutex);
     m_window.store(true, std::memory_order_seq_cst);
   }
+  const auto give_up = [this](const Error& error) -> Result<void> {
+    m_broken = m_broken || error.code == ErrorCode::timeout;
+    return error;
+  };
   const std::vector<Allocation> regions = reachable_regions(job.kernel.device);
+  if (Result<void> checked = check_descriptor(job); !checked) return give_up(checked.error());
   Result<std::vector<std::byte>> kernarg = read_kernarg(job, regions);
-  if (!kernarg) return kernarg.error();
+  if (!kernarg) return give_up(kernarg.error());
   describe(job, regions, kernarg.value());
   const auto pre_since = Clock::now();
   StateCopy state_copy(m_copier, job.number, job.kernel, regions);
-  const auto give_up = [this](const Result<void>& failed) {
-    m_broken = m_broken || failed.error().code == ErrorCode::timeout;
-    return failed;
-  };
-  if (Result<void> copied = state_copy.pre(kernarg.value(), address_of_kernarg(job)); !copied) return give_up(copied);
+  if (Result<void> copied = state_copy.pre(kernarg.value(), address_of_kernarg(job)); !copied) {
+    return give_up(copied.error());
+  }
   const std::uint64_t pre_ns = ns_since(pre_since);
   if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the pre-state was copied"};
 
@@ -311,7 +314,7 @@ Result<void> Snapshots::take(Job& job) noexcept {
   api().ext.hsa_amd_profiling_get_dispatch_time_fn(state.agents.devices()[job.kernel.device].agent, job.done, &time);
   const auto post_since = Clock::now();
   if ((state.channel->flags() & capture::k_flag_no_post) == 0) {
-    if (Result<void> copied = state_copy.post(); !copied) return give_up(copied);
+    if (Result<void> copied = state_copy.post(); !copied) return give_up(copied.error());
     if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the post-state was copied"};
   }
   Message done(Up::done);
@@ -319,6 +322,18 @@ Result<void> Snapshots::take(Job& job) noexcept {
   done.u64(drain_ns).u64(pre_ns).u64(ns_since(post_since)).u64(ns_since(held_since)).u64(state_copy.copied_bytes());
   if (!state.channel->send(done)) return Error{ErrorCode::io, "the collector is gone"};
   return {};
+}
+
+// A program may write to a descriptor after it was loaded: then something else runs than what the code object says.
+Result<void> Snapshots::check_descriptor(const Job& job) noexcept {
+  if (job.kernel.descriptor == nullptr) return {};
+  KernelDescriptor loaded;
+  Result<void> read =
+      m_copier.read(job.kernel.device, job.dispatch.kernel_object, loaded.data(), loaded.size(), deadline());
+  if (!read) return read;
+  if (loaded == *job.kernel.descriptor) return {};
+  return Error{ErrorCode::unsupported,
+               "the program changed the kernel's descriptor after it was loaded: what runs is not what its code object says"};
 }
 
 Result<std::vector<std::byte>> Snapshots::read_kernarg(const Job& job,

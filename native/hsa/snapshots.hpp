@@ -82,6 +82,7 @@ class Snapshots {
   [[nodiscard]] std::unique_ptr<Job> next_reached(bool& expired) noexcept;
   void carry_out(std::unique_ptr<Job> job, bool expired) noexcept;
   core::Result<void> take(Job& job) noexcept;
+  core::Result<void> check_descriptor(const Job& job) noexcept;
   core::Result<std::vector<std::byte>> read_kernarg(const Job& job, const std::vector<Allocation>& regions) noexcept;
   void describe(const Job& job, const std::vector<Allocation>& regions, const std::vector<std::byte>& kernarg) noexcept;
   void give_back_signal(Job& job) noexcept;

@@ -1,11 +1,11 @@
-"""What a compiled code object says about its kernels."""
+"""What a compiled code object says about its kernels, and kernels that no code object tells of."""
 
 from __future__ import annotations
 
 import pytest
 
 from kerncap_stages.code_object import read_code_object
-from kerncap_stages.errors import ArtifactError
+from kerncap_stages.errors import ArtifactError, ExitCode
 
 
 @pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
@@ -48,3 +48,33 @@ def test_damage_is_named_and_never_a_crash(program):
             read_code_object(bytes(damaged))
         except ArtifactError:
             continue
+
+
+def test_kernels_that_the_loader_does_not_list(stages, program):
+    """The program runs code from a copy of its own: a row of the profile, and no name to capture it by."""
+    command = [program("own_descriptors"), program("words_kernels"), "copied"]
+    (profile,) = stages.run("profile", "--", *command).must().digests
+    kernels = {kernel["name"]: kernel for kernel in stages.show(profile)["kernels"]}
+    unlisted = "(kernels of no loaded code object)"
+    assert {name: kernel["calls"] for name, kernel in kernels.items()} == {"other": 1, unlisted: 1}
+    assert kernels[unlisted]["mangled_name"] is None
+    done = stages.run("capture", "--rank", 1 + list(kernels).index(unlisted), profile)
+    done.must(ExitCode.REFUSED)
+    assert "no loaded code object lists cannot be captured" in done.err
+    done = stages.run("capture", "--kernel", "target", "--", *command).must(ExitCode.ANSWER_IS_NO)
+    assert "it dispatched such kernels 1 times" in done.err
+    (digest,) = stages.capture("other", *command)
+    assert stages.replay(digest).must().manifest["matches_golden"] is True
+
+
+def test_a_descriptor_that_the_program_changed_is_refused(stages, program):
+    """Under the name of one kernel the code of another would be captured."""
+    printed = stages.folder / "printed"
+    command = [program("own_descriptors"), program("words_kernels"), "altered"]
+    done = stages.run("capture", "--kernel", "unread", "--app-stdout", printed, "--", *command)
+    done.must(ExitCode.REFUSED)
+    assert "changed the kernel's descriptor" in done.err
+    assert done.digests == []
+    assert "wrong 0" in printed.read_text()
+    (digest,) = stages.capture("other", *command)
+    assert stages.replay(digest).must().manifest["matches_golden"] is True

@@ -32,6 +32,7 @@ class CodeObject {
   CodeObject& operator=(const CodeObject&) = delete;
 
   void unload() { HSA_OK(hsa_executable_destroy(m_executable)); }
+  [[nodiscard]] hsa_executable_t executable() const { return m_executable; }
 
   // A dispatch of `groups` work-groups of 64; `name` is the symbol without its .kd.
   [[nodiscard]] hsa_kernel_dispatch_packet_t dispatch(const char* name, unsigned groups, void* kernarg,
