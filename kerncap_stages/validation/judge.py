@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from kerncap_stages.bounds import Bounds
@@ -11,8 +12,9 @@ from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.addresses import explain_addresses
+from kerncap_stages.validation.ahead import PATIENCE_S, Ahead
 from kerncap_stages.validation.arguments import Span, pointers, spans
-from kerncap_stages.validation.judgement import Judgement, PartVerdict, part_name
+from kerncap_stages.validation.judgement import Judgement, PartVerdict, part_name, wrong_output
 from kerncap_stages.validation.perturb import (
     MOST_BYTES,
     MOST_REGIONS,
@@ -70,6 +72,21 @@ class Judge:
         return self._judgement
 
     def _judge_variant(self, variant: Path) -> None:
+        with Ahead(lambda start: run_once(self._store, start, variant, PATIENCE_S)) as ahead:
+            if self._settings.perturb and self._settings.bounds.exact and self._capture.has_post:
+                ahead.begin(self._capture, self._known_changes())
+            self._judge_beside(variant, ahead)
+
+    def _known_changes(self) -> Iterator[tuple[Region, MemoryRef]]:
+        """Changed states of regions that are sure to be asked for if the variant is right."""
+        for region in self._candidates[:MOST_REGIONS]:
+            for change in self._changes(region):
+                pre = self._baselines.known_change(region, change, self._parts(region))
+                if pre is not None:
+                    yield region, pre
+                break  # only where the baseline does not run from this one is another asked for
+
+    def _judge_beside(self, variant: Path, ahead: Ahead) -> None:
         judgement = self._judgement
         began = time.monotonic()
         run = run_once(self._store, self._capture, variant, self._settings.timeout_s)
@@ -92,7 +109,7 @@ class Judge:
         if not judgement.passed:
             self._mention_nondeterminism()
         elif self._settings.perturb:
-            self._judge_changed(variant, golden)
+            self._judge_changed(variant, golden, ahead)
 
     def _golden(self) -> dict[int, MemoryRef] | None:
         if not self._capture.has_post:
@@ -207,7 +224,7 @@ class Judge:
                 "--dtype says what they are"
             )
         if not found.difference.passed:
-            judgement.fail(_wrong_output(found))
+            judgement.fail(wrong_output(found))
         if found.stray_bytes:
             judgement.fail("the variant writes where the captured kernel does not")
 
@@ -219,9 +236,12 @@ class Judge:
         if why is not None:
             self._judgement.note(why)
 
-    def _judge_changed(self, variant: Path, golden: Mapping[int, MemoryRef]) -> None:
-        judgement = self._judgement
-        regions = candidate_regions(self._store, self._capture, self._arguments)
+    @cached_property
+    def _candidates(self) -> list[Region]:
+        return candidate_regions(self._store, self._capture, self._arguments)
+
+    def _judge_changed(self, variant: Path, golden: Mapping[int, MemoryRef], ahead: Ahead) -> None:
+        judgement, regions = self._judgement, self._candidates
         if len(regions) > MOST_REGIONS:
             judgement.note(f"only {MOST_REGIONS} of {len(regions)} regions were tried with other contents")
         tried = 0
@@ -235,7 +255,8 @@ class Judge:
             judgement.pre_states += 1
             judgement.poisoned_bytes += region.size_bytes
             changed = with_pre_state(self._capture, region, state.pre)
-            run = run_once(self._store, changed, variant, self._patience_s)
+            run = ahead.completed(region, state.pre)
+            run = run or run_once(self._store, changed, variant, self._patience_s)
             if not run.completed:
                 judgement.fail(f"from another pre-state the variant {run.ending}")
                 continue
@@ -283,9 +304,3 @@ class Judge:
         found = compare_states(self._store, states, "bytes", Bounds())
         others = (run.outputs.get(each) == post for each, post in golden.items() if each != base)
         return found.differing_bytes == 0 and all(others)
-
-
-def _wrong_output(found: RegionDifference) -> str:
-    if found.difference.failing == found.difference.elements:
-        return "an output of the captured kernel is not written, or wholly wrong"
-    return "outputs differ from those of the captured kernel"

@@ -51,3 +51,10 @@ def part_name(verdict: PartVerdict) -> str:
     """What people call a part of a region."""
     where = f"region {verdict.region.base_address:#x}"
     return f"{verdict.part.label} in {where}" if verdict.part.label else where
+
+
+def wrong_output(found: RegionDifference) -> str:
+    """Why a part fails, in words: the reason that a verdict gives."""
+    if found.difference.failing == found.difference.elements:
+        return "an output of the captured kernel is not written, or wholly wrong"
+    return "outputs differ from those of the captured kernel"

@@ -135,8 +135,7 @@ class Baselines:
 
     def run_changed(self, region: Region, change: Change, parts: Sequence[Span]) -> tuple[Altered, Run]:
         """A replay from a state where one region was changed, and that state."""
-        elements = [[part.start, part.end, part.element_type] for part in parts]
-        key = self._key(changed=[region.base_address, change, elements])
+        key = self._changed_key(region, change, parts)
         known = self._known(key)
         if known is not None and known.pre is not None:
             state = Altered(region, change, known.pre)
@@ -148,6 +147,18 @@ class Baselines:
         run = run_once(self.store, start, None, self.patience_s or self.timeout_s)
         self._keep(key, run, start, state)
         return state, run
+
+    def known_change(self, region: Region, change: Change, parts: Sequence[Span]) -> MemoryRef | None:
+        """The changed state, if an earlier replay from it ran to its end and wrote that region."""
+        known = self._known(self._changed_key(region, change, parts))
+        if known is None or known.outcome is not ReplayOutcome.COMPLETED:
+            return None
+        written = any(state.base_address == region.base_address for state in known.outputs)
+        return known.pre if written else None
+
+    def _changed_key(self, region: Region, change: Change, parts: Sequence[Span]) -> Digest:
+        elements = [[part.start, part.end, part.element_type] for part in parts]
+        return self._key(changed=[region.base_address, change, elements])
 
     def _key(self, **what: object) -> Digest:
         return request_key(

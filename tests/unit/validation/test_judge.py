@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -77,8 +78,8 @@ class Bench:
         return Run(ReplayOutcome.COMPLETED, None, {BASE: self._put(values)})
 
     def judge(self, variant=VARIANT, **settings):
-        baselines = Baselines(self.store, self.capture, Digest("0" * 64), "machine", 10.0)
-        return Judge(self.store, self.capture, None, Settings(**settings), baselines).judge(variant)
+        self.baselines = Baselines(self.store, self.capture, Digest("0" * 64), "machine", 10.0)
+        return Judge(self.store, self.capture, None, Settings(**settings), self.baselines).judge(variant)
 
 
 def double(values):
@@ -182,3 +183,48 @@ def test_a_replay_that_leaves_a_region_out_is_no_pass(store, monkeypatch):
     verdict = bench.judge()
     assert not verdict.passed
     assert "no state of region" in verdict.reasons[0]
+
+
+@pytest.fixture
+def known(monkeypatch):
+    """The baseline's replays, known to later judges as if a validation had kept them."""
+    kept = []
+    monkeypatch.setattr(
+        Baselines, "_known", lambda _, key: next((each for each in kept if each.key == key), None)
+    )
+    return kept
+
+
+def test_a_later_edit_is_replayed_from_both_states_at_the_same_time(store, monkeypatch, known):
+    together = threading.Barrier(2)
+
+    def later(values):
+        together.wait(timeout=60)  # broken unless the other replay comes while this one waits
+        values *= 2
+
+    bench = Bench(store, monkeypatch, double, double)
+    assert bench.judge().passed
+    known += bench.baselines.kept
+    assert bench.replayed.count(VARIANT) == 2
+    bench.kernels[True] = later
+    judgement = bench.judge()
+    assert judgement.passed
+    assert judgement.pre_states == 2
+    assert bench.replayed.count(VARIANT) == 4
+
+
+@pytest.mark.parametrize("is_wrong", [False, True])
+def test_a_fault_of_a_replay_that_was_begun_ahead_is_no_answer_yet(store, monkeypatch, known, is_wrong):
+    def faults_at_first(values):
+        values *= 2
+        if values[0] != 0 and (is_wrong or not faulted):
+            faulted.append(True)
+            raise ValueError("no memory for two at once")
+
+    faulted = []
+    bench = Bench(store, monkeypatch, double, double)
+    assert bench.judge().passed
+    known += bench.baselines.kept
+    bench.kernels[True] = faults_at_first
+    assert bench.judge().passed is not is_wrong
+    assert len(faulted) == (2 if is_wrong else 1)
