@@ -43,6 +43,7 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     Result<void> taken = made ? Result<void>() : Result<void>(made.error());
     if (made) before = made.value();
     if (taken) taken = take_from_graph(*job, launch, index_of_kernel, before);
+    if (taken) taken = send_small(*job);
     if (before != nullptr) driver().cuGraphExecDestroy(before);
     driver().cuThreadExchangeStreamCaptureMode(&mode);
     end(std::move(job), taken);

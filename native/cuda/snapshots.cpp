@@ -33,10 +33,6 @@ using Clock = std::chrono::steady_clock;
 thread_local Job* t_job = nullptr;
 thread_local bool t_holds_window = false;
 
-std::uint64_t ns_since(Clock::time_point begin) noexcept {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
-}
-
 FailureCode failure_of(ErrorCode code) noexcept {
   if (code == ErrorCode::timeout) return FailureCode::timeout;
   if (code == ErrorCode::unsupported) return FailureCode::unsupported_memory;
@@ -44,6 +40,10 @@ FailureCode failure_of(ErrorCode code) noexcept {
 }
 
 }  // namespace
+
+std::uint64_t Snapshots::ns_since(Clock::time_point begin) noexcept {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
+}
 
 Clock::time_point Snapshots::wait_deadline() noexcept { return Clock::now() + tool()->channel->wait_limit(); }
 
@@ -62,7 +62,7 @@ void Snapshots::hold(Job& job) noexcept {
 
 void Snapshots::end(std::unique_ptr<Job> job, const Result<void>& taken) noexcept {
   if (taken) {
-    job->held_ns = ns_since(job->held_since);
+    if (!job->is_sent) job->held_ns = ns_since(job->held_since);
     close_window();
     return hand_over(std::move(job));
   }
@@ -113,7 +113,6 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
   CUdevice device = 0;
   if (Result<void> asked = checked("cuCtxGetDevice", driver().cuCtxGetDevice(&device)); !asked) return asked;
   job.device = static_cast<std::uint32_t>(device);
-  if (Result<void> ready = m_copier.prepare(); !ready) return ready;
   Result<std::vector<std::byte>> parameters = pack_parameters(job.kernel.function, launch);
   if (!parameters) return parameters.error();
   if (Result<void> fine = refuse_unreachable(parameters.value(), job.device); !fine) return fine;
@@ -123,6 +122,8 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
   ::nanosleep(&moment, nullptr);
   if (Result<void> drained = tool()->streams.drain(job.context, wait_deadline()); !drained) return drained;
   job.drain_ns = ns_since(job.held_since);
+  // Not before the device has come to rest: where it does not, calls that make something may wait for ever.
+  if (Result<void> ready = m_copier.prepare(); !ready) return ready;
   job.regions = tool()->allocations.reachable(job.device);
   add_variables(job);
   for (const Allocation& region : job.regions) job.bytes += region.bytes;
@@ -160,6 +161,7 @@ void Snapshots::leave(CUresult status) noexcept {
   driver().cuThreadExchangeStreamCaptureMode(&mode);
   Result<void> taken = checked("the launch", status);
   if (taken) taken = take_post(*job);
+  if (taken) taken = send_small(*job);
   driver().cuThreadExchangeStreamCaptureMode(&mode);
   end(std::move(job), taken);
 }
@@ -321,7 +323,11 @@ void Snapshots::run() noexcept {
       m_taken.pop_front();
     }
     driver().cuCtxSetCurrent(job->context);
-    if (Result<void> sent = send(*job); !sent) report(job->number, sent.error());
+    if (!job->is_sent) {
+      Result<void> sent = send(m_sender, *job);
+      if (sent) sent = finish_job(*job);
+      if (!sent) report(job->number, sent.error());
+    }
     release(*job);
     {
       const std::lock_guard lock(m_mutex);
@@ -354,26 +360,6 @@ bool Snapshots::all_taken() noexcept {
     if (channel.control().matched[i].load(std::memory_order_relaxed) <= last) return false;
   }
   return true;
-}
-
-Result<void> Snapshots::send(Job& job) noexcept {
-  if (job.pre == 0) return finish_job(job);
-  if (Result<void> ready = m_sender.prepare(); !ready) return ready;
-  if (Result<void> sent = send_pre(job); !sent) return sent;
-  m_sender.free(job.pre);
-  job.pre = 0;
-  if (!job.changed.empty()) {
-    if (Result<void> sent = send_post(m_sender, job, false); !sent) return sent;
-  }
-  return finish_job(job);
-}
-
-Result<void> Snapshots::finish_job(const Job& job) noexcept {
-  Message done(Up::done);
-  done.u64(job.number).u64(job.duration_ns).u64(job.drain_ns).u64(job.pre_ns).u64(job.post_ns).u64(job.held_ns);
-  done.u64(job.bytes);
-  if (!tool()->channel->send(done)) return Error{ErrorCode::io, "the collector is gone"};
-  return {};
 }
 
 void Snapshots::finish() noexcept {

@@ -44,6 +44,7 @@ struct Job {
   std::uint64_t held_ns = 0;
   std::uint64_t duration_ns = 0;
   bool from_graph = false;
+  bool is_sent = false;                      // the collector has all of it
 };
 
 class Snapshots {
@@ -78,6 +79,7 @@ class Snapshots {
   void end(std::unique_ptr<Job> job, const core::Result<void>& taken) noexcept;   // closes it
   static void report(std::uint64_t number, const core::Error& error) noexcept;
   [[nodiscard]] static std::chrono::steady_clock::time_point wait_deadline() noexcept;
+  [[nodiscard]] static std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) noexcept;
   void add_variables(Job& job) noexcept;
   core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters, std::uint32_t device) noexcept;
   void describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
@@ -89,10 +91,13 @@ class Snapshots {
   [[nodiscard]] static bool all_taken() noexcept;
   [[nodiscard]] bool is_idle() noexcept;
   void run() noexcept;                       // the thread that sends what lies on the device
-  core::Result<void> send(Job& job) noexcept;
+  // What lies on the device; what does not has been sent.
+  core::Result<void> send(Copier& copier, Job& job) noexcept;
+  // At the end of the window, where it takes next to no time.
+  core::Result<void> send_small(Job& job) noexcept;
   // Straight from the program's memory, while everything is held.
   core::Result<void> send_live(Copier& copier, const Job& job, capture::StreamKind kind) noexcept;
-  core::Result<void> send_pre(const Job& job) noexcept;
+  core::Result<void> send_pre(Copier& copier, const Job& job) noexcept;
   // `live`: the changed chunks are read from the program's memory, as there was no room for a copy.
   core::Result<void> send_post(Copier& copier, const Job& job, bool live) noexcept;
   core::Result<void> compare_states(Job& job) noexcept;

@@ -9,10 +9,17 @@
 namespace kerncap::cuda {
 namespace {
 
+using capture::Message;
 using capture::StreamKind;
+using capture::Up;
+using core::Error;
+using core::ErrorCode;
 using core::Result;
 
 constexpr std::uint64_t k_chunk = core::k_chunk_bytes;
+// States up to this size go to the collector while the program waits, a few milliseconds: whatever the program does next,
+// end itself without handlers for one, nothing of the capture is lost.
+constexpr std::uint64_t k_small_bytes = 64ull << 20;
 
 std::uint64_t chunks_of(const Allocation& region) noexcept { return (region.bytes + k_chunk - 1) / k_chunk; }
 
@@ -35,11 +42,11 @@ Result<void> Snapshots::send_live(Copier& copier, const Job& job, StreamKind kin
   return {};
 }
 
-Result<void> Snapshots::send_pre(const Job& job) noexcept {
+Result<void> Snapshots::send_pre(Copier& copier, const Job& job) noexcept {
   const std::vector<std::uint64_t> offsets = Copier::layout(job.regions);
   for (std::size_t i = 0; i < job.regions.size(); ++i) {
     const std::vector<Copier::Piece> whole{{job.pre + offsets[i], job.regions[i].bytes}};
-    if (Result<void> sent = m_sender.send(StreamKind::pre, job.number, i, whole); !sent) return sent;
+    if (Result<void> sent = copier.send(StreamKind::pre, job.number, i, whole); !sent) return sent;
   }
   return {};
 }
@@ -95,8 +102,7 @@ Result<void> Snapshots::keep_changed(Job& job) noexcept {
   job.post = m_copier.allocate(Copier::layout(pieces).back());
   if (job.post != 0) return m_copier.gather(pieces, job.post, wait_deadline());
   // The pre-state has to be with the collector before anything can be the same as it.
-  if (Result<void> ready = m_sender.prepare(); !ready) return ready;
-  if (Result<void> sent = send_pre(job); !sent) return sent;
+  if (Result<void> sent = send_pre(m_copier, job); !sent) return sent;
   if (Result<void> sent = send_post(m_copier, job, true); !sent) return sent;
   m_copier.free(job.pre);
   job.pre = 0;
@@ -128,6 +134,32 @@ Result<void> Snapshots::send_post(Copier& copier, const Job& job, bool live) noe
     }
     if (Result<void> sent = copier.send(StreamKind::post, job.number, i, pieces); !sent) return sent;
   }
+  return {};
+}
+
+Result<void> Snapshots::send(Copier& copier, Job& job) noexcept {
+  if (job.pre == 0) return {};
+  if (Result<void> ready = copier.prepare(); !ready) return ready;
+  if (Result<void> sent = send_pre(copier, job); !sent) return sent;
+  copier.free(job.pre);
+  job.pre = 0;
+  return job.changed.empty() ? Result<void>() : send_post(copier, job, false);
+}
+
+Result<void> Snapshots::send_small(Job& job) noexcept {
+  if (job.bytes > k_small_bytes) return {};
+  Result<void> sent = send(m_copier, job);
+  job.held_ns = ns_since(job.held_since);
+  if (sent) sent = finish_job(job);
+  job.is_sent = static_cast<bool>(sent);
+  return sent;
+}
+
+Result<void> Snapshots::finish_job(const Job& job) noexcept {
+  Message done(Up::done);
+  done.u64(job.number).u64(job.duration_ns).u64(job.drain_ns).u64(job.pre_ns).u64(job.post_ns).u64(job.held_ns);
+  done.u64(job.bytes);
+  if (!tool()->channel->send(done)) return Error{ErrorCode::io, "the collector is gone"};
   return {};
 }
 
