@@ -102,7 +102,8 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
         )
     if program.exit_code != 0:
         raise ProgramError(
-            f"{program.spec.command[0]} {how} before a kernel ran", hint="run it without kc-profile first"
+            f"{program.spec.command[0]} {how} before the time of a kernel was read",
+            hint="run it without kc-profile first",
         )
     if not processes:
         raise AnswerIsNo(

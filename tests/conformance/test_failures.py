@@ -17,8 +17,13 @@ from stages import executable
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.store import Store
 
-LARGE_MIB = 192
 LIMIT_S = 120
+
+
+@pytest.fixture
+def large_mib(backend):
+    """Enough to be in the middle of it for a while."""
+    return 192 if backend == "hsa" else 6144
 
 
 def start(stages, app, *words, options=()) -> subprocess.Popen[str]:
@@ -73,9 +78,9 @@ def process_of(stages, app) -> int:
     raise AssertionError(f"{app} does not run")
 
 
-def test_the_program_is_killed_in_the_middle_of_a_capture(stages, program):
+def test_the_program_is_killed_in_the_middle_of_a_capture(stages, program, large_mib):
     app = program("large")
-    process = start(stages, app, LARGE_MIB)
+    process = start(stages, app, large_mib)
     wait_until_captured_in_part(stages, process)
     os.kill(process_of(stages, app), signal.SIGKILL)
     out, err = process.communicate(timeout=LIMIT_S)
@@ -89,11 +94,11 @@ def test_the_program_is_killed_in_the_middle_of_a_capture(stages, program):
     assert staged_bytes(stages) == 0
 
 
-def test_the_stage_is_killed_in_the_middle_of_a_capture(stages, program):
+def test_the_stage_is_killed_in_the_middle_of_a_capture(stages, program, large_mib):
     """The program goes on to its end, and the store holds no artifact."""
     printed = stages.folder / "printed"
     app = program("large")
-    process = start(stages, app, LARGE_MIB, options=("--app-stdout", printed))
+    process = start(stages, app, large_mib, options=("--app-stdout", printed))
     wait_until_captured_in_part(stages, process)
     program_ends = os.pidfd_open(process_of(stages, app))
     process.kill()
@@ -109,7 +114,7 @@ def test_the_stage_is_killed_in_the_middle_of_a_capture(stages, program):
 
 
 @pytest.mark.usefixtures("own_mounts")
-def test_a_disk_that_fills_up_in_the_middle_of_a_capture(stages, program, tmp_path):
+def test_a_disk_that_fills_up_in_the_middle_of_a_capture(stages, program, large_mib, tmp_path):
     printed = stages.folder / "printed"
     disk = tmp_path / "small-disk"
     disk.mkdir()
@@ -120,7 +125,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_capture(stages, program, tmp_pa
     done = subprocess.run(
         [
             *[sys.executable, small_disk.__file__, str(disk), str(40 << 20), "sh", "-c", script, "sh"],
-            *[*words, "--", str(program("large")), str(LARGE_MIB)],
+            *[*words, "--", str(program("large")), str(large_mib)],
         ],
         env={**stages.environment, "KERNCAP_STORE": str(disk / "store")},
         stdin=subprocess.DEVNULL,

@@ -5,29 +5,25 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import subprocess
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from nvidia_gpu import architecture
+from nvidia_gpu import architecture, why_none
+from programs import Build, Program, compile_once
 
 HERE = Path(__file__).parent
 LIMIT_S = 120
 
 
 def pytest_collection_modifyitems(items):
-    missing = [what for what, there in (
-        ("no NVIDIA GPU (/dev/nvidiactl is not there)", Path("/dev/nvidiactl").exists()),
-        ("no nvcc on PATH", shutil.which("nvcc") is not None),
-    ) if not there]  # fmt: skip
+    missing = why_none()
     for item in items:
         if HERE in Path(item.path).parents:
             item.add_marker(pytest.mark.gpu)
             if missing:
-                item.add_marker(pytest.mark.skip(reason=missing[0]))
+                item.add_marker(pytest.mark.skip(reason=missing))
 
 
 @dataclass(frozen=True)
@@ -83,29 +79,18 @@ def kc(tmp_path):
     return Commands(tmp_path / "store", tmp_path)
 
 
-@pytest.fixture(scope="session")
-def built(tmp_path_factory):
-    """All programs and variants of this folder, built with all cores: name -> path."""
-    folder = tmp_path_factory.mktemp("built")
-    arch = architecture()
-    jobs = []
-    for source in sorted((HERE / "programs").glob("*.cu")):
+class Built:
+    """Programs and variants of this folder by name, or name.FORM; each is built when it is first wanted."""
+
+    def __getitem__(self, name: str) -> Path:
+        stem, _, form = name.partition(".")
+        source = HERE / ("variants" if form else "programs") / f"{stem}.cu"
         # What a program needs besides stands in its own first lines.
         needs = re.search(r"^// nvcc: (.*)", source.read_text(), re.MULTILINE)
-        flags = ["-O2", "-lineinfo", *(needs[1].split() if needs else ())]
-        jobs.append((source.stem, folder / source.stem, [*flags, str(source)]))
-    for source in sorted((HERE / "variants").glob("*.cu")):
-        for form in ("cubin", "ptx", "fatbin"):
-            name = f"{source.stem}.{form}"
-            jobs.append((name, folder / name, ["-O2", f"-{form}", str(source)]))
+        flags = (f"-{form}",) if form else tuple(needs[1].split() if needs else ())
+        return compile_once(Build(Program(source), architecture(), "O2", flags=flags))
 
-    def build(job):
-        name, path, words = job
-        done = subprocess.run(
-            ["nvcc", f"-arch={arch}", *words, "-o", str(path)], capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        return name, path
 
-    with ThreadPoolExecutor() as pool:
-        return dict(pool.map(build, jobs))
+@pytest.fixture
+def built():
+    return Built()

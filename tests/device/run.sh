@@ -4,7 +4,9 @@
 #   tests/device/run.sh [--wheels DIR] [--no-tests] [--no-benchmark] [--out DIR] [-- PYTEST_ARGUMENT...]
 #
 # DIR holds wheels of what the package needs, and of the package itself or of its build requirements (meson-python,
-# nanobind, ninja, meson). Without --wheels the installed package is tested. Needs nvcc. Ends with 1 if a test fails.
+# nanobind, ninja, meson). Without --wheels the installed package is tested. Needs nvcc. The tests: what every back end
+# must hold (tests/conformance) on CUDA, those of this folder, and projects rebuilt by nvcc (tests/integration/cuda).
+# Ends with 1 if a test fails.
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 wheels='' tests=1 benchmark=1 out=$(mktemp -d)
@@ -36,7 +38,8 @@ kc-show --about > "$out/about.txt" 2>&1
 failed=0
 if [ $tests = 1 ]; then
   # -P: the package that was built, not the folder beside which this may be started.
-  python3 -P -m pytest -p no:cacheprovider "$top/tests/device" -q --durations=10 "$@" 2>&1 | tee "$out/tests.txt"
+  python3 -P -m pytest -p no:cacheprovider -m "gpu or nvcc" "$top/tests/conformance" "$top/tests/device" \
+    "$top/tests/integration/cuda" -q --durations=10 "$@" 2>&1 | tee "$out/tests.txt"
   failed=${PIPESTATUS[0]}
 fi
 if [ $benchmark = 1 ]; then

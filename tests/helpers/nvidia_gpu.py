@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
+from functools import cache
+from pathlib import Path
 
 TRITON_SAXPY = """
 import torch, triton
@@ -23,6 +26,14 @@ print("ok")
 """
 
 
+def why_none() -> str:
+    """Why nothing can run on such a GPU here; empty where it can."""
+    if not Path("/dev/nvidiactl").exists():
+        return "no NVIDIA GPU (/dev/nvidiactl is not there)"
+    return "" if shutil.which("nvcc") else "no nvcc on PATH"
+
+
+@cache
 def architecture() -> str:
     """The first GPU's, as nvcc calls it."""
     told = subprocess.run(

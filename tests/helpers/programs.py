@@ -7,6 +7,7 @@ python3 tests/helpers/programs.py --list
 from __future__ import annotations
 
 import argparse
+import fcntl
 import hashlib
 import json
 import os
@@ -24,6 +25,7 @@ TARGETS = ("gfx90a", "gfx942")
 OPTS = ("O3", "O0")
 COMMON_FLAGS = ("-std=c++20", "-Wall", "-Wextra", "-Werror", f"-I{SOURCES / 'include'}")
 # hipcc passes options of the link that does not happen.
+NVCC_FLAGS = ("-std=c++20", "-lineinfo", f"-I{SOURCES / 'include'}")
 DEVICE_ONLY_FLAGS = ("--cuda-device-only", "--no-gpu-bundle-output", "-Wno-unused-command-line-argument")
 # Programs are built for all targets and run with one GPU unless it is said here.
 ONLY_FOR = {
@@ -72,6 +74,20 @@ class Build:
 
     def command(self, output: Path) -> list[str]:
         source = str(self.program.source)
+        if self.target.startswith("sm_"):
+            form = ("-cubin",) if self.device_only else ()
+            words = (*form, *NVCC_FLAGS, *(f"-D{define}" for define in self.defines), *self.flags)
+            return [
+                "nvcc",
+                f"-arch={self.target}",
+                f"-{self.opt}",
+                *words,
+                "-x",
+                "cu",
+                source,
+                "-o",
+                str(output),
+            ]
         if self.program.source.suffix == ".hip":
             # A code object alone, for programs that load it themselves.
             device_only = [
@@ -104,19 +120,22 @@ def programs(kind: str) -> list[Program]:
     return [Program(path) for path in sorted((SOURCES / kind).iterdir())]
 
 
+def program_named(name: str) -> Program:
+    """The test program of this name, in whichever folder it is."""
+    return Program(next(iter(SOURCES.glob(f"*/{name}.*"))))
+
+
 def in_rocm(rocm: str) -> list[str]:
     """Words before a command that has to run in a root of another ROCm version; none for our own."""
     return [sys.executable, "-m", "kerncap_stages.rocm_root", "run", "--rocm", rocm, "--"] if rocm else []
 
 
 @cache
-def compiler_version(rocm: str) -> str:
-    command = [
-        *in_rocm(rocm),
-        "sh",
-        "-c",
-        "hipcc --version; g++ --version; dpkg-query -W 'libhsa-runtime*' 'libamdhip64*'",
-    ]
+def compiler_version(rocm: str, target: str = "") -> str:
+    versions = "hipcc --version; g++ --version; dpkg-query -W 'libhsa-runtime*' 'libamdhip64*'"
+    if target.startswith("sm_"):
+        versions = "nvcc --version"
+    command = [*in_rocm(rocm), "sh", "-c", versions]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout
 
 
@@ -130,7 +149,8 @@ def with_headers(source: Path) -> list[Path]:
     found = [source]
     for path in found:  # grows while we walk it
         for name in re.findall(r'^#include "(.*)"', path.read_text(), re.MULTILINE):
-            header = SOURCES / "include" / name
+            beside = path.with_name(name)
+            header = beside if beside.exists() else SOURCES / "include" / name
             if header not in found:
                 found.append(header)
     return found
@@ -139,18 +159,23 @@ def with_headers(source: Path) -> list[Path]:
 def compile_once(build: Build) -> Path:
     """Path of the program, compiled now unless the same sources were compiled the same way before."""
     sources = [path.read_text() for path in with_headers(build.program.source)]
-    inputs = [compiler_version(build.rocm), *sources, *build.command(Path("out"))]
+    inputs = [compiler_version(build.rocm, build.target), *sources, *build.command(Path("out"))]
     key = hashlib.sha256(json.dumps(inputs).encode()).hexdigest()[:16]
     output = cache_folder() / f"{build.program.name}-{key}"
     if output.exists():
         return output
     output.parent.mkdir(parents=True, exist_ok=True)
-    fresh = output.with_name(f".{output.name}-{os.getpid()}")
-    command = build.command(fresh)
-    done = subprocess.run([*in_rocm(build.rocm), *command], capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
-    fresh.rename(output)
+    with output.with_name(f".{output.name}.lock").open("w") as lock:
+        # Several processes of one test run want the same program at the same time.
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if output.exists():
+            return output
+        fresh = output.with_name(f".{output.name}-{os.getpid()}")
+        command = build.command(fresh)
+        done = subprocess.run([*in_rocm(build.rocm), *command], capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise RuntimeError(f"{' '.join(command)}\n{done.stdout}{done.stderr}")
+        fresh.rename(output)
     return output
 
 

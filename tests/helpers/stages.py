@@ -1,10 +1,13 @@
-"""Running the stages as a user does: the installed executables, on the software GPU."""
+"""Running the stages as a user does: the installed executables, on the software GPU or on NVIDIA's."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import shutil
+import struct
 import subprocess
 import sys
 from dataclasses import dataclass, field
@@ -22,9 +25,10 @@ TIMEOUT_S = 240
 
 def executable(stage: str) -> list[str]:
     """Words that run a stage: its installed executable, or its module where only that is importable."""
-    installed = Path(sys.executable).with_name(f"kc-{stage}")
-    if installed.exists():
-        return [str(installed)]
+    beside = Path(sys.executable).with_name(f"kc-{stage}")
+    installed = str(beside) if beside.exists() else shutil.which(f"kc-{stage}")
+    if installed is not None:
+        return [installed]
     return [sys.executable, "-c", f"from kerncap_stages.stages.{stage} import main; main()"]
 
 
@@ -65,7 +69,8 @@ class Stages:
 
     @property
     def environment(self) -> dict[str, str]:
-        gpu = SoftGpu(target=self.target, gpus=self.gpus).environment()
+        is_real = self.target.startswith("sm_")
+        gpu = {} if is_real else SoftGpu(target=self.target, gpus=self.gpus).environment()
         return {**os.environ, **gpu, "KERNCAP_STORE": str(self.store), **self.variables}
 
     def run(self, stage: str, *words: object, stdin: str | None = None, **variables: str) -> Finished:
@@ -112,6 +117,44 @@ class Stages:
 
     def replay(self, artifact: str, *options: object) -> Finished:
         return self.run("replay", artifact, "--json", *options)
+
+    def chain(self, app: Path) -> dict[str, Any]:
+        """Profile, capture and replay an app, connected by pipes; the manifest of the replay."""
+        processes: list[subprocess.Popen[str]] = []
+        for command in (
+            [*executable("profile"), "--", str(app)],
+            executable("capture"),
+            executable("replay"),
+        ):
+            stdin = processes[-1].stdout if processes else subprocess.DEVNULL
+            processes.append(
+                subprocess.Popen(
+                    command,
+                    stdin=stdin,
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                    text=True,
+                    env=self.environment,
+                    cwd=self.folder,
+                )
+            )
+        out, err = processes[-1].communicate(timeout=TIMEOUT_S)
+        errors = [err, *(process.communicate()[1] for process in processes[:-1])]
+        assert [process.wait() for process in processes] == [0, 0, 0], "\n".join(errors)
+        return self.show(out.strip())
+
+
+def addresses(printed: str) -> dict[str, int]:
+    """What a test program printed as "NAME ADDRESS"."""
+    return {
+        name: int(value, 16) for name, value in re.findall(r"^(\w+) (0x[0-9a-f]+)$", printed, re.MULTILINE)
+    }
+
+
+def word_in(stages: Stages, region: dict[str, Any], state: str, address: int) -> int:
+    """The 32-bit word at an address, in one of the states (``pre``, ``post``) of a region."""
+    memory = stages.memory(region[state])
+    return int(struct.unpack_from("<i", memory, address - region["base_address"])[0])
 
 
 def region_at(capture: dict[str, Any], address: int) -> dict[str, Any]:

@@ -23,7 +23,7 @@ TREE = Path(__file__).parents[2] / "programs/cuda_tree"
 SCALE = "_ZN4rows5scaleIfEEvPT_S1_5Shape"
 PLAIN = "_Z5plainPfi"
 
-pytestmark = pytest.mark.skipif(bool(why_no_nvcc()), reason=why_no_nvcc())
+pytestmark = [pytest.mark.nvcc, pytest.mark.skipif(bool(why_no_nvcc()), reason=why_no_nvcc())]
 
 
 @pytest.fixture(scope="module")

@@ -7,7 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
-from programs import SOURCES, Build, Program, compile_once
+from programs import Build, compile_once, program_named
 from softgpu import refusal
 
 from kerncap_stages.rocm_root.enter import MARKER
@@ -32,8 +32,8 @@ def program() -> Callable[..., Path]:
     """Path of a test program, by name; for the target that it will run on."""
 
     def build(name: str, target: str = "gfx90a", opt: str = "O3", rocm: str = "") -> Path:
-        found = next(iter(SOURCES.glob(f"*/{name}.*")))
-        return compile_once(Build(Program(found), target if found.suffix == ".hip" else "", opt, rocm=rocm))
+        found = program_named(name)
+        return compile_once(Build(found, target if found.source.suffix == ".hip" else "", opt, rocm=rocm))
 
     return build
 
@@ -43,8 +43,7 @@ def variant() -> Callable[..., Path]:
     """Path of a code object of a test program's kernels, compiled with macros that change them."""
 
     def build(name: str, *defines: str, target: str = "gfx90a", opt: str = "O3") -> Path:
-        found = next(iter(SOURCES.glob(f"*/{name}.hip")))
-        return compile_once(Build(Program(found), target, opt, defines=defines, device_only=True))
+        return compile_once(Build(program_named(name), target, opt, defines=defines, device_only=True))
 
     return build
 

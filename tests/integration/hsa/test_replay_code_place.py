@@ -59,13 +59,6 @@ def test_programs_with_tables_in_their_code_object(stages, program, name):
     replays_three_times(stages, digest)
 
 
-def test_arguments_in_a_constant_buffer(stages, program):
-    digest, capture = captured(stages, program, "kokkos_like", "launch_constant_memory", "--dispatch", 1)
-    buffer = next(each for each in capture["module_variables"] if each["symbol"] == "constant_buffer")
-    assert buffer["size_bytes"] == 32 * 1024
-    replays_three_times(stages, digest)
-
-
 def test_the_same_kernels_recompiled_do_the_same_wherever_they_are(stages, program, variant):
     digest, _ = captured(stages, program, "stored_functions", "use")
     other = variant("stored_functions", "OTHER_LAYOUT")

@@ -22,47 +22,6 @@ def scaled(stages, program):
     return digest
 
 
-def out_region(stages, digest):
-    """The region that the kernel writes, and the pointer's offset in it."""
-    capture = stages.show(digest)
-    pointer = int.from_bytes(bytes.fromhex(capture["kernarg"])[8:16], "little")
-    region = next(r for r in capture["regions"] if 0 <= pointer - r["base_address"] < r["size_bytes"])
-    return region, pointer - region["base_address"]
-
-
-def test_runs_are_counted_without_the_warm_up(stages, scaled):
-    replay = stages.replay(scaled, "--iterations", 5, "--warmup", 2).must().manifest
-    timing = replay["timing"]
-    assert len(timing["samples_ns"]) == 5
-    assert timing["source"] == "software_gpu"
-    low, middle, high = timing["p05_ns"], timing["median_ns"], timing["p95_ns"]
-    assert 0 < timing["min_ns"] <= low <= middle <= high <= timing["max_ns"]
-    assert replay["plan"]["warmup"] == 2
-
-
-def test_each_run_starts_from_the_captured_state(stages, program):
-    (digest,) = stages.capture("accumulate", program("changed_state"))
-    for options in (("--warmup", 3), ("--iterations", 4), ("--flush-cache", "--iterations", 2)):
-        assert stages.replay(digest, *options).must().manifest["matches_golden"] is True
-
-
-def test_dump_writes_every_region_as_it_is_after_the_last_run(stages, scaled, tmp_path):
-    capture = stages.show(scaled)
-    stages.replay(scaled, "--dump-output", tmp_path / "out").must()
-    files = {path.name: path.stat().st_size for path in (tmp_path / "out").iterdir()}
-    assert files == {
-        f"region_{region['base_address']:016x}.bin": region["size_bytes"]
-        for region in capture["regions"]
-        if region["pre"]
-    }
-    region, at = out_region(stages, scaled)
-    content = (tmp_path / "out" / f"region_{region['base_address']:016x}.bin").read_bytes()
-    import numpy as np
-
-    written = np.frombuffer(content[at : at + 3000 * 4], np.float32)
-    assert np.array_equal(written, np.arange(3000, dtype=np.float32) * 1.5)
-
-
 def test_caches_are_driven_empty_before_each_run(stages, scaled, tmp_path):
     def symbols(*options):
         counts = tmp_path / f"counts{len(options)}"
@@ -77,31 +36,6 @@ def test_caches_are_driven_empty_before_each_run(stages, scaled, tmp_path):
     assert first == second == kernel
 
 
-def test_several_captures_come_through_a_pipe(stages, program, tmp_path):
-    digests = stages.capture("accumulate", program("changed_state"), options=("--count", 2))
-    done = stages.run(
-        "replay", "--dump-output", tmp_path / "out", stdin="".join(f"{digest}\n" for digest in digests)
-    ).must()
-    replays = [stages.show(digest) for digest in done.digests]
-    assert [replay["capture"] for replay in replays] == [f"manifest:{digest}" for digest in digests]
-    assert all(replay["matches_golden"] for replay in replays)
-    for digest, folder in zip(digests, (tmp_path / "out", tmp_path / "out/1"), strict=True):
-        capture = stages.show(digest)
-        for region in capture["regions"]:
-            if region["post"]:
-                dumped = (folder / f"region_{region['base_address']:016x}.bin").read_bytes()
-                assert dumped == stages.memory(region["post"])
-
-
-def test_comparing_runs_both_in_turn_and_gives_a_ratio_with_its_spread(stages, scaled, variant):
-    done = stages.replay(scaled, "--compare", variant("idempotent"), "--iterations", 6).must()
-    comparison = done.manifest["comparison"]
-    assert len(done.manifest["timing"]["samples_ns"]) == len(comparison["baseline"]["samples_ns"]) == 6
-    assert 0 < comparison["ratio_p05"] <= comparison["ratio"] <= comparison["ratio_p95"]
-    assert "variant / baseline" in done.err
-    assert done.manifest["matches_golden"] is True
-
-
 def test_a_variant_under_either_name_of_the_option(stages, scaled, variant):
     for option in ("--variant", "--hsaco"):
         replay = stages.replay(scaled, option, variant("idempotent", "NOTHING")).must().manifest
@@ -112,19 +46,6 @@ def test_a_variant_under_either_name_of_the_option(stages, scaled, variant):
 def test_variant_and_compare_exclude_each_other(stages, scaled, variant):
     nothing = variant("idempotent", "NOTHING")
     stages.replay(scaled, "--variant", nothing, "--compare", nothing).must(2)
-
-
-def test_another_shape_runs_and_is_not_compared(stages, scaled, tmp_path):
-    done = stages.replay(scaled, "--grid", "256", "--block", "64", "--dump-output", tmp_path / "out").must()
-    assert done.manifest["matches_golden"] is None
-    assert done.manifest["plan"]["overrides"]["grid_work_items"] == [256, 1, 1]
-    region, at = out_region(stages, scaled)
-    content = (tmp_path / "out" / f"region_{region['base_address']:016x}.bin").read_bytes()
-    import numpy as np
-
-    written = np.frombuffer(content[at : at + 3000 * 4], np.float32)
-    assert written[255] == 255 * 1.5
-    assert not written[256:].any()
 
 
 @pytest.mark.parametrize("words", [("--grid", "0"), ("--block", "1,2,3,4"), ("--grid", "many")])
@@ -196,11 +117,9 @@ def test_a_capture_of_another_architecture_is_refused(stages, scaled):
     assert "gfx942" in done.err
 
 
-def test_a_variant_that_is_no_code_object_or_has_no_such_kernel(stages, scaled, variant):
+def test_a_variant_that_is_no_code_object(stages, scaled):
     done = stages.replay(scaled, "--variant", SOURCES / "hip/vector_add.hip").must(2)
     assert "vector_add.hip" in done.err
-    done = stages.replay(scaled, "--variant", variant("vector_add")).must(3)
-    assert "has no kernel _Z10scale_into" in done.err
     stages.replay(scaled, "--variant", "/nowhere.co").must(2)
 
 
@@ -220,12 +139,6 @@ def test_a_fault_in_a_launch_through_hip_ends_the_replay_at_once(stages, scaled,
     done = stages.replay(scaled, "--hip-launch", "--variant", fault, "--timeout", 100).must(4)
     assert done.manifest["outcome"] == "faulted"
     assert "0x123456789" in done.manifest["explanation"]
-
-
-def test_a_variant_that_never_ends_is_a_result(stages, scaled, variant):
-    done = stages.replay(scaled, "--variant", variant("wild_variants", "HANG"), "--timeout", 5).must(4)
-    assert done.manifest["outcome"] == "timed_out"
-    assert "5 s" in done.manifest["explanation"]
 
 
 def test_a_hung_replay_does_not_outlive_the_stage_that_is_killed(stages, scaled, variant):
@@ -254,9 +167,3 @@ def _is_at_work(pid: str) -> bool:
         return b"kc-replay-hsa" in (process / "cmdline").read_bytes() and threads > 1
     except OSError:
         return False
-
-
-def test_a_variant_that_traps_is_a_result(stages, scaled, variant):
-    done = stages.replay(scaled, "--variant", variant("wild_variants", "TRAP")).must(4)
-    assert done.manifest["outcome"] in ("faulted", "crashed")
-    assert done.manifest["explanation"]

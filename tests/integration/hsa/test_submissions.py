@@ -10,25 +10,6 @@ from stages import region_at
 from kerncap_stages.errors import ExitCode
 
 
-def test_a_node_in_the_middle_of_a_graph(stages, program):
-    (capture,), printed = stages.capture_and_listen(
-        "target(", program("graph_nodes"), 100, options=("--dispatch", 1)
-    )
-    assert "wrong 0" in printed
-    assert capture["dispatch"]["index_of_kernel"] == 1
-    (data,) = [region for region in capture["regions"] if region["written_size_bytes"]]
-    before, after = (struct.unpack_from("<64I", stages.memory(data[state])) for state in ("pre", "post"))
-    assert after == tuple((value * 5 + 2) % 2**32 for value in before)
-    word = 1
-    for launch in range(2):
-        for node in range(100):
-            if node == 50:
-                if launch == 1:
-                    assert before == (word,) * 64
-                word = word * 5 + 2
-            word = (word * 3 + node) % 2**32
-
-
 @pytest.mark.parametrize("batch", [2, 63, 250])
 def test_a_ring_that_is_kept_full(stages, program, batch):
     """Multi-packet submissions, one after another, and captures of some of them."""
@@ -82,15 +63,6 @@ def test_a_submission_that_fills_the_whole_ring(stages, program, rocm):
     assert done.digests == []
 
 
-def test_ten_thousand_dispatches_before_the_target(stages, program):
-    (capture,), printed = stages.capture_and_listen("target(", program("many_dispatches"), 10000)
-    assert "wrong 0" in printed
-    assert capture["dispatch"]["index_in_process"] >= 10000
-    (data,) = [region for region in capture["regions"] if region["written_size_bytes"]]
-    assert struct.unpack_from("<2I", stages.memory(data["pre"])) == (10000, 0)
-    assert struct.unpack_from("<2I", stages.memory(data["post"])) == (10000, 1)
-
-
 def test_launches_behind_the_held_target_are_not_taken_for_its_writes(stages, program):
     """The program goes on launching, and puts the arguments of 20,000 dispatches beside the target's."""
     words = ["--kernel", "other(", "--", program("many_dispatches"), 20000, 1]
@@ -101,27 +73,6 @@ def test_launches_behind_the_held_target_are_not_taken_for_its_writes(stages, pr
     assert struct.unpack_from("<2I", stages.memory(data["pre"])) == (0, 0)
     assert struct.unpack_from("<2I", stages.memory(data["post"])) == (1, 0)
     assert stages.replay(digest).must().manifest["matches_golden"] is True
-
-
-def captures_in_a_row(stages, program, count):
-    captures, printed = stages.capture_and_listen(
-        "target(", program("many_dispatches"), 0, count, options=("--count", count)
-    )
-    assert "wrong 0" in printed
-    assert [capture["dispatch"]["index_of_kernel"] for capture in captures] == list(range(count))
-    for number in (0, count // 2, count - 1):
-        (data,) = [region for region in captures[number]["regions"] if region["written_size_bytes"]]
-        assert struct.unpack_from("<2I", stages.memory(data["pre"])) == (0, number)
-        assert struct.unpack_from("<2I", stages.memory(data["post"])) == (0, number + 1)
-
-
-def test_captures_one_right_after_another(stages, program):
-    captures_in_a_row(stages, program, 20)
-
-
-@pytest.mark.slow
-def test_five_hundred_captures_in_one_run(stages, program):
-    captures_in_a_row(stages, program, 500)
 
 
 def test_dispatches_after_static_destructors(stages, program):

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   HIP_OK(hipStreamEndCapture(stream, &graph));
   hipGraphExec_t executable;
   HIP_OK(hipGraphInstantiate(&executable, graph, nullptr, nullptr, 0));
+  HIP_OK(hipGraphDestroy(graph));
   unsigned wanted = 1;
   for (int launch = 0; launch < k_launches; ++launch) {
     HIP_OK(hipGraphLaunch(executable, stream));

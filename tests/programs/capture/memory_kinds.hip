@@ -1,11 +1,11 @@
-// One kernel that adds one to a word in each kind of memory that HIP gives. Prints "KIND ADDRESS".
+// One kernel that adds one to a word in each kind of memory that HIP, or CUDA, gives. Prints "KIND ADDRESS".
 #include "hip_check.hpp"
 
 __constant__ int constant_word = 40;
 __device__ int global_word = 50;
 
 struct Words {
-  int* word[6];
+  int* word[7];
 };
 
 __global__ void target(Words words) {
@@ -37,20 +37,22 @@ int main() {
   std::size_t bytes = 0;
   HIP_OK(hipMalloc(reinterpret_cast<void**>(&words.word[0]), 4096));
   HIP_OK(hipHostMalloc(reinterpret_cast<void**>(&words.word[1]), 4096, 0));
-  std::vector<int> registered(4096, 0);
-  HIP_OK(hipHostRegister(registered.data(), registered.size() * sizeof(int), hipHostRegisterDefault));
-  HIP_OK(hipHostGetDevicePointer(reinterpret_cast<void**>(&words.word[2]), registered.data(), 0));
+  constexpr std::size_t k_registered_bytes = 4 * 4096;
+  void* registered = std::aligned_alloc(4096, k_registered_bytes);
+  HIP_OK(hipHostRegister(registered, k_registered_bytes, hipHostRegisterDefault));
+  HIP_OK(hipHostGetDevicePointer(reinterpret_cast<void**>(&words.word[2]), registered, 0));
   HIP_OK(hipMallocManaged(reinterpret_cast<void**>(&words.word[3]), 4096));
   words.word[4] = mapped(bytes);
   HIP_OK(hipMallocAsync(reinterpret_cast<void**>(&words.word[5]), 4096, nullptr));
-  for (int i = 0; i < 6; ++i) {
+  HIP_OK(hipMallocPitch(reinterpret_cast<void**>(&words.word[6]), &bytes, 100, 30));
+  for (int i = 0; i < 7; ++i) {
     const int value = 10 * i;
     HIP_OK(hipMemcpy(words.word[i], &value, sizeof value, hipMemcpyDefault));
   }
   target<<<1, 1>>>(words);
   HIP_DONE();
-  const char* names[] = {"device", "pinned", "registered", "managed", "vmem", "async"};
-  for (int i = 0; i < 6; ++i) {
+  const char* names[] = {"device", "pinned", "registered", "managed", "vmem", "async", "pitched"};
+  for (int i = 0; i < 7; ++i) {
     int value = 0;
     HIP_OK(hipMemcpy(&value, words.word[i], sizeof value, hipMemcpyDefault));
     tally.equal(names[i], i, value, 10 * i + 1);

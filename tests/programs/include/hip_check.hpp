@@ -1,7 +1,13 @@
-// HIP's side of the test programs: checked calls and arrays on the device.
+// HIP's side of the test programs, and CUDA's where nvcc builds them: checked calls and arrays on the device.
 #pragma once
 
+#ifdef __NVCC__
+#include "hip_on_cuda.hpp"
+#else
 #include <hip/hip_runtime.h>
+#define HIP_KERNEL_WAITS() __builtin_amdgcn_s_sleep(1)
+#define HIP_KERNEL_TRAPS() __builtin_trap()
+#endif
 
 #include "tally.hpp"
 

@@ -1,5 +1,5 @@
 // Variants of a kernel that do what they should not: the macro says what.
-#include <hip/hip_runtime.h>
+#include "hip_check.hpp"
 
 #ifdef OTHER_ARGUMENTS
 extern "C" __global__ void _Z10scale_intoPKfPfi(const float* in, float* out, int count, int more, double last) {
@@ -10,9 +10,9 @@ extern "C" __global__ void _Z10scale_intoPKfPfi(const float* in, float* out, [[m
 #if defined(FAULT)
   *reinterpret_cast<volatile float*>(0x123456789000) = in[0];
 #elif defined(HANG)
-  while (*static_cast<const volatile float*>(in) >= 0) __builtin_amdgcn_s_sleep(1);
+  while (*static_cast<const volatile float*>(in) >= 0) HIP_KERNEL_WAITS();
 #elif defined(TRAP)
-  if (count > 0) __builtin_trap();
+  if (count > 0) HIP_KERNEL_TRAPS();
 #endif
   out[threadIdx.x] = in[threadIdx.x];
 }

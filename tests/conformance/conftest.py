@@ -1,0 +1,60 @@
+"""What every back end must hold. Each test runs on the software GPU (hsa) and on an NVIDIA GPU (cuda)."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+import pytest
+from nvidia_gpu import architecture, why_none
+from programs import Build, compile_once, program_named
+from stages import Stages
+
+from kerncap_stages.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture(scope="session", params=["hsa", pytest.param("cuda", marks=pytest.mark.gpu)])
+def backend(request: pytest.FixtureRequest) -> str:
+    """The back end under test."""
+    if request.param == "cuda" and (reason := why_none()):
+        pytest.skip(reason)
+    return str(request.param)
+
+
+@pytest.fixture(scope="session")
+def target(backend: str) -> str:
+    """What programs are built for."""
+    return architecture() if backend == "cuda" else "gfx90a"
+
+
+@pytest.fixture
+def stages(tmp_path: Path, target: str) -> Stages:
+    """The installed executables, with nothing in their store."""
+    folder = tmp_path / "work"
+    folder.mkdir()
+    Store.open(tmp_path / "store")
+    return Stages(store=tmp_path / "store", folder=folder, target=target)
+
+
+def build_program(target: str, name: str) -> Path:
+    return compile_once(Build(program_named(name), target, "O3"))
+
+
+def build_variant(target: str, name: str, *defines: str) -> Path:
+    return compile_once(Build(program_named(name), target, "O3", defines=defines, device_only=True))
+
+
+@pytest.fixture(scope="session")
+def program(target: str) -> Callable[[str], Path]:
+    """Path of a test program, by name."""
+    return partial(build_program, target)
+
+
+@pytest.fixture(scope="session")
+def variant(target: str) -> Callable[..., Path]:
+    """Path of a code object of a test program's kernels, compiled with macros that change them."""
+    return partial(build_variant, target)

@@ -1,0 +1,75 @@
+"""Which dispatches a capture takes, as the command line says."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+
+import pytest
+
+from kerncap_stages.errors import ExitCode
+
+
+def numbers_of(stages, program, *options):
+    done = stages.run("capture", *options, "--", program("many_dispatches"), 5, 8).must()
+    return [stages.show(digest)["dispatch"]["index_of_kernel"] for digest in done.digests]
+
+
+def test_dispatch_count_and_every(stages, program):
+    kernel = ("--kernel", "target(")
+    assert numbers_of(stages, program, *kernel) == [0]
+    assert numbers_of(stages, program, *kernel, "--dispatch", 3) == [3]
+    assert numbers_of(stages, program, *kernel, "--dispatch", 2, "--count", 2, "--every", 3) == [2, 5]
+    done = stages.run("capture", *kernel, "--dispatch", 8, "--", program("many_dispatches"), 5, 8)
+    done.must(ExitCode.ANSWER_IS_NO)
+    assert "dispatched it 8 times" in done.err
+    done = stages.run("capture", *kernel, "--count", 9, "--", program("many_dispatches"), 1, 2).must()
+    assert len(done.digests) == 2
+    assert "of 9 dispatches that were asked for, 2 were captured" in done.err
+
+
+@pytest.mark.parametrize(
+    ("words", "found"),
+    [
+        (("--kernel", "target(unsigned int*)", "--exact"), True),
+        (("--kernel", "target", "--exact"), True),
+        (("--kernel", "targe", "--exact"), False),
+        (("--kernel", "targe"), True),
+        (("--kernel", "^t.rget\\(", "--regex"), True),
+        (("--kernel", "^arget", "--regex"), False),
+        (("--kernel", "_Z6targetPj", "--mangled"), True),
+        (("--kernel", "_Z6targetPk", "--mangled"), False),
+        (("--kernel", "target(", "--grid", "1"), True),
+        (("--kernel", "target(", "--grid", "2"), False),
+    ],
+)
+def test_ways_to_name_a_kernel(stages, program, words, found):
+    done = stages.run("capture", *words, "--", program("many_dispatches"), 1, 2)
+    done.must(ExitCode.DONE if found else ExitCode.ANSWER_IS_NO)
+    names = [stages.show(digest)["kernel"]["mangled_name"] for digest in done.digests]
+    assert names == (["_Z6targetPj"] if found else [])
+
+
+def test_several_kernels_in_one_run(stages, program):
+    words = ["--kernel", "target(", "--kernel", "other(", "--count", 2]
+    done = stages.run("capture", *words, "--", program("many_dispatches"), 3, 3).must()
+    found = [
+        (capture["kernel"]["mangled_name"], capture["dispatch"]["index_of_kernel"])
+        for capture in map(stages.show, done.digests)
+    ]
+    assert sorted(found) == [("_Z5otherPj", 0), ("_Z5otherPj", 1), ("_Z6targetPj", 0), ("_Z6targetPj", 1)]
+
+
+def test_the_program_is_ended_once_all_is_captured(stages, program):
+    """It would wait for ever: only the stage ends it, and that counts as success."""
+    script = stages.folder / "and-wait"
+    script.write_text('#!/bin/sh\n"$@"\nexec cat "$KERNCAP_TEST_PIPE"\n')
+    script.chmod(0o755)
+    pipe = stages.folder / "pipe"
+    subprocess.run(["mkfifo", pipe], check=True)
+    stages.variables["KERNCAP_TEST_PIPE"] = str(pipe)
+    begun = time.monotonic()
+    words = ["--kernel", "target(", "--stop-after", "--", script, program("many_dispatches"), 1, 1]
+    (digest,) = stages.run("capture", *words).must().digests
+    assert time.monotonic() - begun < 60
+    assert stages.show(digest)["kernel"]["mangled_name"] == "_Z6targetPj"
