@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 class Fault:
     """What is wrong with what.
 
-    kind: ``damaged``: not what its name says; ``missing``: referred to and not there; ``unreadable``: the
-    system refused; ``stray``: a file among the objects, the names or the list that is none of them.
+    kind: ``damaged``: not what its name says; ``malformed``: as it was written, but not what it is referred
+    to as; ``missing``: referred to and not there; ``unreadable``: the system refused; ``stray``: a file among
+    the objects, the names or the list that is none of them.
     artifacts: roots that cannot be used because of it.
     """
 
@@ -125,7 +126,10 @@ def _follow_roots(
     for root in roots(store.root):
         closure = store.walk([root])
         lost.update({digest: ("missing", message) for digest, message in closure.missing.items()})
-        lost.update({digest: ("damaged", message) for digest, message in closure.unreadable.items()})
+        faulty = _native.check_objects(store.folder.native, list(closure.unreadable))
+        damaged = {digest for digest, *_ in faulty}
+        for digest, message in closure.unreadable.items():
+            lost[digest] = ("damaged" if digest in damaged else "malformed", message)
         for digest in closure.missing.keys() | closure.unreadable.keys() | (closure.kinds.keys() & bad):
             owners.setdefault(digest, []).append(root)
     return {digest: tuple(sorted(needing)) for digest, needing in owners.items()}, lost

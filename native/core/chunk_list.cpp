@@ -48,7 +48,7 @@ class Scanner {
   std::string_view m_rest;
 };
 
-Error malformed(const char* what) { return {ErrorCode::damaged, std::string("not a chunk list: ") + what}; }
+Error malformed(const char* what) { return {ErrorCode::malformed, std::string("not a chunk list: ") + what}; }
 
 }  // namespace
 

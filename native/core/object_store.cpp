@@ -101,20 +101,32 @@ Result<bool> ObjectStore::read_if_raw(const Digest& digest, std::span<std::byte>
   return read_raw_frame(file.value().get(), payload);
 }
 
-Result<void> ObjectStore::read(const Digest& digest, std::span<std::byte> payload, bool verify,
-                               ReadBuffers& buffers) const {
+Result<void> ObjectStore::read_exactly(const Digest& digest, std::span<std::byte> payload, bool verify,
+                                       ReadBuffers& buffers) const {
   auto raw = read_if_raw(digest, payload);
-  if (!raw) return named(digest, raw.error());
+  if (!raw) return raw.error();
   if (raw.value()) {
     if (!verify || digest_of(payload) == digest) return {};
-    return named(digest, {ErrorCode::damaged, "its bytes do not hash to its name"});
+    return Error{ErrorCode::damaged, "its bytes do not hash to its name"};
   }
   auto frame = read_file(m_objects.get(), relative_path(digest), buffers.frame, longest_frame(payload.size()));
-  if (!frame) return named(digest, frame.error());
-  if (auto status = decode(frame.value(), digest, payload, verify, buffers.reader); !status) {
-    return named(digest, status.error());
+  if (!frame) return frame.error();
+  return decode(frame.value(), digest, payload, verify, buffers.reader);
+}
+
+Result<void> ObjectStore::read(const Digest& digest, std::span<std::byte> payload, bool verify,
+                               ReadBuffers& buffers) const {
+  auto status = read_exactly(digest, payload, verify, buffers);
+  if (status) return status;
+  // A whole object of another size than its reader was told: what refers to it is wrong.
+  const auto found = sizes(digest);
+  if (status.error().code == ErrorCode::damaged && found && found.value().payload_bytes != payload.size() &&
+      this->verify(digest, buffers)) {
+    return named(digest, {ErrorCode::malformed, "has " + std::to_string(found.value().payload_bytes) +
+                                                    " bytes, and what refers to it says " +
+                                                    std::to_string(payload.size())});
   }
-  return {};
+  return named(digest, status.error());
 }
 
 Result<std::vector<std::byte>> ObjectStore::read_whole(const Digest& digest, std::uint64_t most_bytes, bool verify,

@@ -79,6 +79,8 @@ class ObjectStore {
 
  private:
   ObjectStore() = default;
+  [[nodiscard]] Result<void> read_exactly(const Digest& digest, std::span<std::byte> payload, bool verify,
+                                          ReadBuffers& buffers) const;
   [[nodiscard]] Result<bool> read_if_raw(const Digest& digest, std::span<std::byte> payload) const;
 
   std::string m_path;

@@ -13,6 +13,7 @@ enum class ErrorCode {
   invalid_argument,   // the caller's fault
   not_found,          // the named thing is absent
   damaged,            // bytes that do not hash to their name, truncated frames, bad structure
+  malformed,          // bytes as they were written, in a form that what refers to them does not allow
   no_space,           // the disk is full or a quota is reached
   permission,         // not ours to read or write
   io,                 // any other system call failure

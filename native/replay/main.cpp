@@ -77,7 +77,8 @@ int exit_code_of(ErrorCode code) {
   switch (code) {
     case ErrorCode::invalid_argument: return 2;
     case ErrorCode::not_found:
-    case ErrorCode::damaged: return 3;
+    case ErrorCode::damaged:
+    case ErrorCode::malformed: return 3;
     case ErrorCode::unsupported: return 6;
     default: return 4;
   }

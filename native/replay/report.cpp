@@ -54,8 +54,8 @@ std::string report_outcome(const Outcome& outcome, const Driver::About& about) {
 }
 
 std::string report_error(const core::Error& error) {
-  static constexpr const char* k_names[] = {"invalid_argument", "not_found", "damaged", "no_space", "permission",
-                                            "io", "timeout", "device", "unsupported"};
+  static constexpr const char* k_names[] = {"invalid_argument", "not_found", "damaged", "malformed", "no_space",
+                                            "permission", "io", "timeout", "device", "unsupported"};
   return "{\"version\":1,\"outcome\":\"failed\",\"code\":" + json_string(k_names[static_cast<int>(error.code)]) +
          ",\"message\":" + json_string(error.message) + "}\n";
 }

@@ -18,7 +18,7 @@ std::string text(const std::string& chunk_bytes, const std::string& chunks, cons
 
 bool accepted(const std::string& payload) {
   const auto list = ChunkList::parse(payload);
-  if (!list) CHECK(list.error().code == core::ErrorCode::damaged);
+  if (!list) CHECK(list.error().code == core::ErrorCode::malformed);
   return list.ok();
 }
 

@@ -21,6 +21,7 @@ from kerncap_stages.errors import (
     UsageError,
 )
 from kerncap_stages.store import Store
+from kerncap_stages.store.artifacts import list_entry
 from kerncap_stages.store.transaction import Transaction
 
 
@@ -256,8 +257,17 @@ def test_a_sample_reads_some_objects(store):
 )
 def test_a_malformed_chunk_list_is_refused(store, payload):
     digest = plant(store, zstandard.ZstdCompressor().compress(payload), payload)
-    with pytest.raises(DigestMismatch, match=digest):
-        store.read_memory(digest)
+    for read in (store.read_memory, store.memory_size, store.chunk_list):
+        with pytest.raises(DigestMismatch, match=digest) as raised:
+            read(digest)
+        # Its bytes are as they were written: a repair would find nothing to mend.
+        assert "no repair helps" in raised.value.hint
+        assert "kc-store rm" in raised.value.hint
+    of_it = manifest(memory=f"memory:{digest}")
+    artifact = plant(store, zstandard.ZstdCompressor().compress(of_it), of_it)
+    (store.root / "artifacts" / artifact).write_bytes(list_entry("capture", [], 1))
+    (fault,) = store.check(repair=True).faults
+    assert (fault.kind, fault.what, fault.artifacts) == ("malformed", digest, (artifact,))
 
 
 def test_a_list_whose_chunks_have_another_size_is_refused(store):
@@ -267,8 +277,9 @@ def test_a_list_whose_chunks_have_another_size_is_refused(store):
         '"size_bytes":1048576}\n'
     ).encode()
     digest = plant(store, zstandard.ZstdCompressor().compress(payload), payload)
-    with pytest.raises(DigestMismatch, match="5 bytes"):
+    with pytest.raises(DigestMismatch, match=f"{chunk}: has 5 bytes, .* says 1048576") as raised:
         store.read_memory(digest)
+    assert "no repair helps" in raised.value.hint
 
 
 def test_a_store_of_another_version_is_refused(store):
