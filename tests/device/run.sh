@@ -39,10 +39,10 @@ failed=0
 if [ $tests = 1 ]; then
   # -P: the package that was built, not the folder beside which this may be started.
   python3 -P -m pytest -p no:cacheprovider -m "gpu or nvcc" "$top/tests/conformance" "$top/tests/device" \
-    "$top/tests/integration/cuda" -q --durations=10 "$@" 2>&1 | tee "$out/tests.txt"
+    "$top/tests/integration/cuda" -q --durations=10 "$@" 2>&1 | tee -i "$out/tests.txt"
   failed=${PIPESTATUS[0]}
 fi
 if [ $benchmark = 1 ]; then
-  python3 "$top/tests/device/benchmark.py" --json "$out/benchmark.json" 2>&1 | tee "$out/benchmark.txt"
+  python3 "$top/tests/device/benchmark.py" --json "$out/benchmark.json" 2>&1 | tee -i "$out/benchmark.txt"
 fi
 exit "$failed"
