@@ -27,9 +27,9 @@ if [ -n "$wheels" ]; then
   $pip install --no-index --no-deps --no-compile --no-cache-dir --target "$site" "$wheels"/*.whl || exit 1
   export PYTHONPATH=$site PATH=$site/bin:$PATH
   if ! ls "$wheels"/kerncap_stages-*.whl > /dev/null 2>&1; then
-    # Without the software GPU and the native tests: they are nothing to this machine.
+    # Without the software GPU: it is nothing to this machine.
     $pip install --no-index --no-deps --no-build-isolation --no-compile --target "$site" --upgrade "$top" \
-      -Csetup-args=-Dnative_tests=disabled -Csetup-args=-Dsoftgpu=disabled -Csetup-args=-Dcuda=enabled || exit 1
+      -Csetup-args=-Dsoftgpu=disabled -Csetup-args=-Dcuda=enabled || exit 1
   fi
 fi
 export PYTHONUNBUFFERED=1
