@@ -58,7 +58,7 @@ def softgpu(
         typer.Option("--count-file", metavar="FILE", help="The same, one JSON object a line, added to FILE."),
     ] = None,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Driver calls and packets on standard error.")
+        bool, typer.Option("--trace", help="Driver calls, kernels and copies on standard error.")
     ] = False,
     own_rocm: Annotated[
         bool, typer.Option("--own-rocm", help="The program brings its own ROCm libraries: do not look.")

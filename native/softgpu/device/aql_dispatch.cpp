@@ -158,6 +158,7 @@ void AqlQueue::on_kernel_end(std::uint64_t index, const aql::KernelDispatch& pac
     report_fault(index, packet.kernel_object, outcome);
     return;
   }
+  trace("queue %u, packet %llu: the kernel has ended", m_settings.id, static_cast<unsigned long long>(index));
   if (m_context.log != nullptr) {
     m_context.log->add({m_context.gpu.chip.target, m_context.gpu.index, m_settings.id, index,
                         kernel_symbol(m_context.gpu.space, packet.kernel_object), packet, outcome.counts});

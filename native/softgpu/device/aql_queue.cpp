@@ -5,6 +5,7 @@
 #include <string>
 
 #include "softgpu/device/clock.hpp"
+#include "softgpu/device/packet_text.hpp"
 #include "softgpu/device/reach.hpp"
 #include "softgpu/device/report.hpp"
 
@@ -102,7 +103,11 @@ AqlQueue::Start AqlQueue::start(std::uint64_t index) {
 
   aql::Packet packet{};
   if (!m_memory.read(packet_va, &packet, sizeof packet)) return fail(index, m_memory.fault(), "the queue's ring");
-  trace("queue %u: packet %llu, header 0x%04x", m_settings.id, static_cast<unsigned long long>(index), *header);
+  if (is_tracing() && index >= m_traced) {  // once: a packet that waits is looked at again and again
+    m_traced = index + 1;
+    trace("queue %u, packet %llu: %s", m_settings.id, static_cast<unsigned long long>(index),
+          packet_text(m_context.gpu.space, packet).c_str());
+  }
   switch (type) {
     case aql::PacketType::kernel_dispatch: return start_kernel(index, packet.dispatch);
     case aql::PacketType::barrier_and: return finish_barrier(index, packet.barrier, false);

@@ -67,6 +67,7 @@ class AqlQueue final : public Queue, public std::enable_shared_from_this<AqlQueu
   State m_state = State::running;
   std::uint64_t m_submitted = 0;   // packets below this index have been announced by the doorbell
   std::uint64_t m_next = 0;        // the next packet to start
+  std::uint64_t m_traced = 0;      // packets below this index have been told to who traces
   std::deque<InFlight> m_in_flight;
   unsigned m_running = 0;          // kernels in the engine
   bool m_scratch_requested = false;  // ROCr has been asked, or told to take it back, and has not answered

@@ -3,12 +3,20 @@
 #include <utility>
 
 #include "softgpu/device/ioctl.hpp"
+#include "softgpu/device/report.hpp"
 #include "softgpu/memory/host_mappings.hpp"
 
 namespace kerncap::softgpu {
 namespace {
 
 [[nodiscard]] bool is_page_aligned(std::uint64_t value) noexcept { return value % k_page_bytes == 0; }
+
+[[nodiscard]] const char* kind_of(std::uint32_t flags) noexcept {
+  if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_USERPTR) != 0) return "the program's own memory";
+  if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_DOORBELL) != 0) return "doorbells";
+  if ((flags & KFD_IOC_ALLOC_MEM_FLAGS_MMIO_REMAP) != 0) return "registers";
+  return (flags & KFD_IOC_ALLOC_MEM_FLAGS_VRAM) != 0 ? "VRAM" : "system memory";
+}
 
 }  // namespace
 
@@ -55,6 +63,8 @@ int alloc_memory(Driver& driver, kfd_ioctl_alloc_memory_of_gpu_args& args) {
     buffer.host = buffer.pages->host();
     args.mmap_offset = buffer.pages->offset();
   }
+  trace("memory: %llu bytes of %s at 0x%llx for GPU %u", static_cast<unsigned long long>(args.size),
+        kind_of(args.flags), static_cast<unsigned long long>(args.va_addr), gpu->index);
   args.handle = driver.buffers().add(std::move(buffer));
   return 0;
 }

@@ -30,6 +30,7 @@ void write_line(const char* format, va_list arguments) noexcept {
 
 }  // namespace
 
+bool is_tracing() noexcept { return g_tracing; }
 void set_tracing(bool on) noexcept { g_tracing = on; }
 
 void report(const char* format, ...) noexcept {

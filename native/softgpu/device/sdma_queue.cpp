@@ -6,6 +6,7 @@
 #include <string>
 
 #include "softgpu/device/clock.hpp"
+#include "softgpu/device/formatted.hpp"
 #include "softgpu/device/reach.hpp"
 #include "softgpu/device/report.hpp"
 
@@ -43,6 +44,62 @@ constexpr std::uint64_t k_piece_bytes = 1 << 20;
   }
 }
 
+// The count has 22 or 30 bits, by the chip; where it has 22, the bits above are zero.
+[[nodiscard]] std::uint64_t copied_bytes(const std::uint32_t* words) noexcept {
+  return std::uint64_t{bits(words[1], 0, 30)} + 1;
+}
+[[nodiscard]] std::uint64_t filled_bytes(const std::uint32_t* words) noexcept {
+  return std::uint64_t{bits(words[4], 0, 30)} + (1U << bits(words[0], 30, 2));
+}
+
+// One side of a copy of a rectangle, in bytes: five words.
+struct Side {
+  Side(const std::uint32_t* words, unsigned element_shift) noexcept
+      : base(address(words)), x(std::uint64_t{bits(words[2], 0, 14)} << element_shift), y(bits(words[2], 16, 14)),
+        z(bits(words[3], 0, 11)), pitch((std::uint64_t{bits(words[3], 13, 19)} + 1) << element_shift),
+        slice((std::uint64_t{bits(words[4], 0, 28)} + 1) << element_shift) {}
+  [[nodiscard]] std::uint64_t row(std::uint64_t row_y, std::uint64_t row_z) const noexcept {
+    return base + x + (y + row_y) * pitch + (z + row_z) * slice;
+  }
+  std::uint64_t base, x, y, z, pitch, slice;
+};
+
+struct Rectangle {
+  explicit Rectangle(const std::uint32_t* words) noexcept
+      : from(&words[1], shift(words)), to(&words[6], shift(words)),
+        row_bytes((std::uint64_t{bits(words[11], 0, 14)} + 1) << shift(words)), height(bits(words[11], 16, 14) + 1),
+        depth(bits(words[12], 0, 11) + 1) {}
+  static unsigned shift(const std::uint32_t* words) noexcept { return bits(words[0], 29, 3); }
+  Side from, to;
+  std::uint64_t row_bytes, height, depth;
+};
+
+// What a packet asks for, in words; nothing for padding.
+[[nodiscard]] std::string text_of(const std::uint32_t* words) {
+  using Wide = unsigned long long;
+  const auto at = [&](unsigned word) { return static_cast<Wide>(address(&words[word])); };
+  switch (bits(words[0], 0, 8)) {
+    case k_copy: {
+      if (bits(words[0], 8, 8) == k_copy_linear) {
+        return formatted("%llu bytes from 0x%llx to 0x%llx", static_cast<Wide>(copied_bytes(words)), at(3), at(5));
+      }
+      const Rectangle rectangle(words);
+      return formatted("a rectangle of %llu bytes x %llu x %llu from 0x%llx to 0x%llx",
+                       static_cast<Wide>(rectangle.row_bytes), static_cast<Wide>(rectangle.height),
+                       static_cast<Wide>(rectangle.depth), static_cast<Wide>(rectangle.from.row(0, 0)),
+                       static_cast<Wide>(rectangle.to.row(0, 0)));
+    }
+    case k_fence: return formatted("fence, which writes %u to 0x%llx", words[3], at(1));
+    case k_trap: return formatted("event %u", bits(words[1], 0, 28));
+    case k_poll: return bits(words[0], 31, 1) != 0 ? formatted("wait for 0x%llx", at(1)) : "flush of the host's data path";
+    case k_atomic: return formatted("add of %lld to 0x%llx", static_cast<long long>(address(&words[3])), at(1));
+    case k_fill: return formatted("fill of %llu bytes at 0x%llx with 0x%x", static_cast<Wide>(filled_bytes(words)), at(1), words[3]);
+    case k_timestamp: return formatted("time stamp to 0x%llx", at(1));
+    case k_cache_control: return "cache control";
+    default: return {};
+  }
+}
+
 }  // namespace
 
 SdmaQueue::SdmaQueue(const QueueContext& context, const QueueSettings& settings)
@@ -76,8 +133,12 @@ Queue::Progress SdmaQueue::step() {
     case Outcome::Kind::failed: return Progress::rests;
     case Outcome::Kind::done: break;
   }
-  trace("queue %u: copy packet at %llu, header 0x%08x", m_settings.id, static_cast<unsigned long long>(m_read_bytes),
-        words[0]);
+  if (is_tracing()) {
+    const std::string text = text_of(words);
+    if (!text.empty()) {
+      trace("queue %u, copy packet at %llu: %s", m_settings.id, static_cast<unsigned long long>(m_read_bytes), text.c_str());
+    }
+  }
   m_progress = 0;
   m_read_bytes += std::uint64_t{outcome.dwords} * 4;
   if (!m_memory.store(m_settings.read_pointer_va, m_read_bytes)) {
@@ -159,8 +220,7 @@ SdmaQueue::Outcome SdmaQueue::skip_zeros(std::uint64_t available_dwords) {
 }
 
 SdmaQueue::Outcome SdmaQueue::copy_linear(const Words& words) {
-  // The count has 22 or 30 bits, by the chip; where it has 22, the bits above are zero.
-  const std::uint64_t size_bytes = std::uint64_t{bits(words[1], 0, 30)} + 1;
+  const std::uint64_t size_bytes = copied_bytes(words);
   const std::uint64_t piece = std::min(k_piece_bytes, size_bytes - m_progress);
   if (!m_memory.copy(address(&words[5]) + m_progress, address(&words[3]) + m_progress, piece)) return checked(false, 0);
   m_progress += piece;
@@ -168,24 +228,7 @@ SdmaQueue::Outcome SdmaQueue::copy_linear(const Words& words) {
 }
 
 SdmaQueue::Outcome SdmaQueue::copy_rectangle(const Words& words) {
-  const unsigned element_shift = bits(words[0], 29, 3);
-  struct Side {
-    std::uint64_t base, x, y, z, pitch, slice;
-    [[nodiscard]] std::uint64_t row(std::uint64_t row_y, std::uint64_t row_z) const noexcept {
-      return base + x + (y + row_y) * pitch + (z + row_z) * slice;
-    }
-  };
-  const auto side = [&](const std::uint32_t* w) {
-    return Side{address(w),
-                std::uint64_t{bits(w[2], 0, 14)} << element_shift,
-                bits(w[2], 16, 14),
-                bits(w[3], 0, 11),
-                (std::uint64_t{bits(w[3], 13, 19)} + 1) << element_shift,
-                (std::uint64_t{bits(w[4], 0, 28)} + 1) << element_shift};
-  };
-  const Side from = side(&words[1]), to = side(&words[6]);
-  const std::uint64_t row_bytes = (std::uint64_t{bits(words[11], 0, 14)} + 1) << element_shift;
-  const std::uint64_t height = bits(words[11], 16, 14) + 1, depth = bits(words[12], 0, 11) + 1;
+  const auto [from, to, row_bytes, height, depth] = Rectangle(words);
   for (std::uint64_t budget = k_piece_bytes; m_progress < height * depth;) {
     const std::uint64_t y = m_progress % height, z = m_progress / height;
     if (!m_memory.copy(to.row(y, z), from.row(y, z), row_bytes)) return checked(false, 0);
@@ -227,7 +270,7 @@ SdmaQueue::Outcome SdmaQueue::atomic(const Words& words) {
 SdmaQueue::Outcome SdmaQueue::fill(const Words& words) {
   if (bits(words[0], 30, 2) > 2) return unknown(words[0], "a fill with elements that are wider than the pattern");
   const unsigned element_bytes = 1U << bits(words[0], 30, 2);
-  const std::uint64_t size_bytes = std::uint64_t{bits(words[4], 0, 30)} + element_bytes;
+  const std::uint64_t size_bytes = filled_bytes(words);
   const std::uint64_t piece = std::min(k_piece_bytes, size_bytes - m_progress);
   if (!m_memory.fill(address(&words[1]) + m_progress, words[3], element_bytes, piece)) return checked(false, 0);
   m_progress += piece;

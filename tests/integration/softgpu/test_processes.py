@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from pathlib import Path
 
@@ -132,6 +133,35 @@ def test_trace_can_be_switched_off(value, traces):
     done = softgpu.run(["rocminfo"], "gfx90a", variables={"KERNCAP_SOFTGPU_TRACE": value})
     assert done.returncode == 0, done.stderr
     assert bool(done.stderr) == traces, done.stderr
+
+
+@pytest.mark.parametrize(
+    "build", [pytest.param(Build(HIP["vector_add"], "gfx90a", "O3"), id="vector_add-gfx90a-O3")]
+)
+def test_trace_names_what_it_shows(build, executable):
+    """For people: kernels, driver calls and errors by name, sizes with units; a packet is shown once."""
+    command = softgpu.command_for([str(executable(build))], "gfx90a")
+    command.insert(command.index("--"), "--trace")
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=softgpu.TIME_LIMIT_S)
+    lines = done.stderr.splitlines()
+    queue, packet = next(
+        match.groups()
+        for line in lines
+        if (match := re.search(r"queue (\d+), packet (\d+): kernel add\(float const\*", line))
+    )
+    about = [line.partition(f"queue {queue}, packet {packet}: ")[2] for line in lines]
+    first, second = filter(None, about)
+    assert first.startswith(
+        "kernel add(float const*, float const*, float*, int), "
+        "grid 10240 x 1 x 1 work-items in groups of 256 x 1 x 1, LDS 0 bytes, scratch 0 bytes each"
+    )
+    assert second == "the kernel has ended"
+    assert any(line.endswith("driver call CREATE_QUEUE: done") for line in lines)
+    assert any(re.search(r"memory: \d+ bytes of VRAM at 0x[0-9a-f]+ for GPU 0$", line) for line in lines)
+    # 10007 floats, in or out.
+    assert any(re.search(r"copy packet at \d+: 40028 bytes from 0x", line) for line in lines)
+    calls = [line.partition("driver call ")[2] for line in lines if "driver call " in line]
+    assert all(re.fullmatch(r"[A-Z_]+: (done|E[A-Z]+)", call) for call in calls), calls
 
 
 def test_killed_command_in_a_root_leaves_no_mount():
