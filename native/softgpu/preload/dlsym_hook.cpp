@@ -37,6 +37,8 @@ template <typename Function>
       KERNCAP_HOOK(__hipRegisterVar), KERNCAP_HOOK(__hipRegisterManagedVar), KERNCAP_HOOK(__hipRegisterSurface),
       KERNCAP_HOOK(__hipRegisterTexture), KERNCAP_HOOK(hipLaunchKernel), KERNCAP_HOOK(hipLaunchKernel_spt),
       KERNCAP_HOOK(hipExtLaunchKernel), KERNCAP_HOOK(hipLaunchKernelExC), KERNCAP_HOOK(hipGraphAddKernelNode),
+      KERNCAP_HOOK(hipGraphKernelNodeSetParams), KERNCAP_HOOK(hipGraphExecKernelNodeSetParams), KERNCAP_HOOK(hipGraphAddNode),
+      KERNCAP_HOOK(hipGraphNodeSetParams), KERNCAP_HOOK(hipGraphExecNodeSetParams),
   };
 #undef KERNCAP_HOOK
   for (const Hook& candidate : hooks) {

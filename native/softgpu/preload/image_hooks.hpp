@@ -1,6 +1,6 @@
-// What stands in front of the ways in for code, of HIP and of ROCr: see hip_hooks.cpp, registration_hooks.cpp and hsa_hooks.cpp. The
-// dynamic linker finds each under its own name, dlsym through the list in dlsym_hook.cpp. Declared here without headers of ROCm, so
-// that one library serves all its versions.
+// What stands in front of the ways in for code, of HIP and of ROCr: see hip_hooks.cpp, registration_hooks.cpp, graph_hooks.cpp and
+// hsa_hooks.cpp. The dynamic linker finds each under its own name, dlsym through the list in dlsym_hook.cpp. Declared here without
+// headers of ROCm, so that one library serves all its versions.
 #pragma once
 
 #include <atomic>
@@ -25,6 +25,16 @@ struct KernelNode {  // hipKernelNodeParams
   void** arguments;
   unsigned lds_bytes;
 };
+struct GraphNode {  // hipGraphNodeParams: a union by `type`
+  int type;
+  int reserved[3];
+  union {
+    long long room[29];
+    KernelNode kernel;
+  };
+  long long reserved_end;
+};
+static_assert(sizeof(GraphNode) == 256);
 
 }  // namespace kerncap::softgpu
 
@@ -59,6 +69,11 @@ int hipExtLaunchKernel(const void* kernel, kerncap::softgpu::GridSize grid, kern
 int hipLaunchKernelExC(const void* launch, const void* kernel, void** arguments) noexcept;
 int hipGraphAddKernelNode(void** node, void* graph, void* const* before, std::size_t count,
                           const kerncap::softgpu::KernelNode* what) noexcept;
+int hipGraphKernelNodeSetParams(void* node, const kerncap::softgpu::KernelNode* what) noexcept;
+int hipGraphExecKernelNodeSetParams(void* executable, void* node, const kerncap::softgpu::KernelNode* what) noexcept;
+int hipGraphAddNode(void** node, void* graph, void* const* before, std::size_t count, kerncap::softgpu::GraphNode* what) noexcept;
+int hipGraphNodeSetParams(void* node, kerncap::softgpu::GraphNode* what) noexcept;
+int hipGraphExecNodeSetParams(void* executable, void* node, kerncap::softgpu::GraphNode* what) noexcept;
 }
 
 namespace kerncap::softgpu {

@@ -6,14 +6,13 @@
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
-#include <mutex>
-#include <set>
 #include <string>
 
 #include "softgpu/device/image_check.hpp"
 #include "softgpu/device/report.hpp"
 #include "softgpu/device/settings.hpp"
 #include "softgpu/preload/image_hooks.hpp"
+#include "softgpu/preload/refused_kernels.hpp"
 
 #define KERNCAP_EXPORT __attribute__((visibility("default")))
 
@@ -30,32 +29,6 @@ struct FatBinaryWrapper {
 // What host code gets for a fat binary that was refused; HIP never sees it.
 void* g_nothing = nullptr;
 void** const k_refused_module = &g_nothing;
-
-// Kernels of what was refused. Never destroyed: programs launch kernels in static destructors.
-class RefusedKernels {
- public:
-  void add(const void* host) {
-    const std::lock_guard lock(m_mutex);
-    m_kernels.insert(host);
-    m_is_empty.store(false);
-  }
-  // What HIP gets in its place.
-  [[nodiscard]] const void* replace(const void* host) noexcept {
-    if (m_is_empty.load()) return host;
-    const std::lock_guard lock(m_mutex);
-    return m_kernels.contains(host) ? nullptr : host;
-  }
-
- private:
-  std::atomic<bool> m_is_empty{true};
-  std::mutex m_mutex;
-  std::set<const void*> m_kernels;
-};
-
-[[nodiscard]] RefusedKernels& refused_kernels() {
-  static auto& kernels = *new RefusedKernels;
-  return kernels;
-}
 
 [[nodiscard]] bool may_register(const FatBinaryWrapper* wrapper) {
   constexpr std::uint32_t k_magic = 0x48495046;
@@ -78,6 +51,11 @@ class RefusedKernels {
 
 }  // namespace
 
+RefusedKernels& RefusedKernels::instance() {
+  static auto& kernels = *new RefusedKernels;
+  return kernels;
+}
+
 std::optional<Target> kerncap::softgpu::target_of_process() {
   const auto settings = Settings::from_environment();
   return settings ? std::optional(settings.value().chip->target) : std::nullopt;
@@ -98,7 +76,7 @@ KERNCAP_EXPORT void __hipRegisterFunction(void** module, const void* host, char*
                                           void* block, void* block_size, void* grid_size, int* warp_size) noexcept {
   const auto real = hip_function<__hipRegisterFunction>(__func__);
   if (module == k_refused_module) {
-    refused_kernels().add(host);
+    RefusedKernels::instance().add(host);
   } else if (real != nullptr) {
     real(module, host, function, name, threads, thread, block, block_size, grid_size, warp_size);
   }
@@ -134,31 +112,22 @@ KERNCAP_EXPORT void __hipRegisterTexture(void** module, void* host, char* host_n
 
 KERNCAP_EXPORT int hipLaunchKernel(const void* kernel, GridSize grid, GridSize block, void** arguments, std::size_t lds_bytes, void* stream) noexcept {
   const auto real = hip_function<hipLaunchKernel>(__func__);
-  return real != nullptr ? real(refused_kernels().replace(kernel), grid, block, arguments, lds_bytes, stream) : k_hip_not_initialized;
+  return real != nullptr ? real(RefusedKernels::instance().replace(kernel), grid, block, arguments, lds_bytes, stream) : k_hip_not_initialized;
 }
 
 KERNCAP_EXPORT int hipLaunchKernel_spt(const void* kernel, GridSize grid, GridSize block, void** arguments, std::size_t lds_bytes, void* stream) noexcept {
   const auto real = hip_function<hipLaunchKernel_spt>(__func__);
-  return real != nullptr ? real(refused_kernels().replace(kernel), grid, block, arguments, lds_bytes, stream) : k_hip_not_initialized;
+  return real != nullptr ? real(RefusedKernels::instance().replace(kernel), grid, block, arguments, lds_bytes, stream) : k_hip_not_initialized;
 }
 
 KERNCAP_EXPORT int hipExtLaunchKernel(const void* kernel, GridSize grid, GridSize block, void** arguments, std::size_t lds_bytes, void* stream,
                                       void* start, void* stop, int flags) noexcept {
   const auto real = hip_function<hipExtLaunchKernel>(__func__);
   if (real == nullptr) return k_hip_not_initialized;
-  return real(refused_kernels().replace(kernel), grid, block, arguments, lds_bytes, stream, start, stop, flags);
+  return real(RefusedKernels::instance().replace(kernel), grid, block, arguments, lds_bytes, stream, start, stop, flags);
 }
 
 KERNCAP_EXPORT int hipLaunchKernelExC(const void* launch, const void* kernel, void** arguments) noexcept {
   const auto real = hip_function<hipLaunchKernelExC>(__func__);
-  return real != nullptr ? real(launch, refused_kernels().replace(kernel), arguments) : k_hip_not_initialized;
-}
-
-KERNCAP_EXPORT int hipGraphAddKernelNode(void** node, void* graph, void* const* before, std::size_t count, const KernelNode* what) noexcept {
-  const auto real = hip_function<hipGraphAddKernelNode>(__func__);
-  if (real == nullptr) return k_hip_not_initialized;
-  if (what == nullptr || refused_kernels().replace(what->kernel) == what->kernel) return real(node, graph, before, count, what);
-  KernelNode changed = *what;
-  changed.kernel = nullptr;
-  return real(node, graph, before, count, &changed);
+  return real != nullptr ? real(launch, RefusedKernels::instance().replace(kernel), arguments) : k_hip_not_initialized;
 }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 import softgpu
-from programs import Build, programs
+from programs import Build, in_rocm, programs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -126,6 +126,30 @@ def test_module_for_another_target_is_told_apart(tmp_path):
     assert done.returncode == 0, done.stderr
     for what in (str(code), "an image in memory"):
         assert f"{what} is not for gfx90a; there is code for: hipv4-amdgcn-amd-amdhsa--gfx942" in done.stderr
+
+
+@pytest.mark.parametrize("rocm", ["", "7.2"])
+def test_kernel_that_was_refused_is_an_error_wherever_it_is_named(tmp_path, rocm):
+    """One translation unit for another GPU: its kernel, then one of ours, through every way in."""
+    if reason := softgpu.refusal(rocm):
+        pytest.skip(reason)
+    source, program = FAULTS["refused_kernels"].source, tmp_path / "program"
+    hipcc = [*in_rocm(rocm), "hipcc", "-O1"]
+    refused, good = tmp_path / "refused.o", tmp_path / "good.o"
+    for words in (
+        ["--offload-arch=gfx942", "-DREFUSED", "-c", source, "-o", refused],
+        ["--offload-arch=gfx90a", "-c", source, "-o", good],
+        [refused, good, "-o", program],
+    ):
+        subprocess.run([*hipcc, *words], check=True, timeout=300)
+    done = softgpu.run([str(program)], "gfx90a", rocm=rocm)
+    report = f"{done.args}\n{done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, report
+    doors = [line.split() for line in done.stdout.splitlines()]
+    assert len(doors) == 16, report
+    for door, refusal, success in doors:
+        assert refusal.startswith("hipErrorInvalid"), (door, report)
+        assert success == "hipSuccess", (door, report)
 
 
 NEXT_GETPPID = """
