@@ -29,6 +29,10 @@ def command(suite: str, mirror: str | None, apt_options: Sequence[str], log: Tex
             raise Refused(
                 f"making a root needs {needed}", hint="on a machine without apt, use the Containerfile"
             )
+    # Images without recommended packages have perl-base, whose perl lacks most of its modules.
+    complete = ["perl", "-MPod::Usage", "-e", 'require "syscall.ph"']
+    if subprocess.run(complete, stderr=subprocess.DEVNULL, check=False).returncode != 0:
+        raise Refused("making a root needs perl with its own modules", hint="as root: apt-get install perl")
     tool, keyring = shutil.which("mmdebstrap"), Path("/usr/share/keyrings/debian-archive-keyring.gpg")
     if tool is None or not keyring.exists():
         unpacked = _unpack(log)

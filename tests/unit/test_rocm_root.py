@@ -59,6 +59,22 @@ def test_installed_reads_only_installed_packages(tmp_path: Path) -> None:
     assert versions.installed(tmp_path) == {"a": "1.0-1"}
 
 
+def test_a_perl_without_modules_is_refused_before_anything_is_downloaded(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As in images that hold perl-base alone: mmdebstrap would end with a line about @INC."""
+    for name in ("apt-get", "dpkg-deb", "tar", "perl"):
+        (tmp_path / name).write_text("#!/bin/sh\nexit 2\n")
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with (
+        (tmp_path / "log").open("w") as log,
+        pytest.raises(Refused, match="perl with its own modules") as caught,
+    ):
+        bootstrap.command("forky", None, [], log)
+    assert caught.value.hint == "as root: apt-get install perl"
+
+
 def test_key_changes_with_layers_and_owner() -> None:
     recipe = recipe_for("6.4")
     keys = {
