@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <csetjmp>
+#include <cstddef>
 #include <csignal>
 #include <cstdlib>
 #include <thread>
@@ -15,10 +16,11 @@ using namespace kerncap::softgpu;
 
 namespace {
 
+// Between two pages that stay: a hole of one page is nothing that a thread's stack would be put into meanwhile.
 [[nodiscard]] volatile int* unmapped_page() {
-  void* page = mmap(nullptr, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  munmap(page, 4096);
-  return static_cast<volatile int*>(page);
+  auto* pages = static_cast<std::byte*>(mmap(nullptr, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  munmap(pages + 4096, 4096);
+  return reinterpret_cast<volatile int*>(pages + 4096);
 }
 
 void a_fault_ends_only_what_is_guarded() {
@@ -77,10 +79,9 @@ void guards_nest() {
 }
 
 void each_thread_has_its_own() {
-  volatile int* nowhere = unmapped_page();
   std::thread threads[4];
   for (auto& thread : threads) {
-    thread = std::thread([&] {
+    thread = std::thread([nowhere = unmapped_page()] {
       for (int i = 0; i < 200; ++i) CHECK(!!HostGuard::guarded([&] { *nowhere = 1; }));
     });
   }
