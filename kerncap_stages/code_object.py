@@ -52,7 +52,8 @@ def _read_amd(data: bytes) -> CodeObjectFacts:
         # 0 is code object version 2, and so on.
         abi_version = elf["e_ident"]["EI_ABIVERSION"] + 2
         kernels = {}
-        for kernel in metadata.get("amdhsa.kernels", []):
+        # A code object that was linked of several has a note of each.
+        for kernel in (kernel for note in metadata for kernel in note.get("amdhsa.kernels", [])):
             symbol = str(kernel[".symbol"]).removesuffix(".kd")
             kernels[symbol] = _kernel_facts(symbol, kernel, descriptors.get(symbol, (0, 0)))
     except ArtifactError:
@@ -60,7 +61,7 @@ def _read_amd(data: bytes) -> CodeObjectFacts:
     except (ELFError, ValueError, struct.error, LookupError, TypeError, AttributeError, OverflowError,
             msgpack.exceptions.UnpackException, msgpack.exceptions.ExtraData) as error:  # fmt: skip
         raise ArtifactError(f"damaged code object: {error}", hint="compile it again") from error
-    return CodeObjectFacts(str(metadata.get("amdhsa.target", "unknown")), abi_version, kernels)
+    return CodeObjectFacts(str(metadata[0].get("amdhsa.target", "unknown")), abi_version, kernels)
 
 
 @dataclass(frozen=True)
@@ -97,18 +98,21 @@ def data_symbols(data: bytes) -> list[DataSymbol]:
         raise ArtifactError(f"damaged code object: {error}", hint="capture the kernel again") from error
 
 
-def _metadata(elf: ELFFile, msgpack: Any) -> dict[str, Any]:
+def _metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:
+    found = []
     for segment in elf.iter_segments("PT_NOTE"):
         for note in cast("Any", segment).iter_notes():
             if note["n_name"] == "AMDGPU" and note["n_type"] in (_NT_AMDGPU_METADATA, "NT_AMDGPU_METADATA"):
-                found = note["n_desc"]
-                raw = found.encode("latin-1") if isinstance(found, str) else bytes(found)
+                text = note["n_desc"]
+                raw = text.encode("latin-1") if isinstance(text, str) else bytes(text)
                 unpacked = msgpack.unpackb(raw, strict_map_key=False)
                 if isinstance(unpacked, dict):
-                    return unpacked
-    raise ArtifactError(
-        "the code object has no metadata note", hint="code object version 3 or later is needed"
-    )
+                    found.append(unpacked)
+    if not found:
+        raise ArtifactError(
+            "the code object has no metadata note", hint="code object version 3 or later is needed"
+        )
+    return found
 
 
 def _preloads(elf: ELFFile) -> dict[str, tuple[int, int]]:

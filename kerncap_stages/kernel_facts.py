@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
+
+_UNIT = re.compile(r"(?:\.intern\.|\.static\.|__intern__|__static__)[0-9a-f]+$")
 
 
 @dataclass(frozen=True)
@@ -36,3 +39,19 @@ class CodeObjectFacts:
     abi_version: int | None
     kernels: dict[str, KernelFacts]
     format: CodeObjectFormat = CodeObjectFormat.ELF_AMDGPU
+
+    def kernel(self, symbol: str) -> KernelFacts | None:
+        """The kernel of a symbol, or else the only one whose symbol differs in the mark of its unit alone."""
+        if symbol in self.kernels:
+            return self.kernels[symbol]
+        alike = [facts for name, facts in self.kernels.items() if without_unit(name) == without_unit(symbol)]
+        return alike[0] if len(alike) == 1 else None
+
+
+def without_unit(symbol: str) -> str:
+    """``_ZL5scalePf`` of ``_ZL5scalePf.intern.2dd6ad7a45459c37``.
+
+    With relocatable device code (-fgpu-rdc) clang marks kernels of internal linkage with a hash of the unit's
+    command, which is not that of a unit that is built alone.
+    """
+    return _UNIT.sub("", symbol)

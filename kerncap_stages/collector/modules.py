@@ -70,12 +70,13 @@ class Modules:
     def hear_kernels(self, reader: Reader) -> None:
         """Take in KERNELS."""
         from kerncap_stages._native import demangle
+        from kerncap_stages.kernel_facts import without_unit
 
         module = self.module(reader.u64())
         for _ in range(reader.u32()):
             number = reader.u32()
             mangled = reader.text().removesuffix(".kd")
-            kernel = LoadedKernel(number, mangled, demangle(mangled), module.number)
+            kernel = LoadedKernel(number, mangled, demangle(without_unit(mangled)), module.number)
             module.kernels.append(kernel)
             if len(self.kernels) < _MOST_KERNELS:
                 self.kernels[number] = kernel

@@ -27,7 +27,12 @@ class HipProject:
     code = "capture/kernel.hsaco"
     built = "optimized.hsaco"
 
-    def build(self, capture: Capture, originals: Sequence[str], command: CompileCommand | None) -> Build:
+    def build(
+        self,
+        capture: Capture,  # noqa: ARG002
+        originals: Sequence[str],
+        command: CompileCommand | None,
+    ) -> Build:
         """Every file stays at its path for the compiler: an overlay leads to the project's."""
         placed = place_files(originals) if originals else {}
         if command is None:
@@ -36,7 +41,7 @@ class HipProject:
         files = {
             "vfs.yaml": overlay_text(placed).encode(),
             "translation_unit.cpp": unit_text(os_string(command.translation_unit)).encode(),
-            "compile_flags.rsp": response_text([*flags, *_identity_flags(capture)]).encode(),
+            "compile_flags.rsp": response_text(flags).encode(),
         }
         values = {
             "compiler": named_compiler(os_string(command.arguments[0]), is_compiler_name, "hipcc"),
@@ -51,13 +56,3 @@ class HipProject:
         kernel = capture.kernel
         code = store.get(kernel.code_object.payload.digest)
         return disassemble(code, kernel.mangled_name, kernel.code_object.isa)
-
-
-def _identity_flags(capture: Capture) -> list[str]:
-    """Kernels with internal linkage carry the unit's identity in their symbol: build under the same one."""
-    name = capture.kernel.mangled_name
-    for mark in (".intern.", ".static.", "__intern__", "__static__"):
-        _, found, identity = name.rpartition(mark)
-        if found and identity.isalnum():
-            return [f"-cuid={identity}"]
-    return []

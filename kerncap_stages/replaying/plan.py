@@ -89,6 +89,7 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     yield from (f"argument {slot.offset_bytes}" for slot in kernel.slots if not slot.is_hidden)
     yield from _hidden_slots("baseline", kernel.slots)
     if files.variant_kernel is not None:
+        yield f"variant_symbol {files.variant_kernel.symbol}"
         yield f"variant_kernarg {files.variant_kernel.kernarg_size_bytes}"
         yield from _hidden_slots("variant", files.variant_kernel.slots)
     own = _own_code(capture)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.cupti import CUPTI, cupti_libraries
 from kerncap_stages.errors import ArtifactError, DeviceError, KerncapError, Refused, UsageError
+from kerncap_stages.kernel_facts import without_unit
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.native_paths import native_file
@@ -140,7 +141,7 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         command = [str(program), str(plan), *_arguments(request)]
         result = _run(command, environment, request.timeout_s, folder / "report")
         result = replace(result, hip_launch=request.hip_launch)
-        return _with_instructions(result, request, counts, capture.kernel.mangled_name)
+        return _with_instructions(result, request, counts, without_unit(capture.kernel.mangled_name))
 
 
 def _with_instructions(
@@ -151,7 +152,9 @@ def _with_instructions(
 
     if not counts.is_file():
         return result
-    counted = [count.wave_instructions for count in read_counts(counts) if count.symbol == symbol]
+    counted = [
+        count.wave_instructions for count in read_counts(counts) if without_unit(count.symbol) == symbol
+    ]
     candidates = 2 if request.interleave else 1  # run in turn, the baseline first
     if len(counted) != candidates * (request.warmup + request.iterations):
         return result

@@ -38,7 +38,7 @@ def read_variant(path: Path, capture: Capture) -> KernelFacts:
             hint=f"compile it with --offload-arch={architecture(captured)}",
         )
     name = capture.kernel.mangled_name
-    kernel = facts.kernels.get(name)
+    kernel = facts.kernel(name)
     if kernel is None:
         known = ", ".join(sorted(facts.kernels)[:5]) or "none"
         raise ArtifactError(

@@ -77,7 +77,7 @@ Result<void> Engine::load() {
   const bool has_place = m_plan.loaded_bytes != 0;
   const std::optional<std::uint64_t> at = has_place ? std::optional(m_plan.loaded_address) : std::nullopt;
   if (m_plan.variant.empty() || m_options.interleave) {
-    if (Result<void> added = add(m_plan.baseline, at, &m_outcome.baseline_ns); !added) return added;
+    if (Result<void> added = add(m_plan.baseline, m_plan.symbol, at, &m_outcome.baseline_ns); !added) return added;
   } else if (has_place) {
     const Result<std::vector<std::byte>> file = read_file(m_plan.baseline);
     if (!file) return file.error();
@@ -92,14 +92,14 @@ Result<void> Engine::load() {
     m_initial = std::move(initial.value());
   }
   m_references.emplace(m_plan);
-  return add(m_plan.variant, std::nullopt, &m_outcome.variant_ns);
+  return add(m_plan.variant, m_plan.variant_symbol, std::nullopt, &m_outcome.variant_ns);
 }
 
-Result<void> Engine::add(const std::string& path, std::optional<std::uint64_t> at,
+Result<void> Engine::add(const std::string& path, const std::string& symbol, std::optional<std::uint64_t> at,
                          std::vector<std::uint64_t>* times) {
   const Result<std::vector<std::byte>> file = read_file(path);
   if (!file) return file.error();
-  Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), m_plan.symbol, at);
+  Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), symbol, at);
   if (!code) return code.error();
   auto variables = std::make_unique<MovedVariables>(m_plan, m_driver, *code.value());
   m_candidates.push_back({std::move(code.value()), std::move(variables), times});

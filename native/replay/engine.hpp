@@ -71,7 +71,8 @@ class Engine {
 
   core::Result<void> place(const std::vector<Range>& ranges);
   core::Result<void> load();
-  core::Result<void> add(const std::string& path, std::optional<std::uint64_t> at, std::vector<std::uint64_t>* times);
+  core::Result<void> add(const std::string& path, const std::string& symbol, std::optional<std::uint64_t> at,
+                         std::vector<std::uint64_t>* times);
   core::Result<void> restore(const std::vector<Range>& ranges);
   core::Result<void> bind_variables();
   core::Result<MovedVariables::Contents> variables_in_place();

@@ -84,6 +84,7 @@ class Parser {
     if (what == "store") m_plan.store = words.rest();
     else if (what == "code") code(words);
     else if (what == "symbol") m_plan.symbol = words.rest();
+    else if (what == "variant_symbol") m_plan.variant_symbol = words.rest();
     else if (what == "isa") m_plan.isa = words.rest();
     else if (what == "software") m_plan.software = words.number() != 0;
     else if (what == "device") { const auto from = words.small(); m_plan.devices[from] = words.small(); }
@@ -233,6 +234,7 @@ Result<Plan> read_plan(const std::string& path) {
   if (plan.symbol.empty() || plan.baseline.empty()) {
     return Error{ErrorCode::invalid_argument, path + ": no kernel to run"};
   }
+  if (plan.variant_symbol.empty()) plan.variant_symbol = plan.symbol;
   return plan;
 }
 

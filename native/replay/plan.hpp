@@ -5,6 +5,7 @@
 //   line      = "store" folder                        the rest of the line is the path
 //             | "code" role path                      role: baseline | variant
 //             | "symbol" name                         of the kernel, mangled, without .kd
+//             | "variant_symbol" name                 the same of the variant, where it is another
 //             | "isa" name                            of the captured device
 //             | "software" 0|1                        whether that device was a software GPU
 //             | "device" captured actual              where a captured device index is to be found here
@@ -100,6 +101,7 @@ struct Plan {
   std::string baseline;
   std::string variant;
   std::string symbol;
+  std::string variant_symbol;                   // the same unless the plan says otherwise
   std::string isa;
   bool software = false;
   std::map<std::uint32_t, std::uint32_t> devices;

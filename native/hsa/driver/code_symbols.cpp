@@ -24,7 +24,7 @@ std::string_view text_at(std::span<const std::byte> file, std::uint64_t at) {
 }
 
 std::string_view without_hash(std::string_view name) {
-  for (const std::string_view mark : {".static.", "__static__"}) {
+  for (const std::string_view mark : {".static.", ".intern.", "__static__", "__intern__"}) {
     if (const std::size_t at = name.rfind(mark); at != std::string_view::npos) return name.substr(0, at);
   }
   return name;

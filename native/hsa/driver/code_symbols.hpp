@@ -9,8 +9,8 @@
 namespace kerncap::hsa {
 
 // Where it is, measured from the first loaded byte. None unless exactly one piece of data has that name and size.
-// The compiler may add `.static.HASH` or `__static__HASH` to the name of a static variable, and the hash is another
-// one in each build: it does not count.
+// The compiler may add `.static.HASH`, `.intern.HASH` or the like to the name of a static variable, and the hash is
+// another one in each build: it does not count.
 [[nodiscard]] std::optional<std::uint64_t> data_symbol(std::span<const std::byte> file, std::string_view name,
                                                        std::uint64_t bytes);
 

@@ -1,0 +1,28 @@
+"""What code objects say of kernels, whatever the linker made of their names."""
+
+import pytest
+
+from kerncap_stages.kernel_facts import CodeObjectFacts, without_unit
+
+
+@pytest.mark.parametrize(
+    ("symbol", "name"),
+    [
+        ("_ZL5shiftPf.intern.53a931688688ed87", "_ZL5shiftPf"),
+        ("_ZL5shiftPf.static.53a931688688ed87", "_ZL5shiftPf"),
+        ("_ZL5shiftPf__intern__53a931688688ed87", "_ZL5shiftPf"),
+        ("_Z5shiftPf", "_Z5shiftPf"),
+        ("shift.intern.of", "shift.intern.of"),
+    ],
+)
+def test_the_mark_of_a_unit_is_no_part_of_a_name(symbol, name):
+    assert without_unit(symbol) == name
+
+
+def test_a_kernel_is_found_by_its_symbol_or_as_the_only_one_of_its_name():
+    first, second, plain = "_ZL1kv.intern.aa", "_ZL1kv.intern.bb", "_ZL1kv"
+    facts = CodeObjectFacts("", 5, {first: "first", second: "second"})
+    assert facts.kernel(second) == "second"
+    assert facts.kernel(plain) is None  # either of two
+    assert CodeObjectFacts("", 5, {plain: "alone"}).kernel(second) == "alone"
+    assert CodeObjectFacts("", 5, {plain: "alone"}).kernel("_ZL2kkv") is None
