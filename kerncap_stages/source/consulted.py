@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import os
+import stat
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.project.checkout import is_project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -48,7 +50,8 @@ class Consulted:
     def read(self, path: Path) -> bytes | None:
         """The bytes of a file, or None if it cannot be read."""
         try:
-            if path.stat().st_size > _MAX_FILE_BYTES:
+            status = path.stat()
+            if _is_no_text(status):
                 self.digests[path] = _stamp(path)
                 return None
             text = path.read_bytes()
@@ -88,7 +91,8 @@ def is_unchanged(path: Path, digest: str | None) -> bool:
     try:
         if path.is_dir():
             return listing_digest(list(source_files(path))) == digest
-        if path.stat().st_size > _MAX_FILE_BYTES:
+        status = path.stat()
+        if _is_no_text(status):
             return _stamp(path) == digest
         return hashlib.sha256(path.read_bytes()).hexdigest() == digest
     except OSError:
@@ -100,6 +104,12 @@ def is_current(source: Source | View) -> bool:
     return all(is_unchanged(Path(os_string(entry.path)), entry.digest) for entry in source.consulted)
 
 
+def _is_no_text(status: os.stat_result) -> bool:
+    """A device or a pipe may never end; what is large is data."""
+    is_plain = stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
+    return not is_plain or status.st_size > _MAX_FILE_BYTES
+
+
 def _stamp(path: Path) -> str:
     """Stands for the contents of a file that is too large to be read each time."""
     status = path.stat()
@@ -107,9 +117,18 @@ def _stamp(path: Path) -> str:
 
 
 def source_files(root: Path) -> Iterator[Path]:
-    """Every C++, HIP, CUDA or Python file below ``root``, sorted, hidden folders left out."""
-    for name_of_folder, folders, files in os.walk(root):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(files):
+    """Every C++, HIP, CUDA or Python file below ``root``, sorted, hidden folders and projects left out."""
+    for name_of_folder, files in source_folders(root):
+        for name in files:
             if "." + name.rpartition(".")[2].lower() in _LISTED_SUFFIXES:
                 yield Path(name_of_folder, name)
+
+
+def source_folders(root: Path) -> Iterator[tuple[str, list[str]]]:
+    """(folder, names of its files), sorted; without hidden folders, and projects, which hold copies."""
+    for name_of_folder, folders, files in os.walk(root):
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if is_project(Path(name_of_folder)):
+            folders.clear()
+            continue
+        yield name_of_folder, sorted(files)

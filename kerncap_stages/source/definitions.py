@@ -13,7 +13,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from kerncap_stages.source.kernel_names import ANONYMOUS
-from kerncap_stages.source.macros import uses_that_make
+from kerncap_stages.source.macros import BODY, uses_that_make
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
     from kerncap_stages.source.macros import Macros
 
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
-_STATEMENT_END = re.compile(rb"[;{}]|^[ \t]*#(?:[^\n\\]|\\\n|\\.)*$|//[^\n]*$|\*/", re.MULTILINE)
+_STATEMENT_END = re.compile(rb"[;{}]|^[ \t]*#(?:[^\n\\]|\\\n|\\.)*$", re.MULTILINE)
+_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/|\A(?:(?!/\*).)*?\*/", re.DOTALL)
 _DECLARATOR_TYPES = frozenset({"function_declarator"})
 _PREFIX_BYTES = 4096
 
@@ -86,9 +87,9 @@ def _declarators(root: Node, name: bytes) -> Iterator[Node]:
 def _definition(
     path: Path, text: bytes, declarator: Node, marks: frozenset[bytes] | set[bytes]
 ) -> Definition | None:
-    if text[declarator.end_byte :].lstrip()[:1] != b"{":
+    if not BODY.match(text, declarator.end_byte):
         return None  # a declaration, or a call
-    window = text[max(0, declarator.start_byte - _PREFIX_BYTES) : declarator.start_byte]
+    window = _COMMENT.sub(b" ", text[max(0, declarator.start_byte - _PREFIX_BYTES) : declarator.start_byte])
     ends = [match.end() for match in _STATEMENT_END.finditer(window)]
     prefix = window[ends[-1] if ends else 0 :]
     tokens = _IDENTIFIER.findall(prefix)

@@ -10,13 +10,21 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.source.choosing import choose, find_made
 from kerncap_stages.source.compile_commands import find_database, load_database
 from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.definitions import Definition
-from kerncap_stages.source.search import find_candidates, from_line_tables, is_triton_kernel
+from kerncap_stages.source.program_file import changed_since_built
+from kerncap_stages.source.search import (
+    find_candidates,
+    from_line_tables,
+    hints,
+    is_triton_kernel,
+    line_told,
+)
 from kerncap_stages.source.toolchain import toolchain_of
-from kerncap_stages.source.trials import Wanted
-from kerncap_stages.source.units import Unit, choose_command, describe_unit, possible_commands
+from kerncap_stages.source.trials import Wanted, makes_same_code
+from kerncap_stages.source.units import Unit, describe_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -75,15 +83,10 @@ def find_source(
         # The files that the code object was made from, where they still are.
         there = [path for path in tables.paths if consulted.exists(path)]
         candidates = find_candidates(there, name, consulted)
-    if not candidates:
-        return _without_source(capture, code_object, name, tables, roots, consulted)
+    near = candidates[0].path.parent if candidates else None
     database = options.compile_commands and options.compile_commands.resolve()
-    database = database or _database(candidates[0].path, roots, consulted)
-    commands = load_database(database) if database else []
-    if database:
-        consulted.read(database)
-    for file in {file for command in commands for file in command.response_files}:
-        consulted.read(file)
+    database = database or _database(near, roots, consulted)
+    commands = _load(database, consulted)
     toolchain = toolchain_of(capture)
     wanted = Wanted(
         toolchain,
@@ -94,8 +97,16 @@ def find_source(
         options.defines,
         options.compiler,
     )
-    definition, command = _choose(candidates, commands, wanted, consulted)
-    if definition is None:
+    if candidates:
+        choice = choose(candidates, commands, wanted, consulted)
+    else:
+        choice = find_made(commands, wanted, consulted)
+        line = None if choice else line_told(tables, roots, consulted)
+        if line is not None:
+            choice = choose([line], commands, wanted, consulted)
+    if choice is None and not candidates:
+        return _without_source(capture, code_object, name, tables, roots, consulted)
+    if choice is None:
         places = ", ".join(f"{found.path}:{found.line}" for found in candidates)
         return Finding(
             Outcome.AMBIGUOUS,
@@ -103,19 +114,26 @@ def find_source(
             candidates=candidates,
             consulted=consulted,
         )
+    definition, command = choice.definition, choice.command
     compiler = options.compiler or (None if command else shutil.which(toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
+    notes = [choice.note, problem]
+    newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers}, consulted)
+    if newer and command is not None and not makes_same_code(command, wanted):
+        notes.append(
+            f"{min(newer)} was changed after the program was built, and what it says now does not give the "
+            "captured instructions: build the program again and capture it"
+        )
     relocatable = _RELOCATABLE.intersection(command.arguments) if command else set()
     if relocatable:
-        note = (
+        notes.append(
             f"built with {min(relocatable)}: device code of other units is not linked in, and "
             "`make recompile` names what it misses"
         )
-        problem = f"{problem}; {note}" if problem else note
     unsafe = toolchain.unsafe_flags(command, options.defines) if command else ()
     if unsafe:
-        left_out = "left out, as the compiler could run code or write files: " + " ".join(unsafe)
-        problem = f"{problem}; {left_out}" if problem else left_out
+        notes.append("left out, as the compiler could run code or write files: " + " ".join(unsafe))
+    problem = "; ".join(note for note in notes if note) or None
     return Finding(
         Outcome.FOUND,
         problem if command or unit.headers_by_compiler else _no_command(database, problem),
@@ -128,33 +146,23 @@ def find_source(
     )
 
 
-def _database(near: Path, roots: Sequence[Path], consulted: Consulted) -> Path | None:
-    for start in (*roots, near.parent):
+def _load(database: Path | None, consulted: Consulted) -> list[CompileCommand]:
+    if database is None:
+        return []
+    consulted.read(database)
+    commands = load_database(database)
+    for file in {file for command in commands for file in command.response_files}:
+        consulted.read(file)
+    return commands
+
+
+def _database(near: Path | None, roots: Sequence[Path], consulted: Consulted) -> Path | None:
+    for start in (*roots, *((near,) if near else ())):
         consulted.exists(start / "compile_commands.json")
         found = find_database(start if start.is_dir() else start.parent)
         if found:
             return found
     return None
-
-
-def _choose(
-    candidates: Sequence[Definition],
-    commands: Sequence[CompileCommand],
-    wanted: Wanted,
-    consulted: Consulted,
-) -> tuple[Definition | None, CompileCommand | None]:
-    """Pick the one definition; where several fit, the one that a compile command proves."""
-    proven: list[tuple[Definition, CompileCommand]] = []
-    for definition in candidates:
-        possible = possible_commands(definition.path, commands, wanted.toolchain, consulted)
-        command = choose_command(possible, wanted, consulted)
-        if command is not None:
-            proven.append((definition, command))
-    if len(proven) == 1:
-        return proven[0]
-    if len(candidates) == 1:
-        return candidates[0], None
-    return None, None
 
 
 def _without_source(
@@ -193,6 +201,12 @@ def _classify(
         return Outcome.WRONG_DIRECTORY, f"the code object was made from {path}, and {where} does not hold it"
     if not roots:
         return Outcome.NOT_FOUND, "nowhere to look: pass --source-dir"
+    hint = hints(roots, name.base, consulted)
+    if hint is not None:
+        return Outcome.NOT_FOUND, (
+            f"no definition of {name.base} is recognised in {where}: {hint}; "
+            "with a compile_commands.json that holds its unit, the compiler is asked"
+        )
     if capture.kernel.demangled_name == capture.kernel.mangled_name:
         return Outcome.NO_SOURCE_TRAIL, (
             f"{name.base} is not in {where}, is not a C++ name and its code object has no line table: "

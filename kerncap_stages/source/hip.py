@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.source.compilers import Compiler, compiler_version, find_compiler, is_hipcc
+from kerncap_stages.source.debug_info import defined_at
 from kerncap_stages.source.dependencies import local_headers, run_compiler
 from kerncap_stages.source.flags import compile_flags, unsafe_flags
 from kerncap_stages.source.trials import function_bytes
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from kerncap_stages.source.compile_commands import CompileCommand
 
 _OPTIMISATION = re.compile(r"-O.*")
+_OTHER_PATHS = (
+    *("-fdebug-prefix-map", "-ffile-prefix-map", "-fdebug-compilation-dir", "-ffile-compilation-dir"),
+    *("-ffile-reproducible", "-gline", "-g0", "-gno-"),
+)
 
 
 @dataclass(frozen=True)
@@ -49,6 +54,16 @@ class HipTool:
         result = run_compiler(words, directory)
         mark = re.compile(r"^" + re.escape(symbol) + r":", re.MULTILINE)
         return result.returncode == 0 and mark.search(result.stdout) is not None
+
+    def defined_at(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
+    ) -> tuple[Path, int] | None:
+        """Compile to LLVM's assembly with debug information, paths as they are."""
+        shaping = (flag for flag in flags if not _OPTIMISATION.fullmatch(flag))
+        quick = [*(flag for flag in shaping if not flag.startswith(_OTHER_PATHS)), "-O0", "-g"]
+        words = self.compiler.command(target, quick, "-w", "-S", "-emit-llvm", "-o", "-", str(unit))
+        result = run_compiler(words, directory)
+        return defined_at(result.stdout, symbol) if result.returncode == 0 else None
 
     def device_code(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str

@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
 _DEFINE = re.compile(rb"^[ \t]*#[ \t]*define[ \t]+(\w+)(\([^)\n]*\))?((?:[^\n\\]|\\\n|\\.)*)", re.MULTILINE)
+_CALLED = re.compile(rb"(\w+)\s*\(")
+_PASTED = re.compile(rb"\w+(?:\s*##\s*\w+)+")
 _PASTE = re.compile(rb"\s*##\s*")
 _DEEPEST = 8
 _MOST_ARGUMENT_BYTES = 1 << 16
+_OPENED = re.compile(rb"\s*\(")
+_GAP = rb"(?:\s|//[^\n]*|/\*[\s\S]*?\*/)*"
+# From a kernel's parameters to its body: attributes, macros and comments may stand between.
+BODY = re.compile(_GAP + rb"(?:[A-Za-z_]\w*\b" + _GAP + rb"(?:\([^(){};]*\)" + _GAP + rb")?)*\{")
 _OPEN = {b"(": b")", b"[": b"]", b"{": b"}"}
 
 
@@ -28,6 +34,12 @@ class Generator:
     parameters: tuple[bytes, ...]
     body: bytes
 
+    @property
+    def uses_a_parameter(self) -> bool:
+        """Whether a parameter stands for a macro: ``#define LIST(X) X(a) X(b)``."""
+        called = set(_CALLED.findall(self.body))
+        return not called.isdisjoint(self.parameters)
+
     def expand(self, arguments: list[bytes]) -> bytes:
         """The body with arguments in the place of parameters, and tokens pasted."""
         given = dict(zip(self.parameters, arguments, strict=False))
@@ -35,6 +47,14 @@ class Generator:
             given[b"__VA_ARGS__"] = b", ".join(arguments[len(self.parameters) - 1 :])
         text = _IDENTIFIER.sub(lambda match: given.get(match[0], match[0]), self.body.replace(b"\\\n", b" "))
         return _PASTE.sub(b"", text)
+
+
+@dataclass(frozen=True)
+class _Use:
+    macro: bytes
+    start: int  # offsets in the text
+    end: int
+    arguments: list[bytes]
 
 
 @dataclass(frozen=True)
@@ -56,7 +76,11 @@ def collect_macros(texts: Iterable[bytes]) -> Macros:
     marks = _leading_to({b"__global__"}, bodies)
     making = {name for name in marks if b"{" in bodies[name].body}
     making |= marks & _leading_to(making, bodies)
-    return Macros(frozenset(marks - making), {name: bodies[name] for name in sorted(making)})
+    # Those that take a kernel's name and end with it, or with its parameters: the body follows their use.
+    heads = {name for name in marks - making if bodies[name].parameters}
+    # And lists, which use whatever macro they are given.
+    lists = {name for name, macro in bodies.items() if making and macro.uses_a_parameter}
+    return Macros(frozenset(marks - making), {name: bodies[name] for name in sorted(making | heads | lists)})
 
 
 def _leading_to(names: set[bytes], bodies: Mapping[bytes, Generator]) -> set[bytes]:
@@ -75,43 +99,63 @@ def _leading_to(names: set[bytes], bodies: Mapping[bytes, Generator]) -> set[byt
 def uses_that_make(base: str, text: bytes, macros: Macros) -> Iterator[tuple[str, int]]:
     """(macro, line) of each use in a file that makes a kernel of that name: ``DEFINE(scale)``."""
     marks = b"|".join(re.escape(mark) for mark in (b"__global__", *sorted(macros.launch)))
-    declarator = re.escape(base.encode()) + rb"\s*\("
+    declarator = re.escape(base.encode()) + rb"\s*(?:\(|$)"
     kernel = re.compile(rb"\b(?:" + marks + rb")\b[^;{}]*?\b" + declarator)
-    for name, start, arguments in _uses(text, macros):
-        made = macros.generators[name].expand(arguments)
-        if any(kernel.search(each) for each in _expansions(made, macros, _DEEPEST)):
-            yield name.decode(errors="replace"), text.count(b"\n", 0, start) + 1
+    for use in _uses(text, macros):
+        made = macros.generators[use.macro].expand(use.arguments)
+        for each in _expansions(made, macros, _DEEPEST):
+            found = kernel.search(each)
+            if found and (b"{" in each[found.end() :] or _has_body(text, use.end)):
+                yield use.macro.decode(errors="replace"), text.count(b"\n", 0, use.start) + 1
+                break
+
+
+def _has_body(text: bytes, end: int) -> bool:
+    """Whether a kernel's body follows a use that makes its head, and maybe its parameters."""
+    opened = _OPENED.match(text, end)
+    after = _arguments(text, opened.end()) if opened else ([], end)
+    return after is not None and BODY.match(text, after[1]) is not None
+
+
+def may_paste(base: str, macros: Macros) -> Iterator[bytes]:
+    """Macros that make kernels and paste names together of which ``base`` could be one."""
+    for name, generator in macros.generators.items():
+        for pasted in _PASTED.findall(generator.body.replace(b"\\\n", b" ")):
+            parts = [part for part in _PASTE.split(pasted) if part not in generator.parameters]
+            if all(part in base.encode() for part in parts):
+                yield name
+                break
 
 
 def _expansions(text: bytes, macros: Macros, depth: int) -> Iterator[bytes]:
     """A text, and what the macros in it make."""
     yield text
     if depth:
-        for name, _, arguments in _uses(text, macros):
-            yield from _expansions(macros.generators[name].expand(arguments), macros, depth - 1)
+        for use in _uses(text, macros):
+            yield from _expansions(macros.generators[use.macro].expand(use.arguments), macros, depth - 1)
 
 
-def _uses(text: bytes, macros: Macros) -> Iterator[tuple[bytes, int, list[bytes]]]:
-    """(macro, offset, arguments) of each use outside other macros' definitions."""
+def _uses(text: bytes, macros: Macros) -> Iterator[_Use]:
+    """Each use outside other macros' definitions."""
     if not macros.generators:
         return
     names = b"|".join(re.escape(name) for name in macros.generators)
     defined = [match.span() for match in _DEFINE.finditer(text)]
     for match in re.finditer(rb"\b(" + names + rb")\s*\(", text):
-        arguments = _arguments(text, match.end())
-        if arguments is not None and not any(low <= match.start() < high for low, high in defined):
-            yield match[1], match.start(), arguments
+        given = _arguments(text, match.end())
+        if given is not None and not any(low <= match.start() < high for low, high in defined):
+            yield _Use(match[1], match.start(), given[1], given[0])
 
 
-def _arguments(text: bytes, start: int) -> list[bytes] | None:
-    """The arguments of a use, up to its closing parenthesis; None where there is none."""
+def _arguments(text: bytes, start: int) -> tuple[list[bytes], int] | None:
+    """The arguments of a use, and the offset behind its closing parenthesis; None where there is none."""
     closing, found = [b")"], [b""]
     for at in range(start, min(len(text), start + _MOST_ARGUMENT_BYTES)):
         char = text[at : at + 1]
         if char == closing[-1]:
             closing.pop()
             if not closing:
-                return [argument.strip() for argument in found]
+                return [argument.strip() for argument in found], at + 1
         elif char in _OPEN:
             closing.append(_OPEN[char])
         if char == b"," and len(closing) == 1:

@@ -82,6 +82,9 @@ class NvccTool:
         entries = _ENTRY.findall(ptx.decode(errors="replace")) if ptx is not None else []
         return any(same_but_for_unit(entry, symbol) for entry in entries)
 
+    def defined_at(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> None:
+        """PTX has the lines of statements only."""
+
     def device_code(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
     ) -> bytes | None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
@@ -12,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cubin import kernel_code, same_but_for_unit
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.source.consulted import source_folders
 from kerncap_stages.source.nvcc import find_cuda_tool
+from kerncap_stages.source.program_file import program_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -84,22 +83,14 @@ def _texts(capture: Capture, roots: Sequence[Path], consulted: Consulted) -> Ite
                     yield path, text
             elif root.is_file():
                 yield from _embedded(path, consulted)
-    program = _program(capture)
+    program = program_file(capture)
     if program is not None and program not in roots:
         yield from _embedded(program, consulted)
 
 
 def _ptx_files(root: Path) -> Iterator[Path]:
-    for folder, folders, files in os.walk(root):
-        folders.sort()
-        yield from (Path(folder) / name for name in sorted(files) if name.endswith(".ptx"))
-
-
-def _program(capture: Capture) -> Path | None:
-    """The program's own file, where it still is."""
-    name, folder = os_string(capture.program.command[0]), os_string(capture.program.working_directory)
-    found = str(Path(folder) / name) if "/" in name else shutil.which(name)
-    return Path(found) if found and Path(found).is_file() else None
+    for folder, files in source_folders(root):
+        yield from (Path(folder) / name for name in files if name.endswith(".ptx"))
 
 
 def _embedded(path: Path, consulted: Consulted) -> Iterator[tuple[Path, bytes]]:

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.source.consulted import SOURCE_SUFFIXES
 from kerncap_stages.source.definitions import Definition, find_definitions
-from kerncap_stages.source.macros import collect_macros
+from kerncap_stages.source.macros import collect_macros, may_paste
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     from kerncap_stages.source.consulted import Consulted
@@ -20,17 +20,13 @@ if TYPE_CHECKING:
 _TRITON_KERNEL = re.compile(
     rb"^[ \t]*@[\w.]*\bjit\b[^\n]*\n(?:[ \t]*@[^\n]*\n|[ \t]*\n)*[ \t]*def[ \t]+(\w+)", re.MULTILINE
 )
+_LINE_END = b"\n"
+_MOST_HINTS = 3
 
 
 def find_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulted) -> list[Definition]:
     """Every definition below ``roots`` that may be the kernel, the best matches only."""
-    texts: dict[Path, bytes] = {}
-    for root in roots:
-        paths = [root] if root.is_file() else consulted.sources(root)
-        for path in paths:
-            text = consulted.read(path) if path.suffix.lower() in SOURCE_SUFFIXES else None
-            if text is not None:
-                texts.setdefault(path, text)
+    texts = dict(_texts(roots, consulted))
     macros = collect_macros(texts.values())
     found = [
         definition
@@ -38,6 +34,15 @@ def find_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulte
         for definition in find_definitions(path, text, name.base, macros)
     ]
     return best_matches(found, name)
+
+
+def _texts(roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
+    for root in roots:
+        paths = [root] if root.is_file() else consulted.sources(root)
+        for path in paths:
+            text = consulted.read(path) if path.suffix.lower() in SOURCE_SUFFIXES else None
+            if text is not None:
+                yield path, text
 
 
 def best_matches(found: Sequence[Definition], name: KernelName) -> list[Definition]:
@@ -75,6 +80,30 @@ def from_line_tables(
             matches = best_matches(found, name)
             return matches[0] if len(matches) == 1 else None
     return None
+
+
+def line_told(tables: LineTables, roots: Sequence[Path], consulted: Consulted) -> Definition | None:
+    """The line that the code object names, where nothing is recognised there: a macro may make the kernel."""
+    if tables.definition is None:
+        return None
+    path, line = tables.definition
+    for place in (path, *moved_below(path, roots)):
+        text = consulted.read(place)
+        if text is not None and line <= text.count(b"\n") + 1:
+            return Definition(place, line, line, (), is_template=False)
+    return None
+
+
+def hints(roots: Sequence[Path], base: str, consulted: Consulted) -> str | None:
+    """Where a kernel may be that is not recognised: the places of its name, or macros that may make it."""
+    texts = dict(_texts(roots, consulted))
+    word = re.compile(rb"\b" + re.escape(base.encode()) + rb"\b")
+    found = {path: match.start() for path, text in texts.items() if (match := word.search(text))}
+    places = [f"{path}:{texts[path].count(_LINE_END, 0, at) + 1}" for path, at in found.items()]
+    if places:
+        return "its name stands at " + ", ".join(places[:_MOST_HINTS])
+    macros = [name.decode(errors="replace") for name in may_paste(base, collect_macros(texts.values()))]
+    return f"macros there make kernels of such names ({', '.join(macros[:_MOST_HINTS])})" if macros else None
 
 
 def moved_below(path: Path, roots: Sequence[Path]) -> list[Path]:

@@ -36,6 +36,11 @@ class Tool(Protocol):
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
         """Whether a unit, compiled quickly, has a kernel of that symbol."""
 
+    def defined_at(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
+    ) -> tuple[Path, int] | None:
+        """(path, line) of a kernel's definition; None where there is none, or the compiler cannot tell."""
+
     def device_code(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
     ) -> bytes | None:

@@ -7,10 +7,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.kernel_facts import without_unit
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.toolchain import Tool, Toolchain
+
+MOST_TRIALS = 8  # compilations, where several units could hold the kernel
 
 
 @dataclass(frozen=True)
@@ -25,6 +30,11 @@ class Wanted:
     defines: tuple[str, ...]
     compiler: str | None  # instead of the one of the compile command
 
+    @property
+    def alone(self) -> str:
+        """The kernel's symbol in a unit that is compiled alone."""
+        return without_unit(self.symbol)
+
     def tool_for(self, command: CompileCommand) -> Tool:
         """The compiler to ask; raises DeviceError if there is none that may be run."""
         return self.toolchain.find(self.compiler or command.compiler, trusted=self.compiler is not None)
@@ -35,9 +45,23 @@ def yields_kernel(command: CompileCommand, wanted: Wanted) -> bool:
     flags = wanted.toolchain.flags(command, wanted.defines)
     try:
         tool = wanted.tool_for(command)
-        return tool.yields(command.file, flags, command.directory, wanted.target, wanted.symbol)
+        return tool.yields(command.file, flags, command.directory, wanted.target, wanted.alone)
     except DeviceError:
         return False
+
+
+def defined_at(command: CompileCommand, wanted: Wanted) -> tuple[Path, int] | None:
+    """The place where a unit defines the kernel, as its compiler has it; None where it does not tell."""
+    flags = wanted.toolchain.flags(command, wanted.defines)
+    try:
+        tool = wanted.tool_for(command)
+        found = tool.defined_at(command.file, flags, command.directory, wanted.target, wanted.alone)
+    except DeviceError:
+        return None
+    if found is None:
+        return None
+    path = (command.directory / found[0]).resolve()
+    return (path, found[1]) if path.is_file() else None
 
 
 def makes_same_code(command: CompileCommand, wanted: Wanted) -> bool:
@@ -45,7 +69,7 @@ def makes_same_code(command: CompileCommand, wanted: Wanted) -> bool:
     flags = wanted.toolchain.flags(command, wanted.defines)
     try:
         tool = wanted.tool_for(command)
-        made = tool.device_code(command.file, flags, command.directory, wanted.target, wanted.symbol)
+        made = tool.device_code(command.file, flags, command.directory, wanted.target, wanted.alone)
     except DeviceError:
         return False
     captured = wanted.toolchain.kernel_code(wanted.code_object, wanted.symbol)

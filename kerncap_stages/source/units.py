@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.source.compile_commands import CompileCommand, commands_for
 from kerncap_stages.source.includes import include_folders, included_files, note_absent
-from kerncap_stages.source.trials import Wanted, makes_same_code, yields_kernel
+from kerncap_stages.source.trials import MOST_TRIALS, Wanted, makes_same_code, yields_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.toolchain import Tool, Toolchain
-
-_MAX_TRIALS = 8  # trial compilations, when several units could hold the instantiation
 
 
 @dataclass(frozen=True)
@@ -39,10 +37,11 @@ def possible_commands(
     if direct:
         return direct
     wanted = definition_file.resolve()
-    return [command for command in database if wanted in _reads(command, toolchain, consulted)]
+    return [command for command in database if wanted in reads(command, toolchain, consulted)]
 
 
-def _reads(command: CompileCommand, toolchain: Toolchain, consulted: Consulted) -> Iterator[Path]:
+def reads(command: CompileCommand, toolchain: Toolchain, consulted: Consulted) -> Iterator[Path]:
+    """Local files that the unit of a command includes, by their text."""
     folders = include_folders(toolchain.flags(command))
     yield from (path.resolve() for path in included_files(command.file, folders, consulted))
 
@@ -62,7 +61,7 @@ def choose_command(
     name = wanted.base_name.encode()
     # Units that name the kernel are likelier to instantiate it than those that only include its header.
     different.sort(key=lambda command: name not in (consulted.read(command.file) or b""))
-    yielding = [command for command in different[:_MAX_TRIALS] if yields_kernel(command, wanted)]
+    yielding = [command for command in different[:MOST_TRIALS] if yields_kernel(command, wanted)]
     if len(yielding) > 1:
         same = (command for command in yielding if makes_same_code(command, wanted))
         return next(same, yielding[0])

@@ -94,6 +94,50 @@ def test_takes_no_declaration_device_function_comment_or_call_for_a_kernel(base)
     assert find(base) == []
 
 
+@pytest.mark.parametrize(
+    "text",
+    [
+        b"__global__ void\n// what it does: void other(int) {\nk\n(float* p) { }",
+        b"/* } */ __global__ /* ; */ void /* k( */ k(float* p) // why\n{ }",
+        b"#define NO_THROW noexcept\n__global__ void k(float* p) NO_THROW { }",
+        b"__global__ void k(float* p) __attribute__((used)) /* { */\n{ }",
+    ],
+)
+def test_comments_and_macros_in_a_head_hide_nothing(text):
+    (definition,) = find("k", text)
+    assert definition.macro is None
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        b'#define HEAD(name) extern "C" __global__ void name\nHEAD(other)(int* x) { }\nHEAD(k)(float* p) { }',
+        b"#define HEAD(name, ...) __global__ void name(__VA_ARGS__)\n\nHEAD(k, float* p, int n) { }",
+        b"#define BOUNDS(n) __global__ __launch_bounds__(n)\n\nBOUNDS(64) void k(float* p) { }",
+    ],
+)
+def test_a_macro_may_hold_the_head_of_a_kernel(text):
+    assert [each.line for each in find("k", text)] == [3]
+
+
+def test_a_list_uses_the_macro_that_it_is_given():
+    text = b"""
+#define KINDS(USE) USE(add, +) \\
+  USE(scale, *)
+#define DEFINE(name, op) __global__ void name##_all(float* x) { x[0] = x[0] op 2; }
+KINDS(DEFINE)
+#define DECLARE(name, op) void name##_each(float*);
+KINDS(DECLARE)
+"""
+    assert [(each.line, each.macro) for each in find("scale_all", text)] == [(5, "KINDS")]
+    assert find("scale_each", text) == []
+
+
+def test_a_declaration_by_a_macro_is_no_definition():
+    text = b"#define HEAD(name) __global__ void name\nHEAD(k)(float*);\nHEAD(k)(float* p) { }"
+    assert [each.line for each in find("k", text)] == [3]
+
+
 def test_spans_the_whole_body():
     (definition,) = find("scale")
     assert (definition.line, definition.last_line, definition.is_template) == (7, 9, True)
@@ -113,5 +157,9 @@ def test_overloads_are_all_listed():
 def test_lists_sources_sorted_without_hidden_folders(tmp_path):
     for name in ("b.hip", "a/k.cuh", ".git/x.cpp", "notes.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    # A generated project holds copies: they are not the sources of anything.
+    for name in ("isolated/k/kernel_variant.cpp", "isolated/k/capture/project.json"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert [path.relative_to(tmp_path).as_posix() for path in source_files(tmp_path)] == ["b.hip", "a/k.cuh"]

@@ -1,0 +1,119 @@
+"""Choosing the one definition of several, or finding one that no text shows: the compiler is asked."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kerncap_stages.source.definitions import Definition
+from kerncap_stages.source.trials import MOST_TRIALS, Wanted, defined_at, makes_same_code
+from kerncap_stages.source.units import choose_command, possible_commands, reads
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.consulted import Consulted
+
+_MAKES_KERNELS = re.compile(rb"__global__|\(\s*global\s*\)")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A definition, and the command that compiles it, if one is known. ``note``: what it was decided by."""
+
+    definition: Definition
+    command: CompileCommand | None
+    note: str | None = None
+
+
+def choose(
+    candidates: Sequence[Definition],
+    commands: Sequence[CompileCommand],
+    wanted: Wanted,
+    consulted: Consulted,
+) -> Choice | None:
+    """Pick the one definition; where several fit, the one that a compile command proves."""
+    possible = [
+        (definition, command)
+        for definition in candidates
+        for command in possible_commands(definition.path, commands, wanted.toolchain, consulted)
+    ]
+    proven: list[Choice] = []
+    if len(candidates) > 1:
+        proven = _asked((command for _, command in possible), candidates, wanted)
+    if not proven:
+        for definition in candidates:
+            own = [command for each, command in possible if each is definition]
+            command = choose_command(own, wanted, consulted)
+            if command is not None:
+                proven.append(Choice(definition, command))
+    best = _best(proven, wanted)
+    if best is not None:
+        return best
+    if len({definition.path for definition in candidates}) == 1:
+        return _first(candidates, proven)
+    return None
+
+
+def find_made(commands: Sequence[CompileCommand], wanted: Wanted, consulted: Consulted) -> Choice | None:
+    """A definition that nothing in the text shows, as where macros make it: the compiler knows its line."""
+    name = wanted.base_name.encode()
+
+    def texts(command: CompileCommand) -> list[bytes]:
+        files = (command.file, *reads(command, wanted.toolchain, consulted))
+        return [consulted.read(file) or b"" for file in files]
+
+    likely: list[tuple[bool, CompileCommand]] = []
+    for command in commands:
+        together = texts(command)
+        named = any(name in text for text in together)
+        pastes = any(b"##" in text for text in together)
+        if (named or pastes) and any(_MAKES_KERNELS.search(text) for text in together):
+            likely.append((not named, command))
+    likely.sort(key=lambda each: each[0])
+    return _best(_asked((command for _, command in likely), (), wanted), wanted)
+
+
+def _asked(
+    commands: Iterable[CompileCommand], candidates: Sequence[Definition], wanted: Wanted
+) -> list[Choice]:
+    """The definitions that compile commands lead to, each with the command."""
+    flags = wanted.toolchain.flags
+    different = {(command.file, flags(command)): command for command in commands}
+    found: list[Choice] = []
+    for command in list(different.values())[:MOST_TRIALS]:
+        place = defined_at(command, wanted)
+        if place is not None:
+            found.append(Choice(_definition_at(*place, candidates), command))
+    return found
+
+
+def _definition_at(path: Path, line: int, candidates: Sequence[Definition]) -> Definition:
+    for candidate in candidates:
+        if candidate.path.resolve() == path and candidate.line <= line + 1 and line <= candidate.last_line:
+            return candidate
+    return Definition(path, line, line, (), is_template=False)
+
+
+def _best(proven: Sequence[Choice], wanted: Wanted) -> Choice | None:
+    """The only one; of several, as of kernels of one name in units' own namespaces, the one captured."""
+    if len(proven) > 1:
+        some = proven[:MOST_TRIALS]
+        same = [each for each in some if each.command and makes_same_code(each.command, wanted)]
+        proven = same or proven
+        if len({(each.definition.path, each.definition.line) for each in proven}) > 1:
+            return None
+    return proven[0] if proven else None
+
+
+def _first(candidates: Sequence[Definition], proven: Sequence[Choice]) -> Choice:
+    """File, command and headers are the same for all of them: only the line is not known."""
+    lines = ", ".join(str(definition.line) for definition in candidates)
+    note = f"{len(candidates)} definitions fit, at lines {lines}, and no compile command tells which it is"
+    command = proven[0].command if proven else None
+    # Nor are its parameters known: types of outputs must not come from another kernel's.
+    definition = replace(candidates[0], parameters=()) if len(candidates) > 1 else candidates[0]
+    return Choice(definition, command, note if len(candidates) > 1 else None)

@@ -1,0 +1,34 @@
+"""The captured program's own file, and what was changed since it was built."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.os_strings import os_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.source.consulted import Consulted
+
+
+def program_file(capture: Capture) -> Path | None:
+    """The program's own file, where it still is."""
+    name, folder = os_string(capture.program.command[0]), os_string(capture.program.working_directory)
+    found = str(Path(folder) / name) if "/" in name else shutil.which(name)
+    return Path(found) if found and Path(found).is_file() else None
+
+
+def changed_since_built(capture: Capture, files: Iterable[Path], consulted: Consulted) -> list[Path]:
+    """Files that are newer than the program; none where the program is gone."""
+    program = program_file(capture)
+    if program is None:
+        return []
+    built_ns = program.stat().st_mtime_ns
+    newer = [file for file in files if file.is_file() and file.stat().st_mtime_ns > built_ns]
+    if newer:
+        consulted.exists(program)  # built again, it is another answer
+    return newer

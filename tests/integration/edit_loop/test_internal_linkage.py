@@ -1,0 +1,86 @@
+"""Kernels that only their own unit can name: found among those of others, whatever the linker calls them."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stages import Stages
+
+UNIT = """#include <hip/hip_runtime.h>
+namespace {{
+__device__ float table_{name}[64];
+__global__ void scale(float* x) {{ x[threadIdx.x] = table_{name}[threadIdx.x] += x[threadIdx.x] * {factor}; }}
+}}
+static __global__ void shift(float* x) {{ x[threadIdx.x] += {factor}; }}
+void run_{name}(float* x) {{ scale<<<1, 64>>>(x); shift<<<1, 64>>>(x); }}
+"""
+MAIN = """#include <hip/hip_runtime.h>
+void run_first(float*);
+void run_second(float*);
+int main() {
+  float* x = nullptr;
+  if (hipMalloc(&x, 256) != hipSuccess || hipMemset(x, 63, 256) != hipSuccess) return 2;
+  run_first(x);
+  run_second(x);
+  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;
+}
+"""
+
+
+def build(tree: Path, *flags: str) -> Path:
+    """A program of two units with kernels of the same names, and its compilation database."""
+    tree.mkdir()
+    for name, factor in (("first", "2"), ("second", "3")):
+        (tree / f"{name}.hip").write_text(UNIT.format(name=name, factor=factor))
+    (tree / "main.hip").write_text(MAIN)
+    units = ["first.hip", "second.hip", "main.hip"]
+    words = ["hipcc", "-O3", "--offload-arch=gfx90a", *flags]
+    entries = [
+        {"directory": str(tree), "file": unit, "arguments": [*words, "-c", unit, "-o", f"{unit}.o"]}
+        for unit in units
+    ]
+    (tree / "compile_commands.json").write_text(json.dumps(entries))
+    subprocess.run([*words, *units, "-o", "app"], cwd=tree, check=True, capture_output=True)
+    return tree / "app"
+
+
+@pytest.mark.parametrize("flags", [(), ("-fgpu-rdc",)], ids=["alone", "relocatable"])
+@pytest.mark.parametrize("kernel", ["scale", "shift"])
+def test_the_one_of_the_captured_unit_is_found_rebuilt_and_judged(
+    stages: Stages, tmp_path: Path, flags: tuple[str, ...], kernel: str
+):
+    tree = tmp_path / "tree"
+    app = build(tree, *flags)
+    (capture,) = stages.capture(kernel, app, options=("--dispatch", "1"))
+    words = [
+        "locate",
+        capture,
+        "--compile-commands",
+        tree / "compile_commands.json",
+        "--json",
+        "--source-dir",
+    ]
+    source = stages.run(*words, tree).must().manifest
+    if source["outcome"] == "ambiguous":
+        # Linked with other units, its data is farther from it: instructions do not tell the unit then.
+        assert (kernel, flags) == ("scale", ("-fgpu-rdc",))
+        assert "narrow --source-dir" in source["explanation"]
+        source = stages.run(*words, tree / "second.hip").must().manifest
+    assert source["outcome"] == "found", source["explanation"]
+    assert source["definition"]["path"] == str(tree / "second.hip")
+    stages.run("generate", "@source", "--output", "project").must()
+    project = stages.folder / "project"
+    subprocess.run(["make", "-C", project, "recompile"], check=True, capture_output=True)
+    said = stages.run("validate", "project").must().err
+    assert "Result: PASS  (byte-exact" in said
+    edited = project / "kernel_variant.cpp"
+    edited.write_text(edited.read_text().replace("3", "4"))
+    subprocess.run(["make", "-C", project, "recompile"], check=True, capture_output=True)
+    assert "Result: FAIL" in stages.run("validate", "project").must(1).err
