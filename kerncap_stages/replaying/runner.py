@@ -66,6 +66,7 @@ class ReplayRequest:
     dynamic_lds_bytes: int | None = None
     timeout_s: float | None = None
     timed: bool = True  # by the device's own clock
+    quiet: bool = False  # nothing that it prints is for people: a trial, which may fault
     devices: Mapping[int, int] = field(default_factory=dict)
 
 
@@ -139,7 +140,7 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
         command = [str(program), str(plan), *_arguments(request)]
-        result = _run(command, environment, request.timeout_s, folder / "report")
+        result = _run(command, environment, request.timeout_s, folder / "report", quiet=request.quiet)
         result = replace(result, hip_launch=request.hip_launch)
         return _with_instructions(result, request, counts, without_unit(capture.kernel.mangled_name))
 
@@ -202,14 +203,21 @@ def _arguments(request: ReplayRequest) -> list[str]:
 
 
 def _run(
-    command: list[str], environment: dict[str, str], timeout_s: float | None, report_file: Path
+    command: list[str],
+    environment: dict[str, str],
+    timeout_s: float | None,
+    report_file: Path,
+    *,
+    quiet: bool,
 ) -> ReplayResult:
     try:
         done = subprocess.run(
             [*command, "--report", str(report_file)],
             env=environment,
             stdin=subprocess.DEVNULL,
-            stdout=2,  # what the kernel prints is for people; our own standard output is for digests
+            # What the kernel prints is for people; our own standard output is for digests.
+            stdout=subprocess.DEVNULL if quiet else 2,
+            stderr=subprocess.DEVNULL if quiet else None,
             timeout=timeout_s,
             check=False,
         )

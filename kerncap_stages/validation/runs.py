@@ -46,8 +46,10 @@ class Run:
         return f"{self.outcome.value.replace('_', ' ')}: {self.explanation}"
 
 
-def run_once(store: Store, capture: Capture, variant: Path | None, timeout_s: float) -> Run:
-    """Replay a capture once and store the state of every region.
+def run_once(
+    store: Store, capture: Capture, variant: Path | None, timeout_s: float, *, quiet: bool = False
+) -> Run:
+    """Replay a capture once and store the state of every region; ``quiet``: what it prints is for nobody.
 
     Only chunks that are not as they were before are written anywhere; they go with the next collection
     unless a validation keeps them.
@@ -61,6 +63,7 @@ def run_once(store: Store, capture: Capture, variant: Path | None, timeout_s: fl
             changes_only=True,
             timeout_s=timeout_s,
             timed=False,
+            quiet=quiet,
         )
         result = replay_capture(store, capture, request)
         if result.outcome is not ReplayOutcome.COMPLETED:
@@ -144,7 +147,7 @@ class Baselines:
             state = Altered(region, change, altered(self.store, transaction, region, change, parts))
             transaction.publish_objects()
         start = with_pre_state(self.capture, region, state.pre)
-        run = run_once(self.store, start, None, self.patience_s or self.timeout_s)
+        run = run_once(self.store, start, None, self.patience_s or self.timeout_s, quiet=True)
         self._keep(key, run, start, state)
         return state, run
 

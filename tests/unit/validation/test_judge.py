@@ -68,7 +68,7 @@ class Bench:
         kernarg = BASE.to_bytes(8, "little").hex() + "00" * 512
         return example.model_copy(update={"regions": (region,), "kernel": kernel, "kernarg": kernarg})
 
-    def run_once(self, store, capture, variant, _):
+    def run_once(self, store, capture, variant, *_, **__):
         self.replayed.append(variant)
         values = store.read_memory(capture.regions[0].pre.digest).view(np.float32)
         try:
