@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+
+from kerncap_stages.errors import UsageError
 
 INTEGER_TYPES = ("int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
 ML_TYPES = {
@@ -14,6 +17,7 @@ ML_TYPES = {
 }
 FLOAT_TYPES = ("fp64", "fp32", "fp16", *ML_TYPES)
 ELEMENT_TYPES = FLOAT_TYPES + INTEGER_TYPES
+_MOST_ULP = 2**63
 
 
 @dataclass(frozen=True)
@@ -28,3 +32,16 @@ class Bounds:
     def exact(self) -> bool:
         """No bound at all: bytes must be equal."""
         return self.atol is None and self.rtol is None and self.ulp is None
+
+
+def checked_bounds(atol: float | None, rtol: float | None, ulp: int | None) -> Bounds:
+    """Bounds from a user.
+
+    Raises UsageError for what is no bound: not a number, infinite, negative, more than there are values.
+    """
+    if ulp is not None and not 0 <= ulp < _MOST_ULP:
+        raise UsageError(f"the ULP bound {ulp} is not from 0 to 2^63", hint="e.g. --ulp 2")
+    for name, value in (("absolute", atol), ("relative", rtol)):
+        if value is not None and not (math.isfinite(value) and value >= 0):
+            raise UsageError(f"the {name} bound {value} is not a finite number from 0 on", hint="e.g. 1e-6")
+    return Bounds(atol, rtol, ulp)

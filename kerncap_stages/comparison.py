@@ -165,7 +165,8 @@ def _compare_batch(
     if not bounds.exact:
         agree |= (nan_a & nan_g) | (a == g)
         if bounds.atol is not None or bounds.rtol is not None:
-            agree |= finite & (absolute <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * np.abs(g))
+            size = np.abs(np.where(inf_g, 0.0, g))  # of what is infinite nothing is relative
+            agree |= finite & (absolute <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * size)
         if bounds.ulp is not None:
             agree |= finite & (ulp <= bounds.ulp)
     failing = ~agree

@@ -105,6 +105,8 @@ class Kerncap:
         Raises UsageError before anything runs, AnswerIsNo if the kernel is never dispatched, ProgramError if
         the program fails before, Refused for memory that cannot be captured, DeviceError.
         """
+        if not kernel_name.strip():
+            raise UsageError("the name of a kernel is empty", hint="`kerncap profile` lists kernels")
         from kerncap_stages.api.extraction import run_extract
         from kerncap_stages.api.steps import ExtractRequest
         from kerncap_stages.stages.generate import folder_name
@@ -217,7 +219,7 @@ class Kerncap:
         Raises ArtifactError for a folder that is no project, UsageError, DeviceError, Refused.
         """
         from kerncap_stages.project.artifacts import find_captures
-        from kerncap_stages.project.variants import built_variant, edited_since
+        from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
         from kerncap_stages.stages.validate import run_validate
 
         folder = Path(reproducer_dir)
@@ -227,6 +229,8 @@ class Kerncap:
         made = [run_validate(store, capture, variant, settings) for capture in captures]
         edited = [] if variant is None else edited_since(folder, variant)
         notes = [f"{name} was edited after {variant} was built: `make recompile`" for name in edited]
+        unbuilt = [] if variant is not None else unbuilt_edits(folder)
+        notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
         return validation_result([manifest for _, manifest in made], [digest for digest, _ in made], notes)
 
     def _open(self) -> Store:
@@ -245,14 +249,14 @@ def _program(cmd: Sequence[str] | str) -> ProgramSpec:
 
 
 def _settings(tolerance: float | None, rtol: float | None, dtype: str | None, timeout: float) -> Any:
-    from kerncap_stages.comparison import ELEMENT_TYPES, Bounds
+    from kerncap_stages.bounds import ELEMENT_TYPES, checked_bounds
     from kerncap_stages.validation.settings import Settings
 
     if dtype is not None and dtype not in ELEMENT_TYPES:
         raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))
     if tolerance is None and rtol is None:
         return Settings(timeout_s=timeout)
-    bounds = Bounds(
+    bounds = checked_bounds(
         DEFAULT_ATOL if tolerance is None else tolerance, DEFAULT_RTOL if rtol is None else rtol, None
     )
     return Settings(bounds=bounds, default_type=dtype, timeout_s=timeout)

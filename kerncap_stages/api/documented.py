@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -74,7 +75,15 @@ def replay_command(
 
 
 def print_json(value: object) -> None:
-    """Write JSON to standard output, indented for people too."""
+    """Write JSON to standard output, indented for people too; JSON has no NaN: null stands for it."""
     import json
 
-    print(json.dumps(value, indent=2))
+    print(json.dumps(_finite(value), indent=2, allow_nan=False))
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, dict):
+        return {name: _finite(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -13,7 +13,7 @@ from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.manifests.reproducer import ProjectFile, Reproducer
@@ -47,7 +47,7 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
     """Write the project's files and a store of its own into ``folder``.
 
     A file that was edited since it was last written is kept unless ``force``.
-    Raises UsageError if the folder exists and is not a project of ours.
+    Raises UsageError if the folder exists and is not a project of ours, or holds edits of another kernel.
     """
     if folder.exists() and any(folder.iterdir()) and not (folder / RECORD).is_file():
         raise UsageError(
@@ -56,6 +56,7 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
     before = _record(folder)
     record = _record_of(digest, reproducer)
     lacking, kept = _compare(reproducer, folder, before, force=force)
+    _require_same_subject(folder, before, record, kept)
     for file in lacking:
         _write(folder / file.path, store.get(file.payload.digest), executable=file.executable)
     written = before.get("files", {})
@@ -66,6 +67,18 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
         store.copy_closure([digest], folder / STORE)
     _write(folder / RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
     return Checkout(folder, kept)
+
+
+def _require_same_subject(
+    folder: Path, before: Mapping[str, Any], record: Mapping[str, Any], kept: Sequence[str]
+) -> None:
+    """Refuse to build another kernel around edits of a file that is not that kernel's."""
+    foreign = [path for path in kept if before["files"].get(path) != record["files"].get(path)]
+    if foreign and before.get("kernels", record["kernels"]) != record["kernels"]:
+        raise UsageError(
+            f"{folder} holds edits of {before['kernels'][0]}: {', '.join(foreign)}",
+            hint="give another folder, or --force to overwrite them",
+        )
 
 
 def checked_out(
@@ -100,6 +113,7 @@ def _record_of(digest: Digest, reproducer: Reproducer | View) -> dict[str, Any]:
     return {
         "schema_version": _RECORD_VERSION,
         "reproducer": str(digest),
+        "kernels": [kernel.name for kernel in reproducer.kernels],
         "captures": [str(ManifestRef(kernel.capture).digest) for kernel in reproducer.kernels],
         "files": {file.path: str(FileRef(file.payload).digest) for file in reproducer.files},
     }
@@ -108,6 +122,12 @@ def _record_of(digest: Digest, reproducer: Reproducer | View) -> dict[str, Any]:
 def is_project(folder: Path) -> bool:
     """Whether a folder was made by ``check_out``."""
     return (folder / RECORD).is_file()
+
+
+def edited_files(folder: Path) -> list[str]:
+    """Files of a project that are not as they were written."""
+    written = _record(folder).get("files", {})
+    return [path for path, digest in sorted(written.items()) if _digest(folder / path) != digest]
 
 
 def open_project(folder: Path) -> Project:

@@ -20,8 +20,9 @@ def make_value(text: str) -> str:
 
 
 def make_echo(text: str) -> str:
-    """Text for a double-quoted echo in a recipe; characters that mean something there are left out."""
-    return _PLAIN.sub("", " ".join(text.split()))
+    """The first line of a text, for a double-quoted echo in a recipe, without what means something there."""
+    first, *more = text.strip().splitlines() or [""]
+    return _PLAIN.sub("", " ".join(first.split())) + (" (all of it: README.md)" if more else "")
 
 
 def markdown(text: str) -> str:

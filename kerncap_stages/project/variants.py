@@ -16,6 +16,15 @@ def built_variant(folder: Path) -> Path | None:
     return next((folder / name for name in VARIANTS if (folder / name).is_file()), None)
 
 
+def unbuilt_edits(folder: Path) -> list[str]:
+    """Sources of a project that were edited where no code object was built of them."""
+    from kerncap_stages.project.checkout import edited_files
+
+    if built_variant(folder) is not None:
+        return []
+    return [path for path in edited_files(folder) if path.startswith(("kernel_variant.", "deps/"))]
+
+
 def edited_since(folder: Path, variant: Path) -> list[str]:
     """Sources in the folder that were changed after its code object was built."""
     if variant.parent.resolve() != folder.resolve():

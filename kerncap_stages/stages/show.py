@@ -18,6 +18,7 @@ _EXAMPLES = """\
 kc-show                              the latest artifacts
 kc-show @capture                     the latest capture
 kc-capture -- ./app | kc-show        what a stage just made
+kc-show ./isolated/scale             the project in a folder
 kc-show --json @capture | jq .launch"""
 
 _LATEST = 20
@@ -42,12 +43,15 @@ def show(
         return
     from kerncap_stages.store import Store
 
-    opened = Store.open(store, create=False)
     if not artifacts and not has_piped_input():
-        _show_latest(opened, json=json)
+        _show_latest(Store.open(store, create=False), json=json)
         return
+    from kerncap_stages.project.artifacts import project_of
+
     for text in artifact_texts(artifacts):
-        digest = opened.resolve(text)
+        project = project_of(text)
+        opened = Store.open(store if project is None else project.store, create=False)
+        digest = opened.resolve(text) if project is None else project.reproducer
         if json:
             _print_json(opened, digest)
         elif tree:

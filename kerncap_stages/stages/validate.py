@@ -75,17 +75,29 @@ def validate(
     In a project's folder, candidate.hsaco or optimized.hsaco is taken as the variant if there is one. Without
     any variant the captured kernel itself is checked. Without a tolerance every byte must be the same.
     """
+    from kerncap_stages.errors import UsageError
     from kerncap_stages.project.artifacts import find_captures
-    from kerncap_stages.project.variants import built_variant
+    from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
     from kerncap_stages.remembered import remembered
+    from kerncap_stages.terminal_text import printable
     from kerncap_stages.validation.printed import footer, lines
     from kerncap_stages.validation.request import read_request
 
+    if report is not None and report.exists() and not report.is_dir():
+        raise UsageError(f"{report} is no folder", hint="give a new or an empty folder to --report")
     settings = _settings(tolerance, rtol, ulp, dtype, timeout, runs, perturb=not quick)
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts):
         opened, digests = find_captures(store, text)
         chosen = None if baseline else variant or built_variant(Path(text))
+        if chosen is not None:
+            for name in edited_since(Path(text), chosen):
+                say(f"note: {printable(name)} was edited after {chosen.name} was built: `make recompile`")
+        elif not baseline and (unbuilt := unbuilt_edits(Path(text))):
+            raise UsageError(
+                f"{', '.join(unbuilt)} was edited, and there is no code object built of it",
+                hint="`make recompile`, or --baseline to check the captured kernel",
+            )
         for number, digest in enumerate(digests):
             request = read_request(opened, digest, chosen, settings)
             known = None if fresh else remembered(opened, request.key)
@@ -157,14 +169,14 @@ def _settings(
     *,
     perturb: bool,
 ) -> Settings:
-    from kerncap_stages.bounds import ELEMENT_TYPES, Bounds
+    from kerncap_stages.bounds import ELEMENT_TYPES, checked_bounds
     from kerncap_stages.errors import UsageError
     from kerncap_stages.validation.settings import Settings
 
     if dtype is not None and dtype not in ELEMENT_TYPES:
         raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))
     return Settings(
-        bounds=Bounds(tolerance, rtol, ulp),
+        bounds=checked_bounds(tolerance, rtol, ulp),
         default_type=dtype,
         timeout_s=timeout,
         baseline_runs=runs,

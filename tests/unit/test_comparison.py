@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from kerncap_stages.bounds import checked_bounds
 from kerncap_stages.comparison import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
@@ -12,6 +13,7 @@ from kerncap_stages.comparison import (
     compare_elements,
     numpy_dtype,
 )
+from kerncap_stages.errors import UsageError
 
 EXACT = Bounds()
 
@@ -131,3 +133,24 @@ def test_without_bounds_nans_of_another_payload_differ():
     actual[0] ^= 1
     assert compare_elements(actual, golden, "fp32", EXACT).failing == 1
     assert compare_elements(actual, golden, "fp32", Bounds(ulp=0)).passed
+
+
+@pytest.mark.parametrize("bounds", [Bounds(atol=1.0), Bounds(rtol=0.5), Bounds(atol=1.0, rtol=0.5)])
+def test_infinities_agree_with_their_like_alone(bounds):
+    golden = as_bytes([np.inf, -np.inf, np.inf, 1.0])
+    assert compare_elements(golden, golden.copy(), "fp32", bounds).passed
+    actual = as_bytes([np.inf, np.inf, 1.0, np.inf])
+    assert compare_elements(actual, golden, "fp32", bounds).failing == 3
+
+
+@pytest.mark.parametrize(
+    "bad", [(np.nan, None, None), (None, np.inf, None), (-1.0, None, None), (None, None, 2**63)]
+)
+def test_bounds_are_finite_numbers(bad):
+    with pytest.raises(UsageError):
+        checked_bounds(*bad)
+
+
+def test_bounds_may_be_left_out():
+    assert checked_bounds(None, None, None).exact
+    assert checked_bounds(0.0, 1e-5, 2**62) == Bounds(0.0, 1e-5, 2**62)

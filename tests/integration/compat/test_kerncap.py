@@ -216,3 +216,49 @@ def test_a_verdict_on_a_code_object_that_is_older_than_its_source_says_so(shell,
     file.write_text(file.read_text() + "// changed\n")
     done = shell("kerncap validate project")
     assert "kernel_variant.cpp was edited after project/optimized.hsaco was built" in done.err
+
+
+def test_an_edit_that_does_not_compile_is_never_passed_over(shell, project):
+    shell("make -s -C project recompile")
+    (project / "kernel_variant.cpp").write_text("no kernel\n")
+    shell("make -s -C project recompile", code=2)
+    refused = shell("kc-validate project", code=2).err
+    assert "kernel_variant.cpp was edited, and there is no code object built of it" in refused
+    assert "--baseline" in refused
+    shell("kc-validate project --baseline")
+    said = shell("kerncap validate project")
+    assert "kernel_variant.cpp was edited and not built: this is of the captured kernel" in said.err
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("flag", ["--tolerance nan", "--tolerance inf", "--rtol nan"])
+def test_a_bound_that_is_no_number_is_wrong_usage(shell, flag):
+    for command in ("kerncap validate project", "kc-validate project"):
+        assert "is not a finite number" in shell(f"{command} {flag}", code=2).err
+    assert "ULP bound" in shell("kc-validate project --ulp 99999999999999999999", code=2).err
+
+
+def test_a_project_is_shown_by_its_folder(shell, project):
+    assert "add_rows" in shell("kc-show project").out
+    digest = json.loads((project / "capture/project.json").read_text())["reproducer"]
+    assert shell("kc-show --json . | sha256sum", folder=project).out.split()[0] == digest
+
+
+@pytest.mark.usefixtures("project")
+def test_a_report_that_cannot_be_written_is_told_first(shell):
+    (shell.folder / "taken").write_text("a file")
+    said = shell("kc-validate project --report taken", code=2)
+    assert "taken is no folder" in said.err
+    assert "Result" not in said.err
+
+
+def test_an_empty_kernel_name_is_wrong_usage(shell, application):
+    assert "name of a kernel" in shell(f"kerncap extract '' --cmd {application}/demo", code=2).err
+
+
+def test_a_candidate_is_taken_before_what_was_rebuilt(shell, project):
+    shell("make -s -C project recompile")
+    assert "(byte-exact" in shell("kerncap validate project").out
+    (project / "candidate.hsaco").write_bytes(b"no code object")
+    for command in ("kerncap validate project", "kc-validate project"):
+        assert "candidate.hsaco" in shell(command, code=2).err

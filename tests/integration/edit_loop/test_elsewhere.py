@@ -42,7 +42,7 @@ def project(stages, tmp_path):
     return moved
 
 
-TARGETS = ("run", "validate", "recompile", "run-variant", "validate-variant")
+TARGETS = ("help", "run", "validate", "recompile", "run-variant", "bench", "validate-variant")
 
 
 def make_all(stages, project: Path, *before: str, home: Path | None = None) -> str:
@@ -64,6 +64,8 @@ def make_all(stages, project: Path, *before: str, home: Path | None = None) -> s
 
 def test_it_is_rebuilt_replayed_and_judged_without_what_it_was_made_from(stages, project):
     assert "Result: PASS  (byte-exact" in make_all(stages, project)
+    subprocess.run(["make", "-C", project, "clean"], check=True, capture_output=True)
+    assert not (project / "optimized.hsaco").exists()
 
 
 def test_it_is_rebuilt_replayed_and_judged_in_another_root_with_another_rocm(stages, project):

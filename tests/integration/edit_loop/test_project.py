@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from pathlib import Path
 
 import pytest
 from made_up import device_code, make, publish, text_section
 
+from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out, open_project
 from kerncap_stages.source.consulted import is_current
@@ -130,6 +132,32 @@ def test_generating_again_keeps_an_edit_unless_forced(store, tree, tmp_path):
     assert variant.read_text() == "// mine\n"
     assert check_out(store, made, reproducer, project, force=True).kept == ()
     assert variant.read_bytes() == (tree[0] / "src/matvec.hip").read_bytes()
+
+
+def test_an_edit_of_another_kernel_is_refused_before_anything_is_written(store, tree, tmp_path):
+    made, reproducer = run_generate(store, located(store, tree)[0])
+    project = tmp_path / "project"
+    check_out(store, made, reproducer, project, force=False)
+    (project / "kernel_variant.cpp").write_text("// mine\n")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other/k.hip").write_text("__global__ void other(int* x) { *x = 1; }\n")
+    capture = publish(store, tree[1], "_Z5otherPi")
+    digest, _ = run_locate(store, capture, Options((tmp_path / "other",), compiler="hipcc"))
+    other, another = run_generate(store, digest)
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    with pytest.raises(UsageError, match=r"holds edits of demo::add_rows.*: kernel_variant\.cpp"):
+        check_out(store, other, another, project, force=False)
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
+    assert check_out(store, other, another, project, force=True).kept == ()
+    assert "other" in (project / "kernel_variant.cpp").read_text()
+
+
+def test_devices_and_pipes_are_never_read(store, tree, tmp_path):
+    os.mkfifo(tmp_path / "pipe.hip")
+    (tmp_path / "k.hip").write_text('#include "/dev/zero"\nnamespace demo { void nothing(); }\n')
+    _, source = run_locate(store, publish(store, tree[1], ADD_ROWS), Options((tmp_path,)))
+    assert source.outcome is Outcome.NOT_FOUND
+    assert is_current(source)
 
 
 def test_a_search_is_repeated_only_when_something_that_it_saw_has_changed(store, tree, tmp_path):
