@@ -47,13 +47,12 @@ def test_function_pointers_and_virtual_tables_in_memory_lead_to_the_same_code(st
     replays_three_times(stages, digest)
 
 
-@pytest.mark.parametrize("name", ["virtual_calls", "function_pointers", "device_globals", "constant_memory"])
+@pytest.mark.parametrize("name", ["virtual_calls", "function_pointers", "device_globals"])
 def test_programs_with_tables_in_their_code_object(stages, program, name):
     kernel = {
         "virtual_calls": "measure",
         "function_pointers": "call",
         "device_globals": "accumulate",
-        "constant_memory": "polynomial",
     }[name]
     digest, _ = captured(stages, program, name, kernel)
     replays_three_times(stages, digest)
