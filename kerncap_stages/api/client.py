@@ -218,6 +218,7 @@ class Kerncap:
         A kernel that faults or hangs is a failed verdict, not an error.
         Raises ArtifactError for a folder that is no project, UsageError, DeviceError, Refused.
         """
+        from kerncap_stages.manifests.view import read_view
         from kerncap_stages.project.artifacts import find_captures
         from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
         from kerncap_stages.stages.validate import run_validate
@@ -231,7 +232,10 @@ class Kerncap:
         notes = [f"{name} was edited after {variant} was built: `make recompile`" for name in edited]
         unbuilt = [] if variant is not None else unbuilt_edits(folder)
         notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
-        return validation_result([manifest for _, manifest in made], [digest for digest, _ in made], notes)
+        names = [read_view(store, capture).kernel.demangled_name for capture in captures]
+        return validation_result(
+            [manifest for _, manifest in made], [digest for digest, _ in made], names, notes
+        )
 
     def _open(self) -> Store:
         from kerncap_stages.store import Store

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING
 
 from kerncap_stages.api.results import ExtractResult, ValidationResult
@@ -49,22 +48,29 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
 
 
 def validation_result(
-    manifests: Sequence[Validation], digests: Sequence[Digest], notes: Sequence[str]
+    manifests: Sequence[Validation],
+    digests: Sequence[Digest],
+    names: Sequence[str],
+    notes: Sequence[str],
 ) -> ValidationResult:
-    """The verdicts on every kernel of a project, as one; the footer is that of the first that failed."""
+    """The verdicts on every kernel of a project, as one; the footer sums them up."""
     from kerncap_stages.api.lines import MODES, atol, details, region_lines, validation_footer
-    from kerncap_stages.validation.printed import max_error, region_counts
+    from kerncap_stages.terminal_text import printable
+    from kerncap_stages.validation.printed import largest, max_error, region_counts
 
     counts = [region_counts(manifest) for manifest in manifests]
     worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
     mode = MODES[worst.mode.value]
     errors = [max_error(manifest) for manifest in manifests]
     total, identical = (sum(count[which] for count in counts) for which in (0, 1))
-    lines = [line for manifest in manifests for line in details(manifest)]
+    lines: list[str] = []
+    for manifest, name in zip(manifests, names, strict=True):
+        lines += [f"{printable(name)}:"] if len(manifests) > 1 else []
+        lines += details(manifest)
     return ValidationResult(
         passed=worst.passed,
-        details="\n".join([*lines, validation_footer(worst)]),
-        max_error=math.nan if any(map(math.isnan, errors)) else max(errors),
+        details="\n".join([*lines, validation_footer(*manifests)]),
+        max_error=largest(errors),
         mode=mode,
         region_lines=[line for manifest in manifests for line in region_lines(manifest)],
         regions_total=total,

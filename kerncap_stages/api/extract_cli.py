@@ -77,6 +77,7 @@ def extract(
         typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")] = False,
+    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat steps that have nothing new to do.")] = False,
     validate: Annotated[
         bool, typer.Option("--validate/--no-validate", help="Replay the captured kernel at the end.")
     ] = True,
@@ -132,6 +133,7 @@ def extract(
                 dispatch=dispatch,
                 output=output,
                 force=force,
+                fresh=fresh,
                 source_dirs=tuple(source_dir or ()),
                 compile_commands=compile_commands,
                 defines=tuple(define or ()),

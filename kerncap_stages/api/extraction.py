@@ -58,8 +58,9 @@ def _check(request: ExtractRequest) -> None:
 def _check_output(folder: Path) -> None:
     from kerncap_stages.project.checkout import is_project
 
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder} is a file", hint="give a new or an empty folder")
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"{nearest} is a file", hint="give a new or an empty folder")
     if folder.is_dir() and any(folder.iterdir()) and not is_project(folder):
         raise UsageError(
             f"{folder} exists and is not a generated project", hint="give a new or an empty folder"
@@ -102,6 +103,8 @@ def _choose(
     summary = f"{len(profile.kernels)} kernels; {selection.pattern}"
     chosen = next((k for k in profile.kernels if selection.pattern in (k.mangled_name, k.name)), None)
     if chosen is not None:
+        if named.pattern is None and chosen is not profile.kernels[0]:
+            notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
         summary = f"{len(profile.kernels)} kernels; {chosen.name} takes {chosen.share:.1%} of the GPU time"
     steps.end(PROFILE, digest, summary, *notes)
     return spec, selection, (digest,)
@@ -109,11 +112,13 @@ def _choose(
 
 def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
     """Of the kernels that match, the one that takes the most time."""
+    from kerncap_stages.collector.ranking import of_the_program
     from kerncap_stages.collector.selection import KernelRule, close_names
     from kerncap_stages.manifests.capture import NameMatch
 
     rule = KernelRule.of(named) if named.pattern is not None else None
-    for kernel in profile.kernels:  # in order of their time
+    # In order of their time. HIP's own copies and fills are taken where they are asked for.
+    for kernel in of_the_program(profile.kernels) if rule is None else profile.kernels:
         if rule is None or rule.wants(kernel.mangled_name or "", kernel.name):
             match = NameMatch.MANGLED if kernel.mangled_name else NameMatch.EXACT
             return named.model_copy(update={"match": match, "pattern": kernel.mangled_name or kernel.name})
@@ -167,7 +172,7 @@ def _locate(
     steps.start(LOCATE)
     options = Options(request.source_dirs, request.compile_commands, request.defines, request.compiler)
     try:
-        digest, source = run_locate(store, capture, options)
+        digest, source = run_locate(store, capture, options, fresh=request.fresh)
     except KerncapError as error:
         steps.end(LOCATE, None, "failed: the project can be replayed, not rebuilt", str(error))
         return None, None
@@ -187,7 +192,7 @@ def _generate(
     from kerncap_stages.stages.generate import folder_name, run_generate
 
     steps.start(GENERATE)
-    made, reproducer = run_generate(store, digest)
+    made, reproducer = run_generate(store, digest, fresh=request.fresh)
     folder = request.output or Path("isolated") / folder_name(capture.kernel.demangled_name)
     _check_output(folder)
     before = _kernel_of(folder)
@@ -233,7 +238,7 @@ def _validate(
         steps.end(VALIDATE, None, "not asked for")
         return None, None
     try:
-        digest, validation = run_validate(store, capture, None, Settings())
+        digest, validation = run_validate(store, capture, None, Settings(), fresh=request.fresh)
     except KerncapError as error:
         steps.end(VALIDATE, None, "could not be replayed here", str(error))
         return None, error

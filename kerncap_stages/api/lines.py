@@ -43,11 +43,11 @@ def exit_code(manifest: Replay) -> int:
     return manifest.exit_code or 1
 
 
-def validation_footer(manifest: Validation) -> str:
+def validation_footer(*manifests: Validation) -> str:
     """``Result: PASS  (smoke)``, or FAIL; or with ``(byte-exact, ...)`` or ``(numeric, ...)``."""
     from kerncap_stages.validation.printed import footer
 
-    return footer(manifest).replace("(baseline)", "(smoke)")
+    return footer(*manifests).replace("(baseline)", "(smoke)")
 
 
 def atol(manifest: Validation) -> float:

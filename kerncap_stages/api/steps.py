@@ -51,6 +51,7 @@ class ExtractRequest:
     dispatch: int = 0
     output: Path | None = None
     force: bool = False
+    fresh: bool = False
     source_dirs: tuple[Path, ...] = ()
     compile_commands: Path | None = None
     defines: tuple[str, ...] = ()

@@ -7,9 +7,11 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.profile import KernelStatistics, LaunchShape
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kerncap_stages.collector.statistics import ShapeKey, Tally
+
+_OF_RUNTIME = "__amd_rocclr_"
 
 
 def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStatistics, ...]:
@@ -31,6 +33,12 @@ def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStati
         )
         for (mangled, demangled), tally in order
     )
+
+
+def of_the_program(kernels: Sequence[KernelStatistics]) -> list[KernelStatistics]:
+    """Kernels that somebody can edit; HIP's own fills and copies only where there are no others."""
+    own = [kernel for kernel in kernels if not kernel.name.startswith(_OF_RUNTIME)]
+    return own or list(kernels)
 
 
 def _shapes(shapes: Mapping[ShapeKey, tuple[int, int]]) -> tuple[LaunchShape, ...]:

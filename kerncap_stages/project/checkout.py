@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
@@ -13,7 +14,7 @@ from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.manifests.reproducer import ProjectFile, Reproducer
@@ -49,24 +50,50 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
     A file that was edited since it was last written is kept unless ``force``.
     Raises UsageError if the folder exists and is not a project of ours, or holds edits of another kernel.
     """
-    if folder.exists() and any(folder.iterdir()) and not (folder / RECORD).is_file():
-        raise UsageError(
-            f"{folder} exists and is not a generated project", hint="give an empty or a new folder"
-        )
-    before = _record(folder)
-    record = _record_of(digest, reproducer)
-    lacking, kept = _compare(reproducer, folder, before, force=force)
-    _require_same_subject(folder, before, record, kept)
-    for file in lacking:
-        _write(folder / file.path, store.get(file.payload.digest), executable=file.executable)
-    written = before.get("files", {})
-    for stale in sorted(set(written) - set(record["files"])):
-        if _digest(folder / stale) == written[stale]:
-            (folder / stale).unlink()
-    if not (folder / STORE / "artifacts" / digest).exists():
-        store.copy_closure([digest], folder / STORE)
-    _write(folder / RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+    with _alone_in(folder):
+        if any(folder.iterdir()) and not is_project(folder):
+            raise UsageError(
+                f"{folder} exists and is not a generated project", hint="give an empty or a new folder"
+            )
+        before = _record(folder)
+        record = _record_of(digest, reproducer)
+        lacking, kept = _compare(reproducer, folder, before, force=force)
+        _require_same_subject(folder, before, record, kept)
+        if not before:
+            # What a kill leaves half written is a project that lacks files, not somebody else's folder.
+            _write_record(folder, record)
+        for file in lacking:
+            _write(folder / file.path, store.get(file.payload.digest), executable=file.executable)
+        written = before.get("files", {})
+        for stale in sorted(set(written) - set(record["files"])):
+            if _digest(folder / stale) == written[stale]:
+                (folder / stale).unlink()
+        if not (folder / STORE / "artifacts" / digest).exists():
+            store.copy_closure([digest], folder / STORE)
+        if before != record:
+            _write_record(folder, record)
     return Checkout(folder, kept)
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Make the folder, and keep others of us out of it for a while."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    except OSError as error:
+        raise UsageError(
+            f"cannot make the folder {folder}: {error.strerror}", hint="give another folder"
+        ) from error
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _write_record(folder: Path, record: Mapping[str, Any]) -> None:
+    _write(folder / RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
 
 
 def _require_same_subject(

@@ -126,9 +126,13 @@ def source_files(root: Path) -> Iterator[Path]:
 
 def source_folders(root: Path) -> Iterator[tuple[str, list[str]]]:
     """(folder, names of its files), sorted; without hidden folders, and projects, which hold copies."""
-    for name_of_folder, folders, files in os.walk(root):
+    seen: set[tuple[int, int]] = set()  # links may lead to a folder again
+    for name_of_folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        if is_project(Path(name_of_folder)):
+        status = Path(name_of_folder).stat()
+        known = (status.st_dev, status.st_ino) in seen
+        seen.add((status.st_dev, status.st_ino))
+        if known or is_project(Path(name_of_folder)):
             folders.clear()
             continue
         yield name_of_folder, sorted(files)

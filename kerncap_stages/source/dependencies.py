@@ -33,7 +33,7 @@ def parse_make_rule(text: str) -> list[Path]:
         elif body.startswith("$$", position):
             words[-1] += "$"
             position += 2
-        elif body[position] in " \t":
+        elif body[position] == " ":
             words.append("")
             position += 1
         elif body[position] == "\n":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,6 +87,9 @@ def find_source(
     database = options.compile_commands and options.compile_commands.resolve()
     database = database or _database(near, roots, consulted)
     commands = _load(database, consulted)
+    if not candidates:
+        units = [file for file in dict.fromkeys(command.file for command in commands) if file.is_file()]
+        candidates = find_candidates(units, name, consulted)
     toolchain = toolchain_of(capture)
     wanted = Wanted(
         toolchain,
@@ -117,6 +120,7 @@ def find_source(
     definition, command = choice.definition, choice.command
     compiler = options.compiler or (None if command else shutil.which(toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
+    definition = _as_included(definition, unit)
     notes = [choice.note, problem]
     newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers}, consulted)
     if newer and command is not None and not makes_same_code(command, wanted):
@@ -144,6 +148,14 @@ def find_source(
         database,
         consulted,
     )
+
+
+def _as_included(definition: Definition, unit: Unit) -> Definition:
+    """The definition's file as the compiler calls it, which may reach it through a link."""
+    for path in (unit.path, *unit.headers):
+        if path == definition.path or path.resolve() == definition.path.resolve():
+            return replace(definition, path=path)
+    return definition
 
 
 def _load(database: Path | None, consulted: Consulted) -> list[CompileCommand]:

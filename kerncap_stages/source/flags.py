@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 
 # Outputs, dependency files, phases, GPU targets, relocatable device code, what only concerns the host's link.
+# A precompiled header is for one compiler and target; whoever has one includes its text as well.
 _DROPPED = words_of(
     """
     -c -S -E -MD -MMD -MP -MG -MV -M -MM -fgpu-rdc -fno-gpu-rdc -save-temps --save-temps
@@ -37,7 +38,7 @@ _DROPPED = words_of(
     --offload-host-device -v -### --verbose -- --analyze
     -o -MF -MT -MQ -MJ -x --offload-arch --no-offload-arch --serialize-diagnostics -arch -l -L -z -u
     -T --output --language -dependency-file -dependency-dot -gen-cdb-fragment-path
-    -Xlinker -Xoffload-linker -Xarch_host -Xassembler
+    -Xlinker -Xoffload-linker -Xarch_host -Xassembler -include-pch -Winvalid-pch
     """
 )
 _DROPPED_PREFIXES = tuple(
@@ -65,7 +66,7 @@ _INNER_DROPPED = words_of(
     """
     -o -dependency-file -MT -MD -MMD -MP -main-file-name -diagnostic-log-file -dump-deserialized-decls
     -header-include-file -stats-file -opt-record-file -dwarf-debug-flags -coverage-data-file
-    -coverage-notes-file
+    -coverage-notes-file -include-pch
     """
 )
 # And what shapes code: no other action, and no value that could be a file's name.

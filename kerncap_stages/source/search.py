@@ -39,7 +39,7 @@ def find_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulte
 def _texts(roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
     for root in roots:
         paths = [root] if root.is_file() else consulted.sources(root)
-        for path in paths:
+        for path in dict.fromkeys(path.resolve() for path in paths):  # as compile commands name them
             text = consulted.read(path) if path.suffix.lower() in SOURCE_SUFFIXES else None
             if text is not None:
                 yield path, text

@@ -151,8 +151,9 @@ class _Request:
     parents: tuple[Digest, ...]
 
 
-def _from_profile(digest: Digest, profile: Profile, rank: int, kernels: Sequence[str]) -> _Request:
+def _from_profile(digest: Digest, profile: Profile, rank: int | None, kernels: Sequence[str]) -> _Request:
     from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.collector.ranking import of_the_program
 
     if profile.program is None:
         raise UsageError(
@@ -161,11 +162,11 @@ def _from_profile(digest: Digest, profile: Profile, rank: int, kernels: Sequence
         )
     chosen = tuple((name, False) for name in kernels)
     if not chosen:
-        if rank > len(profile.kernels):
+        if (rank or 1) > len(profile.kernels):
             raise UsageError(
-                f"profile {digest.short} has {len(profile.kernels)} kernels, and rank {rank} is asked for"
+                f"profile {digest.short} has {len(profile.kernels)} kernels, none of rank {rank}"
             )
-        top = profile.kernels[rank - 1]
+        top = profile.kernels[rank - 1] if rank else of_the_program(profile.kernels)[0]
         chosen = ((top.mangled_name, True),) if top.mangled_name else ((top.name, False),)
     return _Request(ProgramSpec.of(profile.program), chosen, (digest,))
 
@@ -248,7 +249,7 @@ def capture(
     else:
         for text in artifact_texts(profiles):
             digest = opened.resolve(text)
-            requests.append(_from_profile(digest, load_as(opened, digest, Profile), rank or 1, names))
+            requests.append(_from_profile(digest, load_as(opened, digest, Profile), rank, names))
     shape = None if grid is None else grid_of(grid)
     with progress("capture", counts_bytes=True) as report:
         for request in requests:

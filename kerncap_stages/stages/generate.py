@@ -42,6 +42,9 @@ def generate(
         typer.Option("--assembly", help="Edit the kernel's instructions, even if its source is known."),
     ] = False,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Make it again even if nothing has changed; edits are kept.")
+    ] = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
@@ -57,8 +60,9 @@ def generate(
     for count, texts in enumerate(_grouped(artifact_texts(artifacts), together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
         inputs = [opened.resolve(text) for text in texts]
-        digest, made, checkout = _in_place(opened, inputs, place, assembly=assembly, force=force) or _written(
-            opened, inputs, place, assembly=assembly, force=force
+        known = None if fresh else _in_place(opened, inputs, place, assembly=assembly, force=force)
+        digest, made, checkout = known or _written(
+            opened, inputs, place, assembly=assembly, force=force, fresh=fresh
         )
         _report(checkout, made)
         emit(digest, opened.get(digest) if as_json else None)
@@ -80,11 +84,11 @@ def _in_place(
 
 
 def _written(
-    store: Store, inputs: Sequence[Digest], place: Path | None, *, assembly: bool, force: bool
+    store: Store, inputs: Sequence[Digest], place: Path | None, *, assembly: bool, force: bool, fresh: bool
 ) -> tuple[Digest, Reproducer, Checkout]:
     from kerncap_stages.project.checkout import check_out
 
-    digest, made = run_generate(store, *inputs, assembly=assembly)
+    digest, made = run_generate(store, *inputs, assembly=assembly, fresh=fresh)
     return digest, made, check_out(store, digest, made, place or default_folder(made), force=force)
 
 
@@ -125,13 +129,13 @@ def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
 
 
 def run_generate(
-    store: Store, digest: Digest, *more: Digest, assembly: bool = False
+    store: Store, digest: Digest, *more: Digest, assembly: bool = False, fresh: bool = False
 ) -> tuple[Digest, Reproducer]:
     """Publish the project of a located capture, or of a capture alone, which cannot be compiled again.
 
     ``more``: further kernels of the same translation unit. ``assembly``: edit instructions, whatever is known
     of the source; without source that is so anyway, where LLVM's tools are there. Returns at once what was
-    made of the same inputs before.
+    made of the same inputs before, unless ``fresh``.
     Raises ArtifactError if an artifact is neither a capture nor a source.
     """
     from kerncap_stages.errors import KerncapError, UsageError
@@ -144,7 +148,7 @@ def run_generate(
 
     digests = (digest, *more)
     key = project_key(store, digests, assembly=assembly)
-    known = remembered_as(store, key, Reproducer)
+    known = None if fresh else remembered_as(store, key, Reproducer)
     if known is not None:
         return known
     parts = [read_part(store, each) for each in digests]

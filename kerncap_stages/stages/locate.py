@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -105,6 +106,10 @@ def run_locate(
     from kerncap_stages.source.kernel_names import parse_kernel_name
     from kerncap_stages.source.line_tables import read_line_tables
 
+    if not all(define.partition("=")[0].strip() for define in options.defines):
+        raise UsageError("-D takes a name, not nothing", hint="-D NAME or -D NAME=VALUE")
+    if options.compiler is not None and shutil.which(options.compiler) is None:
+        raise UsageError(f"there is no compiler {options.compiler}", hint="--compiler takes a program")
     for folder in options.source_dirs:
         if not folder.exists():
             raise UsageError(

@@ -76,6 +76,7 @@ def validate(
     any variant the captured kernel itself is checked. Without a tolerance every byte must be the same.
     """
     from kerncap_stages.errors import UsageError
+    from kerncap_stages.manifests.view import read_view
     from kerncap_stages.project.artifacts import find_captures
     from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
     from kerncap_stages.remembered import remembered
@@ -104,6 +105,8 @@ def validate(
             made, verdict = known or _judged(opened, request, fresh=fresh)
             if report is not None:
                 _write_report(opened, made, report if len(digests) == 1 else report / str(number))
+            if len(digests) > 1:
+                say(f"{printable(read_view(opened, digest).kernel.demangled_name)}:")
             for line in lines(verdict, verbose=verbose):
                 say(line)
             say(footer(verdict))

@@ -5,6 +5,7 @@ It may be a view: what is not finite is a text there, and ``float`` reads both.
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -19,18 +20,25 @@ _COLUMNS = 64
 _MOST_LINES = 24
 
 
-def footer(manifest: Validation | View) -> str:
-    """The one line that scripts look for."""
-    verdict = "PASS" if manifest.passed else "FAIL"
-    if manifest.mode in ("smoke", "baseline"):
-        return f"Result: {verdict}  ({manifest.mode})"
-    if manifest.mode == "numeric":
-        worst = max_error(manifest)
-        atol = manifest.tolerance.absolute if manifest.tolerance else None
-        return f"Result: {verdict}  (numeric, max_error = {worst:.6g}, atol = {float(atol or 0.0):g})"
-    total, identical = region_counts(manifest)
+def footer(*manifests: Validation | View) -> str:
+    """The one line that scripts look for: the verdict on one kernel, or on all those of a project."""
+    worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
+    verdict = "PASS" if worst.passed else "FAIL"
+    if worst.mode in ("smoke", "baseline"):
+        return f"Result: {verdict}  ({worst.mode})"
+    if worst.mode == "numeric":
+        error = largest([max_error(manifest) for manifest in manifests])
+        atol = worst.tolerance.absolute if worst.tolerance else None
+        return f"Result: {verdict}  (numeric, max_error = {error:.6g}, atol = {float(atol or 0.0):g})"
+    counts = [region_counts(manifest) for manifest in manifests]
+    total, identical = (sum(count[which] for count in counts) for which in (0, 1))
     differ = f", {total - identical} differ" if identical < total else ""
     return f"Result: {verdict}  (byte-exact, {identical} of {total} regions identical{differ})"
+
+
+def largest(errors: Sequence[float]) -> float:
+    """The largest of several errors; not a number where one of them is none."""
+    return math.nan if any(map(math.isnan, errors)) else max(errors)
 
 
 def region_counts(manifest: Validation | View) -> tuple[int, int]:

@@ -176,3 +176,11 @@ def test_another_version_of_the_package_makes_it_again(loop, tmp_path):
     loop.stages.variables["PYTHONPATH"] = os.pathsep.join([str(copy.parent)])
     for stage in STAGES:
         assert loop.works(stage)
+
+
+def test_fresh_works_again_and_keeps_edits(loop):
+    edited = loop.stages.folder / "project/kernel_variant.cpp"
+    edited.write_text("// mine\n")
+    done = loop.stages.run("generate", *loop.words("generate"), "--fresh").must()
+    assert "kept your edit of kernel_variant.cpp" in done.err
+    assert edited.read_text() == "// mine\n"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from made_up import device_code, make, publish, text_section
 
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.project import checkout
 from kerncap_stages.project.checkout import check_out, open_project
 from kerncap_stages.source.consulted import is_current
 from kerncap_stages.source.options import Options
@@ -150,6 +152,85 @@ def test_an_edit_of_another_kernel_is_refused_before_anything_is_written(store, 
     assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
     assert check_out(store, other, another, project, force=True).kept == ()
     assert "other" in (project / "kernel_variant.cpp").read_text()
+
+
+@pytest.mark.parametrize("written", [0, 1, 5])
+def test_a_check_out_that_was_killed_is_finished_by_the_next(store, tree, tmp_path, monkeypatch, written):
+    made, reproducer = run_generate(store, located(store, tree)[0])
+    whole = checkout.check_out(store, made, reproducer, tmp_path / "whole", force=False).folder
+    write, left = checkout._write, iter(range(written + 1))
+
+    def killed(path, content, **more):
+        if next(left, None) is None:
+            raise KeyboardInterrupt
+        write(path, content, **more)
+
+    monkeypatch.setattr(checkout, "_write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        check_out(store, made, reproducer, tmp_path / "project", force=False)
+    monkeypatch.undo()
+    assert check_out(store, made, reproducer, tmp_path / "project", force=False).kept == ()
+    assert files_of(tmp_path / "project") == files_of(whole)
+
+
+def test_several_at_once_make_one_whole_project(store, tree, tmp_path):
+    made, reproducer = run_generate(store, located(store, tree)[0])
+    with ThreadPoolExecutor(4) as pool:
+        jobs = [
+            pool.submit(check_out, store, made, reproducer, tmp_path / "project", force=False)
+            for _ in range(4)
+        ]
+        assert [job.result().kept for job in jobs] == [()] * 4
+    check_out(store, made, reproducer, tmp_path / "alone", force=False)
+    assert files_of(tmp_path / "project") == files_of(tmp_path / "alone")
+
+
+def files_of(project: Path) -> dict[str, bytes]:
+    found = {path.relative_to(project): path for path in project.rglob("*") if path.is_file()}
+    return {str(name): path.read_bytes() for name, path in found.items() if "store" not in name.parts}
+
+
+def test_links_and_the_files_of_a_given_database_are_searched(store, tree, tmp_path):
+    folder, code = tree
+    (tmp_path / "linked").mkdir()
+    (tmp_path / "linked/code").symlink_to(folder, target_is_directory=True)
+    capture = publish(store, code, ADD_ROWS)
+    database = folder / "build/compile_commands.json"
+    _, source = run_locate(store, capture, Options((tmp_path / "linked",), database))
+    assert source.outcome is Outcome.FOUND
+    assert [file.path for file in source.files][:2] == [
+        str(folder / path) for path in ("src/matvec.hip", "include/matvec.hpp")
+    ]
+    (tmp_path / "empty").mkdir()
+    _, source = run_locate(store, capture, Options((tmp_path / "empty",), database))
+    assert (source.outcome, source.definition.path) == (Outcome.FOUND, str(folder / "src/matvec.hip"))
+
+
+def test_a_header_that_is_reached_through_a_link_is_edited_where_it_is_read(store, tmp_path):
+    real, root = tmp_path / "real", tmp_path / "root"
+    real.mkdir()
+    root.mkdir()
+    (real / "k.hpp").write_text("__global__ void k(int* x) { *x = 1; }\n")
+    (root / "parts").symlink_to(real, target_is_directory=True)
+    (root / "k.hip").write_text('#include <hip/hip_runtime.h>\n#include "parts/k.hpp"\n')
+    entry = {"directory": str(root), "file": "k.hip", "arguments": ["hipcc", "-O3", "-c", "k.hip"]}
+    (root / "compile_commands.json").write_text(json.dumps([entry]))
+    code = device_code(root / "k.hip", tmp_path / "k.hsaco")
+    digest, source = run_locate(store, publish(store, code, "_Z1kPi"), Options((root,)))
+    assert source.headers_by_compiler
+    made, reproducer = run_generate(store, digest)
+    check_out(store, made, reproducer, tmp_path / "project", force=False)
+    edited = tmp_path / "project/kernel_variant.cpp"
+    edited.write_text("#error edited\n")
+    assert "kernel_variant.cpp" in make(tmp_path / "project", "recompile").stderr
+
+
+@pytest.mark.parametrize(
+    "options", [{"defines": ("",)}, {"defines": ("=1",)}, {"compiler": "/nonexistent/clang++"}]
+)
+def test_options_that_make_no_sense_are_wrong_usage(store, tree, options):
+    with pytest.raises(UsageError):
+        located(store, tree, **options)
 
 
 def test_devices_and_pipes_are_never_read(store, tree, tmp_path):

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from programs import COMMON_FLAGS, SOURCES, Build, Program, compile_once
 
+from kerncap_stages import Kerncap
 from kerncap_stages.store import Store
 
 OUTPUTS = SOURCES / "edit_loop/typed_outputs.hip"
@@ -80,6 +81,15 @@ def test_one_project_rebuilds_and_judges_all_of_them(stages, tree, app):
     make(project, "recompile")
     done = stages.run("validate", "project", "--json").must(1)
     assert [json.loads(line)["passed"] for line in done.out.splitlines()] == [True, False]
+    blocks = re.findall(r"^(\S+?)\(.*\):$|(Result: \w+)", done.err, re.MULTILINE)
+    assert [name or result for name, result in blocks] == [
+        *("outputs::by_symbol", "Result: PASS", "accumulate", "Result: FAIL")
+    ]
+    result = Kerncap(stages.store).validate(project)
+    footer = result.details.splitlines()[-1]
+    assert f"{result.regions_identical} of {result.regions_total} regions identical, 1 differ" in footer
+    assert result.regions_total > 2
+    assert "accumulate(" in result.details
 
 
 def test_kernels_of_different_code_objects_are_not_put_together(stages, tree, app, program):

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap_stages.collector.ranking import blocks_of, ranked
+from kerncap_stages.collector.ranking import blocks_of, of_the_program, ranked
 from kerncap_stages.collector.shared_memory import RECORD
 from kerncap_stages.collector.statistics import ShapeKey, Tally, tally_records
 
@@ -88,3 +88,11 @@ def test_the_largest_total_comes_first_and_shares_add_up():
 def test_a_last_partial_work_group_counts():
     assert blocks_of((1000, 3, 1), (256, 2, 1)) == (4, 2, 1)
     assert blocks_of((256, 1, 1), (256, 1, 1)) == (1, 1, 1)
+
+
+def test_the_runtimes_own_kernels_come_last():
+    tally = Tally()
+    tally.add(np.array([1], np.int64))
+    copy, scale = ranked({(None, "__amd_rocclr_copyBuffer"): tally, (None, "scale(float*)"): tally})
+    assert of_the_program([copy, scale]) == [scale]
+    assert of_the_program([copy]) == [copy]

@@ -158,6 +158,7 @@ def test_lists_sources_sorted_without_hidden_folders(tmp_path):
     for name in ("b.hip", "a/k.cuh", ".git/x.cpp", "notes.txt"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).touch()
+    (tmp_path / "a/again").symlink_to(tmp_path, target_is_directory=True)
     # A generated project holds copies: they are not the sources of anything.
     for name in ("isolated/k/kernel_variant.cpp", "isolated/k/capture/project.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -10,3 +10,10 @@ def test_reads_continued_lines_and_escapes():
 
 def test_an_empty_rule_has_no_prerequisites():
     assert parse_make_rule("k.o: \n") == []
+
+
+def test_only_blanks_part_names():
+    assert parse_make_rule("k.o: /w/a\tb/k.hip \\\n  /w/a\tb/k.h\n") == [
+        Path("/w/a\tb/k.hip"),
+        Path("/w/a\tb/k.h"),
+    ]

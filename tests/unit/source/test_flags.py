@@ -28,6 +28,7 @@ def command(*words):
         ("-Xclang", "-dependency-file", "-Xclang", "x"),
         ("-Xclang=-dependency-file", "-Xclang=x"),
         ("-dependency-dot", "x"),
+        ("-Winvalid-pch", "-Xclang", "-include-pch", "-Xclang", "/x.pch", "-include-pch", "/x.pch"),
         ("-Xarch_host", "-fplugin=/x.so"),
         ("-Xlinker", "--load-pass-plugin=/x.so"),
         ("--",),
@@ -130,10 +131,10 @@ def test_what_shapes_the_code_stays():
 
 def test_paths_become_absolute_in_every_spelling():
     words = ("-Ia", "-I", "b", "-isystemc", "-isystem", "../d", "-include", "e.h", "--sysroot=f", "-iquoteg")
-    words += ("-Xclang", "-include-pch", "-Xclang", "h.pch", "-Wp,-Ii")
+    words += ("-Xclang", "-include", "-Xclang", "h.hpp", "-Wp,-Ii")
     assert compile_flags(command(*words)) == (
         *("-I/w/a", "-I", "/w/b", "-isystem/w/c", "-isystem", "/d", "-include", "/w/e.h"),
-        *("--sysroot=/w/f", "-iquote/w/g", "-Xclang", "-include-pch", "-Xclang", "/w/h.pch"),
+        *("--sysroot=/w/f", "-iquote/w/g", "-Xclang", "-include", "-Xclang", "/w/h.hpp"),
         *("-Xclang", "-I/w/i"),
     )
 

@@ -60,6 +60,8 @@ def test_the_footer_is_the_promised_line():
     assert footer(wrong) == "Result: FAIL  (byte-exact, 0 of 1 regions identical, 1 differ)"
     smoke = exact.model_copy(update={"mode": Mode.SMOKE, "regions": ()})
     assert footer(smoke) == "Result: PASS  (smoke)"
+    assert footer(exact, wrong) == "Result: FAIL  (byte-exact, 1 of 2 regions identical, 1 differ)"
+    assert footer(exact, exact) == "Result: PASS  (byte-exact, 2 of 2 regions identical)"
 
 
 def test_terminal_lines_hold_no_control_characters():
