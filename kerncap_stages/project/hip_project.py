@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.project.kinds import Build
-from kerncap_stages.project.overlay import EDITABLE, overlay_text, place_files, response_text, unit_text
+from kerncap_stages.project.overlay import EDITABLE, overlay_files, place_files
 from kerncap_stages.project.quoting import named_compiler
 from kerncap_stages.source.compilers import is_compiler_name
 
@@ -38,11 +38,7 @@ class HipProject:
         if command is None:
             return Build(placed)
         flags = [os_string(word) for word in command.arguments[1:]]
-        files = {
-            "vfs.yaml": overlay_text(placed).encode(),
-            "translation_unit.cpp": unit_text(os_string(command.translation_unit)).encode(),
-            "compile_flags.rsp": response_text(flags).encode(),
-        }
+        files = overlay_files(placed, os_string(command.translation_unit), flags)
         values = {
             "compiler": named_compiler(os_string(command.arguments[0]), is_compiler_name, "hipcc"),
             "inputs": sorted([*placed.values(), *files]),

@@ -1,6 +1,7 @@
-"""Projects that nvcc compiles, and ptxas where there is no source: CUDA kernels.
+"""Projects that nvcc or clang compiles, and ptxas where there is no source: CUDA kernels.
 
-nvcc has no overlay. So the sources lie in ``deps/`` as they lay in their tree, and the include folders of the
+clang makes PTX, which the driver assembles: machine code would take a program that is not clang's. nvcc has
+no overlay. So for it the sources lie in ``deps/`` as they lay in their tree, and the include folders of the
 build are those of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
 """
 
@@ -13,8 +14,9 @@ from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.project.kinds import Build
 from kerncap_stages.project.mirror import Mirror, nvcc_response_text
-from kerncap_stages.project.overlay import place_files
+from kerncap_stages.project.overlay import overlay_files, place_files
 from kerncap_stages.project.quoting import named_compiler
+from kerncap_stages.source.compilers import is_clang
 from kerncap_stages.source.nvcc import is_nvcc
 
 if TYPE_CHECKING:
@@ -39,6 +41,8 @@ class NvccProject:
         if command is None:
             return Build(place_files(originals, self.editable) if originals else {})
         flags = [os_string(word) for word in command.arguments[1:]]
+        if is_clang(os_string(command.arguments[0])):
+            return self._clang_build(originals, command, flags)
         try:
             mirror = Mirror.of(originals, flags)
         except Refused as refusal:
@@ -46,11 +50,23 @@ class NvccProject:
         placed = {**mirror.placed, originals[0]: self.editable}
         files = {"compile_flags.rsp": nvcc_response_text(mirror.relocated(flags)).encode()}
         values = {
+            "is_clang": False,
             "compiler": named_compiler(os_string(command.arguments[0]), is_nvcc, "nvcc"),
             "inputs": sorted([*placed.values(), *files]),
             "link": mirror.placed[originals[0]],
             "link_to": mirror.way_up(originals[0]) + self.editable,
             "unit": mirror.placed[os_string(command.translation_unit)],
+        }
+        return Build(placed, files, values)
+
+    def _clang_build(self, originals: Sequence[str], command: CompileCommand, flags: Sequence[str]) -> Build:
+        placed = place_files(originals, self.editable)
+        files = overlay_files(placed, os_string(command.translation_unit), flags)
+        values = {
+            "is_clang": True,
+            "built": "optimized.ptx",
+            "compiler": named_compiler(os_string(command.arguments[0]), is_clang, "clang++"),
+            "inputs": sorted([*placed.values(), *files]),
         }
         return Build(placed, files, values)
 

@@ -79,6 +79,15 @@ def overlay_text(placed: Mapping[str, str]) -> str:
     return json.dumps(overlay, indent=1, ensure_ascii=False) + "\n"
 
 
+def overlay_files(placed: Mapping[str, str], unit: str, flags: Sequence[str]) -> dict[str, bytes]:
+    """What a project needs besides its sources for a clang that takes them at their original paths."""
+    return {
+        "vfs.yaml": overlay_text(placed).encode(),
+        "translation_unit.cpp": unit_text(unit).encode(),
+        "compile_flags.rsp": response_text(flags).encode(),
+    }
+
+
 def unit_text(unit: str) -> str:
     """The file that is compiled: clang's driver wants one that exists, and it leads to the overlay."""
     if "\n" in unit or '"' in unit:

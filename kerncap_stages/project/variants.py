@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # What a Triton edit loop leaves, and what `make recompile` does; the first that is there counts.
-VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin")
+VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin", "optimized.ptx")
 
 
 def built_variant(folder: Path) -> Path | None:

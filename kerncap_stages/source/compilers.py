@@ -49,6 +49,11 @@ def is_compiler_name(compiler: str) -> bool:
     return bool(_HIPCC.fullmatch(name) or _CLANG.fullmatch(name))
 
 
+def is_clang(compiler: str) -> bool:
+    """Whether a program is a clang, by its name."""
+    return bool(_CLANG.fullmatch(Path(compiler).name))
+
+
 def is_hipcc(compiler: str) -> bool:
     """Whether a program is hipcc, by its name."""
     return bool(_HIPCC.fullmatch(Path(compiler).name))

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from kerncap_stages.source.compilers import Compiler
 
 _TIMEOUT_S = 300
+_ABOUT_CUDA = ("--cuda-path=", "-nocudainc", "-nocudalib", "-nogpuinc", "-nogpulib")
 
 
 def parse_make_rule(text: str) -> list[Path]:
@@ -44,9 +45,15 @@ def parse_make_rule(text: str) -> list[Path]:
     return [Path(word) for word in words if word]
 
 
-def toolchain_folders(compiler: Compiler, directory: Path, target: str) -> tuple[Path, ...]:
-    """The compiler's own include folders: headers below them belong to the toolchain, not to the project."""
-    command = compiler.command(target, (), "-E", "-v", os.devnull, "-o", os.devnull)
+def toolchain_folders(
+    compiler: Compiler, directory: Path, target: str, flags: Sequence[str] = ()
+) -> tuple[Path, ...]:
+    """The compiler's own include folders: headers below them belong to the toolchain, not to the project.
+
+    ``flags`` may say where CUDA is, or that there is none.
+    """
+    own = [flag for flag in flags if flag.startswith(_ABOUT_CUDA)]
+    command = compiler.command(target, own, "-E", "-v", os.devnull, "-o", os.devnull)
     return parse_search_list(run_compiler(command, directory).stderr)
 
 
@@ -106,7 +113,8 @@ def local_headers(
                 hint="check that the build folder is complete (generated headers?) and -D is right",
             )
         prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))
-    return outside_toolchain(prerequisites, unit, directory, toolchain_folders(compiler, directory, target))
+    own = toolchain_folders(compiler, directory, target, flags)
+    return outside_toolchain(prerequisites, unit, directory, own)
 
 
 def outside_toolchain(

@@ -81,7 +81,14 @@ _OPTIMISER_KEPT = re.compile(
     r"-+(?!load|plugin|pass-plugin)[\w-]+(?:=(?:true|false|-?\d[\d.]*))?|-+amdgpu-[\w-]+=[\w,-]+"
 )
 _JOINED_PATH_FLAGS = ("-isystem", "-iquote", "-idirafter", "-include", "-imacros", "-I")
-_EQUAL_PATH_FLAGS = ("--sysroot=", "-ivfsoverlay=", "--rocm-path=", "--hip-path=", "--rocm-device-lib-path=")
+_EQUAL_PATH_FLAGS = (
+    "--sysroot=",
+    "-ivfsoverlay=",
+    "--rocm-path=",
+    "--hip-path=",
+    "--rocm-device-lib-path=",
+    "--cuda-path=",
+)
 
 
 def compile_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:

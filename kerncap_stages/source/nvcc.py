@@ -14,22 +14,17 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cubin import kernel_code, same_but_for_unit
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.source.dependencies import (
     outside_toolchain,
     parse_make_rule,
     parse_search_list,
     run_compiler,
 )
-from kerncap_stages.source.nvcc_flags import nvcc_flags, shell_reads, unsafe_nvcc_flags
+from kerncap_stages.source.nvcc_flags import shell_reads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.source.compile_commands import CompileCommand
-    from kerncap_stages.source.consulted import Consulted
-    from kerncap_stages.source.ptx import PtxSearch
 
 _NVCC = re.compile(r"nvcc(-\d+(\.\d+)*)?")
 _ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
@@ -79,7 +74,7 @@ class NvccTool:
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
         """Compile to PTX and look for the kernel's entry."""
         ptx = self._made("-ptx", unit, flags, directory, target)
-        entries = _ENTRY.findall(ptx.decode(errors="replace")) if ptx is not None else []
+        entries = entry_names(ptx.decode(errors="replace")) if ptx is not None else []
         return any(same_but_for_unit(entry, symbol) for entry in entries)
 
     def defined_at(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> None:
@@ -102,53 +97,22 @@ class NvccTool:
             return output.read_bytes() if result.returncode == 0 and output.is_file() else None
 
 
-class NvccToolchain:
-    """See ``toolchain.Toolchain``."""
+def find_nvcc(compiler: str, *, trusted: bool = False) -> NvccTool:
+    """The nvcc of a build; where that is not on this machine, the one that is, unless it is the user's word.
 
-    language = Language.CUDA_CPP
-    assumed = "nvcc"
+    Raises DeviceError if there is none.
+    """
+    found = shutil.which(compiler) or (None if trusted else find_cuda_tool("nvcc"))
+    if found is None:
+        raise DeviceError(
+            f"there is no compiler {compiler}", hint="put nvcc on PATH, or pass --compiler PATH"
+        )
+    return NvccTool(found)
 
-    def target(self, capture: Capture) -> str:
-        """What the cubin itself is for: ``sm_90a`` is more than the device's ``sm_90``."""
-        return capture.kernel.code_object.isa
 
-    def find(self, compiler: str, *, trusted: bool = False) -> NvccTool:
-        """The nvcc of a build; where that is not on this machine, the one that is."""
-        if not trusted and not is_nvcc(compiler):
-            raise DeviceError(
-                f"the compile command runs {compiler!r}, which is not called like nvcc",
-                hint="pass --compiler PATH, e.g. nvcc",
-            )
-        found = shutil.which(compiler) or (None if trusted else find_cuda_tool("nvcc"))
-        if found is None:
-            raise DeviceError(
-                f"there is no compiler {compiler}", hint="put nvcc on PATH, or pass --compiler PATH"
-            )
-        return NvccTool(found)
-
-    def flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-        """What shapes device code."""
-        return nvcc_flags(command, defines)
-
-    def unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-        """What loads code, or is read by the shell that nvcc runs."""
-        return unsafe_nvcc_flags(command, defines)
-
-    def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002
-        """Nvcc adds nothing that another one would not."""
-        return flags
-
-    def find_assembly(
-        self, capture: Capture, code_object: bytes, roots: Sequence[Path], consulted: Consulted
-    ) -> PtxSearch | None:
-        """PTX, which compilers leave beside the machine code: that cannot be made of text again."""
-        from kerncap_stages.source.ptx import find_ptx
-
-        return find_ptx(capture, code_object, roots, consulted)
-
-    def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
-        """The instructions of one kernel of a cubin."""
-        return kernel_code(code_object, symbol)
+def entry_names(ptx: str) -> list[str]:
+    """The symbols of the kernels of a PTX file."""
+    return _ENTRY.findall(ptx)
 
 
 def is_nvcc(compiler: str) -> bool:

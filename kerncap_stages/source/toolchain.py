@@ -82,12 +82,12 @@ class Toolchain(Protocol):
 
 def toolchain_of(capture: Capture) -> Toolchain:
     """The compilers that a captured kernel can have come from."""
+    from kerncap_stages.source.cuda import CudaToolchain
     from kerncap_stages.source.hip import HipToolchain
-    from kerncap_stages.source.nvcc import NvccToolchain
 
     toolchains: Mapping[CodeObjectFormat, Toolchain] = {
         CodeObjectFormat.ELF_AMDGPU: HipToolchain(),
-        CodeObjectFormat.CUBIN: NvccToolchain(),
-        CodeObjectFormat.PTX: NvccToolchain(),
+        CodeObjectFormat.CUBIN: CudaToolchain(),
+        CodeObjectFormat.PTX: CudaToolchain(),
     }
     return toolchains[capture.kernel.code_object.format]

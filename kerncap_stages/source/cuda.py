@@ -1,0 +1,70 @@
+"""CUDA's compilers: nvcc, and clang where the compile command is clang's."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cubin import kernel_code
+from kerncap_stages.errors import DeviceError
+from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.source.clang_cuda import find_clang
+from kerncap_stages.source.compilers import is_clang
+from kerncap_stages.source.flags import compile_flags, unsafe_flags
+from kerncap_stages.source.nvcc import find_nvcc, is_nvcc
+from kerncap_stages.source.nvcc_flags import nvcc_flags, unsafe_nvcc_flags
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.consulted import Consulted
+    from kerncap_stages.source.ptx import PtxSearch
+    from kerncap_stages.source.toolchain import Tool
+
+
+class CudaToolchain:
+    """See ``toolchain.Toolchain``."""
+
+    language = Language.CUDA_CPP
+    assumed = "nvcc"
+
+    def target(self, capture: Capture) -> str:
+        """What the cubin itself is for: ``sm_90a`` is more than the device's ``sm_90``."""
+        return capture.kernel.code_object.isa
+
+    def find(self, compiler: str, *, trusted: bool = False) -> Tool:
+        """The compiler of a build; of nvcc, where that is not on this machine, the one that is."""
+        if is_clang(compiler):
+            return find_clang(compiler)
+        if not trusted and not is_nvcc(compiler):
+            raise DeviceError(
+                f"the compile command runs {compiler!r}, which is not called like nvcc or clang",
+                hint="pass --compiler PATH, e.g. nvcc",
+            )
+        return find_nvcc(compiler, trusted=trusted)
+
+    def flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+        """What shapes device code."""
+        return (compile_flags if is_clang(command.compiler) else nvcc_flags)(command, defines)
+
+    def unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+        """What loads code, or is read by the shell that nvcc runs; clang runs none."""
+        return unsafe_flags(command) if is_clang(command.compiler) else unsafe_nvcc_flags(command, defines)
+
+    def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002
+        """Neither adds anything that another one would not."""
+        return flags
+
+    def find_assembly(
+        self, capture: Capture, code_object: bytes, roots: Sequence[Path], consulted: Consulted
+    ) -> PtxSearch | None:
+        """PTX, which compilers leave beside the machine code: that cannot be made of text again."""
+        from kerncap_stages.source.ptx import find_ptx
+
+        return find_ptx(capture, code_object, roots, consulted)
+
+    def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
+        """The instructions of one kernel of a cubin."""
+        return kernel_code(code_object, symbol)
