@@ -67,16 +67,17 @@ bool read_raw(const Bytes& frame, Bytes& payload) {
 }
 
 void test_raw_frames_are_read_without_a_copy_and_no_others() {
-  for (std::size_t size : {4 * k_block, 4 * k_block + 1, 256 * k_block, 300 * k_block + 77}) {
+  for (std::size_t size : {std::size_t{1}, std::size_t{4096}, std::size_t{4097}, 4 * k_block, 4 * k_block + 1, 256 * k_block, 300 * k_block + 77}) {
     const Bytes payload = test::random_bytes(size);
     const Bytes frame = frame_of(payload);
     CHECK(frame.size() == core::raw_frame_bytes(size));
     Bytes again(size);
     CHECK(read_raw(frame, again));
     CHECK(again == payload);
-    // Header, first block header, last block header: another bit anywhere is another frame.
+    // Frame header, the block header behind it, first and last one of the payload: another bit is another frame.
+    const std::size_t first = frame.size() - size - 3 * ((size + k_block - 1) / k_block);
     const std::size_t last = frame.size() - (size % k_block == 0 ? k_block : size % k_block) - 3;
-    for (std::size_t at : {std::size_t{0}, std::size_t{4}, std::size_t{6}, std::size_t{14}, last}) {
+    for (std::size_t at : {std::size_t{0}, std::size_t{4}, std::size_t{6}, std::size_t{14}, first, last}) {
       Bytes changed = frame;
       changed[at] ^= std::byte{1};
       CHECK(!read_raw(changed, again));
@@ -89,7 +90,7 @@ void test_raw_frames_are_read_without_a_copy_and_no_others() {
 
 void test_incompressible_payloads_are_raw_blocks() {
   const Bytes frame = frame_of(test::random_bytes(1024 * 1024));
-  CHECK(frame.size() == 1024 * 1024 + 14 + 8 * 3);
+  CHECK(frame.size() == 1024 * 1024 + 14 + 16 * 3 + 8 * 3);
   CHECK(frame[4] == std::byte{0xC0} && frame[5] == std::byte{0x50});
 }
 

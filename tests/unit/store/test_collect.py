@@ -150,7 +150,7 @@ def test_usage_tells_sizes_and_sharing(store):
     assert usage.objects == 6
     assert store.usage(first) == dataclasses.replace(usage, shared_bytes=0)
     assert 4 * CHUNK_SIZE_BYTES < usage.logical_bytes < 4 * CHUNK_SIZE_BYTES + 1000
-    shared = 3 * (CHUNK_SIZE_BYTES + 14 + 8 * 3)  # three raw frames
+    shared = 3 * (CHUNK_SIZE_BYTES + 14 + 16 * 3 + 8 * 3)  # three raw frames
     assert usage.shared_bytes == shared
     assert store.usage().objects == 9
 
