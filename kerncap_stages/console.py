@@ -51,6 +51,7 @@ def run(app: typer.Typer) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if sys.stdin is not None:
         sys.stdin.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    ended_by = _interrupt_on_request()
     try:
         code = app(standalone_mode=False)
         _flush()
@@ -62,13 +63,13 @@ def run(app: typer.Typer) -> NoReturn:
     except BrokenPipeError:
         _end_by(signal.SIGPIPE)
     except KeyboardInterrupt:
-        _end_by(signal.SIGINT)
+        _end_by(ended_by[-1])
     except Exception as error:
         code = report(error)
         _drop_unwritable_output()
         sys.exit(code)
     if code == 128 + signal.SIGINT:  # typer turns KeyboardInterrupt into this code
-        _end_by(signal.SIGINT)
+        _end_by(ended_by[-1])
     sys.exit(int(code or ExitCode.DONE))
 
 
@@ -157,6 +158,23 @@ def _drop_unwritable_output() -> None:
         _flush()
     except OSError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _interrupt_on_request() -> list[signal.Signals]:
+    """Take `kill`, `timeout` and a closed terminal for Ctrl-C: what was begun is undone, programs are ended.
+
+    Returns what came of these signals, behind SIGINT.
+    """
+    came = [signal.SIGINT]
+
+    def interrupt(number: int, _frame: object) -> None:
+        came.append(signal.Signals(number))
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as it is under nohup
+            signal.signal(number, interrupt)
+    return came
 
 
 def _end_by(number: signal.Signals) -> NoReturn:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import subprocess
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
@@ -128,18 +127,20 @@ class RunningProgram:
         return f"ended with exit code {self.exit_code}"
 
     def stop(self) -> None:
-        """End the whole process group: ask first, then insist."""
-        for number in (signal.SIGTERM, signal.SIGKILL):
-            try:
-                os.killpg(self._process.pid, number)
-            except ProcessLookupError:
-                break
-            deadline = time.monotonic() + _GRACE_S
-            while time.monotonic() < deadline and self._process.poll() is None:
-                time.sleep(0.01)
-            if self._process.poll() is not None:
-                break
-        self._process.wait()
+        """End the whole process group: ask first, then insist; at once if we are interrupted meanwhile."""
+        try:
+            self._signal_group(signal.SIGTERM)
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if self._process.poll() is None:
+                self._signal_group(signal.SIGKILL)
+                self._process.wait()
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
 
     def manifest(self) -> Program:
         """Describe it for a manifest."""

@@ -58,14 +58,18 @@ class Collector:
         self._events: queue.Queue[Any] = queue.Queue()
         self._folder = Path(tempfile.mkdtemp(prefix="kerncap-"))
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        self._listener.bind(str(self._folder / "socket"))
-        self._listener.listen(64)
         self._threads: list[threading.Thread] = []
         self._connections: list[Connection] = []
         self._lock = threading.Lock()
         self.timed_out = False
         self.started = time.monotonic_ns()
-        self.program = RunningProgram(spec, self._environment(spec))
+        try:
+            self._listener.bind(str(self._folder / "socket"))
+            self._listener.listen(64)
+            self.program = RunningProgram(spec, self._environment(spec))
+        except BaseException:
+            self._put_away()
+            raise
 
     def _environment(self, spec: ProgramSpec) -> dict[str, str]:
         """Every back end of this installation waits in the program: which one it will use, only it knows."""
@@ -183,12 +187,17 @@ class Collector:
         self.program.stop()
 
     def close(self) -> None:
-        """Leave nothing behind."""
+        """Leave nothing behind: a program that still runs, because we were interrupted, is ended."""
+        if not self.program.ended():
+            self.stop_program()
         self.hang_up()
         for thread in self._threads:
             thread.join()
-        self._listener.close()
         os.close(self.program.pidfd)
+        self._put_away()
+
+    def _put_away(self) -> None:
+        self._listener.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -66,16 +66,16 @@ def wait_until_captured_in_part(stages, process) -> None:
         time.sleep(0.002)
 
 
-def process_of(stages, app) -> int:
+def process_of(stages, app) -> int | None:
     """The number of the running program that was started as ``app``."""
     for folder in Path("/proc").iterdir():
         try:
             words = (folder / "cmdline").read_bytes().split(b"\0")
+            if words[0] == os.fsencode(app) and str(stages.folder) == str((folder / "cwd").readlink()):
+                return int(folder.name)
         except OSError:
             continue
-        if words[0] == os.fsencode(app) and str(stages.folder) == str((folder / "cwd").readlink()):
-            return int(folder.name)
-    raise AssertionError(f"{app} does not run")
+    return None
 
 
 def test_the_program_is_killed_in_the_middle_of_a_capture(stages, program, large_mib):
@@ -111,6 +111,42 @@ def test_the_stage_is_killed_in_the_middle_of_a_capture(stages, program, large_m
     stages.run("store", "gc").must()
     assert store.check().ok
     assert staged_bytes(stages) == 0
+
+
+@pytest.mark.parametrize(
+    ("words", "number"),
+    [
+        (("profile",), signal.SIGINT),
+        (("profile",), signal.SIGTERM),
+        (("capture", "--kernel", "absent"), signal.SIGINT),
+        (("capture", "--kernel", "absent"), signal.SIGHUP),
+    ],
+)
+def test_an_interrupted_stage_ends_the_program_and_leaves_nothing(stages, program, words, number):
+    script = stages.folder / "and-wait"
+    script.write_text('#!/bin/sh\n"$1" 1 1\nexec sleep 1000\n')
+    script.chmod(0o755)
+    temporary = stages.folder / "temporary"
+    temporary.mkdir()
+    process = subprocess.Popen(
+        [*executable(words[0]), *words[1:], "--", script, program("many_dispatches")],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**stages.environment, "TMPDIR": str(temporary)},
+        cwd=stages.folder,
+        # A machine that runs the tests in the background may ignore it, and hand that on.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
+    with process:
+        assert any(b"dispatches_per_s" in line for line in process.stderr)
+        while (running := process_of(stages, "sleep")) is None:
+            time.sleep(0.01)
+        program_ends = os.pidfd_open(running)
+        process.send_signal(number)
+        assert process.wait(LIMIT_S) == -number
+    assert select.select([program_ends], [], [], LIMIT_S)[0], "the program goes on"
+    os.close(program_ends)
+    assert list(temporary.iterdir()) == []
 
 
 @pytest.mark.usefixtures("own_mounts")
