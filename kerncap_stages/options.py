@@ -10,9 +10,7 @@ from typing import Annotated
 import typer
 
 from kerncap_stages.console import version_text
-from kerncap_stages.errors import UsageError
-
-_MOST_SECONDS = 1_000_000  # eleven days: what is more is a mistake
+from kerncap_stages.time_limits import check_seconds
 
 
 def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -35,6 +33,12 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         print(version_text(os.path.basename(sys.argv[0])))  # noqa: PTH119 - pathlib is not needed for this
         raise typer.Exit
+
+
+def checked_seconds(param: typer.CallbackParam, value: float | None) -> float | None:
+    """``callback=`` of an option that takes seconds."""
+    check_seconds(f"--{param.name}", value)
+    return value
 
 
 ArtifactArguments = Annotated[
@@ -72,20 +76,23 @@ AppStdoutOption = Annotated[
 AppStdinOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
 ]
+ProgramTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", metavar="SECONDS", callback=checked_seconds, help="End the program after this."
+    ),
+]
+ReplayTimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", callback=checked_seconds, help="End each replay after this."
+    ),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of its digest.")]
 VersionOption = Annotated[
     bool,
     typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
 ]
-
-
-def check_seconds(option: str, seconds: float | None) -> None:
-    """Refuse a time that is none: zero, negative, infinite or no number. Raises UsageError."""
-    if seconds is not None and not 0 < seconds <= _MOST_SECONDS:
-        raise UsageError(
-            f"{option} takes seconds, more than 0 and at most {_MOST_SECONDS:,}, not {seconds:g}",
-            hint=f"{option} 60" if option == "--wait" else f"leave {option} out for no limit",
-        )
 
 
 def stage_app(help_text: str | None = None) -> typer.Typer:

@@ -15,6 +15,7 @@ from kerncap_stages.api.arguments import as_folder, check_language, find_variant
 from kerncap_stages.api.conversion import extract_result, validation_result
 from kerncap_stages.api.results import ReplayResult
 from kerncap_stages.errors import UsageError
+from kerncap_stages.time_limits import check_seconds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,6 +63,7 @@ class Kerncap:
         from kerncap_stages.errors import DeviceError
         from kerncap_stages.stages.profile import ProfileOptions, run_profile
 
+        check_seconds("timeout", timeout)
         spec = _program(cmd)
         said: list[str] = []
         _, profile = run_profile(self._open(), spec, ProfileOptions(timeout, warn or said.append))
@@ -112,6 +114,7 @@ class Kerncap:
         from kerncap_stages.stages.generate import folder_name
 
         check_language(language, triton_backend)
+        check_seconds("timeout", timeout)
         if dispatch < -1:
             raise UsageError(f"dispatch {dispatch}: they are numbered from 0; -1 is the first")
         extraction = run_extract(
@@ -162,6 +165,7 @@ class Kerncap:
 
         if iterations < 1:
             raise UsageError(f"iterations {iterations}: at least 1")
+        check_seconds("timeout", timeout)
         folder = Path(reproducer_dir)
         store, capture = find_capture(None, as_folder(folder))
         variant = find_variant(folder, hsaco)
@@ -223,6 +227,7 @@ class Kerncap:
         from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
         from kerncap_stages.stages.validate import run_validate
 
+        check_seconds("timeout", timeout)
         folder = Path(reproducer_dir)
         store, captures = find_captures(None, as_folder(folder))
         variant = find_variant(folder, hsaco) or built_variant(folder)

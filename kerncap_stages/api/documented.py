@@ -39,9 +39,6 @@ DumpOption = Annotated[
 HipLaunchOption = Annotated[
     bool, typer.Option("--hip-launch", help="Launch through the HIP runtime instead of HSA.")
 ]
-TimeoutOption = Annotated[
-    float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="For each replay.")
-]
 
 
 def documented_epilog(example: str) -> str:

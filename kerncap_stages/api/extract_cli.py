@@ -18,6 +18,7 @@ from kerncap_stages.options import (
     AppStdinOption,
     AppStdoutOption,
     ArtifactArguments,
+    ProgramTimeoutOption,
     StoreOption,
     VersionOption,
     stage_app,
@@ -82,9 +83,7 @@ def extract(
         bool, typer.Option("--validate/--no-validate", help="Replay the captured kernel at the end.")
     ] = True,
     stop_after: Annotated[bool, typer.Option("--stop-after", help="End the program once captured.")] = False,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.1, help="End each run of the program after this.")
-    ] = None,
+    timeout: ProgramTimeoutOption = None,
     app_stdout: AppStdoutOption = None,
     app_stdin: AppStdinOption = None,
     store: StoreOption = None,

@@ -16,14 +16,13 @@ from kerncap_stages.api.documented import (
     HsacoOption,
     IterationsOption,
     ProjectArgument,
-    TimeoutOption,
     documented_epilog,
     print_json,
     replay_command,
     run_documented,
 )
 from kerncap_stages.console import say
-from kerncap_stages.options import VersionOption, stage_app
+from kerncap_stages.options import ProgramTimeoutOption, ReplayTimeoutOption, VersionOption, stage_app
 
 if TYPE_CHECKING:
     from kerncap_stages.api.results import ExtractResult
@@ -58,9 +57,7 @@ def profile(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON.")
     ] = None,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", min=0.1, help="End the program after this.")
-    ] = None,
+    timeout: ProgramTimeoutOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Run a program and rank its kernels by the GPU time that they take."""
@@ -116,9 +113,7 @@ def extract(
         list[str] | None,
         typer.Option("--defines", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler; repeat it."),
     ] = None,
-    timeout: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="End the program after this.")
-    ] = 300.0,
+    timeout: ProgramTimeoutOption = 300.0,
     triton_backend: Annotated[
         str, typer.Option("--triton-backend", metavar="hsa", help="Only hsa: `python` is refused.")
     ] = "hsa",
@@ -163,7 +158,7 @@ def replay(
     iterations: IterationsOption = 1,
     dump_output: DumpOption = False,
     hip_launch: HipLaunchOption = False,
-    timeout: TimeoutOption = 300.0,
+    timeout: ReplayTimeoutOption = 300.0,
     json: JsonFlag = False,
 ) -> int:
     """Run the captured dispatch again, alone, at its original addresses."""
@@ -192,7 +187,7 @@ def validate(
         str | None, typer.Option(metavar="TYPE", help="Type of the outputs, with a bound: fp32, bf16, ...")
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each region.")] = False,
-    timeout: TimeoutOption = 300.0,
+    timeout: ReplayTimeoutOption = 300.0,
     json: JsonFlag = False,
 ) -> int:
     """Compare what a rebuilt kernel writes with what the captured one wrote in the program."""

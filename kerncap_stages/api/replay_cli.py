@@ -8,7 +8,7 @@ import typer
 
 from kerncap_stages.api import documented
 from kerncap_stages.errors import Refused
-from kerncap_stages.options import VersionOption, stage_app
+from kerncap_stages.options import ReplayTimeoutOption, VersionOption, stage_app
 
 app = stage_app()
 
@@ -28,7 +28,7 @@ def kerncap_replay(
     no_recopy: Annotated[
         bool, typer.Option("--no-recopy", help="Carry memory over from run to run: refused.")
     ] = False,
-    timeout: documented.TimeoutOption = 300.0,
+    timeout: ReplayTimeoutOption = 300.0,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> int:
     """Run a project's captured dispatch again, alone, at its original addresses."""

@@ -46,12 +46,17 @@ class Facts:
             operating_system=_operating_system(),
             kernel_release=platform.release(),
             driver_version=_driver_version(backend),
-            runtime_version=machine.get("runtime_version"),
+            runtime_version=bare_version(machine.get("runtime_version")),
             toolkit_version=_toolkit_version(backend),
             devices=tuple(
                 _device(scope, facts) for scope, facts in sorted(self._by_scope.items()) if scope != NO_DEVICE
             ),
         )
+
+
+def bare_version(text: str | None) -> str | None:
+    """What ROCr says of its build, without the quotation marks that Debian's puts around it."""
+    return (text or "").strip('"') or None
 
 
 def _device(index: int, facts: Mapping[str, str]) -> Device:

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
 from kerncap_stages.code_object import read_code_object
+from kerncap_stages.collector.facts import bare_version
 from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.manifests.kernel import CodeObject
 from kerncap_stages.manifests.replay import Overrides, Replay, ReplayPlan
 from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.offload_bundle import code_object_for
 from kerncap_stages.replaying.foreign_code import with_foreign_code
 from kerncap_stages.replaying.timing import compare, summarise
 
@@ -42,7 +44,9 @@ def replay_manifest(
         made_by=f"kerncap-stages {__version__}",
         capture=ManifestRef.to(digest),
         environment=environment,
-        variant=None if options.variant is None else _code_object(transaction, options.variant),
+        variant=None
+        if options.variant is None
+        else _code_object(transaction, options.variant, capture.kernel.code_object.isa),
         plan=ReplayPlan(
             iterations=options.iterations,
             warmup=options.warmup,
@@ -86,14 +90,14 @@ def _environment(capture: Capture, result: ReplayResult) -> Environment:
     return capture.environment.model_copy(
         update={
             "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "runtime_version": result.runtime_version or None,
+            "runtime_version": bare_version(result.runtime_version),
             "devices": (device,),
         }
     )
 
 
-def _code_object(transaction: Transaction, path: Path) -> CodeObject:
-    data = path.read_bytes()
+def _code_object(transaction: Transaction, path: Path, isa: str) -> CodeObject:
+    data = code_object_for(path.read_bytes(), isa)
     facts = read_code_object(data)
     return CodeObject(
         payload=FileRef.to(transaction.put_bytes(data)),

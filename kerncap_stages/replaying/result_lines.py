@@ -61,7 +61,7 @@ def _instructions(counted: int, comparison: Comparison | None) -> str:
     """What the software GPU counted: its ratio is a fact about the code, and no ratio of times."""
     before = None if comparison is None else comparison.baseline.instructions
     if not before:
-        return f"{counted:,} wave instructions"
+        return formats.count(counted, "wave instruction")
     return (
         f"wave instructions, variant / baseline: {counted / before:.3f} ({counted:,} of {before:,}; "
         "counted by the software GPU, not a ratio of times)"

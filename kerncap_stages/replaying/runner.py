@@ -18,7 +18,7 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.native_paths import native_file
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
-from kerncap_stages.replaying.variant import needs_host, read_variant
+from kerncap_stages.replaying.variant import loadable, needs_host, read_variant, uses_heap
 from kerncap_stages.softgpu import fallback
 
 if TYPE_CHECKING:
@@ -45,6 +45,12 @@ _RAISED: dict[str, tuple[type[KerncapError], str]] = {
     "device": (DeviceError, _DEVICE),
     "unsupported": (Refused, "`kc-show` of the capture names the GPUs and the memory that it needs"),
 }
+
+
+_OTHER_HEAP = (
+    "the kernel may allocate memory on the device (malloc): a replay has a heap of its own, where addresses "
+    "are others, and so is what depends on them"
+)
 
 
 @dataclass(frozen=True)
@@ -129,7 +135,8 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         facts = read_variant(variant, capture) if variant is not None and is_hsa else None
         slots = (*capture.kernel.slots, *(facts.slots if facts is not None else ()))
         request = replace(request, hip_launch=_through_hip(request, slots, is_hsa=is_hsa))
-        files = PlanFiles(baseline, None if variant is None else variant.absolute(), facts, request.devices)
+        to_load = None if variant is None else loadable(variant, capture, folder)
+        files = PlanFiles(baseline, to_load, facts, request.devices)
         write_plan(store, capture, files, plan)
         captured = capture.environment.devices[capture.dispatch.device_index]
         counts = folder / "counts"
@@ -142,6 +149,8 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         command = [str(program), str(plan), *_arguments(request)]
         result = _run(command, environment, request.timeout_s, folder / "report", quiet=request.quiet)
         result = replace(result, hip_launch=request.hip_launch)
+        if result.mismatches and uses_heap(capture.kernel.slots):
+            result = replace(result, notes=(*result.notes, _OTHER_HEAP))
         return _with_instructions(result, request, counts, without_unit(capture.kernel.mangled_name))
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code_object import read_code_object
 from kerncap_stages.errors import ArtifactError, Refused, UsageError
+from kerncap_stages.offload_bundle import code_object_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -17,20 +18,21 @@ if TYPE_CHECKING:
 
 _HOSTCALL = "hidden_hostcall_buffer"
 _HEAP = "hidden_heap_v1"
+_WHAT_TO_GIVE = "a code object: what `make recompile` or `hipcc --genco --offload-arch=…` makes"
 
 
 def read_variant(path: Path, capture: Capture) -> KernelFacts:
-    """Read the variant of the captured kernel from a code object.
+    """Read the variant of the captured kernel from a code object, or from an offload bundle that holds one.
 
     Raises UsageError for no code object, Refused for another architecture or other arguments, ArtifactError
     when it does not hold the kernel.
     """
     try:
-        facts = read_code_object(path.read_bytes())
+        facts = read_code_object(code_object_for(path.read_bytes(), capture.kernel.code_object.isa))
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint="give a code object") from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=_WHAT_TO_GIVE) from error
     except ArtifactError as error:
-        raise UsageError(f"{path}: {error}", hint="give the output of `make recompile`") from error
+        raise UsageError(f"{path}: {error}", hint=_WHAT_TO_GIVE) from error
     captured = capture.kernel.code_object.isa
     if architecture(facts.isa) != architecture(captured):
         raise Refused(
@@ -53,6 +55,17 @@ def read_variant(path: Path, capture: Capture) -> KernelFacts:
             hint="a variant has to keep the kernel's signature",
         )
     return kernel
+
+
+def loadable(path: Path, capture: Capture, folder: Path) -> Path:
+    """The file to load: the variant, or what it holds for the captured GPU, put into a folder."""
+    given = path.read_bytes()
+    code = code_object_for(given, capture.kernel.code_object.isa)
+    if code is given:
+        return path.absolute()
+    taken = folder / "variant.co"
+    taken.write_bytes(code)
+    return taken
 
 
 def needs_host(slots: Iterable[KernargSlot]) -> bool:

@@ -13,7 +13,14 @@ import typer
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.errors import ExitCode, KerncapError, UsageError
 from kerncap_stages.inputs import artifact_texts
-from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
+from kerncap_stages.options import (
+    ArtifactArguments,
+    JsonOption,
+    ReplayTimeoutOption,
+    StoreOption,
+    VersionOption,
+    stage_app,
+)
 from kerncap_stages.replaying.options import ReplayOptions
 
 if TYPE_CHECKING:
@@ -42,7 +49,8 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
     capture = load_as(store, digest, Capture)
     if options.variant is not None and not options.variant.is_file():
         raise UsageError(
-            f"no such code object: {options.variant}", hint="give the output of `make recompile`"
+            f"no such code object: {options.variant}",
+            hint="give what `make recompile` or `hipcc --genco` makes",
         )
     try:
         result = replay_capture(store, capture, options.request(capture))
@@ -92,9 +100,7 @@ def replay(
         int | None, typer.Option(metavar="BYTES", min=0, max=2**32 - 1, help="Dynamic LDS of a work-group.")
     ] = None,
     device: Annotated[int | None, typer.Option(min=0, help="Run it on this GPU.")] = None,
-    timeout: Annotated[
-        float, typer.Option(metavar="SECONDS", min=0.1, help="End the replay after this.")
-    ] = 300.0,
+    timeout: ReplayTimeoutOption = 300.0,
     store: StoreOption = None,
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001

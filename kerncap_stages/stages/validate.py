@@ -12,7 +12,14 @@ from kerncap_stages import __version__
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.inputs import artifact_texts
-from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
+from kerncap_stages.options import (
+    ArtifactArguments,
+    JsonOption,
+    ReplayTimeoutOption,
+    StoreOption,
+    VersionOption,
+    stage_app,
+)
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -65,7 +72,7 @@ def validate(
     ] = None,
     verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Show outputs that pass too.")] = False,
     fresh: Annotated[bool, typer.Option("--fresh", help="Replay again even if nothing has changed.")] = False,
-    timeout: Annotated[float, typer.Option(metavar="SECONDS", min=0.1, help="For each replay.")] = 300.0,
+    timeout: ReplayTimeoutOption = 300.0,
     store: StoreOption = None,
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
@@ -201,9 +208,10 @@ def _write_report(store: Store, digest: Digest, folder: Path) -> None:
 
 def _code_object(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
     from kerncap_stages.digest import FileRef
+    from kerncap_stages.offload_bundle import code_object_for
 
-    stored = FileRef.to(transaction.put_bytes(payload))
-    update = {"payload": stored, "size_bytes": len(payload), "uri": None}
+    code = code_object_for(payload, capture.kernel.code_object.isa)
+    update = {"payload": FileRef.to(transaction.put_bytes(code)), "size_bytes": len(code), "uri": None}
     return capture.kernel.code_object.model_copy(update=update)
 
 

@@ -28,6 +28,8 @@ def scaled(stages, program):
         (("--iterations", "many"), "--iterations"),
         (("--warmup", "-1"), "--warmup"),
         (("--timeout", "0"), "--timeout"),
+        (("--timeout", "inf"), "--timeout"),
+        (("--timeout", "nan"), "--timeout"),
         (("--device", "-1"), "--device"),
         (("--lds", "-1"), "--lds"),
         (("--lds", "5000000000"), "--lds"),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from kerncap_stages.errors import ExitCode
+
 
 def test_printf_from_a_replayed_kernel_reaches_standard_error(stages, program):
     (digest,) = stages.capture("speak", program("device_printf"))
@@ -34,3 +36,10 @@ def test_an_assert_that_fails_in_a_variant_is_a_result(stages, program, variant)
     assert done.manifest["outcome"] in ("crashed", "faulted")
     assert done.manifest["explanation"]
     assert "count == 17" in done.err
+
+
+def test_addresses_in_the_devices_heap_differ_and_that_is_said(stages, program):
+    """Memory that a kernel allocates comes from a heap that each process has of its own."""
+    (digest,) = stages.capture("use_heap", program("grid_sync"))
+    done = stages.replay(digest).must(ExitCode.ANSWER_IS_NO)
+    assert "a replay has a heap of its own" in done.err

@@ -9,10 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
-from programs import SOURCES
+from programs import SOURCES, Build, Program, compile_once
 from stages import executable
 
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ExitCode
 from kerncap_stages.instruction_counts import read_counts
+from kerncap_stages.store import Store
 
 
 @pytest.fixture
@@ -20,6 +23,22 @@ def scaled(stages, program):
     """A captured dispatch of a simple kernel, and the stages."""
     (digest,) = stages.capture("scale_into", program("idempotent"))
     return digest
+
+
+@pytest.mark.parametrize("compression", ["--offload-compress", "--no-offload-compress"])
+def test_what_genco_makes_for_several_targets_is_a_variant(stages, scaled, compression):
+    """HIP's documented way to a code object gives a bundle: what is in it for the captured GPU is run."""
+    source = Program(SOURCES / "replay/idempotent.hip")
+    flags = ("--genco", "--offload-arch=gfx942", compression)
+    several = compile_once(Build(source, "gfx90a", "O3", flags=flags))
+    replay = stages.replay(scaled, "--variant", several).must().manifest
+    assert replay["matches_golden"] is True
+    stored = Digest(replay["variant"]["payload"].partition(":")[2])
+    assert Store.open(stages.store).get(stored)[:4] == b"\x7fELF"
+    assert stages.run("validate", scaled, "--quick", "--variant", several, "--json").must().manifest["passed"]
+    other = compile_once(Build(source, "gfx942", "O3", flags=("--genco", compression)))
+    refused = stages.replay(scaled, "--variant", other).must(ExitCode.REFUSED)
+    assert "no code object for gfx90a" in refused.err
 
 
 def test_caches_are_driven_empty_before_each_run(stages, scaled, tmp_path):

@@ -1,0 +1,105 @@
+"""Offload bundles: files with the code objects of several targets, as `hipcc --genco` writes them.
+
+    bundle     = "__CLANG_OFFLOAD_BUNDLE__" count:u64 entry*count code*
+    entry      = offset:u64 size:u64 length:u64 name:byte*length     hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-
+    compressed = "CCOB" version:u16 method:u16 sizes hash:u64 bytes  method 0 is zlib, 1 is zstd
+    sizes      = unpacked:u32                                        version 1
+               | file:u32 unpacked:u32                               version 2
+               | file:u64 unpacked:u64                               version 3
+
+All numbers are little-endian. The first form is in Clang's documentation of clang-offload-bundler, the second
+that of LLVM's OffloadBundler.cpp.
+"""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+from kerncap_stages.errors import ArtifactError, Refused
+
+_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
+_COMPRESSED_MAGIC = b"CCOB"
+_SIZES = {1: "<I", 2: "<4xI", 3: "<8xQ"}
+_ZLIB, _ZSTD = 0, 1
+_HASH_BYTES = 8
+_MOST_BYTES = 1 << 32
+
+
+def code_object_for(data: bytes, isa: str) -> bytes:
+    """Take the code object for an ISA (``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``) out of a bundle.
+
+    What is no bundle is returned as it is. Raises Refused where it holds none for that ISA, ArtifactError for
+    damage.
+    """
+    try:
+        if data.startswith(_COMPRESSED_MAGIC):
+            data = _unpacked(data)
+        if not data.startswith(_MAGIC):
+            return data
+        entries = _entries(data)
+    except (struct.error, zlib.error, UnicodeDecodeError) as error:
+        raise ArtifactError(f"damaged offload bundle: {error}", hint="compile it again") from error
+    wanted = _target(isa)
+    fitting = [name for name in entries if _fits(_target(name), wanted)]
+    if not fitting:
+        held = ", ".join(sorted(":".join(_target(name)) for name in entries if "amdgcn" in name)) or "none"
+        raise Refused(
+            f"the offload bundle has no code object for {':'.join(wanted)}; its targets: {held}",
+            hint=f"compile it with --offload-arch={wanted[0]}",
+        )
+    # Of several that fit, the one that names the most features was compiled for the most like this.
+    return entries[max(fitting, key=lambda name: len(_target(name)))]
+
+
+def _unpacked(data: bytes) -> bytes:
+    version, method = struct.unpack_from("<HH", data, 4)
+    sizes = _SIZES.get(version)
+    if sizes is None or method not in (_ZLIB, _ZSTD):
+        raise ArtifactError(
+            f"an offload bundle of compression format {version}, method {method}, which is not known",
+            hint="compile it with --no-offload-compress",
+        )
+    (size_bytes,) = struct.unpack_from(sizes, data, 8)
+    packed = data[8 + struct.calcsize(sizes) + _HASH_BYTES :]
+    if size_bytes > _MOST_BYTES:
+        raise ArtifactError(f"damaged offload bundle: it would have {size_bytes} bytes")
+    if method == _ZLIB:
+        unpacked = zlib.decompressobj().decompress(packed, size_bytes + 1)
+    else:
+        import zstandard
+
+        try:
+            with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
+                unpacked = reader.read(size_bytes + 1)
+        except zstandard.ZstdError as error:
+            raise ArtifactError(f"damaged offload bundle: {error}", hint="compile it again") from error
+    if len(unpacked) != size_bytes:
+        raise ArtifactError("damaged offload bundle: it is not as long as it says", hint="compile it again")
+    return unpacked
+
+
+def _entries(data: bytes) -> dict[str, bytes]:
+    (count,) = struct.unpack_from("<Q", data, len(_MAGIC))
+    at = len(_MAGIC) + 8
+    found = {}
+    for _ in range(count):
+        offset, size_bytes, length = struct.unpack_from("<QQQ", data, at)
+        name = data[at + 24 : at + 24 + length].decode()
+        at += 24 + length
+        if offset + size_bytes > len(data) or len(name) != length:
+            raise ArtifactError(
+                f"damaged offload bundle: {name} lies beyond its end", hint="compile it again"
+            )
+        found[name] = data[offset : offset + size_bytes]
+    return found
+
+
+def _target(name: str) -> tuple[str, ...]:
+    """Architecture and features of an ISA or of an entry."""
+    return tuple(name.rpartition("--")[2].split(":"))
+
+
+def _fits(entry: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
+    """Whether code for a target runs on another: features that are not named are those of either kind."""
+    return entry[0] == wanted[0] and all(feature in wanted for feature in entry[1:])
