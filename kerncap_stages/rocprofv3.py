@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 _STATISTICS = {"Name", "Calls", "TotalDurationNs"}
+_HOW_TO_MAKE = "make one with `rocprofv3 --kernel-trace --stats --output-format csv -- ./app`"
 _TRACE = {"Kernel_Name", "Start_Timestamp", "End_Timestamp"}
 
 
@@ -60,12 +61,11 @@ def _read(path: Path) -> Iterable[tuple[str, Tally]]:
                 return list(_from_statistics(rows))
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
-    except (ValueError, KeyError, TypeError) as error:
-        raise ArtifactError(f"{path}: not as rocprofv3 writes it: {error}") from error
-    raise ArtifactError(
-        f"{path} is no kernel statistics and no kernel trace of rocprofv3",
-        hint="make one with `rocprofv3 --kernel-trace --stats --output-format csv -- ./app`",
-    )
+    except (ValueError, KeyError, TypeError, ArithmeticError) as error:
+        raise ArtifactError(
+            f"{path}, line {rows.line_num}: not as rocprofv3 writes it ({error})", hint=_HOW_TO_MAKE
+        ) from error
+    raise ArtifactError(f"{path} is no kernel statistics and no kernel trace of rocprofv3", hint=_HOW_TO_MAKE)
 
 
 def _from_statistics(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
@@ -77,7 +77,7 @@ def _from_statistics(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tall
         low = int(float(row.get("MinNs") or total / calls))
         high = int(float(row.get("MaxNs") or total / calls))
         squares = 0.0 if math.isnan(deviation) else deviation * deviation * (calls - 1)
-        yield row["Name"].removesuffix(".kd"), Tally(calls, total, low, high, squares)
+        yield _name(row["Name"]), Tally(calls, total, low, high, squares)
 
 
 def _from_trace(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
@@ -90,4 +90,9 @@ def _from_trace(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
             block = tuple(int(row[f"Workgroup_Size_{axis}"]) for axis in "XYZ")
             lds = int(row.get("LDS_Block_Size") or 0)
             tally.shapes[ShapeKey(grid, block, lds)] = (1, max(0, duration))  # type: ignore[arg-type]
-        yield row["Kernel_Name"].removesuffix(".kd"), tally
+        yield _name(row["Kernel_Name"]), tally
+
+
+def _name(written: str) -> str:
+    """A kernel's name without what tells that the symbol is that of its descriptor."""
+    return written.removesuffix(" [clone .kd]").removesuffix(".kd")

@@ -47,9 +47,7 @@ class ProcessSummary:
     process_id: int
     kernels: set[str] = field(default_factory=set)
     matched: list[int] = field(default_factory=list)
-    other_grids: list[Dim3] = field(
-        default_factory=list
-    )  # the latest of each selection that its grid excluded
+    other_grids: list[Dim3] = field(default_factory=list)  # the latest that each selection's grid excluded
     dispatches: int = 0
     uninterceptable_queues: int = 0
     unlisted: int = 0  # dispatches of kernels that no loaded code object lists

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.collector.capture_builder import CaptureBuilder
+from kerncap_stages.collector.capture_events import LOST, Captured, CaptureFailed, ProcessSummary, Warned
 from kerncap_stages.collector.facts import Facts
 from kerncap_stages.collector.modules import Modules
 from kerncap_stages.collector.protocol import (
@@ -30,46 +31,6 @@ if TYPE_CHECKING:
     from kerncap_stages.collector.capture_builder import CaptureContext
     from kerncap_stages.collector.connection import Connection
     from kerncap_stages.collector.modules import Module
-
-
-@dataclass(frozen=True)
-class Captured:
-    """A capture is in the store."""
-
-    digest: Any
-    manifest: Any
-    seconds: float
-
-
-@dataclass(frozen=True)
-class CaptureFailed:
-    """A capture was begun and could not be made; the program went on."""
-
-    process_id: int
-    reason: str
-    code: FailureCode | None = None
-    error: Exception | None = None  # of ours
-    process_ended: bool = False
-
-
-@dataclass(frozen=True)
-class Warned:
-    """The capture library has something to say."""
-
-    process_id: int
-    text: str
-
-
-@dataclass
-class ProcessSummary:
-    """What one process did, for the words at the end."""
-
-    process_id: int
-    kernels: set[str] = field(default_factory=set)
-    matched: list[int] = field(default_factory=list)
-    dispatches: int = 0
-    uninterceptable_queues: int = 0
-    unlisted: int = 0  # dispatches of kernels that no loaded code object lists
 
 
 @dataclass
@@ -146,14 +107,10 @@ class CaptureSession:
 
     def close(self) -> None:
         """Undo captures that were not finished; tell what the process did."""
+        lost = self._connection.lost()
+        reason = f"{LOST if lost else 'the process ended'} in the middle of a capture"
         for builder in self._builders.values():
-            self._emit(
-                CaptureFailed(
-                    self._connection.process_id,
-                    "the process ended in the middle of a capture",
-                    process_ended=True,
-                )
-            )
+            self._emit(CaptureFailed(self._connection.process_id, reason, process_ended=not lost))
             builder.abandon()
         shared = self._connection.shared
         self._emit(
@@ -161,9 +118,11 @@ class CaptureSession:
                 process_id=self._connection.process_id,
                 kernels={kernel.demangled for kernel in self._modules.kernels.values()},
                 matched=[shared.matched(index) for index in range(len(self._rules))],
+                other_grids=[grid for i in range(len(self._rules)) if (grid := shared.other_grid(i))],
                 dispatches=shared.dispatches,
                 uninterceptable_queues=shared.uninterceptable_queues,
                 unlisted=shared.unlisted,
+                lost=lost,
             )
         )
         self._folder.cleanup()

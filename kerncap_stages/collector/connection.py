@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import select
 import socket
 import struct
 import time
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
 
 # How long reading a message waits before the session gets its turn; the collector looks about as often.
 TICK_S = 0.05
+# A process closes its end some time before it is over: what it holds is given back in between.
+_ENDING_MS = 2000
 
 
 @dataclass(frozen=True)
@@ -56,6 +59,11 @@ class Connection:
         self.process_id, user, _ = struct.unpack("3i", credentials)
         if user != os.geteuid():
             raise ProtocolError("a process of another user tried to connect")
+        try:
+            self._pidfd: int | None = os.pidfd_open(self.process_id)
+        except OSError:  # it is over, or its number means nothing here
+            self._pidfd = None
+        self._hung_up = False
         self.backend = ""
         self._is_heard = False  # a message is being taken in
         self._heard_at = time.monotonic()
@@ -126,13 +134,26 @@ class Connection:
 
     def hang_up(self) -> None:
         """End the conversation from any thread; the one that reads then leaves its loop."""
+        self._hung_up = True
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
 
+    def lost(self) -> bool:
+        """Whether the process ended the conversation and goes on; one that is about to end gets a moment."""
+        if self._hung_up or self._pidfd is None:
+            return False
+        if self._shared is not None and self._shared.lost:
+            return True
+        process_ends = select.poll()
+        process_ends.register(self._pidfd, select.POLLIN)
+        return not process_ends.poll(_ENDING_MS)
+
     def close(self) -> None:
         """Give everything back."""
         self._socket.close()
+        if self._pidfd is not None:
+            os.close(self._pidfd)
         if self._shared is not None:
             self._shared.close()

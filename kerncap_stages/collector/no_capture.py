@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.collector.capture_events import LOST
 from kerncap_stages.collector.protocol import FailureCode
 from kerncap_stages.collector.selection import close_names
 from kerncap_stages.errors import AnswerIsNo, DeviceError, KerncapError, ProgramError, Refused
@@ -11,9 +12,14 @@ from kerncap_stages.errors import AnswerIsNo, DeviceError, KerncapError, Program
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from kerncap_stages.collector.capture_session import CaptureFailed, ProcessSummary
+    from kerncap_stages.collector.capture_events import CaptureFailed, ProcessSummary
     from kerncap_stages.collector.program import RunningProgram
     from kerncap_stages.manifests.capture import Selection
+
+
+_AFTER_A_TIMEOUT = (
+    "`--wait` allows longer waits; none is enough where a kernel waits for what comes behind the dispatch"
+)
 
 
 def why_none(
@@ -39,8 +45,13 @@ def why_none(
             FailureCode.TOO_LARGE_A_BATCH,
         )
         kind = Refused if last.code in refused else DeviceError
-        hint = "`--wait` allows longer waits" if last.code is FailureCode.TIMEOUT else None
+        hint = _AFTER_A_TIMEOUT if last.code is FailureCode.TIMEOUT else None
         return kind(f"no capture was made: {last.reason}", hint=hint)
+    if any(process.lost for process in processes):
+        return ProgramError(
+            f"no capture was made of {what}: {LOST}",
+            hint="daemons close what they did not open: many have an option to stay in the foreground",
+        )
     if program.exit_code != 0:
         return ProgramError(
             f"{what} {program.describe_end()} before the kernel was captured",
@@ -57,6 +68,13 @@ def why_none(
         return AnswerIsNo(
             f"{what} dispatched it {matched} times, and none was number {selections[0].dispatch}",
             hint="numbers count from 0; leave `--dispatch` out for the first",
+        )
+    other_grids = [grid for process in processes for grid in process.other_grids]
+    if other_grids:
+        seen = ",".join(map(str, other_grids[-1]))
+        return AnswerIsNo(
+            f"{what} dispatched it, but never with the grid that `--grid` asks for; one of its own is {seen}",
+            hint=f"--grid {seen}; `kc-profile` shows the grids of each kernel, in work-groups",
         )
     pattern = selections[0].pattern or ""
     close = close_names(pattern, names)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.collector.facts import Facts
 from kerncap_stages.collector.modules import Modules
 from kerncap_stages.collector.protocol import ProtocolError, Up
-from kerncap_stages.collector.selection import UNLISTED
+from kerncap_stages.collector.ranking import UNLISTED
 from kerncap_stages.collector.statistics import Tally, tally_records
 from kerncap_stages.manifests.environment import Backend
 
@@ -30,6 +30,7 @@ class ProcessProfile:
     dispatches: int = 0
     untimed: int = 0
     uninterceptable_queues: int = 0
+    lost: bool = False  # it went on without its connection to us
 
 
 class ProfileSession:
@@ -76,6 +77,7 @@ class ProfileSession:
             dispatches=shared.dispatches,
             untimed=shared.untimed,
             uninterceptable_queues=shared.uninterceptable_queues,
+            lost=self._connection.lost(),
         )
         for number, tally in self._tallies.items():
             kernel = self._modules.kernels.get(number)

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
     from kerncap_stages.collector.statistics import ShapeKey, Tally
 
+# What a profile calls kernels that the program did not get from the runtime's loader: they have no names.
+UNLISTED = "(kernels of no loaded code object)"
 _OF_RUNTIME = "__amd_rocclr_"
 
 
@@ -36,8 +38,8 @@ def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStati
 
 
 def of_the_program(kernels: Sequence[KernelStatistics]) -> list[KernelStatistics]:
-    """Kernels that somebody can edit; HIP's own fills and copies only where there are no others."""
-    own = [kernel for kernel in kernels if not kernel.name.startswith(_OF_RUNTIME)]
+    """Kernels that somebody can edit; HIP's own, and those without a name, only where there are no others."""
+    own = [kernel for kernel in kernels if not kernel.name.startswith((_OF_RUNTIME, UNLISTED))]
     return own or list(kernels)
 
 

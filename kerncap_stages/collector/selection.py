@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collector.protocol import Rule
+from kerncap_stages.collector.ranking import UNLISTED
 from kerncap_stages.errors import Refused, UsageError
 from kerncap_stages.manifests.capture import NameMatch, Selection
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.base import Dim3
 
 _CLOSE_NAMES = 5
-# What a profile calls kernels that the program did not get from the runtime's loader: they have no names.
-UNLISTED = "(kernels of no loaded code object)"
 
 
 @dataclass(frozen=True)
@@ -44,7 +43,10 @@ class KernelRule:
         try:
             return cls(selection, re.compile(selection.pattern or ""))
         except re.error as error:
-            raise UsageError(f"not a regular expression: {selection.pattern}: {error}") from error
+            raise UsageError(
+                f"not a regular expression: {selection.pattern}: {error}",
+                hint="`--regex` takes Python's; without it NAME is part of the name, as it is",
+            ) from error
 
     def wants(self, mangled: str, demangled: str) -> bool:
         """Whether a kernel of these names is asked for."""

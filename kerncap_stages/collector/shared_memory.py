@@ -19,6 +19,8 @@ from kerncap_stages.collector.protocol import MAGIC, MAX_RULES, VERSION
 if TYPE_CHECKING:
     import numpy.typing as npt
 
+    from kerncap_stages.manifests.base import Dim3
+
 PAGE_BYTES = 4096
 RECORD_CAPACITY = 1 << 16
 
@@ -36,10 +38,9 @@ RECORD = np.dtype(
         ("end_ns", "<u8"),
     ]
 )
-_HEAD, _TAIL, _DISPATCHES, _UNTIMED, _QUEUES, _UNINTERCEPTABLE, _UNLISTED, _MATCHED = (
-    *(8, 16, 24, 25, 26, 27, 28),
-    32,
-)
+_HEAD, _TAIL, _DISPATCHES, _UNTIMED, _QUEUES, _UNINTERCEPTABLE, _UNLISTED, _LOST = (8, 16, *range(24, 30))
+_MATCHED = 32  # words for each rule, from here
+_OTHER_GRID = _MATCHED + MAX_RULES
 
 
 class SharedMemory:
@@ -105,8 +106,20 @@ class SharedMemory:
         """Dispatches of kernels that no loaded code object lists; counted under capture."""
         return int(self._words[_UNLISTED])
 
+    @property
+    def lost(self) -> bool:
+        """The capture library found its socket closed by the program."""
+        return bool(self._words[_LOST])
+
     def matched(self, rule: int) -> int:
         """How many dispatches a rule saw, taken or not."""
         if not 0 <= rule < MAX_RULES:
             raise IndexError(rule)
         return int(self._words[_MATCHED + rule])
+
+    def other_grid(self, rule: int) -> Dim3 | None:
+        """The latest grid, in work-groups, for which a rule left a dispatch out; none if it never did."""
+        if not 0 <= rule < MAX_RULES:
+            raise IndexError(rule)
+        word = int(self._words[_OTHER_GRID + rule])
+        return (word & 0xFFFFFFFF, word >> 32 & 0xFFFF, word >> 48) if word else None

@@ -18,19 +18,19 @@ from kerncap_stages.options import (
     AppStdoutOption,
     ArtifactArguments,
     JsonOption,
+    ProgramTimeoutOption,
     StoreOption,
     VersionOption,
-    check_seconds,
+    checked_seconds,
     stage_app,
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator
 
-    from kerncap_stages.collector.capture_session import CaptureFailed, ProcessSummary
+    from kerncap_stages.collector.capture_events import CaptureFailed, ProcessSummary
     from kerncap_stages.collector.program import ProgramSpec
     from kerncap_stages.manifests.capture import Capture, Selection
-    from kerncap_stages.manifests.profile import Profile
     from kerncap_stages.store import Store
 
 _MOST = 1 << 60  # of a count: what the capture library's numbers hold, and more than any program does
@@ -62,13 +62,8 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     ProgramError if the program failed before.
     """
     from kerncap_stages.collector.capture_builder import CaptureContext, Progress
-    from kerncap_stages.collector.capture_session import (
-        Captured,
-        CaptureFailed,
-        CaptureSession,
-        ProcessSummary,
-        Warned,
-    )
+    from kerncap_stages.collector.capture_events import Captured, CaptureFailed, ProcessSummary, Warned
+    from kerncap_stages.collector.capture_session import CaptureSession
     from kerncap_stages.collector.connection import Connection, Settings
     from kerncap_stages.collector.no_capture import why_none
     from kerncap_stages.collector.protocol import MAX_RULES, NO_POST, REACHABLE, Mode
@@ -120,14 +115,9 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
                     options.warn(f"process {event.process_id}: {event.text}")
                 case ProcessSummary():
                     processes.append(event)
-                    if event.uninterceptable_queues:
-                        options.warn(
-                            f"process {event.process_id}: {event.uninterceptable_queues} queues could not be "
-                            "watched: dispatches there were not seen"
-                        )
+                    for why in event.unseen():
+                        options.warn(f"process {event.process_id}: {why}")
     finally:
-        if not collector.program.ended():
-            collector.stop_program()
         collector.close()
     if captured == 0 and not failures and collector.timed_out:
         raise ProgramError(
@@ -140,35 +130,6 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         options.warn(f"of {wanted} dispatches that were asked for, {captured} were captured")
     if not options.stop_after and (collector.program.exit_code != 0):
         options.warn(f"the program {collector.program.describe_end()} after the capture, which is whole")
-
-
-@dataclass(frozen=True)
-class _Request:
-    """A program and what to take from it."""
-
-    spec: ProgramSpec
-    kernels: tuple[tuple[str, bool], ...]  # (pattern, it is a mangled name)
-    parents: tuple[Digest, ...]
-
-
-def _from_profile(digest: Digest, profile: Profile, rank: int | None, kernels: Sequence[str]) -> _Request:
-    from kerncap_stages.collector.program import ProgramSpec
-    from kerncap_stages.collector.ranking import of_the_program
-
-    if profile.program is None:
-        raise UsageError(
-            f"profile {digest.short} does not say how the program was run",
-            hint="give the command: kc-capture --kernel NAME -- ./app",
-        )
-    chosen = tuple((name, False) for name in kernels)
-    if not chosen:
-        if (rank or 1) > len(profile.kernels):
-            raise UsageError(
-                f"profile {digest.short} has {len(profile.kernels)} kernels, none of rank {rank}"
-            )
-        top = profile.kernels[rank - 1] if rank else of_the_program(profile.kernels)[0]
-        chosen = ((top.mangled_name, True),) if top.mangled_name else ((top.name, False),)
-    return _Request(ProgramSpec.of(profile.program), chosen, (digest,))
 
 
 @app.command(epilog=epilog("kc-profile -- ./app | kc-capture\nkc-capture --kernel 'scale<float>' -- ./app"))
@@ -198,10 +159,11 @@ def capture(
     ] = True,
     reachable: Annotated[bool, typer.Option(help="Only memory that the arguments can lead to.")] = False,
     stop_after: Annotated[bool, typer.Option(help="End the program once all is captured.")] = False,
-    wait: Annotated[float, typer.Option(metavar="SECONDS", help="How long anything may be held up.")] = 60.0,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="End the program after this.")
-    ] = None,
+    wait: Annotated[
+        float,
+        typer.Option(metavar="SECONDS", callback=checked_seconds, help="How long anything may be held up."),
+    ] = 60.0,
+    timeout: ProgramTimeoutOption = None,
     max_memory: Annotated[
         int, typer.Option(metavar="MIB", min=64, max=1 << 20, help="Bound on memory of ours.")
     ] = 512,
@@ -212,7 +174,7 @@ def capture(
     version: VersionOption = False,  # noqa: ARG001
 ) -> ExitCode:
     """Capture dispatches of a kernel: from a profile, or from the program whose command stands after `--`."""
-    from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.collector.capture_request import CaptureRequest, from_command, from_profile
     from kerncap_stages.collector.selection import grid_of
     from kerncap_stages.manifests.capture import NameMatch, Selection
     from kerncap_stages.manifests.codec import load_as
@@ -222,8 +184,6 @@ def capture(
 
     if exact + regex + mangled > 1:
         raise UsageError("--exact, --regex and --mangled exclude each other")
-    check_seconds("--wait", wait)
-    check_seconds("--timeout", timeout)
     match = NameMatch.SUBSTRING
     for wanted, meaning in ((exact, NameMatch.EXACT), (regex, NameMatch.REGEX), (mangled, NameMatch.MANGLED)):
         match = meaning if wanted else match
@@ -231,25 +191,14 @@ def capture(
     names = tuple(kernel or ())
     if any(not name for name in names):
         raise UsageError("--kernel takes a name, not nothing", hint="`kc-profile -- ./app` finds the names")
-    requests: list[_Request] = []
-    if _command is not None:
-        if profiles:
-            raise UsageError("give a profile or a command after `--`, not both")
-        if rank is not None:
-            raise UsageError(
-                "--rank takes a kernel of a profile, and none is given",
-                hint="kc-profile -- ./app | kc-capture --rank 2",
-            )
-        if not _command or not names:
-            raise UsageError(
-                "no kernel given" if _command else "no program given after `--`",
-                hint="kc-capture --kernel NAME -- ./app; `kc-profile -- ./app` finds the names",
-            )
-        requests.append(_Request(ProgramSpec(_command), tuple((name, False) for name in names), ()))
+    requests: list[CaptureRequest] = []
+    if _command is not None and not profiles:
+        requests.append(from_command(_command, rank, names))
     else:
         for text in artifact_texts(profiles):
             digest = opened.resolve(text)
-            requests.append(_from_profile(digest, load_as(opened, digest, Profile), rank, names))
+            profile = load_as(opened, digest, Profile)
+            requests.append(from_profile(digest, profile, _command, rank, names, _tell))
     shape = None if grid is None else grid_of(grid)
     with progress("capture", counts_bytes=True) as report:
         for request in requests:
@@ -273,7 +222,7 @@ def capture(
                 wait_s=wait,
                 timeout_s=timeout,
                 memory_bytes=max_memory << 20,
-                warn=lambda text: say(f"kc-capture: warning: {text}"),
+                warn=lambda text: _tell(f"warning: {text}"),
                 progress=report,
             )
             spec = replace(request.spec, stdout=app_stdout, stdin=app_stdin)
@@ -281,6 +230,10 @@ def capture(
                 say(_summary(made))
                 emit(digest, made if json else None)
     return ExitCode.DONE
+
+
+def _tell(text: str) -> None:
+    say(f"kc-capture: {text}")
 
 
 def _summary(capture: Capture) -> str:

@@ -18,9 +18,9 @@ from kerncap_stages.options import (
     AppStdinOption,
     AppStdoutOption,
     JsonOption,
+    ProgramTimeoutOption,
     StoreOption,
     VersionOption,
-    check_seconds,
     stage_app,
 )
 
@@ -114,6 +114,8 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
 
 
 def _what_is_missing(processes: list[ProcessProfile]) -> Iterator[str]:
+    from kerncap_stages.collector.capture_events import LOST
+
     for process in processes:
         who, unseen = f"process {process.process_id}", process.uninterceptable_queues
         if process.untimed:
@@ -121,6 +123,8 @@ def _what_is_missing(processes: list[ProcessProfile]) -> Iterator[str]:
             yield f"{who}: {of_all} have no time and are not in the table"
         if unseen:
             yield f"{who}: {unseen} queues could not be watched: what ran there is not in the table"
+        if process.lost:
+            yield f"{who}: {LOST}: what ran since then is not in the table"
 
 
 def _manifest(processes: list[ProcessProfile], program: RunningProgram, wall_ns: int) -> Profile:
@@ -161,9 +165,7 @@ def profile(
     ] = None,
     app_stdout: AppStdoutOption = None,
     app_stdin: AppStdinOption = None,
-    timeout: Annotated[
-        float | None, typer.Option(metavar="SECONDS", help="End the program after this.")
-    ] = None,
+    timeout: ProgramTimeoutOption = None,
     store: StoreOption = None,
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001
@@ -184,7 +186,6 @@ def profile(
             f"{words[0]!r} is no argument of ours: the program's command stands after `--`",
             hint=f"kc-profile -- {shlex.join([*words, *(_command or ())])}",
         )
-    check_seconds("--timeout", timeout)
     if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
         raise UsageError(f"--output {output}: no file can be there", hint="a file in a folder that exists")
     opened = Store.open(store)

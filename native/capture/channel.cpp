@@ -69,7 +69,10 @@ Result<Channel*> Channel::connect(const std::string& socket_path, std::string_vi
   }
   auto* channel = new (std::nothrow) Channel();
   if (channel == nullptr) return Error{ErrorCode::no_space, "out of memory"};
+  struct stat status{};
+  if (::fstat(socket.get(), &status) != 0) return failure("fstat");
   channel->m_socket = std::move(socket);
+  channel->m_socket_inode = status.st_ino;
   Result<void> ready = channel->shake_hands(backend);
   if (ready) ready = channel->start_listening();
   if (!ready) {
@@ -171,7 +174,7 @@ Result<void> Channel::start_listening() {
 
 void Channel::listen() noexcept {
   static std::array<std::byte, k_max_message_bytes> buffer;  // one channel per process
-  for (;;) {
+  while (owns_socket()) {
     const std::span<std::byte> packet = receive(m_socket.get(), buffer, nullptr);
     if (packet.empty()) break;
     Reader reader(packet);
@@ -221,9 +224,19 @@ void Channel::hang_up() noexcept {
   m_changed.notify_all();
 }
 
+bool Channel::owns_socket() const noexcept {
+  struct stat status{};
+  return ::fstat(m_socket.get(), &status) == 0 && S_ISSOCK(status.st_mode) && status.st_ino == m_socket_inode;
+}
+
 bool Channel::send(const Message& message) noexcept {
   if (!connected() || !message.ok()) return false;
   const std::lock_guard lock(m_send_mutex);
+  if (!owns_socket()) {
+    if (m_control != nullptr) m_control->lost.store(1, std::memory_order_relaxed);
+    hang_up();
+    return false;
+  }
   ssize_t count;
   do {
     count = ::send(m_socket.get(), message.view().data(), message.size(), MSG_NOSIGNAL);
@@ -279,6 +292,7 @@ bool Channel::push_record(const Record& record) noexcept {
 void Channel::abandon_in_child() noexcept {
   m_active.store(false, std::memory_order_relaxed);
   m_connected.store(false, std::memory_order_relaxed);
+  if (!owns_socket()) (void)m_socket.release();
   m_socket.reset();
 }
 

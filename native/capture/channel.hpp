@@ -83,8 +83,11 @@ class Channel {
   void hear(Reader& reader) noexcept;
   void hear_selected(Reader& reader) noexcept;
   void hang_up() noexcept;
+  // Programs may close descriptors that they did not open: what is there now may be a file of theirs.
+  [[nodiscard]] bool owns_socket() const noexcept;
 
   core::UniqueFd m_socket;
+  std::uint64_t m_socket_inode = 0;
   std::byte* m_base = nullptr;
   Control* m_control = nullptr;
   Record* m_records = nullptr;

@@ -137,10 +137,14 @@ struct Control {
   std::atomic<std::uint64_t> queues;
   std::atomic<std::uint64_t> uninterceptable_queues;
   std::atomic<std::uint64_t> unlisted;                    // dispatches of kernels that no loaded code object lists
+  std::atomic<std::uint64_t> lost;                        // 1: the program closed our socket, or put another file there
   alignas(64) std::atomic<std::uint64_t> matched[k_max_rules];  // dispatches that each rule saw
+  // The latest grid for which each rule left a dispatch out, in work-groups: x:32 y:16 z:16 bits from the lowest.
+  std::atomic<std::uint64_t> other_grid[k_max_rules];
 };
 static_assert(offsetof(Control, record_head) == 64 && offsetof(Control, record_tail) == 128);
 static_assert(offsetof(Control, dispatches) == 192 && offsetof(Control, matched) == 256);
+static_assert(offsetof(Control, other_grid) == 256 + 8 * k_max_rules);
 static_assert(sizeof(Control) <= k_page_bytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "hsa/api.hpp"
+#include "hsa/blocked.hpp"
 #include "hsa/packets.hpp"
 #include "hsa/tool.hpp"
 
@@ -49,7 +50,7 @@ core::Result<void> Holder::hold(const Queue& target, hsa_signal_t resume, const 
       held.blocked_at = k_not_blocked;
       if (core.hsa_signal_load_scacquire_fn(held.drained) <= 0 || held.queue->gone.load()) continue;
       const std::uint64_t at = read_index(*held.queue);
-      if (Queues::is_blocked(*held.queue)) {
+      if (is_blocked(*held.queue)) {
         held.blocked_at = at;
         still = still && looks >= k_looks_until_blocked;
       } else {

@@ -301,30 +301,6 @@ std::uint64_t Queues::read_index(const hsa_queue_t* handle, std::uint64_t taken)
   return std::max(shown, done);
 }
 
-bool Queues::is_blocked(const Queue& queue) noexcept {
-  const hsa_queue_t* hardware = queue.hardware.load(std::memory_order_acquire);
-  if (hardware == nullptr) return false;
-  const auto* amd = reinterpret_cast<const amd_queue_v2_t*>(hardware);
-  const std::uint64_t read = amd->read_dispatch_id;
-  const std::uint64_t write = amd->write_dispatch_id;
-  const auto* ring = static_cast<const Packet*>(hardware->base_address);
-  // The device may move its read index at the start or at the end of a packet: look at both candidates.
-  for (std::uint64_t at = read == 0 ? 0 : read - 1; at <= read && at < write; ++at) {
-    const Packet packet = ring[at & (hardware->size - 1)];
-    const std::uint16_t header = header_of(packet);
-    const unsigned type = type_of(header);
-    if (type == HSA_PACKET_TYPE_INVALID) continue;
-    if (type != HSA_PACKET_TYPE_BARRIER_AND || (header & k_barrier_bit) == 0) return false;
-    hsa_barrier_and_packet_t waiting;
-    std::memcpy(&waiting, &packet, sizeof waiting);
-    for (const hsa_signal_t signal : waiting.dep_signal) {
-      if (signal.handle != 0 && api().core.hsa_signal_load_scacquire_fn(signal) != 0) return true;
-    }
-    return false;
-  }
-  return false;
-}
-
 }  // namespace kerncap::hsa
 
 namespace kerncap::hsa::hooks {

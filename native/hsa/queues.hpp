@@ -63,9 +63,6 @@ class Queues {
   // What the program is told of a queue's read index: see queues.cpp. `taken`: what the runtime would tell.
   [[nodiscard]] std::uint64_t read_index(const hsa_queue_t* handle, std::uint64_t taken) noexcept;
 
-  // The device stands still in front of a barrier whose condition does not hold.
-  [[nodiscard]] static bool is_blocked(const Queue& queue) noexcept;
-
  private:
   // Becomes one of an intercept queue's interceptors. False: it is no intercept queue, or memory is short.
   bool watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t type, hsa_queue_t* queue,

@@ -11,7 +11,7 @@ from kerncap_stages.store import Store
 STATISTICS = (
     '"Name","Calls","TotalDurationNs","AverageNs","Percentage","MinNs","MaxNs","StdDev"\n'
     '"void scale<float>(float*, int)",4,4000,1000.000000,80.00,400,1600,500.000000\n'
-    '"once.kd",1,1000,1000.000000,20.00,1000,1000,nan\n'
+    '"once [clone .kd]",1,1000,1000.000000,20.00,1000,1000,nan\n'
 )
 TRACE_HEAD = (
     '"Kind","Agent_Id","Queue_Id","Kernel_Id","Kernel_Name","Correlation_Id","Start_Timestamp","End_Timestamp",'
@@ -77,7 +77,15 @@ def test_files_of_several_processes_are_added_up(store, tmp_path):
 def test_what_is_no_file_of_rocprofv3_is_refused(store, tmp_path, text):
     path = tmp_path / "file.csv"
     path.write_text(text)
-    with pytest.raises(ArtifactError):
+    with pytest.raises(ArtifactError) as refused:
         import_profile(store, [path])
+    assert "rocprofv3 --kernel-trace" in refused.value.hint
     with pytest.raises(ArtifactError):
         import_profile(store, [tmp_path / "absent.csv"])
+
+
+def test_the_line_that_makes_no_sense_is_named(store, tmp_path):
+    path = tmp_path / "kernel_trace.csv"
+    path.write_text(trace(("k", 100, 140, 640), ("k", "abc", 260, 64)))
+    with pytest.raises(ArtifactError, match=r"kernel_trace\.csv, line 3: .*'abc'"):
+        import_profile(store, [path])

@@ -22,10 +22,11 @@ def test_the_table_shows_every_column_and_a_bar(stages, program):
     heads = next(line for line in done.err.splitlines() if "rank" in line)
     wanted = "rank share total calls mean min max std dev launch kernel"
     assert re.findall(r"\w+", heads) == wanted.split()
-    first = next(line for line in done.err.splitlines() if "other(unsigned int*)" in line)
-    assert "200" in first
+    other = next(line for line in done.err.splitlines() if "other(unsigned int*)" in line)
+    assert "200" in other
+    assert "1 of 1" in other
+    first = next(line for line in done.err.splitlines() if re.match(" +1 ", line))
     assert "█" in first
-    assert "1 of 1" in first
     (digest,) = done.digests
     assert json.loads(written.read_text()) == stages.show(digest)
 
@@ -69,3 +70,33 @@ def test_a_program_that_takes_too_long_is_ended(stages):
     words = ["--kernel", "a", "--timeout", "0.5", "--", "sleep", "1000"]
     done = stages.run("capture", *words).must(ExitCode.PROGRAM)
     assert "within 0.5 s" in done.err
+
+
+def test_a_profile_of_rocprofv3_and_a_command_make_a_capture(stages, program):
+    statistics = stages.folder / "kernel_stats.csv"
+    statistics.write_text(
+        '"Name","Calls","TotalDurationNs"\n'
+        '"__amd_rocclr_fillBufferAligned.kd",9,9000\n"target(unsigned int*) [clone .kd]",2,4000\n'
+    )
+    (profile,) = stages.run("profile", "--from-rocprofv3", statistics).must().digests
+    done = stages.run("capture", profile).must(ExitCode.USAGE)
+    assert f"kc-capture {profile[:12]} -- ./app" in done.err
+    stages.run("capture", profile, "--").must(ExitCode.USAGE)
+    done = stages.run("capture", profile, "--", program("many_dispatches"), 1, 1).must()
+    # HIP's own kernels are passed over, and that is said.
+    assert "__amd_rocclr_fillBufferAligned takes more time" in done.err
+    (digest,) = done.digests
+    assert stages.show(digest)["kernel"]["mangled_name"] == "_Z6targetPj"
+    done = stages.run("capture", "--rank", 1, profile, "--", program("many_dispatches"), 1, 1)
+    done.must(ExitCode.ANSWER_IS_NO)
+
+
+def test_a_command_beside_a_profile_replaces_its_own(stages, program):
+    (profile,) = stages.run("profile", "--", program("many_dispatches"), 50, 3).must().digests
+    done = stages.run("capture", "--rank", 99, profile).must(ExitCode.USAGE)
+    assert f"`kc-show {profile[:12]}` lists them" in done.err
+    done = stages.run("capture", "--rank", 1, profile, "--", program("many_dispatches"), 1, 1).must()
+    (digest,) = done.digests
+    capture = stages.show(digest)
+    assert capture["program"]["command"][1:] == ["1", "1"]
+    assert capture["kernel"]["mangled_name"] == stages.show(profile)["kernels"][0]["mangled_name"]

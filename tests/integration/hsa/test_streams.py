@@ -6,6 +6,8 @@ import struct
 
 import pytest
 
+from kerncap_stages.errors import ExitCode
+
 
 @pytest.mark.parametrize("sdma", ["1", "0"])
 def test_a_copy_queued_behind_the_target_does_not_block_the_capture(stages, program, sdma):
@@ -19,6 +21,36 @@ def test_a_copy_queued_behind_the_target_does_not_block_the_capture(stages, prog
         for state, factor in (("pre", round_), ("post", round_ + 1)):
             words = struct.unpack_from("<1000i", stages.memory(data[state]))
             assert words == tuple(3 + factor * i for i in range(1000))
+
+
+def test_a_stream_that_waits_for_a_value_behind_the_target_is_at_rest(stages, program):
+    """By a packet: without the variable HIP waits by a kernel."""
+    stages.variables["GPU_STREAMOPS_CP_WAIT"] = "1"
+    captures, printed = stages.capture_and_listen(
+        "target(", program("wait_value"), "signal", options=("--count", 3, "--wait", 20)
+    )
+    assert "wrong 0" in printed
+    assert [capture["dispatch"]["index_of_kernel"] for capture in captures] == [0, 1, 2]
+    assert stages.replay("@capture").must().manifest["matches_golden"] is True
+
+
+def test_a_kernel_that_waits_for_what_comes_behind_the_target_never_rests(stages, program):
+    printed = stages.folder / "printed"
+    words = [
+        "--kernel",
+        "target(",
+        "--wait",
+        "2",
+        "--app-stdout",
+        printed,
+        "--",
+        program("wait_value"),
+        "host",
+    ]
+    done = stages.run("capture", *words).must(ExitCode.DEVICE)
+    assert "another queue did not come to rest" in done.err
+    assert "waits for what comes behind the dispatch" in done.err
+    assert "wrong 0" in printed.read_text()
 
 
 def test_a_target_that_hangs_does_not_stall_those_behind_it(stages, program):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 
 import pytest
 
+from kerncap_stages.errors import ExitCode
 from kerncap_stages.native_paths import native_file
 
 
@@ -51,3 +53,16 @@ def test_a_program_that_was_not_started_by_a_stage_is_left_alone(stages, program
     )
     assert done.returncode == 0
     assert "kerncap: not active in process" in done.stderr
+
+
+def test_a_program_that_closes_our_connection_is_told_so(stages, program):
+    """And what it opens under the same number is left alone."""
+    printed = stages.folder / "printed"
+    words = ["--app-stdout", printed, "--", program("closed_descriptors"), stages.folder]
+    done = stages.run("capture", "--kernel", "target(", "--dispatch", 1, *words).must(ExitCode.PROGRAM)
+    assert "the process closed its connection to us" in done.err
+    assert re.findall(r"closed \d+ bytes (\d+)", printed.read_text()) == ["0"]
+    done = stages.run("capture", "--kernel", "target(", "--count", 3, *words).must()
+    assert [stages.show(digest)["dispatch"]["index_of_kernel"] for digest in done.digests] == [0]
+    assert "dispatches since then were not seen" in done.err
+    assert "wrong 0" in printed.read_text()

@@ -19,9 +19,10 @@ namespace {
 
 std::string taken(const Rule& rule, int dispatches) {
   std::atomic<std::uint64_t> matched{0};
+  std::atomic<std::uint64_t> other_grid{0};
   const Shape shape{{1000, 1, 1}, {256, 1, 1}};
   std::string marks;
-  for (int i = 0; i < dispatches; ++i) marks += take(rule, matched, shape) ? 'x' : '.';
+  for (int i = 0; i < dispatches; ++i) marks += take(rule, matched, other_grid, shape) ? 'x' : '.';
   CHECK(matched == static_cast<std::uint64_t>(dispatches));
   return marks;
 }
@@ -36,10 +37,13 @@ void rules_count_from_zero() {
 void the_grid_is_in_work_groups_and_a_partial_one_counts() {
   CHECK(taken({.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 0, 0}}, 2) == "xx");
   std::atomic<std::uint64_t> matched{0};
+  std::atomic<std::uint64_t> other_grid{0};
   const Shape shape{{1000, 1, 1}, {256, 1, 1}};
-  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {3, 0, 0}}, matched, shape));
-  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 2, 0}}, matched, shape));
+  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {3, 0, 0}}, matched, other_grid, shape));
+  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 2, 0}}, matched, other_grid, shape));
   CHECK(matched == 0);  // a dispatch of another shape is no match, and does not count
+  CHECK(other_grid == (std::uint64_t{4} | std::uint64_t{1} << 32 | std::uint64_t{1} << 48));
+  CHECK((Shape{{8, 1 << 20, 3}, {1, 1, 1}}.packed_blocks() == (8 | 0xFFFFull << 32 | 3ull << 48)));
 }
 
 void a_copy_waits_for_captures_begun_before_it_and_no_others() {

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from kerncap_stages.collector.capture_builder import CaptureContext
-from kerncap_stages.collector.capture_session import CaptureFailed, CaptureSession, ProcessSummary
+from kerncap_stages.collector.capture_events import CaptureFailed, ProcessSummary
+from kerncap_stages.collector.capture_session import CaptureSession
 from kerncap_stages.collector.connection import Connection, Settings
 from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
 from kerncap_stages.collector.program import ProgramSpec
