@@ -48,7 +48,7 @@ def _read_amd(data: bytes) -> CodeObjectFacts:
         if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
             raise ArtifactError("not a code object for an AMD GPU", hint="give the output of --offload-arch")
         metadata = _metadata(elf, msgpack)
-        descriptors = _preloads(elf)
+        descriptors = _preloads(elf, data)
         # 0 is code object version 2, and so on.
         abi_version = elf["e_ident"]["EI_ABIVERSION"] + 2
         kernels = {}
@@ -115,18 +115,22 @@ def _metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _preloads(elf: ELFFile) -> dict[str, tuple[int, int]]:
+def _preloads(elf: ELFFile, data: bytes) -> dict[str, tuple[int, int]]:
     """Return (offset, length) in dwords of the preloaded kernarg, by kernel."""
     table = cast("Any", elf.get_section_by_name(".dynsym"))
+    # Once: pyelftools reads all headers again for each call, and a library has thousands of kernels.
+    loads = [
+        (segment["p_vaddr"], segment["p_offset"], segment["p_filesz"])
+        for segment in elf.iter_segments("PT_LOAD")
+    ]
     found = {}
     for symbol in table.iter_symbols() if table is not None else ():
         if not symbol.name.endswith(".kd"):
             continue
-        address = symbol["st_value"]
-        for segment in elf.iter_segments("PT_LOAD"):
-            at = address - segment["p_vaddr"]
-            if at >= 0 and at + _DESCRIPTOR_BYTES <= segment["p_filesz"]:
-                (word,) = struct.unpack_from("<H", segment.data(), at + _PRELOAD_AT)
+        for begin, offset, size_bytes in loads:
+            at = symbol["st_value"] - begin
+            if at >= 0 and at + _DESCRIPTOR_BYTES <= size_bytes:
+                (word,) = struct.unpack_from("<H", data, offset + at + _PRELOAD_AT)
                 found[symbol.name.removesuffix(".kd")] = (word >> 7, word & 0x7F)
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from kerncap_stages.code_object import read_code_object
 from kerncap_stages.errors import ArtifactError, ExitCode
@@ -78,3 +79,13 @@ def test_a_descriptor_that_the_program_changed_is_refused(stages, program):
     assert "wrong 0" in printed.read_text()
     (digest,) = stages.capture("other", *command)
     assert stages.replay(digest).must().manifest["matches_golden"] is True
+
+
+def test_headers_are_read_once_however_many_kernels_there_are(program, monkeypatch):
+    """A library of thousands of kernels took minutes when they were read for each."""
+    reads = []
+    iter_segments = ELFFile.iter_segments
+    monkeypatch.setattr(ELFFile, "iter_segments", lambda *words: reads.append(words) or iter_segments(*words))
+    facts = read_code_object(program("words_kernels").read_bytes())
+    assert len(facts.kernels) > 1
+    assert len(reads) == 2  # for notes, for what is loaded
