@@ -137,8 +137,8 @@ class CaptureSession:
         if matches and self._facts.xnack:
             matches = []
             self._refuse_xnack()
-        # One message holds some 4,000 matches; a selection that is so wide is answered in part.
-        self._connection.send(selected(number, bool(matches), matches[:4000]))
+        for message in selected(number, bool(matches), matches):
+            self._connection.send(message)
 
     def _refuse_xnack(self) -> None:
         reason = (

@@ -9,9 +9,13 @@ from __future__ import annotations
 import struct
 from dataclasses import dataclass
 from enum import IntEnum
+from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.manifests.memory import MemoryKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
 
 MAGIC = 0x31504143434E524B
 VERSION = 1
@@ -19,6 +23,11 @@ MAX_MESSAGE_BYTES = 32 * 1024
 MAX_RULES = 64
 NO_DEVICE = 0xFFFFFFFF
 NO_CAPTURE = 0xFFFFFFFFFFFFFFFF
+
+# SELECTED.flags
+_WANT_CODE = 1 << 0
+_MORE = 1 << 1
+_MATCHES = 4000  # in one message, of 8 bytes each
 
 # WELCOME.flags
 NO_POST = 1 << 0
@@ -166,8 +175,11 @@ def welcome(
     )
 
 
-def selected(module: int, want_code: bool, matches: list[tuple[int, int]]) -> bytes:
-    """Write the answer to MODULE_END: which kernels are wanted, by which rule."""
-    return pack(Down.SELECTED, "QII", module, want_code, len(matches)) + b"".join(
-        struct.pack("<II", kernel, rule) for kernel, rule in matches
-    )
+def selected(module: int, want_code: bool, matches: Sequence[tuple[int, int]]) -> Iterator[bytes]:
+    """Write the answer to MODULE_END, in as many messages as needed: kernels wanted, and by which rule."""
+    parts = [matches[at : at + _MATCHES] for at in range(0, len(matches), _MATCHES)] or [()]
+    for number, part in enumerate(parts, 1):
+        flags = want_code * _WANT_CODE | (number < len(parts)) * _MORE
+        yield pack(Down.SELECTED, "QII", module, flags, len(part)) + b"".join(
+            struct.pack("<II", kernel, rule) for kernel, rule in part
+        )

@@ -16,6 +16,7 @@
 #include <cerrno>
 #include <cstring>
 #include <new>
+#include <utility>
 
 namespace kerncap::capture {
 namespace {
@@ -203,17 +204,20 @@ void Channel::hear(Reader& reader) noexcept {
 
 void Channel::hear_selected(Reader& reader) noexcept {
   const std::uint64_t module = reader.u64();
-  Selection selection;
-  selection.want_code = reader.u32() != 0;
+  Selection& selection = m_selected_so_far;
+  const std::uint32_t flags = reader.u32();
+  selection.want_code = (flags & k_flag_want_code) != 0;
   const std::uint32_t count = reader.u32();
   for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
     const std::uint32_t kernel = reader.u32();
     const std::uint32_t rule = reader.u32();
     if (reader.ok() && rule < m_rules.size()) selection.matches.push_back({kernel, rule});
   }
+  if (reader.ok() && (flags & k_flag_more) != 0) return;
   const std::lock_guard lock(m_mutex);
+  Selection whole = std::exchange(selection, {});
   if (m_selected_module != module) return;
-  m_selected = std::move(selection);
+  m_selected = std::move(whole);
   m_changed.notify_all();
 }
 

@@ -106,6 +106,7 @@ class Channel {
   std::vector<std::uint32_t> m_free_slots;
   std::uint64_t m_selected_module = 0;
   std::optional<Selection> m_selected;
+  Selection m_selected_so_far;  // the listening thread's
   std::mutex m_select_mutex;           // one question at a time
 };
 

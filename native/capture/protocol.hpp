@@ -41,7 +41,7 @@
 //   WELCOME   = k_magic:u64 k_version:u32 mode:u32 slot_count:u32 slot_bytes:u64 memory_bytes:u64
 //               wait_ms:u32 flags:u32 rule_count:u32 rule*rule_count        + the memfd (SCM_RIGHTS)
 //   rule      = first:u64 every:u64 count:u64 grid_blocks:dim3             0 = any; first counts from 0
-//   SELECTED  = module:u64 want_code:u32 count:u32 (kernel:u32 rule:u32)*count
+//   SELECTED  = module:u64 flags:u32 count:u32 (kernel:u32 rule:u32)*count  in one or more messages
 //   FREE      = slot:u32                                   the slot is the library's again
 //   STOP      =                                            take no more captures; release what is held
 //   REFUSED   = reason:string                              instead of WELCOME; go on without us
@@ -74,6 +74,10 @@ enum class Up : std::uint32_t {
 enum class Down : std::uint32_t { welcome = 101, selected, free_slot, stop, refused };
 
 enum class Mode : std::uint32_t { profile = 1, capture = 2 };
+
+// In SELECTED.flags.
+inline constexpr std::uint32_t k_flag_want_code = 1u << 0;    // send the module's code object
+inline constexpr std::uint32_t k_flag_more = 1u << 1;         // another message with more of the answer follows
 
 // In WELCOME.flags.
 inline constexpr std::uint32_t k_flag_no_post = 1u << 0;      // leave the post-state out

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -40,6 +41,8 @@ def events_of(command, settings, session, **spec):
 class Recorder:
     """A session that writes down what it hears."""
 
+    wanted: ClassVar = [(101, 0), (100, 1), (7, 99)]  # (kernel, rule)
+
     def __init__(self, connection, emit):
         self._connection, self._emit = connection, emit
         self.received = hashlib.sha256()
@@ -48,7 +51,8 @@ class Recorder:
         from kerncap_stages.collector.protocol import Down, pack, selected
 
         if kind is Up.MODULE_END:
-            self._connection.send(selected(reader.u64(), True, [(101, 0), (100, 1), (7, 99)]))
+            for message in selected(reader.u64(), True, self.wanted):
+                self._connection.send(message)
         if kind is Up.DATA:
             reader.u32()
             slot, size = reader.u32(), reader.u32()
@@ -90,6 +94,19 @@ def test_the_library_hears_which_kernels_are_wanted(client, tmp_path):
     events_of([client, "select"], settings, Recorder, stdout=printed)
     # Rule 99 does not exist: the library does not take it.
     assert printed.read_text() == "want_code 1\nmatch 101 0\nmatch 100 1\n"
+
+
+def test_an_answer_may_be_longer_than_a_message(client, tmp_path):
+    class Wide(Recorder):
+        wanted: ClassVar = [(100 + i, i % 2) for i in range(20_000)]
+
+    printed = tmp_path / "printed"
+    settings = Settings(Mode.CAPTURE, rules=[Rule(), Rule()])
+    events_of([client, "select"], settings, Wide, stdout=printed)
+    assert printed.read_text().splitlines() == [
+        "want_code 1",
+        *(f"match {kernel} {rule}" for kernel, rule in Wide.wanted),
+    ]
 
 
 def test_more_records_than_the_ring_holds_are_all_counted(client):
