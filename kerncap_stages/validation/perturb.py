@@ -35,6 +35,7 @@ MOST_BYTES = 1 << 30
 _MOST_TABLE_BYTES = 1 << 20
 _NOT_DATA = frozenset({MemoryKind.CODE_OBJECT, MemoryKind.KERNARG})
 _POISON = 0xA5
+_SLAB_BYTES = 1 << 20  # so much of a pattern is made at a time
 # Flips the lowest bit of every byte: each byte changes, and finite floats stay finite unless they are large.
 _NUDGE = bytes([1])
 # For a comparison with bounds: an element changes by a factor of two or less, so that errors keep their size.
@@ -122,9 +123,11 @@ def altered(
     """Stage a changed pre-state of a region; ``parts`` say what its elements are, as far as bounds matter."""
     if region.pre is None:
         raise ValueError("the region has no pre-state")
+    if change is not Change.NUDGE_WRITTEN:
+        return _altered_everywhere(store, transaction, region.pre, change, parts)
     memory = read_chunk_list(store, region.pre)
     writer = transaction.memory_writer(memory.size_bytes)
-    ranges = region.written or () if change is Change.NUDGE_WRITTEN else ((0, region.size_bytes),)
+    ranges = region.written or ()
     for index in range(len(memory.digests)):
         start = index * memory.chunk_size_bytes
         end = start + memory.length(index)
@@ -144,6 +147,18 @@ def altered(
                     chunk[low - start : high - start] ^= _pattern(part, change, low, high)
         writer.append(chunk)
     return MemoryRef.to(writer.finish())
+
+
+def _altered_everywhere(
+    store: Store, transaction: Transaction, pre: MemoryRef, change: Change, parts: Sequence[Span]
+) -> MemoryRef:
+    """As one piece, at most MOST_BYTES: it is read and hashed on all cores, where chunks come one by one."""
+    content = store.read_memory(pre.digest)
+    for part in parts:
+        for low in range(part.start, min(part.end, content.size), _SLAB_BYTES):
+            high = min(low + _SLAB_BYTES, part.end, content.size)
+            content[low:high] ^= _pattern(part, change, low, high)
+    return MemoryRef.to(transaction.put_memory(content))
 
 
 def _pattern(part: Span, change: Change, low: int, high: int) -> npt.NDArray[np.uint8]:

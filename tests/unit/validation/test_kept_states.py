@@ -60,3 +60,17 @@ def test_only_what_is_known_to_be_written_is_nudged(store, before, written):
     for offset, length in written:
         expected[offset : offset + length] ^= 1
     assert bytes(store.read_memory(made.digest)) == expected.tobytes()
+
+
+@pytest.mark.parametrize(("change", "bits"), [(Change.NUDGE, 1), (Change.POISON, 0xA5)])
+def test_a_region_is_changed_everywhere_that_its_parts_are(store, before, change, bits):
+    reference, data = before
+    region = capture().regions[0].model_copy(update={"size_bytes": SIZE, "pre": reference, "post": reference})
+    first, gap = CHUNK_SIZE_BYTES + 1000, 50
+    parts = [Span(0, first, None, ""), Span(first + gap, SIZE, None, "")]
+    with store.transaction() as transaction:
+        made = altered(store, transaction, region, change, parts)
+        transaction.publish_objects()
+    expected = data ^ bits
+    expected[first : first + gap] = data[first : first + gap]
+    assert bytes(store.read_memory(made.digest)) == expected.tobytes()
