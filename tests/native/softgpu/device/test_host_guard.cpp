@@ -4,7 +4,6 @@
 #include <unistd.h>
 
 #include <csetjmp>
-#include <cstddef>
 #include <csignal>
 #include <cstdlib>
 #include <thread>
@@ -16,11 +15,15 @@ using namespace kerncap::softgpu;
 
 namespace {
 
-// Between two pages that stay: a hole of one page is nothing that a thread's stack would be put into meanwhile.
+[[nodiscard]] volatile int* closed_page() {
+  return static_cast<volatile int*>(mmap(nullptr, 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+}
+
+// Whatever is mapped next may take its place.
 [[nodiscard]] volatile int* unmapped_page() {
-  auto* pages = static_cast<std::byte*>(mmap(nullptr, 3 * 4096, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
-  munmap(pages + 4096, 4096);
-  return reinterpret_cast<volatile int*>(pages + 4096);
+  volatile int* page = closed_page();
+  munmap(const_cast<int*>(page), 4096);
+  return page;
 }
 
 void a_fault_ends_only_what_is_guarded() {
@@ -81,7 +84,7 @@ void guards_nest() {
 void each_thread_has_its_own() {
   std::thread threads[4];
   for (auto& thread : threads) {
-    thread = std::thread([nowhere = unmapped_page()] {
+    thread = std::thread([nowhere = closed_page()] {
       for (int i = 0; i < 200; ++i) CHECK(!!HostGuard::guarded([&] { *nowhere = 1; }));
     });
   }
