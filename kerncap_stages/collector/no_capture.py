@@ -37,7 +37,7 @@ def why_none(
         if last.process_ended and program.exit_code != 0:
             return ProgramError(
                 f"{what} {program.describe_end()} in the middle of a capture, of which nothing was kept",
-                hint="run it without kc-capture first",
+                hint="run it without kc-capture first: a kernel that ends the program cannot be captured",
             )
         refused = (
             FailureCode.UNSUPPORTED_MEMORY,

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 # How long processes that the program left behind may keep us after its end.
 _LINGER_S = 2.0
+_LONGEST_SOCKET_NAME = 108  # sun_path, with the zero at its end
 
 
 class Session(Protocol):
@@ -56,7 +57,7 @@ class Collector:
         self.settings = settings
         self._session = session
         self._events: queue.Queue[Any] = queue.Queue()
-        self._folder = Path(tempfile.mkdtemp(prefix="kerncap-"))
+        self._folder = _folder_for_a_socket()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._threads: list[threading.Thread] = []
         self._connections: list[Connection] = []
@@ -199,6 +200,15 @@ class Collector:
     def _put_away(self) -> None:
         self._listener.close()
         shutil.rmtree(self._folder, ignore_errors=True)
+
+
+def _folder_for_a_socket() -> Path:
+    """Make a folder in the user's place for such; in /tmp where a socket's name would be too long."""
+    folder = Path(tempfile.mkdtemp(prefix="kerncap-"))
+    if len(os.fsencode(folder / "socket")) < _LONGEST_SOCKET_NAME:
+        return folder
+    folder.rmdir()
+    return Path(tempfile.mkdtemp(prefix="kerncap-", dir="/tmp"))
 
 
 def _kind(reader: Reader) -> Up:

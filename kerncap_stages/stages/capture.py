@@ -128,7 +128,9 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         raise why_none(options.selections, collector.program, failures, processes)
     if len({process.process_id for process in processes}) <= 1 and captured < wanted:
         options.warn(f"of {wanted} dispatches that were asked for, {captured} were captured")
-    if not options.stop_after and (collector.program.exit_code != 0):
+    if collector.timed_out:
+        options.warn(f"the program was ended after {options.timeout_s:g} s")
+    elif not options.stop_after and collector.program.exit_code != 0:
         options.warn(f"the program {collector.program.describe_end()} after the capture, which is whole")
 
 
@@ -165,7 +167,7 @@ def capture(
     ] = 60.0,
     timeout: ProgramTimeoutOption = None,
     max_memory: Annotated[
-        int, typer.Option(metavar="MIB", min=64, max=1 << 20, help="Bound on memory of ours.")
+        int, typer.Option(metavar="MIB", min=128, max=1 << 20, help="Bound on memory of ours.")
     ] = 512,
     app_stdout: AppStdoutOption = None,
     app_stdin: AppStdinOption = None,

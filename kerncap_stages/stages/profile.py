@@ -43,6 +43,7 @@ class ProfileOptions:
 
     timeout_s: float | None = None
     warn: Callable[[str], None] = field(default=lambda _text: None)
+    made: Callable[[Profile], None] = field(default=lambda _profile: None)  # called before it is stored
 
 
 def run_profile(
@@ -50,7 +51,8 @@ def run_profile(
 ) -> tuple[Digest, Profile]:
     """Run a program, time every dispatch, publish the profile.
 
-    Raises AnswerIsNo if nothing ran on a GPU, ProgramError if the program failed before anything did.
+    Raises AnswerIsNo if nothing ran on a GPU, ProgramError if the program failed before anything did,
+    StoreError, before the program is run if that can be known.
     """
     from kerncap_stages.collector.connection import Settings
     from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
@@ -59,6 +61,8 @@ def run_profile(
     from kerncap_stages.manifests import dump
 
     options = options or ProfileOptions()
+    with store.transaction():
+        pass  # it can be written: the program may run for hours
     collector = Collector(spec, Settings(Mode.PROFILE), ProfileSession)
     processes: list[ProcessProfile] = []
     try:
@@ -84,6 +88,7 @@ def run_profile(
         end = collector.program.describe_end()
         options.warn(f"the program {end}; the profile holds what ran until then")
     profile = _manifest(processes, collector.program, wall_ns)
+    options.made(profile)
     with store.transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
     return digest, profile
@@ -189,22 +194,29 @@ def profile(
     if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
         raise UsageError(f"--output {output}: no file can be there", hint="a file in a folder that exists")
     opened = Store.open(store)
+    unwritten: list[DeviceError] = []
+
+    def show(made: Profile) -> None:
+        people().print(*kernels_section(made, top))
+        try:
+            if output is not None:
+                output.write_bytes(dump(made))
+        except OSError as error:
+            unwritten.append(DeviceError(f"cannot write {output}: {error.strerror}"))
+
     if from_rocprofv3:
         if _command is not None:
             raise UsageError("--from-rocprofv3 reads a file: give no command")
         digest, made = import_profile(opened, from_rocprofv3)
+        show(made)
     else:
         if not _command:
             raise UsageError("no program given", hint="put its command after `--`: kc-profile -- ./app")
         spec = ProgramSpec(_command, stdout=app_stdout, stdin=app_stdin)
-        options = ProfileOptions(timeout, warn=lambda text: say(f"kc-profile: warning: {text}"))
+        options = ProfileOptions(timeout, warn=lambda text: say(f"kc-profile: warning: {text}"), made=show)
         digest, made = run_profile(opened, spec, options)
-    people().print(*kernels_section(made, top))
-    if output is not None:
-        try:
-            output.write_bytes(dump(made))
-        except OSError as error:
-            raise DeviceError(f"cannot write {output}: {error.strerror}") from error
+    if unwritten:
+        raise unwritten[0]
     emit(digest, made if json else None)
 
 

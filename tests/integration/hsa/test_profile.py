@@ -91,6 +91,30 @@ def test_a_profile_of_rocprofv3_and_a_command_make_a_capture(stages, program):
     done.must(ExitCode.ANSWER_IS_NO)
 
 
+def test_a_capture_runs_the_program_on_the_software_gpu_that_the_profile_saw(stages, program):
+    stages.target = "gfx942"
+    (profile,) = stages.run("profile", "--", program("vector_add", "gfx942")).must().digests
+    stages.target = "gfx90a"
+    (digest,) = stages.run("capture", profile).must().digests
+    assert stages.show(digest)["environment"]["devices"][0]["architecture"] == "gfx942"
+
+
+def test_a_store_that_cannot_be_written_is_told_before_the_program_runs(stages):
+    (stages.store / "tmp").rmdir()
+    (stages.store / "tmp").touch()
+    began = stages.folder / "began"
+    stages.run("profile", "--", "touch", began).must(ExitCode.ARTIFACT)
+    assert not began.exists()
+
+
+def test_a_socket_has_a_short_name_wherever_temporary_files_lie(stages, program):
+    place = stages.folder / ("x" * 100)
+    place.mkdir()
+    stages.variables["TMPDIR"] = str(place)
+    stages.run("profile", "--", program("many_dispatches"), 1, 1).must()
+    assert list(place.iterdir()) == []
+
+
 def test_a_command_beside_a_profile_replaces_its_own(stages, program):
     (profile,) = stages.run("profile", "--", program("many_dispatches"), 50, 3).must().digests
     done = stages.run("capture", "--rank", 99, profile).must(ExitCode.USAGE)
