@@ -15,10 +15,13 @@ from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
 from kerncap_stages.manifests.kernel import KernargSlot, Registers
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from elftools.elf.elffile import ELFFile
 
 _NT_AMDGPU_METADATA = 32
 _EM_AMDGPU = 224
+_SHF_WRITE = 1
 # kernel_descriptor_t: kernarg_preload is at byte 58; bits 0..6 length, 7..15 offset, both in dwords.
 _DESCRIPTOR_BYTES = 64
 _PRELOAD_AT = 58
@@ -66,7 +69,7 @@ def _read_amd(data: bytes) -> CodeObjectFacts:
 
 @dataclass(frozen=True)
 class DataSymbol:
-    """A variable or table of a code object; ``offset_bytes`` is measured from where it is loaded."""
+    """A variable, table or function of a code object; ``offset_bytes``: from where that is loaded."""
 
     name: str
     offset_bytes: int
@@ -78,6 +81,26 @@ def data_symbols(data: bytes) -> list[DataSymbol]:
 
     Raises ArtifactError when the bytes are no ELF file.
     """
+    return _symbols(data, ("STT_OBJECT",))
+
+
+def writable_data(data: bytes) -> list[DataSymbol]:
+    """Variables: the data that does not lie among constants.
+
+    Raises ArtifactError when the bytes are no ELF file.
+    """
+    return _symbols(data, ("STT_OBJECT",), _SHF_WRITE)
+
+
+def named_places(data: bytes) -> list[DataSymbol]:
+    """The same with functions.
+
+    Raises ArtifactError when the bytes are no ELF file.
+    """
+    return _symbols(data, ("STT_OBJECT", "STT_FUNC"))
+
+
+def _symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymbol]:
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
@@ -88,7 +111,9 @@ def data_symbols(data: bytes) -> list[DataSymbol]:
         return [
             DataSymbol(symbol.name, symbol["st_value"] - begin, symbol["st_size"])
             for symbol in (table.iter_symbols() if table is not None else ())
-            if symbol["st_info"]["type"] == "STT_OBJECT"
+            if symbol["st_info"]["type"] in kinds
+            and isinstance(symbol["st_shndx"], int)
+            and elf.get_section(symbol["st_shndx"])["sh_flags"] & flags == flags
             and symbol["st_size"]
             and symbol.name
             # Kernel descriptors are data too, but no kernel reads them.

@@ -92,7 +92,7 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
         yield f"variant_symbol {files.variant_kernel.symbol}"
         yield f"variant_kernarg {files.variant_kernel.kernarg_size_bytes}"
         yield from _hidden_slots("variant", files.variant_kernel.slots)
-    own = _own_code(capture)
+    own = own_code(capture)
     if own is not None:
         yield f"loaded {own.load_address:#x} {own.load_size_bytes}"
 
@@ -103,7 +103,7 @@ def _hidden_slots(role: str, slots: Iterable[KernargSlot]) -> Iterator[str]:
             yield f"slot {role} {slot.offset_bytes} {slot.size_bytes} {slot.value_kind}"
 
 
-def _own_code(capture: Capture) -> LoadedCodeObject | None:
+def own_code(capture: Capture) -> LoadedCodeObject | None:
     """Where the kernel's code object was: it may have been loaded on other devices too.
 
     None where it has no address of its own: a cubin's variables are known one by one.
@@ -120,7 +120,7 @@ def _own_code(capture: Capture) -> LoadedCodeObject | None:
 
 def _static_variables(store: Store, capture: Capture) -> Iterator[str]:
     """Lines for data that the runtime does not list: a variant has it elsewhere; its region has its state."""
-    own = _own_code(capture)
+    own = own_code(capture)
     if own is None:
         return
     listed = {variable.symbol for variable in capture.module_variables}
@@ -149,7 +149,7 @@ def _memories(store: Store, capture: Capture) -> Iterator[str]:
 
 def _region_line(capture: Capture, region: Region) -> str:
     access = sum(1 << device for device in region.accessible_from)
-    code = _own_code(capture)
+    code = own_code(capture)
     own = code is not None and 0 <= region.base_address - code.load_address < code.load_size_bytes
     words = (
         f"{region.base_address:#x}",

@@ -99,6 +99,7 @@ class ReplayResult:
     exit_signal: int | None = None
     baseline_ns: tuple[int, ...] = ()
     variant_ns: tuple[int, ...] = ()
+    variant_loaded: tuple[int, int] = (0, 0)  # address and size of the variant's code object
     baseline_instructions: int | None = None
     variant_instructions: int | None = None
     compared: bool = False
@@ -277,6 +278,7 @@ def _result(report: dict[str, Any], exit_code: int) -> ReplayResult:
         exit_code=exit_code,
         baseline_ns=tuple(report.get("baseline_ns", ())),
         variant_ns=tuple(report.get("variant_ns", ())),
+        variant_loaded=tuple(report.get("variant_loaded", (0, 0))),
         compared=report.get("compared", False),
         compared_size_bytes=report.get("compared_bytes", 0),
         mismatches=tuple(

@@ -4,44 +4,39 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
-from functools import cached_property
 from typing import TYPE_CHECKING
 
-from kerncap_stages.bounds import Bounds
-from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.addresses import explain_addresses
 from kerncap_stages.validation.ahead import PATIENCE_S, Ahead
-from kerncap_stages.validation.arguments import Span, pointers, spans
-from kerncap_stages.validation.judgement import Judgement, PartVerdict, part_name, wrong_output
-from kerncap_stages.validation.perturb import (
-    MOST_BYTES,
-    MOST_REGIONS,
-    Altered,
-    Change,
-    candidate_regions,
-    with_pre_state,
-)
+from kerncap_stages.validation.arguments import pointers
+from kerncap_stages.validation.changed_states import ChangedStates
+from kerncap_stages.validation.judgement import NOTHING_KNOWN, Judgement, PartVerdict, part_name, wrong_output
+from kerncap_stages.validation.perturb import MOST_REGIONS, Change, with_pre_state
+from kerncap_stages.validation.relocated import relocated_note
 from kerncap_stages.validation.runs import Baselines, Run, run_once
 from kerncap_stages.validation.states import RegionDifference, States, changed_bytes, compare_states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping
     from pathlib import Path
 
+    from kerncap_stages.bounds import Bounds
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.source import Source
     from kerncap_stages.store import Store
-    from kerncap_stages.validation.arguments import Pointer
+    from kerncap_stages.validation.arguments import Pointer, Span
     from kerncap_stages.validation.settings import Settings
 
 # A changed element is up to twice as large, and what is made of two such may have four times the error.
 _WIDER = 4.0
 _LEAST_PATIENCE_S = 30.0
 _PATIENCE = 20.0
+# Of the captured kernel, to see whether it is deterministic.
+_MOST_REPLAYS = 8
 
 
 class Judge:
@@ -56,6 +51,7 @@ class Judge:
         self._settings = settings
         self._baselines = baselines
         self._arguments: tuple[Pointer, ...] = pointers(store, capture, source)
+        self._changed = ChangedStates(store, capture, settings, baselines, self._arguments)
         self._patience_s = settings.timeout_s
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
         self._judgement = Judgement(Mode.BYTE_EXACT if settings.bounds.exact else Mode.NUMERIC)
@@ -79,9 +75,9 @@ class Judge:
 
     def _known_changes(self) -> Iterator[tuple[Region, MemoryRef]]:
         """Changed states of regions that are sure to be asked for if the variant is right."""
-        for region in self._candidates[:MOST_REGIONS]:
-            for change in self._changes(region):
-                pre = self._baselines.known_change(region, change, self._parts(region))
+        for region in self._changed.candidates[:MOST_REGIONS]:
+            for change in self._changed.changes(region):
+                pre = self._baselines.known_change(region, change, self._changed.parts(region))
                 if pre is not None:
                     yield region, pre
                 break  # only where the baseline does not run from this one is another asked for
@@ -105,11 +101,15 @@ class Judge:
                 judgement.fail(f"the baseline does not replay: {baseline.explanation}")
                 return
             golden = dict(baseline.outputs)
+        if run.relocated_words:
+            judgement.note(relocated_note(run.relocated_words))
         self._compare(self._capture, golden, run, self._settings.bounds, None)
         if not judgement.passed:
             self._mention_nondeterminism()
         elif self._settings.perturb:
             self._judge_changed(variant, golden, ahead)
+        elif not judgement.knows_writes:
+            judgement.note(NOTHING_KNOWN)
 
     def _golden(self) -> dict[int, MemoryRef] | None:
         if not self._capture.has_post:
@@ -122,14 +122,11 @@ class Judge:
         judgement = self._judgement
         golden = self._golden()
         judgement.mode = Mode.SMOKE if golden is None else Mode.BASELINE
-        runs: list[Run] = []
-        for number in range(max(1, self._settings.baseline_runs)):
-            run = self._baselines.run(number)
-            judgement.baseline_runs += 1
-            if not run.completed:
-                judgement.fail(f"the baseline {run.ending}")
-                return
-            runs.append(run)
+        runs = self._replays(max(1, self._settings.baseline_runs), golden)
+        judgement.baseline_runs = len(runs)
+        if not runs[-1].completed:
+            judgement.fail(f"the baseline {runs[-1].ending}")
+            return
         unsteady = self._unsteady(runs)
         judgement.nondeterministic_bytes = sum(unsteady.values())
         if unsteady:
@@ -139,6 +136,27 @@ class Judge:
             # What differs between two replays of the very same code says nothing against it.
             steady = {base: state for base, state in golden.items() if base not in unsteady}
             self._compare(self._capture, steady, runs[0], self._settings.bounds, None)
+
+    def _replays(self, count: int, golden: Mapping[int, MemoryRef] | None) -> list[Run]:
+        """Replays of the baseline, up to one that fails.
+
+        As long as they agree with each other and not with the golden state there are more: a kernel that
+        is not deterministic may well do the same twice.
+        """
+        runs: list[Run] = []
+        while len(runs) < max(count, _MOST_REPLAYS):
+            if len(runs) >= count and not self._is_odd(runs, golden or {}):
+                break
+            runs.append(self._baselines.run(len(runs)))
+            if not runs[-1].completed:
+                break
+        return runs
+
+    def _is_odd(self, runs: list[Run], golden: Mapping[int, MemoryRef]) -> bool:
+        """Whether a region is the same after all replays and another than in the golden state."""
+        compared = golden.keys() - runtime_regions(self._capture)
+        states = {base: {run.outputs.get(base) for run in runs} for base in compared}
+        return any(len(seen) == 1 and golden[base] not in seen for base, seen in states.items())
 
     def _unsteady(self, runs: list[Run]) -> dict[int, int]:
         """Bytes that differ between replays, by the region they are in."""
@@ -151,20 +169,14 @@ class Judge:
         return found
 
     def _mention_nondeterminism(self) -> None:
-        runs = [self._baselines.run(number) for number in range(2)]
+        runs = self._replays(2, self._golden())
         self._judgement.baseline_runs = len(runs)
         if all(run.completed for run in runs) and (unsteady := self._unsteady(runs)):
             self._judgement.nondeterministic_bytes = sum(unsteady.values())
             self._judgement.note(
                 f"the captured kernel itself is not deterministic ({sum(unsteady.values())} bytes differ "
-                "between two replays of it): compare with a tolerance"
+                "between replays of it): compare with a tolerance"
             )
-
-    def _parts(self, region: Region) -> tuple[Span, ...]:
-        if self._settings.default_type is not None:
-            labels = [part.label for part in spans(region, self._arguments) if part.label]
-            return (Span(0, region.size_bytes, self._settings.default_type, ", ".join(labels)),)
-        return spans(region, self._arguments)
 
     def _compare(
         self,
@@ -185,7 +197,7 @@ class Judge:
             states = States(region.pre, expected[base], run.outputs[base], region.size_bytes)
             if states.pre == states.expected == states.actual:
                 continue
-            for part in self._parts(region):
+            for part in self._changed.parts(region):
                 found = self._compare_part(region, states, part, bounds)
                 if found.written_bytes or found.differing_bytes or found.stray_bytes:
                     self._weigh(PartVerdict(region, part, found, changed_base))
@@ -208,9 +220,9 @@ class Judge:
         if base not in self._witnesses:
             self._witnesses[base] = None
             original = next(each for each in self._capture.regions if each.base_address == base)
-            changes = [change for change in self._changes(original) if change is Change.NUDGE]
+            changes = [change for change in self._changed.changes(original) if change is Change.NUDGE]
             for change in changes if not original.read_only else ():
-                state, run = self._baselines.run_changed(original, change, self._parts(original))
+                state, run = self._baselines.run_changed(original, change, self._changed.parts(original))
                 if run.completed:
                     self._witnesses[base] = (state.pre, run.outputs[base])
         return self._witnesses[base]
@@ -236,17 +248,32 @@ class Judge:
         if why is not None:
             self._judgement.note(why)
 
-    @cached_property
-    def _candidates(self) -> list[Region]:
-        return candidate_regions(self._store, self._capture, self._arguments)
-
     def _judge_changed(self, variant: Path, golden: Mapping[int, MemoryRef], ahead: Ahead) -> None:
-        judgement, regions = self._judgement, self._candidates
+        judgement, regions = self._judgement, self._changed.candidates
         if len(regions) > MOST_REGIONS:
             judgement.note(f"only {MOST_REGIONS} of {len(regions)} regions were tried with other contents")
+        tried = self._try(variant, regions[:MOST_REGIONS], golden, ahead)
+        if regions and tried == len(regions):
+            judgement.coverage = Coverage.PERTURBED
+        elif regions and judgement.passed:
+            judgement.note(
+                "some regions could not be tried with other contents everywhere: the kernel does not run on "
+                "them, or they are too large"
+            )
+        if judgement.passed and not judgement.knows_writes:
+            # It may write what nothing leads to in sight: a pointer made of numbers, or to const.
+            self._try(variant, self._changed.others[:MOST_REGIONS], golden, ahead)
+        if judgement.passed and not judgement.knows_writes:
+            judgement.fail(NOTHING_KNOWN)
+
+    def _try(
+        self, variant: Path, regions: Iterable[Region], golden: Mapping[int, MemoryRef], ahead: Ahead
+    ) -> int:
+        """Judge the variant from changed states of regions; returns how many could be changed everywhere."""
+        judgement = self._judgement
         tried = 0
-        for region in regions[:MOST_REGIONS]:
-            state, baseline = self._changed_baseline(region, golden)
+        for region in regions:
+            state, baseline = self._changed.baseline(region, golden)
             if state is None or baseline is None:
                 continue
             tried += state.change is not Change.NUDGE_WRITTEN
@@ -264,43 +291,4 @@ class Judge:
             if bounds.atol is not None and state.change is not Change.POISON:
                 bounds = replace(bounds, atol=bounds.atol * _WIDER)
             self._compare(changed, baseline.outputs, run, bounds, region.base_address)
-        if tried == len(regions):
-            judgement.coverage = Coverage.PERTURBED
-        elif judgement.passed:
-            judgement.note(
-                "some regions could not be tried with other contents everywhere: the kernel does not run on "
-                "them, or they are too large"
-            )
-
-    def _changed_baseline(
-        self, region: Region, golden: Mapping[int, MemoryRef]
-    ) -> tuple[Altered | None, Run | None]:
-        """The baseline from a state where a region is changed, as much of it as the kernel bears."""
-        parts = self._parts(region)
-        for change in self._changes(region):
-            state, run = self._baselines.run_changed(region, change, parts)
-            if not run.completed:
-                continue
-            if change is Change.POISON and not self._is_pure(region, state, run, golden):
-                continue
-            return state, run
-        return None, None
-
-    def _changes(self, region: Region) -> Iterator[Change]:
-        # Instructions lie beside a code object's variables.
-        if region.size_bytes <= MOST_BYTES and region.kind is not MemoryKind.CODE_OBJECT:
-            if not self._settings.bounds.exact:
-                yield Change.POISON
-            yield Change.NUDGE
-        if region.written:
-            yield Change.NUDGE_WRITTEN
-
-    def _is_pure(self, region: Region, state: Altered, run: Run, golden: Mapping[int, MemoryRef]) -> bool:
-        """Whether what the kernel writes there does not depend on what was there: golden values hold."""
-        base = region.base_address
-        if run.outputs[base] == state.pre:
-            return True  # only read
-        states = States(state.pre, run.outputs[base], golden.get(base, run.outputs[base]), region.size_bytes)
-        found = compare_states(self._store, states, "bytes", Bounds())
-        others = (run.outputs.get(each) == post for each, post in golden.items() if each != base)
-        return found.differing_bytes == 0 and all(others)
+        return tried

@@ -11,6 +11,11 @@ if TYPE_CHECKING:
     from kerncap_stages.validation.arguments import Span
     from kerncap_stages.validation.states import RegionDifference
 
+NOTHING_KNOWN = (
+    "nothing is known to be written by the captured kernel: this dispatch changed nothing, so there is "
+    "nothing to judge by; capture another one (--dispatch 0)"
+)
+
 
 @dataclass(frozen=True)
 class PartVerdict:
@@ -35,6 +40,11 @@ class Judgement:
     poisoned_bytes: int = 0
     baseline_runs: int = 0
     nondeterministic_bytes: int = 0
+
+    @property
+    def knows_writes(self) -> bool:
+        """Whether anything that the captured kernel writes was compared."""
+        return any(verdict.found.written_bytes for verdict in self.verdicts)
 
     def note(self, reason: str) -> None:
         """Say something once."""

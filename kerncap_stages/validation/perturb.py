@@ -13,12 +13,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.code_object import writable_data
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.replaying.plan import own_code
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -33,6 +35,7 @@ MOST_REGIONS = 16
 MOST_BYTES = 1 << 30
 # Where pointers to outputs are looked for beyond the arguments: tables of pointers are small.
 _MOST_TABLE_BYTES = 1 << 20
+_MOST_SCANNED_BYTES = 64 << 20  # of all of them together
 _NOT_DATA = frozenset({MemoryKind.CODE_OBJECT, MemoryKind.KERNARG})
 _POISON = 0xA5
 _SLAB_BYTES = 1 << 20  # so much of a pattern is made at a time
@@ -53,6 +56,7 @@ class Change(StrEnum):
     POISON = "poison"  # far off, everywhere: for what is written and never read
     NUDGE = "nudge"  # a little, everywhere
     NUDGE_WRITTEN = "nudge_written"  # a little, where the kernel is known to write
+    NUDGE_VARIABLES = "nudge_variables"  # a little, the variables that lie there
 
 
 @dataclass(frozen=True)
@@ -65,47 +69,97 @@ class Altered:
 
 
 def candidate_regions(store: Store, capture: Capture, arguments: Sequence[Pointer]) -> list[Region]:
-    """Regions that the kernel may write: those that it changed first, then those that it is given.
+    """Regions that the kernel may write: those that it changed first, then those that something leads to.
 
-    What only pointers to const lead to is not among them, nor what nobody may write.
+    Something: its arguments, variables of its code object, and memory that these lead to. What only pointers
+    to const lead to is not among them, nor what nobody may write.
     """
-    usable = [region for region in capture.regions if region.pre is not None and not region.read_only]
+    usable = _usable(capture)
     reached = _reached(store, capture, usable, arguments)
     chosen = [
         region
         for region in usable
-        if region.written or (region.base_address in reached and region.kind not in _NOT_DATA)
+        if region.written
+        or (region.base_address in reached and region.kind not in _NOT_DATA)
+        or variable_ranges(store, capture, region)
     ]
     return sorted(chosen, key=lambda region: (not region.written, region.base_address))
+
+
+def other_regions(capture: Capture, known: Sequence[Region]) -> list[Region]:
+    """Data that the kernel could write without anything in sight that leads there, the smallest first."""
+    bases = {region.base_address for region in known}
+    others = [
+        region
+        for region in _usable(capture)
+        if region.base_address not in bases and region.kind not in _NOT_DATA
+    ]
+    return sorted(others, key=lambda region: (region.size_bytes, region.base_address))
+
+
+def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tuple[int, int]]:
+    """(offset, length) of the variables that the kernel's own code object has in a region and may write."""
+    own = own_code(capture)
+    if own is None or region.kind is not MemoryKind.CODE_OBJECT or region.pre is None or region.read_only:
+        return []
+    code = store.get(capture.kernel.code_object.payload.digest)
+    offsets = [
+        (own.load_address + symbol.offset_bytes - region.base_address, symbol.size_bytes)
+        for symbol in writable_data(code)
+    ]
+    return [(at, size) for at, size in offsets if at >= 0 and at + size <= region.size_bytes]
+
+
+def _usable(capture: Capture) -> list[Region]:
+    return [region for region in capture.regions if region.pre is not None and not region.read_only]
 
 
 def _reached(
     store: Store, capture: Capture, usable: Sequence[Region], arguments: Sequence[Pointer]
 ) -> set[int]:
-    """Base addresses of regions that the arguments, or tables of pointers among them, lead to."""
-    bases = np.array([region.base_address for region in usable], np.uint64)
-    ends = np.array([region.base_address + region.size_bytes for region in usable], np.uint64)
+    """Base addresses of regions that arguments and variables lead to, by themselves or through others."""
+    at = {region.base_address: region for region in usable}
+    bases = np.array(sorted(at), np.uint64)
+    ends = np.array([base + at[int(base)].size_bytes for base in bases.tolist()], np.uint64)
 
     def regions_at(words: npt.NDArray[np.uint64]) -> set[int]:
         if not len(bases) or not len(words):
             return set()
-        at = np.searchsorted(bases, words, side="right").astype(np.int64) - 1
-        inside = (at >= 0) & (words < ends[np.maximum(at, 0)])
-        return {int(bases[i]) for i in np.unique(at[inside])}
+        index = np.searchsorted(bases, words, side="right").astype(np.int64) - 1
+        inside = (index >= 0) & (words < ends[np.maximum(index, 0)])
+        return {int(bases[i]) for i in np.unique(index[inside])}
 
     constant = {pointer.address for pointer in arguments if pointer.is_const}
     constant -= {pointer.address for pointer in arguments if not pointer.is_const}
     words = _kernarg_words(capture)
-    given = regions_at(words)
-    through = regions_at(words[~np.isin(words, np.array(sorted(constant), np.uint64))])
-    for region in usable:
-        if region.base_address in given and region.size_bytes <= _MOST_TABLE_BYTES and region.pre is not None:
-            memory = read_chunk_list(store, region.pre)
-            for index, digest in enumerate(memory.digests):
-                if digest is not None:
-                    chunk = read_chunk(store, memory, index)
-                    through |= regions_at(chunk[: chunk.size // 8 * 8].view(np.uint64))
-    return through
+    found = regions_at(words[~np.isin(words, np.array(sorted(constant), np.uint64))])
+    for variable in capture.module_variables:
+        is_own = variable.code_object == capture.kernel.code_object.payload.digest
+        if is_own and variable.pre is not None and variable.size_bytes <= _MOST_TABLE_BYTES:
+            found |= regions_at(np.concatenate(list(_words_of(store, variable.pre))))
+    # What lies behind a pointer to const is not written through it, but may lead to what is.
+    waiting, seen, room = list(regions_at(words) | found), set[int](), _MOST_SCANNED_BYTES
+    while waiting:
+        base = waiting.pop()
+        region = at[base]
+        if base in seen or region.pre is None or region.size_bytes > min(_MOST_TABLE_BYTES, room):
+            continue
+        seen.add(base)
+        room -= region.size_bytes
+        for chunk in _words_of(store, region.pre):
+            further = regions_at(chunk) - {base}
+            found |= further
+            waiting += further
+    return found
+
+
+def _words_of(store: Store, state: MemoryRef) -> Iterator[npt.NDArray[np.uint64]]:
+    memory = read_chunk_list(store, state)
+    yield np.empty(0, np.uint64)
+    for index, digest in enumerate(memory.digests):
+        if digest is not None:
+            chunk = read_chunk(store, memory, index)
+            yield chunk[: chunk.size // 8 * 8].view(np.uint64)
 
 
 def _kernarg_words(capture: Capture) -> npt.NDArray[np.uint64]:
@@ -118,16 +172,24 @@ def _kernarg_words(capture: Capture) -> npt.NDArray[np.uint64]:
 
 
 def altered(
-    store: Store, transaction: Transaction, region: Region, change: Change, parts: Sequence[Span]
+    store: Store,
+    transaction: Transaction,
+    region: Region,
+    change: Change,
+    parts: Sequence[Span],
+    variables: Sequence[tuple[int, int]] = (),
 ) -> MemoryRef:
-    """Stage a changed pre-state of a region; ``parts`` say what its elements are, as far as bounds matter."""
+    """Stage a changed pre-state of a region; ``parts`` say what its elements are, as far as bounds matter.
+
+    variables: (offset, length) of each, where those are what is changed.
+    """
     if region.pre is None:
         raise ValueError("the region has no pre-state")
-    if change is not Change.NUDGE_WRITTEN:
+    if change in (Change.POISON, Change.NUDGE):
         return _altered_everywhere(store, transaction, region.pre, change, parts)
     memory = read_chunk_list(store, region.pre)
     writer = transaction.memory_writer(memory.size_bytes)
-    ranges = region.written or ()
+    ranges = variables if change is Change.NUDGE_VARIABLES else region.written or ()
     for index in range(len(memory.digests)):
         start = index * memory.chunk_size_bytes
         end = start + memory.length(index)

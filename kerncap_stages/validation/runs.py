@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,10 +13,13 @@ import numpy as np
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
+from kerncap_stages.offload_bundle import code_object_for
 from kerncap_stages.remembered import remembered_as, request_key
+from kerncap_stages.replaying.plan import own_code
 from kerncap_stages.replaying.runner import ReplayRequest, ReplayResult, replay_capture
-from kerncap_stages.validation.chunks import read_chunk_list
-from kerncap_stages.validation.perturb import Altered, Change, altered, with_pre_state
+from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
+from kerncap_stages.validation.perturb import Altered, Change, altered, variable_ranges, with_pre_state
+from kerncap_stages.validation.relocated import Relocation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -34,6 +38,7 @@ class Run:
     outcome: ReplayOutcome
     explanation: str | None
     outputs: Mapping[int, MemoryRef]
+    relocated_words: int = 0  # addresses of a variant's own functions and tables, taken for the captured ones
 
     @property
     def completed(self) -> bool:
@@ -68,10 +73,23 @@ def run_once(
         result = replay_capture(store, capture, request)
         if result.outcome is not ReplayOutcome.COMPLETED:
             return Run(result.outcome, result.explanation, {})
-        return _collected(store, capture, result, folder)
+        return _collected(store, capture, result, folder, _relocation(store, capture, variant, result))
 
 
-def _collected(store: Store, capture: Capture, result: ReplayResult, folder: Path) -> Run:
+def _relocation(
+    store: Store, capture: Capture, variant: Path | None, result: ReplayResult
+) -> Relocation | None:
+    own = own_code(capture)
+    if variant is None or own is None:
+        return None
+    captured = store.get(capture.kernel.code_object.payload.digest)
+    code = code_object_for(variant.read_bytes(), capture.kernel.code_object.isa)
+    return Relocation(captured, own.load_address, code, *result.variant_loaded)
+
+
+def _collected(
+    store: Store, capture: Capture, result: ReplayResult, folder: Path, relocation: Relocation | None
+) -> Run:
     outputs: dict[int, MemoryRef] = {}
     with store.transaction() as transaction:
         for region in capture.regions:
@@ -85,14 +103,22 @@ def _collected(store: Store, capture: Capture, result: ReplayResult, folder: Pat
                 return Run(ReplayOutcome.CRASHED, what, {})
             changed = [int(line) for line in listed.read_text().split()]
             outputs[region.base_address] = (
-                _with_changes(store, transaction, region.pre, path, changed) if changed else region.pre
+                _with_changes(store, transaction, region.pre, path, changed, relocation)
+                if changed
+                else region.pre
             )
         transaction.publish_objects()
-    return Run(result.outcome, result.explanation, outputs)
+    words = 0 if relocation is None else relocation.words
+    return Run(result.outcome, result.explanation, outputs, words)
 
 
 def _with_changes(
-    store: Store, transaction: Transaction, before: MemoryRef, path: Path, changed: Sequence[int]
+    store: Store,
+    transaction: Transaction,
+    before: MemoryRef,
+    path: Path,
+    changed: Sequence[int],
+    relocation: Relocation | None = None,
 ) -> MemoryRef:
     """Stage a state that is another one with some chunks from a file."""
     memory = read_chunk_list(store, before)
@@ -105,7 +131,10 @@ def _with_changes(
             writer.append_same(sum(memory.length(i) for i in range(done, index)), same)
         if index < len(memory.digests):
             start = index * memory.chunk_size_bytes
-            writer.append(np.ascontiguousarray(content[start : start + memory.length(index)]))
+            chunk = np.array(content[start : start + memory.length(index)])
+            if relocation is not None:
+                relocation.apply(chunk, partial(read_chunk, store, memory, index))
+            writer.append(chunk)
         done = index + 1
     return MemoryRef.to(writer.finish())
 
@@ -144,7 +173,11 @@ class Baselines:
             state = Altered(region, change, known.pre)
             return state, self._again(known, with_pre_state(self.capture, region, known.pre))
         with self.store.transaction() as transaction:
-            state = Altered(region, change, altered(self.store, transaction, region, change, parts))
+            variables = (
+                variable_ranges(self.store, self.capture, region) if change is Change.NUDGE_VARIABLES else ()
+            )
+            pre = altered(self.store, transaction, region, change, parts, variables)
+            state = Altered(region, change, pre)
             transaction.publish_objects()
         start = with_pre_state(self.capture, region, state.pre)
         run = run_once(self.store, start, None, self.patience_s or self.timeout_s, quiet=True)

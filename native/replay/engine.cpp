@@ -92,7 +92,12 @@ Result<void> Engine::load() {
     m_initial = std::move(initial.value());
   }
   m_references.emplace(m_plan);
-  return add(m_plan.variant, m_plan.variant_symbol, std::nullopt, &m_outcome.variant_ns);
+  Result<void> added = add(m_plan.variant, m_plan.variant_symbol, std::nullopt, &m_outcome.variant_ns);
+  if (!added) return added;
+  const Code& code = *m_candidates.back().code;
+  m_outcome.variant_address = code.load_address;
+  m_outcome.variant_bytes = code.load_bytes;
+  return {};
 }
 
 Result<void> Engine::add(const std::string& path, const std::string& symbol, std::optional<std::uint64_t> at,

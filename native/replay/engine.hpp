@@ -44,6 +44,8 @@ struct Difference {
 struct Outcome {
   std::vector<std::uint64_t> baseline_ns;
   std::vector<std::uint64_t> variant_ns;
+  std::uint64_t variant_address = 0;      // where the variant's code object lay
+  std::uint64_t variant_bytes = 0;
   std::uint64_t restored_bytes = 0;
   std::uint64_t restore_ns = 0;
   bool compared = false;

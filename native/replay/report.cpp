@@ -39,6 +39,7 @@ std::string report_outcome(const Outcome& outcome, const Driver::About& about) {
   out += ",\"device\":{\"name\":" + json_string(about.name) + ",\"isa\":" + json_string(about.isa) + "}";
   out += ",\"runtime_version\":" + json_string(about.runtime);
   out += ",\"baseline_ns\":" + list(outcome.baseline_ns) + ",\"variant_ns\":" + list(outcome.variant_ns);
+  out += ",\"variant_loaded\":" + list({outcome.variant_address, outcome.variant_bytes});
   out += ",\"restored_bytes\":" + number(outcome.restored_bytes) + ",\"restore_ns\":" + number(outcome.restore_ns);
   out += ",\"compared\":" + std::string(outcome.compared ? "true" : "false");
   out += ",\"compared_bytes\":" + number(outcome.compared_bytes) + ",\"differences\":[";

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import sys
 
 import pytest
@@ -248,6 +249,12 @@ def test_a_project_is_shown_by_its_folder(shell, project):
     assert "add_rows" in shell("kc-show project").out
     digest = json.loads((project / "capture/project.json").read_text())["reproducer"]
     assert shell("kc-show --json . | sha256sum", folder=project).out.split()[0] == digest
+
+
+def test_a_project_without_its_store_says_what_to_do(shell, project):
+    shutil.rmtree(project / "capture/store")
+    for command in ("kc-validate project", "kc-show project", "kc-replay project"):
+        assert "run kc-generate again" in shell(command, code=3).err
 
 
 @pytest.mark.usefixtures("project")

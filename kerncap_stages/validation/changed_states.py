@@ -1,0 +1,101 @@
+"""Pre-states in which one region is changed, and what the captured kernel makes of them."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from kerncap_stages.bounds import Bounds
+from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.validation.arguments import Span, spans
+from kerncap_stages.validation.perturb import (
+    MOST_BYTES,
+    Altered,
+    Change,
+    candidate_regions,
+    other_regions,
+    variable_ranges,
+)
+from kerncap_stages.validation.states import States, compare_states
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.store import Store
+    from kerncap_stages.validation.arguments import Pointer
+    from kerncap_stages.validation.runs import Baselines, Run
+    from kerncap_stages.validation.settings import Settings
+
+
+class ChangedStates:
+    """Which regions are changed, how, and the baseline's replays from there."""
+
+    def __init__(
+        self,
+        store: Store,
+        capture: Capture,
+        settings: Settings,
+        baselines: Baselines,
+        arguments: Sequence[Pointer],
+    ) -> None:
+        """``arguments``: those that are pointers."""
+        self._store = store
+        self._capture = capture
+        self._settings = settings
+        self._baselines = baselines
+        self._arguments = tuple(arguments)
+
+    @cached_property
+    def candidates(self) -> list[Region]:
+        """Regions that the kernel writes, or that something leads to."""
+        return candidate_regions(self._store, self._capture, self._arguments)
+
+    @property
+    def others(self) -> list[Region]:
+        """All the others that it could write, the smallest first."""
+        return other_regions(self._capture, self.candidates)
+
+    def parts(self, region: Region) -> tuple[Span, ...]:
+        """The parts of a region, with the type of their elements."""
+        if self._settings.default_type is not None:
+            labels = [part.label for part in spans(region, self._arguments) if part.label]
+            return (Span(0, region.size_bytes, self._settings.default_type, ", ".join(labels)),)
+        return spans(region, self._arguments)
+
+    def changes(self, region: Region) -> Iterator[Change]:
+        """The ways to change a region, the farthest first."""
+        # Instructions lie beside a code object's variables.
+        if region.kind is MemoryKind.CODE_OBJECT:
+            if variable_ranges(self._store, self._capture, region):
+                yield Change.NUDGE_VARIABLES
+        elif region.size_bytes <= MOST_BYTES:
+            if not self._settings.bounds.exact:
+                yield Change.POISON
+            yield Change.NUDGE
+        if region.written:
+            yield Change.NUDGE_WRITTEN
+
+    def baseline(self, region: Region, golden: Mapping[int, MemoryRef]) -> tuple[Altered | None, Run | None]:
+        """The baseline from a state where a region is changed, as much of it as the kernel bears."""
+        parts = self.parts(region)
+        for change in self.changes(region):
+            state, run = self._baselines.run_changed(region, change, parts)
+            if not run.completed:
+                continue
+            if change is Change.POISON and not self._is_pure(region, state, run, golden):
+                continue
+            return state, run
+        return None, None
+
+    def _is_pure(self, region: Region, state: Altered, run: Run, golden: Mapping[int, MemoryRef]) -> bool:
+        """Whether what the kernel writes there does not depend on what was there: golden values hold."""
+        base = region.base_address
+        if run.outputs[base] == state.pre:
+            return True  # only read
+        states = States(state.pre, run.outputs[base], golden.get(base, run.outputs[base]), region.size_bytes)
+        found = compare_states(self._store, states, "bytes", Bounds())
+        others = (run.outputs.get(each) == post for each, post in golden.items() if each != base)
+        return found.differing_bytes == 0 and all(others)
