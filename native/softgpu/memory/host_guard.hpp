@@ -5,6 +5,7 @@
 // so do we: within guarded(), SIGSEGV and SIGBUS end the function instead of the process.
 #pragma once
 
+#include <atomic>
 #include <csetjmp>
 #include <csignal>
 #include <cstdint>
@@ -51,8 +52,11 @@ class HostGuard {
       s_current = guard.m_outer;
       return guard.fault();
     }
+    // What the handler reads must be written when an access of an inlined function faults: no call says so to the compiler.
     s_current = &guard;
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     function();
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     s_current = guard.m_outer;
     return {};
   }
