@@ -7,7 +7,6 @@ handed on to parts of the compiler only what is known to shape code is kept.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
 
@@ -19,6 +18,7 @@ from kerncap_stages.source.flag_groups import (
     flag_groups,
     words_of,
 )
+from kerncap_stages.source.flag_paths import absolute, absolute_for
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -154,13 +154,13 @@ def _shaping(group: tuple[str, ...], directory: Path) -> tuple[str, ...]:
         if inner[0] in _INNER_DROPPED or inner[0] in _DROPPED or _is_dropped(inner[0]):
             return ()
         if len(group) == 4 and inner[0] in PATH_FLAGS:
-            return (*group[:3], _absolute(group[3], directory))
+            return (*group[:3], absolute_for(inner[0], group[3], directory))
         return (word, _absolute_joined(inner[0], directory), *group[2:])
     if _is_dropped(word) or not word.startswith("-"):
         # What is not a flag is an input: this unit, an object, a library, another unit.
         return ()
     if word in PATH_FLAGS:
-        return (word, _absolute(group[1], directory)) if len(group) > 1 else ()
+        return (word, absolute_for(word, group[1], directory)) if len(group) > 1 else ()
     return (_absolute_joined(word, directory), *group[1:])
 
 
@@ -168,15 +168,11 @@ def _is_dropped(word: str) -> bool:
     return word.startswith(_DROPPED_PREFIXES) and not word.startswith(_KEPT_PREFIXES)
 
 
-def _absolute(value: str, directory: Path) -> str:
-    return os.path.normpath(directory / value)
-
-
 def _absolute_joined(word: str, directory: Path) -> str:
     for flag in _EQUAL_PATH_FLAGS:
         if word.startswith(flag):
-            return flag + _absolute(word[len(flag) :], directory)
+            return flag + absolute(word[len(flag) :], directory)
     for flag in _JOINED_PATH_FLAGS:
         if word.startswith(flag) and len(word) > len(flag) and not word.startswith("-include-pch"):
-            return flag + _absolute(word[len(flag) :].removeprefix("="), directory)
+            return flag + absolute_for(flag, word[len(flag) :].removeprefix("="), directory)
     return word

@@ -7,9 +7,10 @@ load or run somebody's code: a build folder is data.
 
 from __future__ import annotations
 
-import os
 import re
 from typing import TYPE_CHECKING
+
+from kerncap_stages.source.flag_paths import absolute, absolute_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -176,8 +177,8 @@ def _shaping(name: str, value: str | None, word: str, directory: Path) -> tuple[
     if _is_dropped(name, word):
         return ()
     if name in _PATHS:
-        paths = [_absolute(path, directory) for path in _LIST.split(value or "")]
         short = _PATHS[name]
+        paths = [absolute_for(short, path, directory) for path in _LIST.split(value or "")]
         return tuple(each for path in paths for each in ((f"-I{path}",) if short == "-I" else (short, path)))
     if name in _PASSED_ON:
         return (f"{_PASSED_ON[name]}={_passed_on(value or '', directory)}",)
@@ -193,11 +194,7 @@ def _passed_on(value: str, directory: Path) -> str:
     parts = _LIST.split(value)
     for i, part in enumerate(parts):
         if part.startswith("-I") and len(part) > 2:
-            parts[i] = "-I" + _absolute(part[2:], directory)
+            parts[i] = "-I" + absolute(part[2:], directory)
         elif i and parts[i - 1] in ("-I", "-isystem", "-iquote", "-idirafter", "-include"):
-            parts[i] = _absolute(part, directory)
+            parts[i] = absolute_for(parts[i - 1], part, directory)
     return ",".join(parts)
-
-
-def _absolute(value: str, directory: Path) -> str:
-    return os.path.normpath(directory / value)

@@ -6,8 +6,8 @@ from kerncap_stages.source.compile_commands import CompileCommand
 from kerncap_stages.source.flags import compile_flags, unsafe_flags
 
 
-def command(*words):
-    return CompileCommand(Path("/w/k.hip"), Path("/w"), ("hipcc", *words, "k.hip"))
+def command(*words, directory=Path("/w")):
+    return CompileCommand(directory / "k.hip", directory, ("hipcc", *words, "k.hip"))
 
 
 @pytest.mark.parametrize(
@@ -130,12 +130,32 @@ def test_what_shapes_the_code_stays():
 
 
 def test_paths_become_absolute_in_every_spelling():
-    words = ("-Ia", "-I", "b", "-isystemc", "-isystem", "../d", "-include", "e.h", "--sysroot=f", "-iquoteg")
-    words += ("-Xclang", "-include", "-Xclang", "h.hpp", "-Wp,-Ii")
+    words = ("-Ia", "-I", "b", "-isystemc", "-isystem", "../d", "--sysroot=f", "-iquoteg")
+    words += ("-Xclang", "-isystem", "-Xclang", "h", "-Wp,-Ii")
     assert compile_flags(command(*words)) == (
-        *("-I/w/a", "-I", "/w/b", "-isystem/w/c", "-isystem", "/d", "-include", "/w/e.h"),
-        *("--sysroot=/w/f", "-iquote/w/g", "-Xclang", "-include", "-Xclang", "/w/h.hpp"),
+        *("-I/w/a", "-I", "/w/b", "-isystem/w/c", "-isystem", "/d"),
+        *("--sysroot=/w/f", "-iquote/w/g", "-Xclang", "-isystem", "-Xclang", "/w/h"),
         *("-Xclang", "-I/w/i"),
+    )
+
+
+def test_forced_includes_are_searched_for_unless_the_build_folder_holds_them(tmp_path):
+    (tmp_path / "here.h").touch()
+    words = (
+        "-include",
+        "here.h",
+        "-include",
+        "found.h",
+        "-includehere.h",
+        "-Xclang",
+        "-imacros",
+        "-Xclang",
+        "found.h",
+    )
+    here = str(tmp_path / "here.h")
+    assert compile_flags(command(*words, directory=tmp_path)) == (
+        *("-include", here, "-include", "found.h", f"-include{here}"),
+        *("-Xclang", "-imacros", "-Xclang", "found.h"),
     )
 
 

@@ -6,8 +6,8 @@ from kerncap_stages.source.compile_commands import CompileCommand
 from kerncap_stages.source.nvcc_flags import nvcc_flags, unsafe_nvcc_flags
 
 
-def command(*words):
-    return CompileCommand(Path("/w/k.cu"), Path("/w"), ("nvcc", *words, "k.cu"))
+def command(*words, directory=Path("/w")):
+    return CompileCommand(directory / "k.cu", directory, ("nvcc", *words, "k.cu"))
 
 
 @pytest.mark.parametrize(
@@ -46,11 +46,21 @@ def test_what_shapes_device_code_stays():
 
 def test_paths_become_absolute_and_short_in_every_spelling():
     words = ("-Ia", "-I", "b", "-I=c,../d", "--include-path", "e", "-isystem=f", "--system-include", "g")
-    words += ("-include", "h.h", "-Xcompiler=-isystem,i", "-Xcompiler", "-Ij")
+    words += ("-Xcompiler=-isystem,i", "-Xcompiler", "-Ij")
     assert nvcc_flags(command(*words)) == (
         *("-I/w/a", "-I/w/b", "-I/w/c", "-I/d", "-I/w/e", "-isystem", "/w/f", "-isystem", "/w/g"),
-        *("-include", "/w/h.h", "-Xcompiler=-isystem,/w/i", "-Xcompiler=-I/w/j"),
+        *("-Xcompiler=-isystem,/w/i", "-Xcompiler=-I/w/j"),
     )  # fmt: skip
+
+
+def test_forced_includes_are_searched_for_unless_the_build_folder_holds_them(tmp_path):
+    (tmp_path / "here.h").touch()
+    words = ("--pre-include", "here.h,found.h", "-Xcompiler=-include,found.h")
+    here = str(tmp_path / "here.h")
+    assert nvcc_flags(command(*words, directory=tmp_path)) == (
+        *("-include", here, "-include", "found.h"),
+        "-Xcompiler=-include,found.h",
+    )
 
 
 @pytest.mark.parametrize(
