@@ -41,12 +41,22 @@ def checked_seconds(param: typer.CallbackParam, value: float | None) -> float | 
     return value
 
 
+_ARTIFACT = "Digest, the start of one, name, `@` for the latest, `@capture` for the latest of a kind"
+_PIPED = "without any: one a line from standard input."
 ArtifactArguments = Annotated[
     list[str] | None,
     typer.Argument(
         metavar="ARTIFACT",
-        help="Digest, the start of one, name, `@` for the latest, `@capture` for the latest of a kind; "
-        "without any: one a line from standard input.",
+        help=f"{_ARTIFACT}; {_PIPED}",
+        autocompletion=complete_artifact,
+        show_default=False,
+    ),
+]
+ArtifactOrProjectArguments = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="ARTIFACT",
+        help=f"{_ARTIFACT}, or the folder of a generated project; {_PIPED}",
         autocompletion=complete_artifact,
         show_default=False,
     ),

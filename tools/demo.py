@@ -120,7 +120,7 @@ def walk(folder: Path) -> None:
     project = folder / "project"
     step("A HIP program with a slow kernel, built as any project is")
     build(folder / "app")
-    step("Which kernel takes the time? Take its second dispatch, find its source, make a project of it")
+    step("Rank the kernels; take the second dispatch of the slow one, find its source, make a project of it")
     shell(
         "kc-profile -- ./app/demo"
         " | kc-capture --kernel add_rows --dispatch 1"

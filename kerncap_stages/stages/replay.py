@@ -14,7 +14,7 @@ from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.errors import ExitCode, KerncapError, UsageError
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
-    ArtifactArguments,
+    ArtifactOrProjectArguments,
     JsonOption,
     ReplayTimeoutOption,
     StoreOption,
@@ -64,7 +64,7 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
 
 @app.command(epilog=epilog("kc-replay @capture\nkc-replay @capture --compare variant.hsaco --iterations 100"))
 def replay(
-    artifacts: ArtifactArguments = None,
+    artifacts: ArtifactOrProjectArguments = None,
     variant: Annotated[
         Path | None,
         typer.Option(

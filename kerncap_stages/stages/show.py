@@ -8,7 +8,13 @@ import typer
 
 from kerncap_stages.console import epilog, page, run
 from kerncap_stages.inputs import artifact_texts, has_piped_input
-from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
+from kerncap_stages.options import (
+    ArtifactOrProjectArguments,
+    JsonOption,
+    StoreOption,
+    VersionOption,
+    stage_app,
+)
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -28,7 +34,7 @@ app = stage_app()
 
 @app.command(epilog=epilog(_EXAMPLES))
 def show(
-    artifacts: ArtifactArguments = None,
+    artifacts: ArtifactOrProjectArguments = None,
     tree: Annotated[bool, typer.Option("--tree", help="Show what the artifact was made from.")] = False,
     about: Annotated[
         bool, typer.Option("--about", help="Show versions and native parts of this installation.")

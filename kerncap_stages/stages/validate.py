@@ -13,7 +13,7 @@ from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
-    ArtifactArguments,
+    ArtifactOrProjectArguments,
     JsonOption,
     ReplayTimeoutOption,
     StoreOption,
@@ -37,12 +37,12 @@ app = stage_app()
 
 @app.command(
     epilog=epilog(
-        "kc-validate ./isolated/scale                      the rebuilt kernel there, byte for byte\n"
+        "kc-validate ./isolated/scale        the rebuilt kernel there, byte for byte\n"
         "kc-validate @capture --variant new.hsaco --dtype fp32 --ulp 2"
     )
 )
 def validate(
-    artifacts: ArtifactArguments = None,
+    artifacts: ArtifactOrProjectArguments = None,
     variant: Annotated[
         Path | None, typer.Option("--variant", "--hsaco", metavar="FILE", help="The rebuilt code object.")
     ] = None,
