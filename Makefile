@@ -22,7 +22,7 @@ test-all: ## the full sweep; test-newer is part of it
 test-newer: ## profiles, captures and replays on ROCm 7.2; `make test ROCM=7.2` runs all tests there
 	$(ROOT) run --rocm 7.2 -- python3 tools/workbench.py shell pytest tests/conformance tests/integration/hsa $(ARGS)
 
-sanitize: ## native/core and the software GPU's inputs under sanitizers, each fuzzed for five minutes, or ARGS=SECONDS
+sanitize: ## native/core and the software GPU's device under sanitizers; what they read, fuzzed for five minutes each, or ARGS=SECONDS
 	$(IN_ROOT) sanitize $(ARGS)
 
 bench: ## speeds and sizes against their bars; wants an idle machine; ARGS=--help

@@ -1,6 +1,7 @@
-"""The store's native part under sanitizers, and the fuzz target of its object reader for some seconds.
+"""The store's native part and the software GPU's device under sanitizers; the store's object reader fuzzed.
 
-clang makes these builds, because libFuzzer needs it. They lie beside the usual build, with native/core alone.
+clang makes the store's builds, because libFuzzer needs it; the software GPU is written for gcc. The builds
+lie beside the usual one, each with one part alone.
 """
 
 from __future__ import annotations
@@ -9,16 +10,19 @@ import shutil
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
 
-# The name of a build, what `-fsanitize=` is given, and how a report ends the program.
-BUILDS = {
-    "address": ("address,undefined", {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1"}),
-    "thread": ("thread", {"TSAN_OPTIONS": "halt_on_error=1"}),
-}
-# Everything that is not native/core.
-LEFT_OUT = ("bindings", "softgpu", "hsa", "cuda")
+# The name of a build, and what `-fsanitize=` is given.
+BUILDS = {"address": "address,undefined", "thread": "thread"}
+# How a report ends the program.
+OPTIONS = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", "TSAN_OPTIONS": "halt_on_error=1"}
+# The software GPU handles these itself: it reads memory that the program may take away.
+SOFTGPU_OPTIONS = OPTIONS | {"ASAN_OPTIONS": "handle_segv=0:handle_sigbus=0"}
+# The tests of the device that need no interpreter, whose build takes minutes under each sanitizer.
+DEVICE_TESTS = ("address_space", "events", "host_guard", "memory_file", "svm")
+# gcc's thread sanitizer puts a handler of its own, with other signal masks, before each that is installed.
+NOT_FOR_THREADS = ("host_guard",)
 
 
 def clang() -> str:
@@ -35,17 +39,39 @@ def sanitize(folder: Path, top: Path, fuzz_s: int, call: Callable[..., None]) ->
     """
     compiler = clang()
     chosen = {"CC": f"ccache {compiler}", "CXX": f"ccache {compiler.replace('clang', 'clang++')}"}
-    for name, (sanitizers, variables) in BUILDS.items():
+    for name in BUILDS:
         build = folder / f"sanitize-{name}"
-        if not (build / "build.ninja").exists():
-            settings = [f"-D{part}=disabled" for part in LEFT_OUT]
-            call("meson", "setup", build, top, f"-Db_sanitize={sanitizers}", "-Dbuildtype=debugoptimized",
-                 "-Dnative_tests=enabled", *settings, variables=chosen)  # fmt: skip
         target = ["tests/native/core/fuzz_object_reader"] if name == "address" else []
-        call("ninja", "-C", build, "--quiet", "core-tests", *target)
-        call("meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "--quiet",
-             "--suite", "core", "--timeout-multiplier", 4, variables=variables)  # fmt: skip
+        left_out = [f"-D{part}=disabled" for part in ("bindings", "softgpu", "hsa", "cuda")]
+        _build(build, top, name, left_out, chosen, ["core-tests", *target], call)
+        _test(build, ["--suite", "core"], OPTIONS, call)
     fuzz(folder / "sanitize-address/tests/native/core", folder / "fuzz-object-reader", fuzz_s, call)
+
+
+def sanitize_softgpu(folder: Path, top: Path, call: Callable[..., None]) -> None:
+    """Build and test the software GPU's device under each sanitizer, as ``sanitize`` does."""
+    for name in BUILDS:
+        build = folder / f"sanitize-softgpu-{name}"
+        chosen = [test for test in DEVICE_TESTS if name != "thread" or test not in NOT_FOR_THREADS]
+        targets = [f"tests/native/softgpu/device/test_device_{test}" for test in chosen]
+        settings = ["-Dbindings=disabled", "-Dhsa=disabled", "-Dcuda=disabled", "-Doptimization=1"]
+        _build(build, top, name, settings, {}, targets, call)
+        _test(build, [f"device-{test}" for test in chosen], SOFTGPU_OPTIONS, call)
+
+
+def _build(
+    build: Path, top: Path, sanitizer: str, settings: Sequence[str], compilers: dict[str, str],
+    targets: Sequence[str], call: Callable[..., None],
+) -> None:  # fmt: skip
+    if not (build / "build.ninja").exists():
+        call("meson", "setup", build, top, f"-Db_sanitize={BUILDS[sanitizer]}", "-Dbuildtype=debugoptimized",
+             "-Dnative_tests=enabled", *settings, variables=compilers)  # fmt: skip
+    call("ninja", "-C", build, "--quiet", *targets)
+
+
+def _test(build: Path, tests: Sequence[str], options: dict[str, str], call: Callable[..., None]) -> None:
+    call("meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", "--quiet",
+         "--timeout-multiplier", 8, *tests, variables=options)  # fmt: skip
 
 
 def fuzz(programs: Path, corpus: Path, seconds: int, call: Callable[..., None]) -> None:
@@ -53,4 +79,4 @@ def fuzz(programs: Path, corpus: Path, seconds: int, call: Callable[..., None]) 
     call(programs / "fuzz_corpus", corpus)
     limits = [f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=1024", "-max_len=65536"]
     quiet = ["-verbosity=0", "-print_funcs=0", "-print_final_stats=1", f"-artifact_prefix={corpus}-failed-"]
-    call(programs / "fuzz_object_reader", *limits, *quiet, corpus, variables=BUILDS["address"][1])
+    call(programs / "fuzz_object_reader", *limits, *quiet, corpus, variables=OPTIONS)

@@ -19,7 +19,7 @@ import venv
 import zipfile
 from pathlib import Path
 
-from sanitize import sanitize
+from sanitize import sanitize, sanitize_softgpu
 
 TOP = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(TOP))
@@ -191,6 +191,8 @@ def main() -> None:
         case "sanitize":
             seconds = int(rest[0]) if rest else 5 * 60
             bench.sanitize(seconds)
+            say("the software GPU's device under sanitizers")
+            sanitize_softgpu(bench.folder, bench.source, call)
             seed = time.time_ns() % 1_000_000
             say(f"what the software GPU reads of programs, fuzzed for {seconds} s from seed {seed}")
             for program in ("fuzz_inputs", "fuzz_images"):
