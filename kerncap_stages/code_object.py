@@ -108,18 +108,19 @@ def _symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymb
         elf = ELFFile(io.BytesIO(data))
         table = cast("Any", elf.get_section_by_name(".symtab"))
         begin = min((segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD")), default=0)
+        section_flags = [section["sh_flags"] for section in elf.iter_sections()]
         return [
             DataSymbol(symbol.name, symbol["st_value"] - begin, symbol["st_size"])
             for symbol in (table.iter_symbols() if table is not None else ())
             if symbol["st_info"]["type"] in kinds
             and isinstance(symbol["st_shndx"], int)
-            and elf.get_section(symbol["st_shndx"])["sh_flags"] & flags == flags
+            and section_flags[symbol["st_shndx"]] & flags == flags
             and symbol["st_size"]
             and symbol.name
             # Kernel descriptors are data too, but no kernel reads them.
             and not symbol.name.endswith(".kd")
         ]
-    except (ELFError, ValueError, struct.error, KeyError) as error:
+    except (ELFError, ValueError, struct.error, LookupError) as error:
         raise ArtifactError(f"damaged code object: {error}", hint="capture the kernel again") from error
 
 

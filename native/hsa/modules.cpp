@@ -75,16 +75,6 @@ hsa_status_t sort_symbol(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t 
   return HSA_STATUS_SUCCESS;
 }
 
-void send_variables(const Loaded& loaded, const std::vector<hsa_executable_symbol_t>& variables) {
-  send_list(*tool()->channel, Up::variables, loaded.module, variables, [&](Message& message, std::size_t i) {
-    const hsa_executable_symbol_t symbol = variables[i];
-    message.u64(symbol_info<std::uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS))
-        .u64(symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE))
-        .u32(symbol_info<bool>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_IS_CONST) ? 1 : 0)
-        .text(symbol_name(symbol));
-  });
-}
-
 std::vector<Elf64_Phdr> load_segments(const Loaded& loaded) {
   std::vector<Elf64_Phdr> found;
   Elf64_Ehdr header;
@@ -99,6 +89,28 @@ std::vector<Elf64_Phdr> load_segments(const Loaded& loaded) {
     if (segment.p_type == PT_LOAD) found.push_back(segment);
   }
   return found;
+}
+
+// Whether the variable at `address` lies where the code object allows no stores. ROCr's own answer is the opposite: it
+// calls constant what may be written.
+bool is_const(const Loaded& loaded, const std::vector<Elf64_Phdr>& segments, std::uint64_t address) {
+  const std::uint64_t in_file = address - static_cast<std::uint64_t>(loaded.delta);
+  for (const Elf64_Phdr& segment : segments) {
+    if (in_file >= segment.p_vaddr && in_file - segment.p_vaddr < segment.p_memsz) return (segment.p_flags & PF_W) == 0;
+  }
+  return false;
+}
+
+void send_variables(const Loaded& loaded, const std::vector<hsa_executable_symbol_t>& variables) {
+  const std::vector<Elf64_Phdr> segments = load_segments(loaded);
+  send_list(*tool()->channel, Up::variables, loaded.module, variables, [&](Message& message, std::size_t i) {
+    const hsa_executable_symbol_t symbol = variables[i];
+    const auto address = symbol_info<std::uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS);
+    message.u64(address)
+        .u64(symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE))
+        .u32(is_const(loaded, segments, address) ? 1 : 0)
+        .text(symbol_name(symbol));
+  });
 }
 
 // What the file holds of a kernel's descriptor, which is loaded at `address`.

@@ -47,6 +47,8 @@ def test_module_variables_are_listed_with_their_contents(stages, program):
     }
     assert states == {"constant_word": [40, 40], "global_word": [50, 51]}
     assert variables["global_word"]["written_size_bytes"] == 1
+    is_const = {name: variables[name]["is_const"] for name in states}
+    assert is_const == {"constant_word": True, "global_word": False}
     assert variables["constant_word"]["code_object"] == capture["loaded_code_objects"][0]["code_object"]
 
 
