@@ -37,7 +37,7 @@ def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False)
 
 @app.command(
     epilog=epilog("kc-softgpu --target gfx942 --gpus 2 -- ./app --size 100"),
-    context_settings={"ignore_unknown_options": False, "allow_interspersed_args": False},
+    context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
 )
 def softgpu(
     command: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARGS]...", help="What to run.")],

@@ -91,7 +91,10 @@ def system_error(what: str, error: OSError) -> StoreError:
     """An operating system's refusal as an error with a next step."""
     hint = "look at the disk and its file system, then run this again"
     if isinstance(error, PermissionError) or error.strerror == os.strerror(30):  # EROFS
-        hint = "use a store that you may write to: --store DIR, or set KERNCAP_STORE"
+        hint = (
+            "use a store that you may write to: --store DIR, or set KERNCAP_STORE; "
+            "`kc-store export` copies artifacts out of this one"
+        )
     return StoreError(f"{what}: {error.strerror or error}", hint=hint)
 
 

@@ -30,7 +30,9 @@ Exception exception_for(core::ErrorCode code) {
     case core::ErrorCode::no_space:
       return {"StoreError", "free space on that disk, or use another store (--store DIR), and run this again: what "
                             "was in the store is whole"};
-    case core::ErrorCode::permission: return {"StoreError", "use a store that you may write to: --store DIR"};
+    case core::ErrorCode::permission:
+      return {"StoreError", "use a store that you may write to: --store DIR; `kc-store export` copies artifacts out of "
+                            "this one"};
     case core::ErrorCode::timeout: return {"StoreError", "wait for the stages that use it to end, then run this again"};
     case core::ErrorCode::device: return {"DeviceError", nullptr};
     case core::ErrorCode::unsupported: return {"Refused", "use the kerncap-stages that made it, or a newer one"};

@@ -35,6 +35,13 @@ def test_help_shows_an_example(name, tmp_path):
     assert not (tmp_path / "none").exists()
 
 
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_help_has_a_short_option(name, tmp_path):
+    shown = [executables.run(name, option, store=tmp_path / "none") for option in ("-h", "--help")]
+    assert shown[0].returncode == 0
+    assert shown[0].stdout == shown[1].stdout
+
+
 @pytest.mark.parametrize("name", sorted(SCRIPTS.keys() - STANDARD_LIBRARY_ONLY))
 def test_help_shows_the_exit_codes(name, tmp_path):
     done = executables.run(name, "--help", store=tmp_path / "none")
