@@ -26,7 +26,8 @@ class Silent:
     def hear(self, kind: Up, reader: Any) -> None:
         """Answer what has to be answered."""
         if kind is Up.MODULE_END:
-            self._connection.send(selected(reader.u64(), False, []))
+            for message in selected(reader.u64(), False, []):
+                self._connection.send(message)
 
     def idle(self) -> None:
         """Make room for records."""
