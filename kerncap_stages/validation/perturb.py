@@ -102,6 +102,10 @@ def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tupl
     own = own_code(capture)
     if own is None or region.kind is not MemoryKind.CODE_OBJECT or region.pre is None or region.read_only:
         return []
+    # A program may have hundreds of other code objects: ours is not read for each of their regions.
+    own_end = own.load_address + own.load_size_bytes
+    if not (region.base_address < own_end and own.load_address < region.base_address + region.size_bytes):
+        return []
     code = store.get(capture.kernel.code_object.payload.digest)
     offsets = [
         (own.load_address + symbol.offset_bytes - region.base_address, symbol.size_bytes)
