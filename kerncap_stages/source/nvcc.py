@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cubin import kernel_code, same_but_for_unit
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.python_packages import package_folders
 from kerncap_stages.source.dependencies import (
     outside_toolchain,
     parse_make_rule,
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 _NVCC = re.compile(r"nvcc(-\d+(\.\d+)*)?")
 _ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
 _TIMEOUT_S = 60
+# nvidia-cuda-nvcc and its companions; Triton brings ptxas and cuobjdump.
+_IN_PACKAGES = ("nvidia/cu13/bin", "triton/backends/nvidia/bin")
 
 
 @dataclass(frozen=True)
@@ -105,7 +108,8 @@ def find_nvcc(compiler: str, *, trusted: bool = False) -> NvccTool:
     found = shutil.which(compiler) or (None if trusted else find_cuda_tool("nvcc"))
     if found is None:
         raise DeviceError(
-            f"there is no compiler {compiler}", hint="put nvcc on PATH, or pass --compiler PATH"
+            f"there is no compiler {compiler}",
+            hint="put nvcc on PATH, `pip install nvidia-cuda-nvcc`, or pass --compiler PATH",
         )
     return NvccTool(found)
 
@@ -121,9 +125,10 @@ def is_nvcc(compiler: str) -> bool:
 
 
 def find_cuda_tool(name: str) -> str | None:
-    """A program of the toolkit: on PATH, else in the toolkit's usual places."""
+    """A program of the toolkit: on PATH, else in the toolkit's usual places, else of a Python package."""
     homes = [os.environ.get(variable, "") for variable in ("CUDA_HOME", "CUDA_PATH")]
     folders = [f"{home}/bin" for home in (*homes, "/usr/local/cuda") if home]
+    folders += [str(packages / place) for packages in package_folders(os.environ) for place in _IN_PACKAGES]
     return shutil.which(name) or shutil.which(name, path=":".join(folders))
 
 

@@ -13,11 +13,14 @@ using capture::MemoryKind;
 
 #define KC_ID(name) CUPTI_DRIVER_TRACE_CBID_##name
 
+// cuMemHostAlloc as CUDA 4.0 and later export it. CUPTI's headers up to 13.4 name it, those of 13.5 do not.
+constexpr CUpti_CallbackId k_mem_host_alloc_v2 = 271;
+
 constexpr CUpti_CallbackId k_calls[] = {
     KC_ID(cuMemAlloc_v2), KC_ID(cuMemAllocPitch_v2), KC_ID(cuMemFree_v2), KC_ID(cuMemAllocManaged),
     KC_ID(cuMemAllocAsync), KC_ID(cuMemAllocAsync_ptsz), KC_ID(cuMemAllocFromPoolAsync),
     KC_ID(cuMemAllocFromPoolAsync_ptsz), KC_ID(cuMemFreeAsync), KC_ID(cuMemFreeAsync_ptsz), KC_ID(cuMemAllocHost_v2),
-    KC_ID(cuMemHostAlloc), KC_ID(cuMemHostAlloc_v2), KC_ID(cuMemFreeHost), KC_ID(cuMemHostRegister),
+    KC_ID(cuMemHostAlloc), k_mem_host_alloc_v2, KC_ID(cuMemFreeHost), KC_ID(cuMemHostRegister),
     KC_ID(cuMemHostRegister_v2), KC_ID(cuMemHostUnregister), KC_ID(cuIpcOpenMemHandle), KC_ID(cuIpcOpenMemHandle_v2),
     KC_ID(cuIpcCloseMemHandle), KC_ID(cuMemCreate), KC_ID(cuMemImportFromShareableHandle), KC_ID(cuMemMap),
     KC_ID(cuMemUnmap), KC_ID(cuMemSetAccess), KC_ID(cuTexObjectCreate), KC_ID(cuTexObjectDestroy),
@@ -94,7 +97,7 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
       return allocations.add(on_host(*made.pp, made.bytesize, MemoryKind::host_pinned));
     }
     case KC_ID(cuMemHostAlloc):
-    case KC_ID(cuMemHostAlloc_v2): {
+    case k_mem_host_alloc_v2: {
       const auto& made = as<cuMemHostAlloc_params>(data);
       return allocations.add(on_host(*made.pp, made.bytesize, MemoryKind::host_pinned));
     }

@@ -29,7 +29,7 @@ def why_no_nvcc() -> str:
     """Empty where nvcc compiles: it wants a host compiler that it knows."""
     tool = find_cuda_tool("nvcc")
     if tool is None:
-        return "no nvcc on PATH or in /usr/local/cuda"
+        return "no nvcc on PATH, in /usr/local/cuda or of a Python package"
     with tempfile.TemporaryDirectory() as name:
         source = Path(name) / "k.cu"
         source.write_text("__global__ void k() {}\n")

@@ -1,0 +1,27 @@
+"""Where Python packages lie: CUDA's libraries and programs come as such, too."""
+
+from __future__ import annotations
+
+import shutil
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+
+def package_folders(base: Mapping[str, str]) -> Iterator[Path]:
+    """Yield folders of packages: of the Python that a program with these variables would find, then ours."""
+    folders = (*base.get("PYTHONPATH", "").split(":"), *_site_packages(base), *sys.path)
+    yield from (Path(folder) for folder in dict.fromkeys(folders) if folder)
+
+
+def _site_packages(base: Mapping[str, str]) -> Iterator[str]:
+    for name in ("python3", "python"):
+        found = shutil.which(name, path=base.get("PATH"))
+        if found is None:
+            continue
+        # A virtual environment's interpreter is a link: its own folder counts, not where the link leads.
+        root = Path(found).parent.parent
+        yield from (str(path) for path in sorted(root.glob("lib/python3*/site-packages"), reverse=True))
