@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from collections import deque
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,6 +29,7 @@ from kerncap_stages.manifests.environment import Backend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from kerncap_stages._native import StartedPiece
     from kerncap_stages.collector.capture_builder import CaptureContext
     from kerncap_stages.collector.connection import Connection
     from kerncap_stages.collector.modules import Module
@@ -41,6 +43,18 @@ class _Stream:
     size_bytes: int
     writer: Any  # a MemoryWriter, for code a file; none once the capture has failed on our side
     received_bytes: int = 0
+    pieces: int = 0  # that are not staged yet
+    is_closed: bool = False
+
+
+@dataclass
+class _Piece:
+    """A slot whose bytes are being staged."""
+
+    stream: _Stream
+    slot: int
+    view: memoryview
+    started: StartedPiece
 
 
 class CaptureSession:
@@ -61,6 +75,7 @@ class CaptureSession:
         self._modules = Modules()
         self._builders: dict[int, CaptureBuilder] = {}
         self._streams: dict[int, _Stream] = {}
+        self._pieces: deque[_Piece] = deque()  # the oldest first
         self._folder = tempfile.TemporaryDirectory(prefix="kerncap-code-")
 
     def hear(self, kind: Up, reader: Reader) -> None:
@@ -103,10 +118,12 @@ class CaptureSession:
                 raise ProtocolError(f"the capture library sent {kind.name}, which has no place here")
 
     def idle(self) -> None:
-        """Nothing to do between messages."""
+        """Give back what the library may be waiting for."""
+        self._settle()
 
     def close(self) -> None:
         """Undo captures that were not finished; tell what the process did."""
+        self._settle()
         lost = self._connection.lost()
         reason = f"{LOST if lost else 'the process ended'} in the middle of a capture"
         for builder in self._builders.values():
@@ -171,19 +188,40 @@ class CaptureSession:
         if stream is None or slot >= shared.slot_count or size_bytes > shared.slot_bytes:
             raise ProtocolError("the capture library sent data that belongs nowhere")
         stream.received_bytes += size_bytes
+        view = shared.slot(slot, size_bytes)
         try:
-            with shared.slot(slot, size_bytes) as view:
-                if stream.writer is None:
-                    pass  # the capture has failed on our side; the library still finishes its sending
-                elif stream.kind is StreamKind.CODE:
-                    stream.writer.write(view)
-                else:
-                    stream.writer.append(view)
-                    self._emit(self._builders[stream.capture].count(size_bytes))
+            if stream.writer is None:
+                pass  # the capture has failed on our side; the library still finishes its sending
+            elif stream.kind is StreamKind.CODE:
+                stream.writer.write(view)
+            else:
+                self._pieces.append(_Piece(stream, slot, view, stream.writer.start(view)))
+                stream.pieces += 1
+                # One is under way while the next is heard of: the threads that stage them never wait for us.
+                self._settle(leave=1)
+                return
         except (KerncapError, OSError) as error:
             self._fail(stream.capture, error)
-        finally:
-            self._connection.send(pack(Down.FREE, "I", slot))
+        view.release()
+        self._connection.send(pack(Down.FREE, "I", slot))
+
+    def _settle(self, leave: int = 0) -> None:
+        """Wait until all but so many pieces are staged, and give their slots back."""
+        while len(self._pieces) > leave:
+            piece = self._pieces.popleft()
+            stream = piece.stream
+            try:
+                piece.started.finish()
+                if stream.writer is not None:
+                    self._emit(self._builders[stream.capture].count(len(piece.view)))
+            except (KerncapError, OSError) as error:
+                self._fail(stream.capture, error)
+            finally:
+                piece.view.release()
+                self._connection.send(pack(Down.FREE, "I", piece.slot))
+            stream.pieces -= 1
+            if stream.is_closed and stream.pieces == 0:
+                self._finish(stream)
 
     def _repeat(self, kind: Up, number: int, size_bytes: int) -> None:
         """Take in bytes that need not be sent: zeros, or what the pre-state has in the same place."""
@@ -192,6 +230,8 @@ class CaptureSession:
             raise ProtocolError(f"the capture library sent {kind.name} where it has no place")
         begin = stream.received_bytes
         stream.received_bytes += size_bytes
+        if kind is Up.SAME:
+            self._settle()  # the pre-state has to be whole
         if stream.writer is None:
             return
         builder = self._builders[stream.capture]
@@ -216,12 +256,21 @@ class CaptureSession:
             module: Module = self._modules.module(stream.index)
             module.code = Path(stream.writer.name)
             return
+        stream.is_closed = True
+        if stream.pieces == 0:
+            self._finish(stream)
+
+    def _finish(self, stream: _Stream) -> None:
+        """The contents of a region are there, whole."""
+        if stream.writer is None:
+            return
         try:
             self._builders[stream.capture].close_stream(stream.kind, stream.index, stream.writer)
         except (KerncapError, OSError) as error:
             self._fail(stream.capture, error)
 
     def _done(self, reader: Reader) -> None:
+        self._settle()
         builder = self._builders.pop(reader.u64(), None)
         if builder is None:
             return
@@ -235,6 +284,7 @@ class CaptureSession:
         self._emit(Captured(digest, manifest, builder.seconds))
 
     def _failed(self, reader: Reader) -> None:
+        self._settle()
         number, code = reader.u64(), reader.u32()
         builder = self._builders.pop(number, None)
         if builder is not None:
@@ -245,7 +295,7 @@ class CaptureSession:
     def _fail(self, number: int, error: Exception) -> None:
         """Give a capture up because of an error of ours; what still comes of it is taken and dropped."""
         builder = self._builders.pop(number, None)
-        for stream in self._streams.values():
+        for stream in (*self._streams.values(), *(piece.stream for piece in self._pieces)):
             if stream.capture == number:
                 stream.writer = None
         if builder is not None:

@@ -57,6 +57,7 @@ class Collector:
         self.settings = settings
         self._session = session
         self._events: queue.Queue[Any] = queue.Queue()
+        self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # events are in the queue
         self._folder = _folder_for_a_socket()
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._threads: list[threading.Thread] = []
@@ -110,10 +111,13 @@ class Collector:
         with selectors.DefaultSelector() as selector:
             selector.register(self._listener, selectors.EVENT_READ)
             selector.register(self.program.pidfd, selectors.EVENT_READ)
+            selector.register(self._news, selectors.EVENT_READ)
             while True:
                 for key, _ in selector.select(TICK_S):
                     if key.fileobj is self._listener:
                         self._accept()
+                    elif key.fileobj == self._news:
+                        os.eventfd_read(self._news)
                     elif self.program.ended():
                         selector.unregister(self.program.pidfd)
                         ended_at = time.monotonic()
@@ -131,6 +135,11 @@ class Collector:
         for thread in self._threads:
             thread.join()
         yield from self._pending()
+
+    def _emit(self, event: object) -> None:
+        """Put an event into the queue, from any thread, and wake who hands them out."""
+        self._events.put(event)
+        os.eventfd_write(self._news, 1)
 
     def _pending(self) -> Iterator[Any]:
         while True:
@@ -150,16 +159,16 @@ class Collector:
 
     def _serve(self, sock: socket.socket) -> None:
         try:
-            connection = Connection(sock, self._events.put)
+            connection = Connection(sock, self._emit)
         except (KerncapError, OSError) as error:
             sock.close()
-            self._events.put(error)
+            self._emit(error)
             return
         with self._lock:
             self._connections.append(connection)
         try:
             connection.shake_hands(self.settings)
-            session = self._session(connection, self._events.put)
+            session = self._session(connection, self._emit)
             try:
                 for message in connection.messages():
                     if message is None:
@@ -170,7 +179,7 @@ class Collector:
             finally:
                 session.close()
         except Exception as error:  # a thread's error is the stage's to report
-            self._events.put(error)
+            self._emit(error)
         finally:
             with self._lock:
                 self._connections.remove(connection)
@@ -199,6 +208,7 @@ class Collector:
 
     def _put_away(self) -> None:
         self._listener.close()
+        os.close(self._news)
         shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -151,6 +151,14 @@ class MemoryWriter:
         """Add the next bytes; returns when they are staged and the buffer may be used again."""
         self._native.append(piece)
 
+    def start(self, piece: Buffer) -> _native.StartedPiece:
+        """Add the next bytes; once what is returned is finished, they are staged and the buffer is free.
+
+        Until then other threads work on it, and go on to what is started next where nothing is left to do.
+        Every piece has to be finished before the memory is.
+        """
+        return self._native.start(piece)
+
     def append_zeros(self, size_bytes: int) -> None:
         """Add zeros that nobody holds in memory."""
         self._native.append_zeros(size_bytes)

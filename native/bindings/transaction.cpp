@@ -6,6 +6,7 @@
 #include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/tuple.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
 #include <filesystem>
@@ -36,10 +37,48 @@ class Writer {
       : m_transaction(std::move(transaction)), m_writer(*m_transaction, size_bytes) {}
 
   core::MemoryWriter& writer() noexcept { return m_writer; }
+  const std::shared_ptr<Transaction>& transaction() const noexcept { return m_transaction; }
 
  private:
   std::shared_ptr<Transaction> m_transaction;
   core::MemoryWriter m_writer;
+};
+
+// A piece that other threads are staging. Keeps the buffer until it is staged; Python keeps the writer.
+class StartedPiece {
+ public:
+  StartedPiece(Writer& writer, const nb::object& piece)
+      : m_transaction(writer.transaction()), m_bytes(std::in_place, piece, PyBUF_SIMPLE) {
+    m_chunks = without_gil([&] { return writer.writer().start(m_bytes->bytes()); });
+    if (m_chunks == nullptr) m_bytes.reset();
+  }
+  StartedPiece(const StartedPiece&) = delete;
+  StartedPiece& operator=(const StartedPiece&) = delete;
+  ~StartedPiece() {
+    if (m_chunks != nullptr) (void)wait();
+  }
+
+  void finish() {
+    if (m_chunks == nullptr) return;
+    const core::Result<void> staged = wait();
+    raise_interrupt();
+    take(staged);
+  }
+
+ private:
+  core::Result<void> wait() {
+    const auto chunks = std::move(m_chunks);
+    const core::Result<void> staged = [&] {
+      const nb::gil_scoped_release release;
+      return m_transaction->finish_chunks(*chunks);
+    }();
+    m_bytes.reset();
+    return staged;
+  }
+
+  std::shared_ptr<Transaction> m_transaction;
+  std::optional<BorrowedBytes> m_bytes;
+  std::shared_ptr<Transaction::Chunks> m_chunks;
 };
 
 std::shared_ptr<Transaction> begin(std::shared_ptr<core::ObjectStore> store, std::size_t threads) {
@@ -117,12 +156,17 @@ void bind_transaction(nb::module_& module) {
       .def("discard", &Transaction::discard, nb::call_guard<nb::gil_scoped_release>())
       .def("counts", &counts);
 
+  nb::class_<StartedPiece>(module, "StartedPiece").def("finish", &StartedPiece::finish);
+
   nb::class_<Writer>(module, "MemoryWriter")
       .def(nb::init<std::shared_ptr<Transaction>, std::uint64_t>(), "transaction"_a, "size_bytes"_a)
       .def("append", [](Writer& writer, const nb::object& piece) {
              const BorrowedBytes borrowed(piece, PyBUF_SIMPLE);
              without_gil([&] { return writer.writer().append(borrowed.bytes()); });
            }, "piece"_a)
+      .def("start", [](Writer& writer, const nb::object& piece) {
+             return std::make_unique<StartedPiece>(writer, piece);
+           }, "piece"_a, nb::keep_alive<0, 1>())
       .def("append_zeros", [](Writer& writer, std::uint64_t bytes) {
              without_gil([&] { return writer.writer().append_zeros(bytes); });
            }, "size_bytes"_a)

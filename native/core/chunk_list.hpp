@@ -19,8 +19,10 @@ inline constexpr std::size_t k_chunk_bytes = 1024 * 1024;
 // Bounds what a list takes in memory (33 bytes a chunk), and lets it fit into 256 MiB: 3.8 TiB of memory.
 inline constexpr std::size_t k_most_chunks = 4'000'000;
 
-// The chunks of one piece of memory; none for a chunk of zeros.
-using ChunkDigests = std::vector<std::optional<Digest>>;
+// None for a chunk of zeros.
+using ChunkDigest = std::optional<Digest>;
+// The chunks of one piece of memory.
+using ChunkDigests = std::vector<ChunkDigest>;
 
 struct ChunkList {
   std::uint64_t size_bytes = 0;

@@ -43,6 +43,28 @@ Result<void> MemoryWriter::append(std::span<const std::byte> piece) {
   return {};
 }
 
+// Whether the next `bytes` begin and end where chunks do.
+bool MemoryWriter::is_whole(std::uint64_t bytes) const noexcept {
+  return m_partial.empty() && (bytes % k_chunk_bytes == 0 || m_done + bytes == m_size_bytes);
+}
+
+Result<std::shared_ptr<Transaction::Chunks>> MemoryWriter::start(std::span<const std::byte> piece) {
+  if (auto status = check_room(piece.size()); !status) return status.error();
+  if (!is_whole(piece.size())) {
+    if (auto status = append(piece); !status) return status.error();
+    return std::shared_ptr<Transaction::Chunks>();
+  }
+  const auto chunks_of = [](std::uint64_t bytes) {
+    return static_cast<std::size_t>(bytes / k_chunk_bytes + (bytes % k_chunk_bytes != 0));
+  };
+  // The digests are written where they are: the list may not move.
+  m_chunks.reserve(chunks_of(m_size_bytes));
+  const std::size_t before = m_chunks.size();
+  m_chunks.resize(before + chunks_of(piece.size()));
+  m_done += piece.size();
+  return m_transaction.start_chunks(piece, std::span(m_chunks).subspan(before));
+}
+
 Result<void> MemoryWriter::append_zeros(std::uint64_t bytes) {
   static const std::vector<std::byte> s_zeros(k_chunk_bytes);
   if (auto status = check_room(bytes); !status) return status;
@@ -61,9 +83,8 @@ Result<void> MemoryWriter::append_zeros(std::uint64_t bytes) {
 
 Result<void> MemoryWriter::append_same(std::uint64_t bytes, const ChunkDigests& chunks) {
   if (auto status = check_room(bytes); !status) return status;
-  const bool whole = m_partial.empty() && (bytes % k_chunk_bytes == 0 || m_done + bytes == m_size_bytes);
   const std::size_t count = static_cast<std::size_t>((bytes + k_chunk_bytes - 1) / k_chunk_bytes);
-  if (!whole || chunks.size() != count) {
+  if (!is_whole(bytes) || chunks.size() != count) {
     return Error{ErrorCode::invalid_argument, "only whole chunks can be shared: " + std::to_string(chunks.size()) +
                                                   " were given for " + std::to_string(bytes) + " bytes"};
   }

@@ -6,7 +6,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cerrno>
 #include <cstring>
 
@@ -61,6 +60,7 @@ Error Transaction::fail(const Error& error) {
 void Transaction::discard() {
   const std::lock_guard call(m_call);
   (void)fail({ErrorCode::invalid_argument, "the transaction has ended"});
+  m_pool.settle();  // what was started and is not begun comes to nothing
   m_staging.reset();
 }
 
@@ -203,28 +203,33 @@ Result<void> Transaction::adopt_one(int fd, const ForeignFrame& frame, ReadBuffe
 }
 
 Result<void> Transaction::put_chunks(std::span<const std::byte> memory, ChunkDigests& digests) {
-  const std::lock_guard call(m_call);
-  const std::size_t count = memory.size() / k_chunk_bytes + (memory.size() % k_chunk_bytes != 0);
   const std::size_t before = digests.size();
-  digests.resize(before + count);
-  std::atomic<std::uint64_t> zero_bytes = 0;
-  std::atomic<bool> failed = false;
-  m_pool.run(count, [&](std::size_t worker, std::size_t item) {
-    if (failed.load(std::memory_order_relaxed)) return;
+  digests.resize(before + memory.size() / k_chunk_bytes + (memory.size() % k_chunk_bytes != 0));
+  return finish_chunks(*start_chunks(memory, std::span(digests).subspan(before)));
+}
+
+std::shared_ptr<Transaction::Chunks> Transaction::start_chunks(std::span<const std::byte> memory,
+                                                               std::span<ChunkDigest> digests) {
+  const std::lock_guard call(m_call);
+  return m_pool.start(digests.size(), [this, memory, digests](std::size_t worker, std::size_t item) {
     const std::size_t start = item * k_chunk_bytes;
-    const auto chunk = memory.subspan(start, std::min(k_chunk_bytes, memory.size() - start));
-    if (all_zero(chunk)) {
-      zero_bytes.fetch_add(chunk.size(), std::memory_order_relaxed);
-    } else if (auto digest = put_by(m_workers[worker].writer, chunk, Level::leaf); digest) {
-      digests[before + item] = digest.value();
-    } else {
-      failed = true;
-    }
+    put_chunk(worker, memory.subspan(start, std::min(k_chunk_bytes, memory.size() - start)), digests[item]);
   });
-  {
+}
+
+void Transaction::put_chunk(std::size_t worker, std::span<const std::byte> chunk, ChunkDigest& digest) {
+  if (!still_good()) return;
+  if (all_zero(chunk)) {
     const std::lock_guard lock(m_mutex);
-    m_counts.zero_bytes += zero_bytes;
+    m_counts.zero_bytes += chunk.size();
+  } else if (auto put = put_by(m_workers[worker].writer, chunk, Level::leaf); put) {
+    digest = put.value();
   }
+}
+
+Result<void> Transaction::finish_chunks(const Chunks& chunks) {
+  const std::lock_guard call(m_call);
+  m_pool.finish(chunks);
   return still_good();
 }
 

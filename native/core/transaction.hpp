@@ -60,6 +60,12 @@ class Transaction {
   // threads; appends their digests.
   [[nodiscard]] Result<void> put_chunks(std::span<const std::byte> memory, ChunkDigests& digests);
 
+  // The same in two steps, so that the next piece is begun before the last thread is done with this one. `memory` and
+  // `digests`, one for each chunk, must stay until it is finished, and so must the transaction.
+  using Chunks = WorkerPool::Job;
+  [[nodiscard]] std::shared_ptr<Chunks> start_chunks(std::span<const std::byte> memory, std::span<ChunkDigest> digests);
+  [[nodiscard]] Result<void> finish_chunks(const Chunks& chunks);
+
   // Makes sure that objects of the store stay while this transaction lives. Returns those that are neither there nor
   // staged.
   [[nodiscard]] Result<std::vector<Digest>> require(std::span<const Digest> digests);
@@ -87,6 +93,7 @@ class Transaction {
   Transaction(std::shared_ptr<ObjectStore> store, std::size_t threads);
   [[nodiscard]] Result<void> adopt_one(int fd, const ForeignFrame& frame, ReadBuffers& buffers);
   [[nodiscard]] Result<Digest> put_by(FrameWriter& writer, std::span<const std::byte> payload, Level level);
+  void put_chunk(std::size_t worker, std::span<const std::byte> chunk, ChunkDigest& digest);
   [[nodiscard]] Result<Digest> put_large_file(const std::string& path, int source, std::uint64_t size_bytes);
   [[nodiscard]] Result<bool> claim(const Digest& digest, std::uint64_t payload_bytes);
   [[nodiscard]] Result<bool> pin_if_stored(const Digest& digest);

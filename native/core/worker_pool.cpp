@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <utility>
 
 #include "core/interrupt.hpp"
 
@@ -25,59 +26,68 @@ WorkerPool::~WorkerPool() {
   for (auto& thread : m_threads) thread.join();
 }
 
-void WorkerPool::run(std::size_t count, const std::function<void(std::size_t, std::size_t)>& work) {
-  if (count == 0) return;
+void WorkerPool::run(std::size_t count, const Work& work) {
   if (count == 1 || m_size == 1) {
     for (std::size_t item = 0; item < count; ++item) work(0, item);
     return;
   }
+  finish(*start(count, work));
+}
+
+std::shared_ptr<WorkerPool::Job> WorkerPool::start(std::size_t count, Work work) {
+  auto job = std::make_shared<Job>(std::move(work), count);
+  if (count == 0) return job;
   while (m_threads.size() + 1 < m_size) {
     m_threads.emplace_back([this, worker = m_threads.size() + 1] { serve(worker); });
   }
   {
     const std::lock_guard lock(m_mutex);
-    m_work = &work;
-    m_count = count;
-    m_next = 0;
-    m_busy = 0;
-    ++m_job;
+    m_jobs.push_back(job);
+    m_undone += count;
   }
   m_wake.notify_all();
-  take_items(0);
+  return job;
+}
+
+void WorkerPool::finish(const Job& job) {
   std::unique_lock lock(m_mutex);
+  while (job.next < job.count) take_item(0, lock);
+  wait_until([&] { return job.done == job.count; }, lock);
+}
+
+void WorkerPool::settle() {
+  std::unique_lock lock(m_mutex);
+  while (!m_jobs.empty()) take_item(0, lock);
+  wait_until([this] { return m_undone == 0; }, lock);
+}
+
+void WorkerPool::wait_until(const std::function<bool()>& is_done, std::unique_lock<std::mutex>& lock) {
   // A worker may wait for the store's lock, and only the caller may be the thread that hears of interrupts.
   const InterruptWatch watch;
-  while (!m_done.wait_for(lock, k_interrupt_poll, [this] { return m_busy == 0; })) {
+  while (!m_done.wait_for(lock, k_interrupt_poll, is_done)) {
     lock.unlock();
     (void)watch.interrupted();
     lock.lock();
   }
-  m_work = nullptr;
 }
 
-void WorkerPool::take_items(std::size_t worker) {
-  std::unique_lock lock(m_mutex);
-  while (m_next < m_count) {
-    const std::size_t item = m_next++;
-    ++m_busy;
-    lock.unlock();
-    (*m_work)(worker, item);
-    lock.lock();
-    --m_busy;
-  }
-  if (m_busy == 0) m_done.notify_all();
+void WorkerPool::take_item(std::size_t worker, std::unique_lock<std::mutex>& lock) {
+  const std::shared_ptr<Job> job = m_jobs.front();
+  const std::size_t item = job->next++;
+  if (job->next == job->count) m_jobs.pop_front();
+  lock.unlock();
+  job->work(worker, item);
+  lock.lock();
+  --m_undone;
+  if (++job->done == job->count) m_done.notify_all();
 }
 
 void WorkerPool::serve(std::size_t worker) {
-  std::size_t seen = 0;
+  std::unique_lock lock(m_mutex);
   for (;;) {
-    {
-      std::unique_lock lock(m_mutex);
-      m_wake.wait(lock, [&] { return m_stop || m_job != seen; });
-      if (m_stop) return;
-      seen = m_job;
-    }
-    take_items(worker);
+    m_wake.wait(lock, [this] { return m_stop || !m_jobs.empty(); });
+    if (m_stop) return;
+    take_item(worker, lock);
   }
 }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from stores import manifest, object_file, publish_memory, random_bytes
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.digest import Digest, MemoryRef
-from kerncap_stages.errors import ArtifactNotFound, UsageError
+from kerncap_stages.errors import ArtifactNotFound, KerncapError, UsageError
 from kerncap_stages.validation.chunks import read_chunk_list
 
 
@@ -93,6 +94,40 @@ def test_memory_writer_makes_the_same_list_as_put_memory(store):
         for start in range(0, memory.size, 700_001):
             writer.append(memory[start : start + 700_001])
         assert writer.finish() == expected
+
+
+def test_started_pieces_are_staged_side_by_side_in_their_order(store):
+    memory = random_bytes(64 * CHUNK_SIZE_BYTES + 5)
+    memory[CHUNK_SIZE_BYTES : 2 * CHUNK_SIZE_BYTES] = 0
+    _, expected = publish_memory(store, memory)
+    with store.transaction() as transaction:
+        writer = transaction.memory_writer(memory.size)
+        # The second ends in the middle of a chunk: it and what follows are staged at once.
+        ends = [0, 20 * CHUNK_SIZE_BYTES, 30 * CHUNK_SIZE_BYTES + 1, 40 * CHUNK_SIZE_BYTES, memory.size]
+        pieces = [writer.start(memory[begin:end]) for begin, end in pairwise(ends)]
+        for piece in reversed(pieces):
+            piece.finish()
+            piece.finish()  # of what is finished: nothing
+        assert writer.finish() == expected
+
+
+def test_a_started_piece_holds_its_buffer_until_it_is_finished(store):
+    buffer = bytearray(random_bytes(8 * CHUNK_SIZE_BYTES))
+    with store.transaction() as transaction:
+        piece = transaction.memory_writer(len(buffer)).start(buffer)
+        with pytest.raises(BufferError):
+            buffer.clear()
+        piece.finish()
+        buffer.clear()
+
+
+def test_started_pieces_end_with_their_transaction(store):
+    transaction = store.transaction()
+    with transaction as opened:
+        piece = opened.memory_writer(32 * CHUNK_SIZE_BYTES).start(random_bytes(32 * CHUNK_SIZE_BYTES))
+    with pytest.raises(KerncapError, match="has ended"):
+        piece.finish()
+    assert list((store.root / "tmp").iterdir()) == []
 
 
 def test_memory_writer_shares_chunks_of_another_memory_wherever_they_are(store):
