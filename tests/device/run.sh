@@ -43,6 +43,6 @@ if [ $tests = 1 ]; then
   failed=${PIPESTATUS[0]}
 fi
 if [ $benchmark = 1 ]; then
-  python3 "$top/tests/device/benchmark.py" --json "$out/benchmark.json" 2>&1 | tee -i "$out/benchmark.txt"
+  python3 "$top/tests/device/benchmark" --json "$out/benchmark.json" 2>&1 | tee -i "$out/benchmark.txt"
 fi
 exit "$failed"

@@ -1,0 +1,194 @@
+"""Large captures, into memory and onto the disk, and their replays."""
+
+# ruff: noqa: E501 - the rows of a table read better whole
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import sys
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import torch
+from machine import CHUNK, GIB, Bench, device_to_host, run
+from table import each, median, ratios
+
+from kerncap_stages.collector.program import ProgramSpec
+from kerncap_stages.manifests.capture import NameMatch, Selection
+from kerncap_stages.stages.capture import CaptureOptions, run_capture
+from kerncap_stages.store import Store
+
+if TYPE_CHECKING:
+    from kerncap_stages.digest import Digest
+
+# Steps of big_state that outlast any capture; it is ended once all is captured.
+FOREVER = 1 << 30
+
+
+@dataclass(frozen=True)
+class Taken:
+    """``seconds``: from the first bytes that came in until it was published."""
+
+    digest: Digest
+    size_bytes: int
+    seconds: float
+    held_s: float
+    longest_s: float | None  # the program's longest step, where it ran to its end
+    new_bytes: int
+
+    @property
+    def rate(self) -> float:
+        """GB/s of state."""
+        return self.size_bytes / self.seconds / 1e9
+
+
+def capture(bench: Bench, store: Path, gib: int, steps: int = FOREVER, taken_gib: int = 0) -> Taken:
+    """Capture the tenth step of big_state. ``taken_gib``: of device memory that is left to nobody."""
+    first: list[float] = []
+    out = Path(tempfile.mkstemp(dir=bench.folder)[1])
+    options = CaptureOptions(
+        selections=(Selection(match=NameMatch.SUBSTRING, pattern="touch", dispatch=10),),
+        stop_after=steps == FOREVER,
+        progress=lambda *_: first.append(time.perf_counter()) if not first else None,
+        warn=lambda text: print(f"  warning: {text}", file=sys.stderr),
+    )
+    command = (str(bench.folder / "big_state"), str(gib), str(steps), str(taken_gib))
+    opened = Store.open(store)
+    before = _stored_bytes(store)
+    for digest, manifest in run_capture(opened, ProgramSpec(command, stdout=out), options):
+        seconds = time.perf_counter() - first[0]
+        found, made = digest, manifest
+    longest = re.search(r"longest_s ([\d.]+)", out.read_text())
+    size = sum(region.size_bytes for region in made.regions)
+    held_s = made.cost.held_ns / 1e9
+    longest_s = float(longest[1]) if longest else None
+    return Taken(found, size, seconds, held_s, longest_s, _stored_bytes(store) - before)
+
+
+def _stored_bytes(store: Path) -> int:
+    return sum(path.stat().st_size for path in (store / "objects").glob("*/*"))
+
+
+def into_memory(bench: Bench) -> None:
+    """The first capture of a program, the second one, and replays: by turns with their ceilings."""
+    plain = run(bench.folder / "big_state", bench.gib, 40)
+    alone = float(re.search(r"longest_s ([\d.]+)", plain.stdout)[1])
+    d2h = device_to_host()
+    firsts, ceilings = [], []
+    for number in range(bench.rounds):
+        written = bench.hash_and_write_rate(bench.memory / "plain")
+        ceilings.append(min(d2h, written))
+        # The first one runs to its end, some seconds after the capture, and tells of its longest step.
+        steps = FOREVER if number else 900_000
+        firsts.append(capture(bench, bench.memory / f"store-{number}", bench.gib, steps))
+        if number + 1 < bench.rounds:
+            shutil.rmtree(bench.memory / f"store-{number}")
+    store = bench.memory / f"store-{bench.rounds - 1}"
+    bench.held_s += [taken.held_s for taken in firsts]
+    size = firsts[0].size_bytes
+    copy_s = size / d2h / 1e9
+    longest = firsts[0].longest_s or float("nan")
+    bench.table.add(
+        f"program's pause, {bench.gib} GiB, room on the device",
+        f"{each(bench.held_s, 3)} s; longest step {longest:.3f} s ({alone:.4f} alone)",
+        f"a copy to the host, {copy_s:.2f} s", median(bench.held_s) / copy_s, "at most 0.3 s",
+        holds=max(*bench.held_s, longest) <= 0.3)  # fmt: skip
+    rates = [taken.rate for taken in firsts]
+    ratio = median(ratios(rates, ceilings))
+    bench.table.add("capture to a store in memory, incompressible", f"{each(rates)} GB/s",
+                    f"hash and write: {each(ceilings)} GB/s", ratio, "at least 0.75",
+                    holds=ratio >= 0.75, d2h_gb_s=d2h)  # fmt: skip
+    _again(bench, store)
+    _replays(bench, store, firsts[-1])
+    shutil.rmtree(store)
+
+
+def _again(bench: Bench, store: Path) -> None:
+    rates, ceilings, written = [], [], 0
+    for _ in range(bench.rounds):
+        ceilings.append(bench.hash_rate())
+        taken = capture(bench, store, bench.gib)
+        rates.append(taken.rate)
+        written = max(written, taken.new_bytes)
+    ratio = median(ratios(rates, ceilings))
+    bench.table.add("second capture of the same program",
+                    f"{each(rates)} GB/s, {written / 1e6:.1f} MB written", f"hash: {each(ceilings)} GB/s",
+                    ratio, "at least 0.85", holds=ratio >= 0.85 and written < CHUNK * 64)  # fmt: skip
+
+
+def _replays(bench: Bench, store: Path, taken: Taken) -> None:
+    def restore(*options: str) -> tuple[float, float]:
+        begin = time.perf_counter()
+        done = run("kc-replay", taken.digest, "--json", *options, store=store)
+        made = json.loads(done.stdout)
+        return made["restored_size_bytes"] / made["restore_ns"], time.perf_counter() - begin
+
+    files = sorted((store / "objects").glob("*/*"))[: 8 * GIB // CHUNK]
+    size = sum(path.stat().st_size for path in files)
+    verified, plain, unverified, whole = [], [], [], []
+    for _ in range(bench.rounds):
+        plain.append(size / bench.loops.read_and_hash(files) / 1e9)
+        rate, seconds = restore()
+        verified.append(rate)
+        whole.append(seconds)
+        unverified.append(restore("--no-verify")[0])
+    ratio = median(ratios(verified, plain))
+    bench.table.add("restore of a replay, verified, from page cache",
+                    f"{each(verified)} GB/s; whole command {median(whole):.1f} s",
+                    f"read and hash: {each(plain)} GB/s", ratio, "at least 0.75", holds=ratio >= 0.75)  # fmt: skip
+    bench.table.add("the same with --no-verify", f"{each(unverified)} GB/s", "the same loop",
+                    median(ratios(unverified, plain)), "at least 20 GB/s", holds=median(unverified) >= 20)  # fmt: skip
+
+
+def without_room(bench: Bench) -> None:
+    """The program waits while both states go to the host."""
+    store = bench.memory / "no-room"
+    free, _ = torch.cuda.mem_get_info()
+    spare = int(free / GIB) - bench.gib - 4
+    collector = min(device_to_host(), bench.hash_and_write_rate(bench.memory / "plain"))
+    taken = capture(bench, store, bench.gib, 40, spare)
+    both = 2 * taken.size_bytes
+    plain_s = both / collector / 1e9
+    bench.table.add(f"pause with no room there ({spare} GiB taken)",
+                    f"{taken.held_s:.2f} s for {both / 1e9:.0f} GB of two states",
+                    f"{plain_s:.2f} s at {collector:.2f} GB/s", taken.held_s / plain_s, "at most 1.3",
+                    holds=taken.held_s <= 1.3 * plain_s)  # fmt: skip
+    shutil.rmtree(store)
+
+
+def to_disk(bench: Bench) -> None:
+    """By turns, and as many bytes: what was written a moment ago slows down who comes next."""
+    rates, ceilings = [], []
+    gib = bench.sample.size // GIB
+    for number in range(bench.rounds):
+        ceilings.append(bench.disk_rate(bench.folder / "plain"))
+        taken = capture(bench, bench.folder / f"store-{number}", gib)
+        rates.append(taken.rate)
+        shutil.rmtree(bench.folder / f"store-{number}")
+    ratio = median(ratios(rates, ceilings))
+    bench.table.add(f"capture to disk, {gib} GiB", f"{each(rates)} GB/s", f"write: {each(ceilings)} GB/s",
+                    ratio, "at least 0.85", holds=ratio >= 0.85)  # fmt: skip
+
+
+def copying_baseline(bench: Bench) -> None:
+    """What a capture is without any of this: a pageable copy by one thread, into raw files."""
+    gib = min(bench.gib, 6)
+    source = torch.empty(gib * GIB, dtype=torch.uint8, device="cuda")
+    target = bench.memory / "raw"
+    begin = time.perf_counter()
+    with target.open("wb") as file:
+        for piece in source.split(64 << 20):
+            file.write(memoryview(piece.cpu().numpy()))
+    rate = source.numel() / (time.perf_counter() - begin) / 1e9
+    target.unlink()
+    del source
+    torch.cuda.empty_cache()
+    pause_s = bench.gib * GIB / rate / 1e9
+    held_s = median(bench.held_s) if bench.held_s else float("nan")
+    bench.table.add("copying baseline: one thread, pageable, raw files",
+                    f"{rate:.2f} GB/s: a pause of {pause_s:.1f} s for {bench.gib} GiB", f"ours: {held_s:.3f} s",
+                    pause_s / held_s, "at least 8", holds=pause_s / held_s >= 8)  # fmt: skip
