@@ -74,6 +74,8 @@ class CaptureBuilder:
     ) -> None:
         self._context = context
         self._process_id = process_id
+        self._rank = _rank(process_id)  # now: the kernel may end its process
+        self.ready: bytes | None = None  # the body of READY: what to publish with if the kernel never ends
         self._resident = ResidentMemory(process_id)
         self._modules = modules
         self.number = reader.u64()
@@ -145,8 +147,8 @@ class CaptureBuilder:
         return self._pre_chunks[index][first : -(-(begin + size_bytes) // CHUNK_SIZE_BYTES)]
 
     def publish(self, reader: Reader, environment: Environment) -> tuple[Digest, Capture]:
-        """Take in DONE (after the number), and make the artifact."""
-        duration_ns = reader.u64()
+        """Take in DONE or READY (after the number), and make the artifact."""
+        duration_ns = reader.u64() or None
         drain_ns, pre_ns, post_ns, held_ns, copied_bytes = (reader.u64() for _ in range(5))
         loaded = self._modules.kernels[self._kernel_number]
         kernel, launch_facts = describe_kernel(loaded, self._module, len(self._kernarg), self._transaction)
@@ -168,14 +170,14 @@ class CaptureBuilder:
             dispatch=Dispatch(
                 run_id=self._context.run_id,
                 process_id=self._process_id,
-                rank=_rank(self._process_id),
+                rank=self._rank,
                 index_in_process=self._index_in_process,
                 index_of_kernel=self._index_of_kernel,
                 device_index=self._device,
                 queue_index=self._queue,
                 from_graph=bool(self._flags & FROM_BATCH),
                 duration_ns=duration_ns,
-                time_source=TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE,
+                time_source=None if duration_ns is None else _time_source(software),
             ),
             kernel=kernel,
             launch=launch_of(sent, launch_facts, kernel.code_object.format),
@@ -209,6 +211,10 @@ class CaptureBuilder:
         for module in sorted(others, key=lambda module: module.load_address):
             if module.present and module.load_bytes:
                 yield _place(module, None)
+
+
+def _time_source(software: bool) -> TimeSource:
+    return TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE
 
 
 def _place(module: Module, payload: FileRef | None) -> LoadedCodeObject:

@@ -107,6 +107,10 @@ class CaptureSession:
                 self._repeat(kind, reader.u32(), reader.u64())
             case Up.CLOSE:
                 self._close_stream(reader.u32())
+            case Up.READY:
+                builder = self._builders.get(reader.u64())
+                if builder is not None:
+                    builder.ready = reader.rest()
             case Up.DONE:
                 self._done(reader)
             case Up.FAILED:
@@ -127,8 +131,9 @@ class CaptureSession:
         lost = self._connection.lost()
         reason = f"{LOST if lost else 'the process ended'} in the middle of a capture"
         for builder in self._builders.values():
-            self._emit(CaptureFailed(self._connection.process_id, reason, process_ended=not lost))
-            builder.abandon()
+            if not self._kept(builder, reason):
+                self._emit(CaptureFailed(self._connection.process_id, reason, process_ended=not lost))
+                builder.abandon()
         shared = self._connection.shared
         self._emit(
             ProcessSummary(
@@ -272,8 +277,19 @@ class CaptureSession:
     def _done(self, reader: Reader) -> None:
         self._settle()
         builder = self._builders.pop(reader.u64(), None)
-        if builder is None:
-            return
+        if builder is not None:
+            self._publish(builder, reader)
+
+    def _kept(self, builder: CaptureBuilder, reason: str) -> bool:
+        """Keep what was there before a kernel that did not end, where no more is wanted."""
+        if builder.ready is None:
+            return False
+        self._publish(builder, Reader(builder.ready))
+        text = f"{reason}: the kernel did not end, and the capture holds what was there before it"
+        self._emit(Warned(self._connection.process_id, text))
+        return True
+
+    def _publish(self, builder: CaptureBuilder, reader: Reader) -> None:
         try:
             environment = self._facts.environment(Backend(self._connection.backend))
             digest, manifest = builder.publish(reader, environment)
@@ -287,10 +303,13 @@ class CaptureSession:
         self._settle()
         number, code = reader.u64(), reader.u32()
         builder = self._builders.pop(number, None)
+        reason = reader.text()
+        if builder is not None and self._kept(builder, reason):
+            return
         if builder is not None:
             builder.abandon()
         known = FailureCode(code) if code in FailureCode else None
-        self._emit(CaptureFailed(self._connection.process_id, reader.text(), known))
+        self._emit(CaptureFailed(self._connection.process_id, reason, known))
 
     def _fail(self, number: int, error: Exception) -> None:
         """Give a capture up because of an error of ours; what still comes of it is taken and dropped."""

@@ -17,8 +17,10 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Selection
 
 
+_WITHOUT_POST = "`--no-post` keeps what was there before it, to be replayed alone"
 _AFTER_A_TIMEOUT = (
-    "`--wait` allows longer waits; none is enough where a kernel waits for what comes behind the dispatch"
+    "`--wait` allows longer waits; none is enough where a kernel waits for what comes behind the dispatch; "
+    f"of a kernel that never ends, {_WITHOUT_POST}"
 )
 
 
@@ -37,7 +39,7 @@ def why_none(
         if last.process_ended and program.exit_code != 0:
             return ProgramError(
                 f"{what} {program.describe_end()} in the middle of a capture, of which nothing was kept",
-                hint="run it without kc-capture first: a kernel that ends the program cannot be captured",
+                hint=f"if it does so without kc-capture, too, and the kernel is the cause: {_WITHOUT_POST}",
             )
         refused = (
             FailureCode.UNSUPPORTED_MEMORY,
@@ -45,7 +47,11 @@ def why_none(
             FailureCode.TOO_LARGE_A_BATCH,
         )
         kind = Refused if last.code in refused else DeviceError
-        hint = _AFTER_A_TIMEOUT if last.code is FailureCode.TIMEOUT else None
+        hints = {
+            FailureCode.TIMEOUT: _AFTER_A_TIMEOUT,
+            FailureCode.DEVICE: f"if the kernel itself is the cause: {_WITHOUT_POST}",
+        }
+        hint = None if last.code is None else hints.get(last.code)
         return kind(f"no capture was made: {last.reason}", hint=hint)
     if any(process.lost for process in processes):
         return ProgramError(

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAGIC = 0x31504143434E524B
-VERSION = 1
+VERSION = 2
 MAX_MESSAGE_BYTES = 32 * 1024
 MAX_RULES = 64
 NO_DEVICE = 0xFFFFFFFF
@@ -66,6 +66,7 @@ class Up(IntEnum):
     DONE = 15
     FAILED = 16
     NOTE = 17
+    READY = 18
 
 
 class Down(IntEnum):
@@ -137,6 +138,10 @@ class Reader:
     def u64(self) -> int:
         """Read an unsigned 64-bit number."""
         return int.from_bytes(self._take(8), "little")
+
+    def rest(self) -> bytes:
+        """Take what was not read yet."""
+        return bytes(self._take(len(self._data)))
 
     def dim3(self) -> tuple[int, int, int]:
         """Read three unsigned 32-bit numbers."""

@@ -65,6 +65,7 @@ class Channel {
   [[nodiscard]] Control& control() const noexcept { return *m_control; }
   [[nodiscard]] Mode mode() const noexcept { return m_mode; }
   [[nodiscard]] std::uint32_t flags() const noexcept { return m_flags; }
+  [[nodiscard]] bool with_post() const noexcept { return (m_flags & k_flag_no_post) == 0; }
   [[nodiscard]] std::span<const Rule> rules() const noexcept { return m_rules; }
   [[nodiscard]] std::chrono::milliseconds wait_limit() const noexcept { return m_wait_limit; }
   [[nodiscard]] std::uint32_t slot_count() const noexcept { return m_slot_count; }

@@ -34,6 +34,7 @@
 //   SAME      = stream:u32 bytes:u64                       the same as the pre-state there (post streams only)
 //   CLOSE     = stream:u32
 //   DONE      = capture:u64 duration_ns:u64 cost:(u64)*5   drain, pre copy, post copy, held (ns), copied bytes
+//   READY     = as DONE, before the kernel is let go: all that is wanted is here, should it never end (with k_flag_no_post)
 //   FAILED    = capture:u64 code:u32 reason:string         k_no_capture: the whole process cannot be captured
 //   NOTE      = level:u32 text:string
 //
@@ -60,7 +61,7 @@
 namespace kerncap::capture {
 
 inline constexpr std::uint64_t k_magic = 0x31504143434E524Bull;  // "KRNCCAP1"
-inline constexpr std::uint32_t k_version = 1;
+inline constexpr std::uint32_t k_version = 2;
 inline constexpr std::size_t k_max_message_bytes = 32 * 1024;
 inline constexpr std::uint32_t k_no_device = 0xFFFFFFFFu;
 inline constexpr std::uint64_t k_no_capture = ~std::uint64_t{0};
@@ -68,7 +69,7 @@ inline constexpr std::size_t k_max_rules = 64;
 
 enum class Up : std::uint32_t {
   hello = 1, facts, module, kernels, variables, module_end, module_gone, capture, regions, open, data, zero,
-  same, close, done, failed, note,
+  same, close, done, failed, note, ready,
 };
 
 enum class Down : std::uint32_t { welcome = 101, selected, free_slot, stop, refused };

@@ -54,7 +54,7 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
                                         CUgraphExec before) noexcept {
   Result<void> ready = prepare_job(job, launch, index_of_kernel);
   if (!ready) return ready;
-  const bool with_post = (tool()->channel->flags() & capture::k_flag_no_post) == 0;
+  const bool with_post = tool()->channel->with_post();
   const std::uint64_t room = Copier::layout(job.regions).back();
   const CUdeviceptr kept = m_copier.allocate(room);
   job.pre = kept == 0 ? 0 : m_copier.allocate(room);
@@ -75,6 +75,9 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
   done = checked("running the nodes before the kernel", driver().cuGraphLaunch(before, job.stream));
   if (done) done = checked("the nodes before the kernel", driver().cuStreamSynchronize(job.stream));
   if (done) done = m_copier.gather(job.regions, job.pre, wait_deadline());
+  job.held_ns = ns_since(job.held_since);
+  if (done && !with_post) done = send(m_copier, job);
+  if (done && !with_post) done = finish_job(job, capture::Up::ready);
   if (done) done = checked("recording an event", driver().cuEventRecord(job.before, job.stream));
   if (done) done = run_alone(launch, job.stream);
   if (done) done = checked("recording an event", driver().cuEventRecord(job.after, job.stream));

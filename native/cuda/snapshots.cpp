@@ -140,12 +140,16 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
 Result<void> Snapshots::take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept {
   if (Result<void> ready = prepare_job(job, launch, index_of_kernel); !ready) return ready;
   const auto since = Clock::now();
-  job.pre = m_copier.allocate(Copier::layout(job.regions).back());
+  // Without a post-state everything is sent before the kernel runs: it may break the context, or never end.
+  const bool with_post = tool()->channel->with_post();
+  job.pre = with_post ? m_copier.allocate(Copier::layout(job.regions).back()) : 0;
   Result<void> copied = job.pre != 0 ? m_copier.gather(job.regions, job.pre, wait_deadline())
                                      : send_live(m_copier, job, StreamKind::pre);
   if (!copied) return copied;
   job.pre_ns = ns_since(since);
-  return checked("recording an event", driver().cuEventRecord(job.before, job.stream));
+  job.held_ns = ns_since(job.held_since);
+  if (!with_post) copied = finish_job(job, Up::ready);
+  return copied ? checked("recording an event", driver().cuEventRecord(job.before, job.stream)) : copied;
 }
 
 bool Snapshots::holding() const noexcept { return t_holds_window; }
@@ -178,7 +182,7 @@ Result<void> Snapshots::take_post(Job& job) noexcept {
   measure(job);
   const auto since = Clock::now();
   Result<void> copied;
-  if ((tool()->channel->flags() & capture::k_flag_no_post) == 0) {
+  if (tool()->channel->with_post()) {
     copied = job.pre != 0 ? keep_changed(job) : send_live(m_copier, job, StreamKind::post);
   }
   job.post_ns = ns_since(since);

@@ -102,7 +102,7 @@ class Snapshots {
   core::Result<void> send_post(Copier& copier, const Job& job, bool live) noexcept;
   core::Result<void> compare_states(Job& job) noexcept;
   core::Result<void> keep_changed(Job& job) noexcept;
-  core::Result<void> finish_job(const Job& job) noexcept;
+  core::Result<void> finish_job(const Job& job, capture::Up how = capture::Up::done) noexcept;
 
   Copier m_copier;                           // for the thread that holds the window
   Changed m_changed_kernel;

@@ -155,11 +155,11 @@ Result<void> Snapshots::send_small(Job& job) noexcept {
   return sent;
 }
 
-Result<void> Snapshots::finish_job(const Job& job) noexcept {
-  Message done(Up::done);
-  done.u64(job.number).u64(job.duration_ns).u64(job.drain_ns).u64(job.pre_ns).u64(job.post_ns).u64(job.held_ns);
-  done.u64(job.bytes);
-  if (!tool()->channel->send(done)) return Error{ErrorCode::io, "the collector is gone"};
+Result<void> Snapshots::finish_job(const Job& job, Up how) noexcept {
+  Message message(how);
+  message.u64(job.number).u64(job.duration_ns).u64(job.drain_ns).u64(job.pre_ns).u64(job.post_ns).u64(job.held_ns);
+  message.u64(job.bytes);
+  if (!tool()->channel->send(message)) return Error{ErrorCode::io, "the collector is gone"};
   return {};
 }
 

@@ -308,21 +308,28 @@ Result<void> Snapshots::take(Job& job) noexcept {
   }
   const std::uint64_t pre_ns = ns_since(pre_since);
   if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the pre-state was copied"};
+  const bool with_post = state.channel->with_post();
+  const auto tell = [&](Up what, std::uint64_t duration_ns, std::uint64_t post_ns) -> Result<void> {
+    Message message(what);
+    message.u64(job.number).u64(duration_ns).u64(drain_ns).u64(pre_ns).u64(post_ns).u64(ns_since(held_since));
+    message.u64(state_copy.copied_bytes());
+    return state.channel->send(message) ? Result<void>() : Error{ErrorCode::io, "the collector is gone"};
+  };
+  if (!with_post) {
+    // The kernel may end the program, or never end.
+    if (Result<void> told = tell(Up::ready, 0, 0); !told) return told;
+  }
 
   api().core.hsa_signal_store_screlease_fn(job.go, 0);
   if (Result<void> ran = wait_for_zero(job.done, deadline(), "the kernel did not end in time"); !ran) return ran;
   hsa_amd_profiling_dispatch_time_t time{};
   api().ext.hsa_amd_profiling_get_dispatch_time_fn(state.agents.devices()[job.kernel.device].agent, job.done, &time);
   const auto post_since = Clock::now();
-  if ((state.channel->flags() & capture::k_flag_no_post) == 0) {
+  if (with_post) {
     if (Result<void> copied = state_copy.post(); !copied) return give_up(copied.error());
     if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the post-state was copied"};
   }
-  Message done(Up::done);
-  done.u64(job.number).u64(time.end - time.start);
-  done.u64(drain_ns).u64(pre_ns).u64(ns_since(post_since)).u64(ns_since(held_since)).u64(state_copy.copied_bytes());
-  if (!state.channel->send(done)) return Error{ErrorCode::io, "the collector is gone"};
-  return {};
+  return tell(Up::done, time.end - time.start, ns_since(post_since));
 }
 
 // A program may write to a descriptor after it was loaded: then something else runs than what the code object says.
