@@ -32,7 +32,8 @@ def read_code_object(data: bytes) -> CodeObjectFacts:
 
     Raises ArtifactError when it is not one, or has no metadata that we understand.
     """
-    from kerncap_stages.cubin import is_cubin, is_ptx, read_cubin, read_ptx
+    from kerncap_stages.cubin import is_cubin, read_cubin
+    from kerncap_stages.ptx import is_ptx, read_ptx
 
     if is_cubin(data):
         return read_cubin(data)

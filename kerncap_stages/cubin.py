@@ -7,20 +7,19 @@ format:u8 attribute:u8 value:u16, and for format 4 the value is the size of what
 
 from __future__ import annotations
 
-import dataclasses
-import re
 import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
+from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts, same_but_for_unit
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 EM_CUDA = 190
+_ET_REL = 1
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -36,14 +35,12 @@ _PARAMETER_BYTES = 0x19
 _REGISTER_COUNT = 0x2F
 _TEXTURES_AND_SURFACES = {0x02, 0x06, 0x13, 0x14, 0x15}
 _TEXT = ".text."
-# _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: a hash of the folder, the file's name, and another hash
-# or, as in _GLOBAL__N__ad82676b_4_a_cu__Z1kPi, the symbol of something that the unit exports.
-_UNIT = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_\d+_)")
 _STT_OBJECT, _STT_FUNC = 1, 2
 _ENTRY = 0x10
 # Hopper and later keep the first KiB of shared memory to themselves and count it in the section.
 _RESERVED_SHARED_BYTES = 1024
-_ACCELERATED_V7, _ACCELERATED_V8 = 0x800, 0x8
+_ACCELERATED_V7, _ACCELERATED_V8 = 0x800, 0x8  # in the ELF header's flags
+_ACCELERATED = 0x09  # in .nv.compat
 
 
 @dataclass(frozen=True)
@@ -60,20 +57,10 @@ def is_cubin(data: bytes) -> bool:
     return data[:4] == b"\x7fELF" and len(data) > 20 and struct.unpack_from("<H", data, 18)[0] == EM_CUDA
 
 
-def is_ptx(data: bytes) -> bool:
-    """Whether this is PTX: text that begins, after comments, with its version."""
-    head = re.sub(rb"//[^\n]*|/\*.*?\*/", b"", data[:65536], flags=re.DOTALL)
-    return head.lstrip().startswith(b".version")
-
-
-def read_ptx(data: bytes) -> CodeObjectFacts:
-    """Read the target and the kernels' names of PTX; the driver compiles it when it is loaded."""
-    text = data.decode(errors="replace")
-    target = re.search(r"^\s*\.target\s+(\w+)", text, re.MULTILINE)
-    names = re.findall(r"\.entry\s+([\w$]+)", text)
-    unknown = KernelFacts("", (), 0, None, 0, 0, False, 32, Registers(), None, None, 0, 0, None)
-    kernels = {name: dataclasses.replace(unknown, symbol=name) for name in names}
-    return CodeObjectFacts(target[1] if target else "unknown", None, kernels, CodeObjectFormat.PTX)
+def is_relocatable(data: bytes) -> bool:
+    """Whether a cubin was not linked yet (-rdc=true, -dc): nothing of it can be loaded."""
+    kind: int = struct.unpack_from("<H", data, 16)[0]
+    return kind == _ET_REL
 
 
 def read_cubin(data: bytes) -> CodeObjectFacts:
@@ -85,18 +72,6 @@ def read_cubin(data: bytes) -> CodeObjectFacts:
         return _read(data)
     except (struct.error, IndexError, OverflowError, ValueError) as error:
         raise ArtifactError(f"damaged cubin: {error}", hint="compile it again") from error
-
-
-def same_but_for_unit(name: str, other: str) -> bool:
-    """Whether two symbols differ only in what nvcc calls the translation unit.
-
-    Kernels of anonymous namespaces carry a hash of the folder that they were compiled in.
-    """
-    return _without_unit(name) == _without_unit(other)
-
-
-def _without_unit(name: str) -> str:
-    return _UNIT.sub(lambda match: match[1], name)
 
 
 def kernel_code(data: bytes, symbol: str) -> bytes | None:
@@ -127,17 +102,23 @@ def _read(data: bytes) -> CodeObjectFacts:
             index, number = struct.unpack("<II", value)
             if index < len(symbols):
                 by_symbol[attribute, symbols[index][1]] = number
-    target, major = _target(data)
+    target, major = _target(data, by_name.get(".nv.compat"))
     facts = {name: _kernel(data, name, by_name, by_symbol, symbols, major) for name in sorted(kernels)}
     return CodeObjectFacts(target, data[8], facts, CodeObjectFormat.CUBIN)
 
 
-def _target(data: bytes) -> tuple[str, int]:
-    """``sm_90a``, and its major version. ABI 8 (CUDA 13) has the number in the second byte of the flags."""
+def _target(data: bytes, compatibility: _Section | None) -> tuple[str, int]:
+    """``sm_90a``, and its major version. ABI 8 has the number in the second byte of the flags.
+
+    CUDA 12's ptxas says in the flags that code is for one GPU alone, CUDA 13's in a section of its own.
+    """
     (flags,) = struct.unpack_from("<I", data, 48)
     new = data[8] >= 8
     number = (flags >> 8 if new else flags) & 0xFF
-    accelerated = flags & (_ACCELERATED_V8 if new else _ACCELERATED_V7)
+    accelerated = flags & (_ACCELERATED_V8 if new else _ACCELERATED_V7) or any(
+        attribute == _ACCELERATED and value[:1] == b"\1"
+        for attribute, value in _attributes(data, compatibility)
+    )
     return f"sm_{number}{'a' if accelerated else ''}", number // 10
 
 

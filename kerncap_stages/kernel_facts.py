@@ -8,6 +8,9 @@ from dataclasses import dataclass
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
 
 _UNIT = re.compile(r"(?:\.intern\.|\.static\.|__intern__|__static__)[0-9a-f]+$")
+# _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: a hash of the folder, the file's name, and another hash
+# or, as in _GLOBAL__N__ad82676b_4_a_cu__Z1kPi, the symbol of something that the unit exports.
+_NVCC_UNIT = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_\d+_)")
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ class CodeObjectFacts:
         """The kernel of a symbol, or else the only one whose symbol differs in the mark of its unit alone."""
         if symbol in self.kernels:
             return self.kernels[symbol]
-        alike = [facts for name, facts in self.kernels.items() if without_unit(name) == without_unit(symbol)]
+        alike = [facts for name, facts in self.kernels.items() if same_but_for_unit(name, symbol)]
         return alike[0] if len(alike) == 1 else None
 
 
@@ -55,3 +58,11 @@ def without_unit(symbol: str) -> str:
     command, which is not that of a unit that is built alone.
     """
     return _UNIT.sub("", symbol)
+
+
+def same_but_for_unit(name: str, other: str) -> bool:
+    """Whether two symbols differ only in what compilers call the translation unit.
+
+    nvcc marks what stands in anonymous namespaces with a hash of the folder that it was compiled in.
+    """
+    return _NVCC_UNIT.sub(r"\1", without_unit(name)) == _NVCC_UNIT.sub(r"\1", without_unit(other))

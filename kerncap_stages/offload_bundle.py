@@ -1,5 +1,7 @@
 """Offload bundles: files with the code objects of several targets, as `hipcc --genco` writes them.
 
+CUDA's are fatbins: see ``fatbin``.
+
     bundle     = "__CLANG_OFFLOAD_BUNDLE__" count:u64 entry*count code*
     entry      = offset:u64 size:u64 length:u64 name:byte*length     hipv4-amdgcn-amd-amdhsa--gfx90a:xnack-
     compressed = "CCOB" version:u16 method:u16 sizes hash:u64 bytes  method 0 is zlib, 1 is zstd
@@ -17,6 +19,7 @@ import struct
 import zlib
 
 from kerncap_stages.errors import ArtifactError, Refused
+from kerncap_stages.fatbin import code_for, is_fatbin
 
 _MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED_MAGIC = b"CCOB"
@@ -27,11 +30,13 @@ _MOST_BYTES = 1 << 32
 
 
 def code_object_for(data: bytes, isa: str) -> bytes:
-    """Take the code object for an ISA (``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``) out of a bundle.
+    """Take the code object for an ISA out of a bundle.
 
-    What is no bundle is returned as it is. Raises Refused where it holds none for that ISA, ArtifactError for
-    damage.
+    isa: ``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``, or ``sm_90`` for a fatbin. What is no bundle is
+    returned as it is. Raises Refused where it holds none for that ISA, ArtifactError for damage.
     """
+    if is_fatbin(data):
+        return code_for(data, isa)
     try:
         if data.startswith(_COMPRESSED_MAGIC):
             data = _unpacked(data)

@@ -12,9 +12,9 @@ from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.manifests.kernel import CodeObject
 from kerncap_stages.manifests.replay import Overrides, Replay, ReplayPlan
 from kerncap_stages.manifests.timing import TimeSource
-from kerncap_stages.offload_bundle import code_object_for
 from kerncap_stages.replaying.foreign_code import with_foreign_code
 from kerncap_stages.replaying.timing import compare, summarise
+from kerncap_stages.replaying.variant import variant_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -44,9 +44,7 @@ def replay_manifest(
         made_by=f"kerncap-stages {__version__}",
         capture=ManifestRef.to(digest),
         environment=environment,
-        variant=None
-        if options.variant is None
-        else _code_object(transaction, options.variant, capture.kernel.code_object.isa),
+        variant=None if options.variant is None else _code_object(transaction, options.variant, capture),
         plan=ReplayPlan(
             iterations=options.iterations,
             warmup=options.warmup,
@@ -96,8 +94,8 @@ def _environment(capture: Capture, result: ReplayResult) -> Environment:
     )
 
 
-def _code_object(transaction: Transaction, path: Path, isa: str) -> CodeObject:
-    data = code_object_for(path.read_bytes(), isa)
+def _code_object(transaction: Transaction, path: Path, capture: Capture) -> CodeObject:
+    data = variant_code(path.read_bytes(), capture)
     facts = read_code_object(data)
     return CodeObject(
         payload=FileRef.to(transaction.put_bytes(data)),

@@ -133,7 +133,7 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         plan = folder / "plan"
         is_hsa = capture.environment.backend is Backend.HSA
         variant = request.variant
-        facts = read_variant(variant, capture) if variant is not None and is_hsa else None
+        facts = read_variant(variant, capture) if variant is not None else None
         slots = (*capture.kernel.slots, *(facts.slots if facts is not None else ()))
         request = replace(request, hip_launch=_through_hip(request, slots, is_hsa=is_hsa))
         to_load = None if variant is None else loadable(variant, capture, folder)

@@ -2,65 +2,130 @@
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING
 
+from kerncap_stages.architectures import runs_on
 from kerncap_stages.code_object import read_code_object
+from kerncap_stages.cubin import is_relocatable
 from kerncap_stages.errors import ArtifactError, Refused, UsageError
+from kerncap_stages.manifests.environment import Backend
+from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.offload_bundle import code_object_for
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
-    from kerncap_stages.kernel_facts import KernelFacts
+    from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
 
 _HOSTCALL = "hidden_hostcall_buffer"
 _HEAP = "hidden_heap_v1"
-_WHAT_TO_GIVE = "a code object: what `make recompile` or `hipcc --genco --offload-arch=…` makes"
+_WHAT_TO_GIVE = {
+    Backend.HSA: "a code object: what `make recompile` or `hipcc --genco --offload-arch=…` makes",
+    Backend.CUDA: "a cubin, PTX or a fatbin: what `make recompile` or `nvcc -cubin -arch=…` makes",
+}
+_MOST_BYTES = 2 << 30
+_MOST_NAMES = 5
 
 
 def read_variant(path: Path, capture: Capture) -> KernelFacts:
-    """Read the variant of the captured kernel from a code object, or from an offload bundle that holds one.
+    """Read the variant of the captured kernel from a code object, or from a bundle that holds one.
 
     Raises UsageError for no code object, Refused for another architecture or other arguments, ArtifactError
     when it does not hold the kernel.
     """
+    backend = capture.environment.backend
     try:
-        facts = read_code_object(code_object_for(path.read_bytes(), capture.kernel.code_object.isa))
+        code = _code(path, capture)
+        facts = read_code_object(code)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint=_WHAT_TO_GIVE) from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=_WHAT_TO_GIVE[backend]) from error
     except ArtifactError as error:
-        raise UsageError(f"{path}: {error}", hint=_WHAT_TO_GIVE) from error
-    captured = capture.kernel.code_object.isa
-    if architecture(facts.isa) != architecture(captured):
-        raise Refused(
-            f"{path} is for {architecture(facts.isa)}, and the capture is of a {architecture(captured)}",
-            hint=f"compile it with --offload-arch={architecture(captured)}",
-        )
+        raise UsageError(f"{path}: {error}", hint=_WHAT_TO_GIVE[backend]) from error
+    if backend is Backend.CUDA:
+        _check_nvidia(path, code, facts, capture)
+    else:
+        _check_amd(path, facts, capture)
     name = capture.kernel.mangled_name
     kernel = facts.kernel(name)
     if kernel is None:
-        known = ", ".join(sorted(facts.kernels)[:5]) or "none"
         raise ArtifactError(
-            f"{path} has no kernel {name}; its kernels: {known}",
+            f"{path} has no kernel {name}; {_known(facts, name)}",
             hint="a variant has to keep the kernel's name and signature",
         )
     ours, theirs = _explicit(capture.kernel.slots), _explicit(kernel.slots)
     if ours != theirs:
         raise Refused(
-            f"{path}: {name} takes {len(theirs)} arguments of {_total(theirs)} bytes, the captured kernel "
-            f"{len(ours)} of {_total(ours)}",
+            f"{path}: {name} takes {_described(theirs)}, the captured kernel {_described(ours)}",
             hint="a variant has to keep the kernel's signature",
         )
     return kernel
 
 
+def _code(path: Path, capture: Capture) -> bytes:
+    size_bytes = path.stat().st_size
+    if size_bytes == 0:
+        raise ArtifactError("it is empty")
+    if size_bytes > _MOST_BYTES:
+        raise ArtifactError(f"it has {size_bytes} bytes, and no code object has more than {_MOST_BYTES}")
+    return variant_code(path.read_bytes(), capture)
+
+
+def _check_amd(path: Path, facts: CodeObjectFacts, capture: Capture) -> None:
+    captured = architecture(capture.kernel.code_object.isa)
+    if architecture(facts.isa) != captured:
+        raise Refused(
+            f"{path} is for {architecture(facts.isa)}, and the capture is of a {captured}",
+            hint=f"compile it with --offload-arch={captured}",
+        )
+
+
+def _check_nvidia(path: Path, code: bytes, facts: CodeObjectFacts, capture: Capture) -> None:
+    gpu = _target(capture)
+    is_cubin = facts.format is CodeObjectFormat.CUBIN
+    if facts.format not in (CodeObjectFormat.CUBIN, CodeObjectFormat.PTX):
+        raise UsageError(f"{path} is no code for NVIDIA GPUs", hint=_WHAT_TO_GIVE[Backend.CUDA])
+    if not runs_on(facts.isa, gpu, is_ptx=not is_cubin):
+        raise Refused(
+            f"{path} is for {facts.isa}, and the capture is of a GPU of {gpu}",
+            hint=f"compile it with -arch={gpu}",
+        )
+    if is_cubin and is_relocatable(code):
+        raise Refused(
+            f"{path} was compiled for separate linking (-rdc=true, -dc) and not linked",
+            hint="leave -rdc=true out, or link it: nvcc -dlink -cubin",
+        )
+
+
+def _known(facts: CodeObjectFacts, name: str) -> str:
+    """Which kernels a code object has: those whose names are like the wanted one, if there are any."""
+    like = difflib.get_close_matches(name, facts.kernels, _MOST_NAMES)
+    if like:
+        return f"kernels of like names: {', '.join(like)}"
+    shown = ", ".join(sorted(facts.kernels)[:_MOST_NAMES]) or "none"
+    more = len(facts.kernels) - _MOST_NAMES
+    return f"its kernels: {shown}" + (f" and {more} more" if more > 0 else "")
+
+
+def variant_code(data: bytes, capture: Capture) -> bytes:
+    """What a variant's file holds for the captured GPU: all of it, unless it is a bundle or a fatbin."""
+    return code_object_for(data, _target(capture))
+
+
+def _target(capture: Capture) -> str:
+    """What code has to be for: on NVIDIA's GPUs that of the captured kernel may be of an older one."""
+    if capture.environment.backend is Backend.CUDA:
+        return capture.environment.devices[capture.dispatch.device_index].isa
+    return capture.kernel.code_object.isa
+
+
 def loadable(path: Path, capture: Capture, folder: Path) -> Path:
     """The file to load: the variant, or what it holds for the captured GPU, put into a folder."""
     given = path.read_bytes()
-    code = code_object_for(given, capture.kernel.code_object.isa)
+    code = variant_code(given, capture)
     if code is given:
         return path.absolute()
     taken = folder / "variant.co"
@@ -108,5 +173,7 @@ def _explicit(slots: Iterable[KernargSlot]) -> list[tuple[int, int]]:
     return [(slot.offset_bytes, slot.size_bytes) for slot in slots if not slot.is_hidden]
 
 
-def _total(slots: list[tuple[int, int]]) -> int:
-    return max((offset + size for offset, size in slots), default=0)
+def _described(slots: list[tuple[int, int]]) -> str:
+    total = max((offset + size for offset, size in slots), default=0)
+    each = ", ".join(f"{size} at {offset}" for offset, size in slots)
+    return f"{len(slots)} arguments of {total} bytes" + (f" ({each})" if each else "")

@@ -12,8 +12,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cubin import kernel_code, same_but_for_unit
+from kerncap_stages.cubin import kernel_code
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.kernel_facts import same_but_for_unit
 from kerncap_stages.python_packages import package_folders
 from kerncap_stages.source.dependencies import (
     outside_toolchain,

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cubin import kernel_code, same_but_for_unit
+from kerncap_stages.cubin import kernel_code
+from kerncap_stages.kernel_facts import same_but_for_unit
 from kerncap_stages.source.consulted import source_folders
 from kerncap_stages.source.nvcc import find_cuda_tool
 from kerncap_stages.source.program_file import program_file

@@ -208,9 +208,9 @@ def _write_report(store: Store, digest: Digest, folder: Path) -> None:
 
 def _code_object(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
     from kerncap_stages.digest import FileRef
-    from kerncap_stages.offload_bundle import code_object_for
+    from kerncap_stages.replaying.variant import variant_code
 
-    code = code_object_for(payload, capture.kernel.code_object.isa)
+    code = variant_code(payload, capture)
     update = {"payload": FileRef.to(transaction.put_bytes(code)), "size_bytes": len(code), "uri": None}
     return capture.kernel.code_object.model_copy(update=update)
 

@@ -13,10 +13,10 @@ import numpy as np
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
-from kerncap_stages.offload_bundle import code_object_for
 from kerncap_stages.remembered import remembered_as, request_key
 from kerncap_stages.replaying.plan import own_code
 from kerncap_stages.replaying.runner import ReplayRequest, ReplayResult, replay_capture
+from kerncap_stages.replaying.variant import variant_code
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validation.perturb import Altered, Change, altered, variable_ranges, with_pre_state
 from kerncap_stages.validation.relocated import Relocation
@@ -83,7 +83,7 @@ def _relocation(
     if variant is None or own is None:
         return None
     captured = store.get(capture.kernel.code_object.payload.digest)
-    code = code_object_for(variant.read_bytes(), capture.kernel.code_object.isa)
+    code = variant_code(variant.read_bytes(), capture)
     return Relocation(captured, own.load_address, code, *result.variant_loaded)
 
 

@@ -1,4 +1,4 @@
-"""What is read out of cubins and PTX, against a cubin of nvcc's whose source lies beside it."""
+"""What is read out of cubins, against a cubin of nvcc's whose source lies beside it."""
 
 from __future__ import annotations
 
@@ -9,20 +9,13 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kerncap_stages.code_object import read_code_object
-from kerncap_stages.cubin import kernel_code, same_but_for_unit
+from kerncap_stages.cubin import kernel_code
 from kerncap_stages.errors import ArtifactError
+from kerncap_stages.kernel_facts import same_but_for_unit
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 
 CUBIN_FOLDER = Path(__file__).parents[1] / "golden/cuda"
 CUBIN = (CUBIN_FOLDER / "facts.cubin").read_bytes()
-PTX = b"""// made by hand
-.version 8.0
-.target sm_90a
-.visible .entry one(
-)
-{ ret; }
-.entry _Z3twov() { ret; }
-"""
 
 
 def test_a_cubin_tells_its_kernels():
@@ -50,12 +43,6 @@ def test_resources_of_a_kernel():
 def test_the_device_heap_is_not_replayable():
     allocate = read_code_object(CUBIN).kernels["_Z8allocatePPi"]
     assert allocate.unsupported == ("the device's own heap (malloc in a kernel)",)
-
-
-def test_ptx_tells_target_and_names():
-    facts = read_code_object(PTX)
-    assert (facts.isa, facts.format) == ("sm_90a", CodeObjectFormat.PTX)
-    assert set(facts.kernels) == {"one", "_Z3twov"}
 
 
 @pytest.mark.parametrize("keep", [20, 64, 1000, len(CUBIN) - 400])

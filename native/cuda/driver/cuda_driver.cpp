@@ -5,8 +5,6 @@
 #include <cstdlib>
 #include <cstring>
 
-#include "cuda/driver/unit_names.hpp"
-
 namespace kerncap::cuda {
 namespace {
 
@@ -92,26 +90,6 @@ Result<void> CudaDriver::check_devices(const replay::Plan& plan) {
   return {};
 }
 
-// The one kernel of the module that differs in nothing but the name of its translation unit.
-CUresult CudaDriver::find_renamed(LoadedCode& code, const std::string& symbol) {
-  if (driver().cuModuleEnumerateFunctions == nullptr || driver().cuFuncGetName == nullptr) return CUDA_ERROR_NOT_FOUND;
-  unsigned count = 0;
-  CUresult status = driver().cuModuleGetFunctionCount(&count, code.module);
-  std::vector<CUfunction> functions(count);
-  if (status == CUDA_SUCCESS) status = driver().cuModuleEnumerateFunctions(functions.data(), count, code.module);
-  if (status != CUDA_SUCCESS) return status;
-  std::vector<CUfunction> renamed;
-  for (const CUfunction function : functions) {
-    const char* name = nullptr;
-    if (driver().cuFuncGetName(&name, function) == CUDA_SUCCESS && same_but_for_unit(name, symbol)) {
-      renamed.push_back(function);
-    }
-  }
-  if (renamed.size() != 1) return CUDA_ERROR_NOT_FOUND;
-  code.function = renamed[0];
-  return CUDA_SUCCESS;
-}
-
 Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte> file, const std::string& symbol,
                                                          std::optional<std::uint64_t>) {
   auto code = std::make_unique<LoadedCode>();
@@ -127,7 +105,6 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
     return error;
   }
   status = driver().cuModuleGetFunction(&code->function, code->module, symbol.c_str());
-  if (status == CUDA_ERROR_NOT_FOUND) status = find_renamed(*code, symbol);
   if (status == CUDA_ERROR_NOT_FOUND) return Error{ErrorCode::not_found, "the code object has no kernel " + symbol};
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("finding the kernel " + symbol, status)};
   const auto ask = [&](CUfunction_attribute which) {

@@ -59,7 +59,6 @@ class CudaDriver final : public replay::Driver {
   };
 
   core::Result<void> check_devices(const replay::Plan& plan);
-  static CUresult find_renamed(LoadedCode& code, const std::string& symbol);
   core::Result<void> reserve(const replay::Plan& plan);
   core::Result<void> map(std::uint64_t base, std::uint64_t bytes, const replay::Region& region);
   core::Result<void> place_registered(const replay::Range& range);

@@ -1,0 +1,66 @@
+"""What PTX says about its kernels. The driver compiles it when it is loaded.
+
+    entry     = ".entry" name ["(" parameter ("," parameter)* ")"]
+    parameter = ".param" [".align" bytes] type [".ptr" ...] name ["[" elements "]"]
+
+A parameter lies at the next multiple of its alignment, which is its type's size where nothing else is said
+(PTX ISA, "Kernel Function Parameters").
+"""
+
+from __future__ import annotations
+
+import re
+
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
+from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+_TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
+_ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*(?:\(([^()]*)\))?")
+_PARAMETER = re.compile(r"\.param\b(.*?)([\w$%]+)\s*(?:\[\s*(\d+)\s*\])?\s*$", re.DOTALL)
+_TYPE = re.compile(r"\.(?:[usbf](8|16|32|64|128)|(texref|samplerref|surfref))(?![\w.])")
+_ALIGN = re.compile(r"^\s*\.align\s+(\d+)")
+_OPAQUE_BITS = 64
+
+
+def is_ptx(data: bytes) -> bool:
+    """Whether this is PTX: text that begins, after comments, with its version."""
+    head = _COMMENT.sub("", data[:65536].decode(errors="replace"))
+    return head.lstrip().startswith(".version")
+
+
+def read_ptx(data: bytes) -> CodeObjectFacts:
+    """Read the target of PTX, and its kernels with their parameters.
+
+    Raises ArtifactError for a parameter of a type that is not known.
+    """
+    text = _COMMENT.sub("", data.decode(errors="replace"))
+    target = _TARGET.search(text)
+    kernels = {entry[1]: _kernel(entry[1], entry[2] or "") for entry in _ENTRY.finditer(text)}
+    return CodeObjectFacts(target[1] if target else "unknown", None, kernels, CodeObjectFormat.PTX)
+
+
+def _kernel(name: str, parameters: str) -> KernelFacts:
+    slots = []
+    end = 0
+    for text in parameters.split(","):
+        if not text.strip():
+            continue
+        size, align = _size_and_alignment(name, text)
+        begin = -(-end // align) * align
+        slots.append(KernargSlot(offset_bytes=begin, size_bytes=size, value_kind="by_value"))
+        end = begin + size
+    return KernelFacts(name, tuple(slots), end, None, 0, 0, False, 32, Registers(), None, None, 0, 0, None)
+
+
+def _size_and_alignment(kernel: str, text: str) -> tuple[int, int]:
+    parameter = _PARAMETER.search(text)
+    kind = _TYPE.search(parameter[1]) if parameter else None
+    if parameter is None or kind is None:
+        raise ArtifactError(
+            f"a parameter of {kernel} is not understood: {text.strip()!r}", hint="give a cubin of it"
+        )
+    each = (int(kind[1]) if kind[1] else _OPAQUE_BITS) // 8
+    align = _ALIGN.search(parameter[1])
+    return each * int(parameter[3] or 1), max(1, int(align[1])) if align else each

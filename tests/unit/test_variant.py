@@ -1,0 +1,134 @@
+"""Which files can stand in for a captured CUDA kernel, and how the others are refused."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from cuda_captures import publish_cuda
+
+from kerncap_stages.code_object import read_code_object
+from kerncap_stages.errors import ArtifactError, Refused, UsageError
+from kerncap_stages.manifests import load_as
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.replaying.variant import loadable, read_variant
+from kerncap_stages.store import Store
+
+GOLDEN = Path(__file__).parents[1] / "golden/cuda"
+CUBIN = (GOLDEN / "facts.cubin").read_bytes()
+FATBIN = GOLDEN / "several.fatbin"
+PTX = ".version 8.0\n.target {target}\n.entry {name}({parameters}) {{ ret; }}\n"
+
+
+@pytest.fixture
+def capture_of(tmp_path):
+    def make(code, symbol):
+        store = Store.open(tmp_path / "store")
+        capture = load_as(store, publish_cuda(store, code, symbol), Capture)
+        slots = read_code_object(code).kernels[symbol].slots
+        return capture.model_copy(update={"kernel": capture.kernel.model_copy(update={"slots": slots})})
+
+    return make
+
+
+@pytest.fixture
+def add(capture_of):
+    return capture_of(CUBIN, "add")
+
+
+@pytest.fixture
+def given(tmp_path):
+    def write(data):
+        path = tmp_path / "variant"
+        path.write_bytes(data if isinstance(data, bytes) else data.encode())
+        return path
+
+    return write
+
+
+def test_the_captured_code_itself_fits(add, given):
+    assert read_variant(given(CUBIN), add).symbol == "add"
+
+
+def test_ptx_with_the_same_parameters_fits(add, given):
+    parameters = ".param .u64 a, .param .u64 b, .param .u64 c, .param .align 4 .b8 shape[8]"
+    assert (
+        read_variant(given(PTX.format(target="sm_90", name="add", parameters=parameters)), add).symbol
+        == "add"
+    )
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        ".param .u64 a, .param .u64 b, .param .u64 c",
+        ".param .u64 a, .param .u64 b, .param .u64 c, .param .u64 d, .param .u64 e",
+        ".param .u64 a, .param .u64 b, .param .align 8 .b8 shape[16]",
+        ".param .u64 a, .param .u64 b, .param .u64 c, .param .u32 offset",
+    ],
+    ids=["fewer", "more", "same bytes", "smaller"],
+)
+def test_other_parameters_are_refused_with_both_layouts(add, given, parameters):
+    text = PTX.format(target="sm_80", name="add", parameters=parameters)
+    layout = r"4 arguments of 32 bytes \(8 at 0, 8 at 8, 8 at 16, 8 at 24\)"
+    with pytest.raises(Refused, match=rf"add takes \d arguments of .*, the captured kernel {layout}"):
+        read_variant(given(text), add)
+
+
+def test_another_architecture_is_refused(add, given):
+    with pytest.raises(Refused, match="is for sm_100, and the capture is of a GPU of sm_90"):
+        read_variant(given(PTX.format(target="sm_100", name="add", parameters="")), add)
+    older = bytearray(CUBIN)
+    older[49] = 80  # the architecture's number in the flags of ABI 8
+    with pytest.raises(Refused, match="is for sm_80"):
+        read_variant(given(bytes(older)), add)
+
+
+def test_a_missing_kernel_is_told_with_those_of_like_names(add, given):
+    with pytest.raises(ArtifactError, match="has no kernel add; kernels of like names: adds"):
+        read_variant(given(PTX.format(target="sm_90", name="adds", parameters="")), add)
+    with pytest.raises(ArtifactError, match="has no kernel add; its kernels: other"):
+        read_variant(given(PTX.format(target="sm_90", name="other", parameters="")), add)
+
+
+def test_a_cubin_that_was_not_linked_is_refused(add, given):
+    relocatable = bytearray(CUBIN)
+    struct.pack_into("<H", relocatable, 16, 1)  # ET_REL
+    with pytest.raises(Refused, match=r"compiled for separate linking .* and not linked"):
+        read_variant(given(bytes(relocatable)), add)
+
+
+@pytest.mark.parametrize(
+    ("data", "words"),
+    [
+        (b"", "it is empty"),
+        (b"\x8f" * 5000, "damaged code object"),
+        (CUBIN[:3000], "damaged cubin"),
+        (b"__global__ void add() {}", "damaged code object"),
+    ],
+    ids=["empty", "garbage", "cut", "source"],
+)
+def test_what_is_no_code_is_refused(add, given, data, words):
+    path = given(data)
+    with pytest.raises(UsageError, match=words) as refused:
+        read_variant(path, add)
+    assert str(path) in str(refused.value)
+    assert "nvcc -cubin" in refused.value.hint
+
+
+def test_a_huge_file_is_not_read(add, given):
+    path = given(b"")
+    with path.open("r+b") as file:
+        file.truncate(3 << 30)
+    with pytest.raises(UsageError, match="has 3221225472 bytes, and no code object has more"):
+        read_variant(path, add)
+
+
+def test_a_fatbin_gives_the_code_of_the_captured_gpu(capture_of, tmp_path):
+    from kerncap_stages.offload_bundle import code_object_for
+
+    cubin = code_object_for(FATBIN.read_bytes(), "sm_90")
+    capture = capture_of(cubin, "_Z5plainPfi")
+    assert read_variant(FATBIN, capture).symbol == "_Z5plainPfi"
+    assert loadable(FATBIN, capture, tmp_path).read_bytes() == cubin
