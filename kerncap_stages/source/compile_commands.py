@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})
 _SETTING = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
@@ -35,12 +35,17 @@ class CompileCommand:
         return self.arguments[0]
 
 
-def find_database(start: Path) -> Path | None:
-    """``compile_commands.json`` in ``start``, its ``build*`` folders, or the same of an ancestor."""
+def find_database(start: Path, is_there: Callable[[Path], bool] = Path.is_file) -> Path | None:
+    """``compile_commands.json`` in a folder, its ``build*`` and ``out*`` folders, or the same of an ancestor.
+
+    is_there: asked about each place in turn, ``build`` and ``out`` also where there are no such folders yet.
+    """
     for folder in (start, *start.parents):
-        for candidate in (folder, *sorted(folder.glob("build*")), *sorted(folder.glob("out*"))):
+        builds = sorted({folder / "build", *folder.glob("build*")})
+        outs = sorted({folder / "out", *folder.glob("out*")})
+        for candidate in (folder, *builds, *outs):
             path = candidate / "compile_commands.json"
-            if path.is_file():
+            if is_there(path):
                 return path
         if (folder / ".git").exists():
             break

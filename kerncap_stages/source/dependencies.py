@@ -98,7 +98,7 @@ def local_headers(
 ) -> list[Path]:
     """Every file that ``unit`` includes, at any depth, except the toolchain's; absolute paths.
 
-    Raises DeviceError with the compiler's words if the unit cannot be preprocessed under ``flags``.
+    Raises DeviceError with the compiler's first error if the unit cannot be preprocessed under ``flags``.
     """
     # The driver ignores -M for one side of an offload compilation; the compiler proper does not.
     with tempfile.TemporaryDirectory(prefix="kerncap-headers-") as name:
@@ -109,12 +109,18 @@ def local_headers(
         result = run_compiler(words, directory)
         if result.returncode != 0 or not rule.exists():
             raise DeviceError(
-                f"{unit} does not preprocess under its compile command:\n{result.stderr.strip()}",
+                f"{unit} does not preprocess under its compile command: {first_error(result.stderr)}",
                 hint="check that the build folder is complete (generated headers?) and -D is right",
             )
         prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))
     own = toolchain_folders(compiler, directory, target, flags)
     return outside_toolchain(prerequisites, unit, directory, own)
+
+
+def first_error(said: str) -> str:
+    """The line that matters of what a compiler said: warnings may stand before it, and its source behind."""
+    lines = [line.strip() for line in said.splitlines() if line.strip()]
+    return next((line for line in lines if "error" in line), lines[0] if lines else "it says nothing")
 
 
 def outside_toolchain(

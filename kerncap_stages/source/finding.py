@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.source.assumed import assumed_commands, is_unit
 from kerncap_stages.source.choosing import choose, find_made
 from kerncap_stages.source.compile_commands import find_database, load_database
 from kerncap_stages.source.consulted import Consulted
@@ -24,7 +25,7 @@ from kerncap_stages.source.search import (
 )
 from kerncap_stages.source.toolchain import toolchain_of
 from kerncap_stages.source.trials import Wanted, makes_same_code
-from kerncap_stages.source.units import Unit, describe_unit
+from kerncap_stages.source.units import Unit, choose_command, describe_unit
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -120,6 +121,11 @@ def find_source(
     definition, command = choice.definition, choice.command
     compiler = options.compiler or (None if command else shutil.which(toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
+    guess = None
+    if database is None and command is None and not (unit.headers_by_compiler and is_unit(definition.path)):
+        guess = _assumed(definition, roots, wanted, consulted)
+    if guess is not None:
+        unit, problem = guess
     definition = _as_included(definition, unit)
     notes = [choice.note, problem]
     newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers}, consulted)
@@ -150,6 +156,24 @@ def find_source(
     )
 
 
+def _assumed(
+    definition: Definition, roots: Sequence[Path], wanted: Wanted, consulted: Consulted
+) -> tuple[Unit, str] | None:
+    """The unit that a command of ours compiles, where the compiler accepts it, and what is said of it."""
+    compiler = wanted.compiler or wanted.toolchain.assumed
+    commands = assumed_commands(definition.path, roots, compiler, consulted)
+    command = choose_command(commands, wanted, consulted)
+    if command is None:
+        return None
+    unit, _ = describe_unit(definition.path, command, wanted, wanted.compiler, consulted)
+    if not unit.headers_by_compiler:
+        return None
+    return unit, (
+        f"no compile command is known: `{' '.join(command.arguments)}` is assumed; a "
+        "compile_commands.json with one entry says another"
+    )
+
+
 def _as_included(definition: Definition, unit: Unit) -> Definition:
     """The definition's file as the compiler calls it, which may reach it through a link."""
     for path in (unit.path, *unit.headers):
@@ -170,8 +194,7 @@ def _load(database: Path | None, consulted: Consulted) -> list[CompileCommand]:
 
 def _database(near: Path | None, roots: Sequence[Path], consulted: Consulted) -> Path | None:
     for start in (*roots, *((near,) if near else ())):
-        consulted.exists(start / "compile_commands.json")
-        found = find_database(start if start.is_dir() else start.parent)
+        found = find_database(start if start.is_dir() else start.parent, consulted.exists)
         if found:
             return found
     return None

@@ -17,6 +17,7 @@ from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import same_but_for_unit
 from kerncap_stages.python_packages import package_folders
 from kerncap_stages.source.dependencies import (
+    first_error,
     outside_toolchain,
     parse_make_rule,
     parse_search_list,
@@ -61,7 +62,7 @@ class NvccTool:
             result = run_compiler(self.command(target, flags, "-M", "-o", str(rule), str(unit)), directory)
             if result.returncode != 0 or not rule.exists():
                 raise DeviceError(
-                    f"{unit} does not preprocess under its compile command:\n{result.stderr.strip()}",
+                    f"{unit} does not preprocess under its compile command: {first_error(result.stderr)}",
                     hint="check that the build folder is complete (generated headers?) and -D is right",
                 )
             prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))

@@ -15,6 +15,7 @@ from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
 from kerncap_stages.rocm_root.enter import MARKER
+from kerncap_stages.source.nvcc import find_cuda_tool
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import run_generate
 from kerncap_stages.stages.locate import run_locate
@@ -195,8 +196,6 @@ def test_paths_that_a_shell_would_read_give_no_build(store, tree, tmp_path, monk
 
 
 def test_a_source_without_a_build_is_compiled_as_it_is(store, tmp_path):
-    from kerncap_stages.source.nvcc import find_cuda_tool
-
     folder = tmp_path / "lone"
     folder.mkdir()
     (folder / "k.cu").write_text("__global__ void lone(int* p) { p[threadIdx.x] *= 2; }\n")
@@ -210,6 +209,49 @@ def test_a_source_without_a_build_is_compiled_as_it_is(store, tmp_path):
         code, "_Z4lonePi"
     )
     assert "nvcc -O3` is assumed" in (project / "README.md").read_text()
+
+
+def test_a_header_without_a_build_is_compiled_through_the_unit_that_instantiates_it(store, tmp_path):
+    folder = tmp_path / "app"
+    files = {
+        "include/heat/stencil.cuh": '#pragma once\n#include "heat/coeff.cuh"\n#include "tail.cuh"\n'
+        "template <typename T> __global__ void stencil(T* x) { x[threadIdx.x] *= COEFFICIENT + TAIL; }\n",
+        "include/heat/coeff.cuh": "#define COEFFICIENT 2\n",
+        "more/tail.cuh": "#define TAIL 3\n",
+        "src/main.cu": '#include <string.h>\n#include "heat/stencil.cuh"\n'
+        "template __global__ void stencil<float>(float*);\n",
+        "src/other.cu": '#include "heat/stencil.cuh"\ntemplate __global__ void stencil<double>(double*);\n',
+        "util/string.h": "#error not this one\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    code = nvcc(folder / "src/main.cu", tmp_path / "k.cubin", f"-I{folder}/include", f"-I{folder}/more")
+    digest, source = run_locate(store, publish_cuda(store, code, "_Z7stencilIfEvPT_"), Options((folder,)))
+    assert source.outcome is Outcome.FOUND, source.explanation
+    assert (
+        f"`nvcc -O3 -I{folder}/include -I{folder}/more {folder}/src/main.cu` is assumed" in source.explanation
+    )
+    local = {str(Path(file.path).relative_to(folder)) for file in source.files}
+    assert local == set(files) - {"src/other.cu", "util/string.h"}
+    project = project_of(store, digest, tmp_path / "project")
+    assert make(project, "recompile").returncode == 0
+    made = (project / "optimized.cubin").read_bytes()
+    assert kernel_code(made, "_Z7stencilIfEvPT_") == kernel_code(code, "_Z7stencilIfEvPT_")
+
+
+def test_what_does_not_preprocess_is_told_by_its_first_error(store, tmp_path):
+    (tmp_path / "k.cu").write_text(
+        '#warning first\n#include "gone.h"\n__global__ void lone(int* p) { *p = 1; }\n'
+    )
+    (tmp_path / "was.cu").write_text("__global__ void lone(int* p) { *p = 1; }\n")
+    code = nvcc(tmp_path / "was.cu", tmp_path / "k.cubin")
+    (tmp_path / "was.cu").unlink()
+    options = Options((tmp_path,), compiler=find_cuda_tool("nvcc"))
+    _, source = run_locate(store, publish_cuda(store, code, "_Z4lonePi"), options)
+    assert "gone.h" in source.explanation
+    assert "\n" not in source.explanation
+    assert "#warning" not in source.explanation
 
 
 def test_a_kernel_without_source_is_edited_as_ptx(store, tree, tmp_path):

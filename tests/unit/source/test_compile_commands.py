@@ -4,6 +4,7 @@ import pytest
 
 from kerncap_stages.errors import UsageError
 from kerncap_stages.source.compile_commands import commands_for, find_database, load_database, response_words
+from kerncap_stages.source.consulted import Consulted, is_unchanged
 from kerncap_stages.source.flags import compile_flags
 
 
@@ -85,3 +86,15 @@ def test_refuses_what_is_no_database(tmp_path, text):
     path.write_text(text)
     with pytest.raises(UsageError, match="not a compilation database"):
         load_database(path)
+
+
+@pytest.mark.parametrize("place", ["app", "app/build", "out", "build-old"])
+def test_a_database_that_is_made_later_is_a_change(tmp_path, place):
+    (tmp_path / "app/src").mkdir(parents=True)
+    (tmp_path / "build-old").mkdir()
+    consulted = Consulted()
+    assert find_database(tmp_path / "app/src", consulted.exists) is None
+    assert all(is_unchanged(path, digest) for path, digest in consulted.digests.items())
+    (tmp_path / place).mkdir(exist_ok=True)
+    (tmp_path / place / "compile_commands.json").write_text("[]")
+    assert not all(is_unchanged(path, digest) for path, digest in consulted.digests.items())
