@@ -13,6 +13,7 @@ from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import Refused
+from kerncap_stages.source.nvcc_words import HOST_FOLDERS
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +22,6 @@ _FOLDER = "deps"
 _PLAIN = re.compile(r"[A-Za-z0-9._+-]+")
 _SEPARATE = ("-isystem", "-include")
 _PASSED_ON = "-Xcompiler="
-_HOST_FOLDERS = ("-I", "-isystem", "-iquote", "-idirafter", "-include")
 _UNESCAPED_QUOTE = re.compile(r'(?<!\\)"')
 
 
@@ -90,7 +90,7 @@ class Mirror:
     def _passed_on(self, parts: Sequence[str]) -> Iterator[str]:
         remaining = iter(parts)
         for part in remaining:
-            if part in _HOST_FOLDERS:
+            if part in HOST_FOLDERS:
                 place = self._place(next(remaining, ""))
                 yield from (part, place) if place else ()
             elif part.startswith("-I"):
@@ -117,7 +117,7 @@ def _folders(flags: Sequence[str]) -> Iterator[str]:
         for word in flag.removeprefix(_PASSED_ON).split(",") if flag.startswith(_PASSED_ON) else (flag,):
             if word.startswith("-I") and len(word) > 2:
                 yield word[2:]
-            elif before in _HOST_FOLDERS and before != "-include":
+            elif before in HOST_FOLDERS and before != "-include":
                 yield word
             before = word
 

@@ -7,6 +7,7 @@ build are those of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import Refused, UsageError
@@ -16,8 +17,10 @@ from kerncap_stages.project.kinds import Build
 from kerncap_stages.project.mirror import Mirror, nvcc_response_text
 from kerncap_stages.project.overlay import overlay_files, place_files
 from kerncap_stages.project.quoting import named_compiler
+from kerncap_stages.source import compile_commands
 from kerncap_stages.source.compilers import is_clang
 from kerncap_stages.source.nvcc import is_nvcc
+from kerncap_stages.source.nvcc_flags import nvcc_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,9 +43,9 @@ class NvccProject:
         """Place the sources in a copy of their tree."""
         if command is None:
             return Build(place_files(originals, self.editable) if originals else {})
-        flags = [os_string(word) for word in command.arguments[1:]]
         if is_clang(os_string(command.arguments[0])):
-            return self._clang_build(originals, command, flags)
+            return self._clang_build(originals, command)
+        flags = _known_flags(command)
         try:
             mirror = Mirror.of(originals, flags)
         except Refused as refusal:
@@ -59,8 +62,9 @@ class NvccProject:
         }
         return Build(placed, files, values)
 
-    def _clang_build(self, originals: Sequence[str], command: CompileCommand, flags: Sequence[str]) -> Build:
+    def _clang_build(self, originals: Sequence[str], command: CompileCommand) -> Build:
         placed = place_files(originals, self.editable)
+        flags = [os_string(word) for word in command.arguments[1:]]
         files = overlay_files(placed, os_string(command.translation_unit), flags)
         values = {
             "is_clang": True,
@@ -79,3 +83,10 @@ class NvccProject:
                 "that holds the kernel",
             )
         return store.get(source.files[0].payload.digest).decode(errors="surrogateescape")
+
+
+def _known_flags(command: CompileCommand) -> tuple[str, ...]:
+    """Judge the flags again: the artifact may be another version's, or have come in an archive."""
+    unit, directory = (Path(os_string(path)) for path in (command.translation_unit, command.directory))
+    words = tuple(os_string(word) for word in command.arguments)
+    return nvcc_flags(compile_commands.CompileCommand(unit, directory, words))

@@ -5,10 +5,13 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import Refused
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+")
+_TARGET = re.compile(r"[\w.:+-]+", re.ASCII)
 _PLAIN = re.compile(r"[^A-Za-z0-9 .,:;_+/@%=()<>*&\[\]{}'-]")
 
 
@@ -34,3 +37,14 @@ def markdown(text: str) -> str:
 def named_compiler(path: str, is_named: Callable[[str], bool], otherwise: str) -> str:
     """The original compiler, if it is called like one and its path means nothing to a shell."""
     return path if _PLAIN_PATH.fullmatch(path) and is_named(path) else otherwise
+
+
+def target_name(isa: str) -> str:
+    """What a compiler calls a target: ``gfx942:xnack-`` of ``amdgcn-amd-amdhsa--gfx942:xnack-``, ``sm_90a``.
+
+    Raises Refused for what is no target's name: recipes give it to a shell.
+    """
+    name = isa.split("--", 1)[-1]
+    if not _TARGET.fullmatch(name):
+        raise Refused(f"{isa!r} is no name of a GPU target", hint="capture the kernel again")
+    return name

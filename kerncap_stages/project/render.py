@@ -12,7 +12,7 @@ from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.described import described_files
 from kerncap_stages.project.kinds import kind_of
-from kerncap_stages.project.quoting import make_echo, make_value, markdown
+from kerncap_stages.project.quoting import make_echo, make_value, markdown, target_name
 from kerncap_stages.project.request import TEMPLATES
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     if first.assembly:
         files[kind.assembly] = first.assembly.encode(errors="surrogateescape")
     values = {
-        "target": capture.kernel.code_object.isa.split("--", 1)[-1],
+        "target": target_name(capture.kernel.code_object.isa),
         "built": kind.built,
         "editable": kind.assembly if first.assembly else kind.editable,
         "can_recompile": can_recompile,

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shlex
+import stat
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +30,7 @@ class CompileCommand:
     directory: Path  # absolute; relative flags are relative to it
     arguments: tuple[str, ...]  # the compiler first
     response_files: tuple[Path, ...] = ()  # that the arguments came from, or would have, had they been there
+    compiler_is_given: bool = False  # by the user: no program that the command names is run
 
     @property
     def compiler(self) -> str:
@@ -39,17 +42,28 @@ def find_database(start: Path, is_there: Callable[[Path], bool] = Path.is_file) 
     """``compile_commands.json`` in a folder, its ``build*`` and ``out*`` folders, or the same of an ancestor.
 
     is_there: asked about each place in turn, ``build`` and ``out`` also where there are no such folders yet.
+
+    Compile commands lead to programs. So a file of another user is not taken, nor one above a folder that
+    anybody may fill, as /tmp; whom ``start`` belongs to may be relied on.
     """
+    trusted = {os.geteuid(), 0, start.stat().st_uid}
     for folder in (start, *start.parents):
+        if folder != start and not _only_written_by(trusted, folder):
+            break
         builds = sorted({folder / "build", *folder.glob("build*")})
         outs = sorted({folder / "out", *folder.glob("out*")})
         for candidate in (folder, *builds, *outs):
             path = candidate / "compile_commands.json"
-            if is_there(path):
+            if is_there(path) and path.stat().st_uid in trusted:
                 return path
         if (folder / ".git").exists():
             break
     return None
+
+
+def _only_written_by(users: set[int], folder: Path) -> bool:
+    status = folder.stat()
+    return status.st_uid in users and not status.st_mode & stat.S_IWOTH
 
 
 def load_database(path: Path) -> list[CompileCommand]:

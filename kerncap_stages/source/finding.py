@@ -87,7 +87,7 @@ def find_source(
     near = candidates[0].path.parent if candidates else None
     database = options.compile_commands and options.compile_commands.resolve()
     database = database or _database(near, roots, consulted)
-    commands = _load(database, consulted)
+    commands = _load(database, options, consulted)
     if not candidates:
         units = [file for file in dict.fromkeys(command.file for command in commands) if file.is_file()]
         candidates = find_candidates(units, name, consulted)
@@ -182,14 +182,14 @@ def _as_included(definition: Definition, unit: Unit) -> Definition:
     return definition
 
 
-def _load(database: Path | None, consulted: Consulted) -> list[CompileCommand]:
+def _load(database: Path | None, options: Options, consulted: Consulted) -> list[CompileCommand]:
     if database is None:
         return []
     consulted.read(database)
     commands = load_database(database)
     for file in {file for command in commands for file in command.response_files}:
         consulted.read(file)
-    return commands
+    return [replace(command, compiler_is_given=options.compiler is not None) for command in commands]
 
 
 def _database(near: Path | None, roots: Sequence[Path], consulted: Consulted) -> Path | None:

@@ -1,4 +1,8 @@
-"""CUDA's compiler, nvcc."""
+"""CUDA's compiler, nvcc.
+
+It is run in an empty folder of ours. nvcc puts ``TOP/lib:`` into LD_LIBRARY_PATH: an empty element is the
+current folder, and what it starts would load libraries from there.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +27,7 @@ from kerncap_stages.source.dependencies import (
     parse_search_list,
     run_compiler,
 )
-from kerncap_stages.source.nvcc_flags import shell_reads
+from kerncap_stages.source.nvcc_words import is_path
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,42 +47,41 @@ class NvccTool:
     path: str
 
     def command(self, target: str, flags: Sequence[str], *rest: str) -> list[str]:
-        """Words that compile CUDA for one GPU target.
+        """Words that compile CUDA for one GPU target. ``flags``: of ``nvcc_flags``; ``rest``: ours, paths.
 
-        Raises DeviceError for a word that the shell behind nvcc would expand: nvcc runs one.
+        Raises DeviceError for a path that the shell behind nvcc would read.
         """
-        words = [self.path, "-x", "cu", f"-arch={target}", *flags, *rest]
-        for word in words:
-            if shell_reads(word):
+        for word in (target, *rest):
+            if not is_path(word):
                 raise DeviceError(
-                    f"nvcc would let a shell expand {word!r}", hint="rename the file, or leave out the flag"
+                    f"nvcc runs a shell, and {word!r} has characters that may mean something to it",
+                    hint="rename the file or its folders",
                 )
-        return words
+        return [self.path, "-x", "cu", f"-arch={target}", *flags, *rest]
 
     def local_headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> list[Path]:
         """What ``nvcc -M`` lists: the includes of the device's pass and of the host's."""
         with tempfile.TemporaryDirectory(prefix="kerncap-headers-") as name:
-            rule = Path(name) / "rule"
-            result = run_compiler(self.command(target, flags, "-M", "-o", str(rule), str(unit)), directory)
+            folder, output = _two_folders(name)
+            rule = output / "rule"
+            result = run_compiler(self.command(target, flags, "-M", "-o", str(rule), str(unit)), folder)
             if result.returncode != 0 or not rule.exists():
                 raise DeviceError(
                     f"{unit} does not preprocess under its compile command: {first_error(result.stderr)}",
                     hint="check that the build folder is complete (generated headers?) and -D is right",
                 )
             prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))
-        return outside_toolchain(prerequisites, unit, directory, self._toolchain_folders(directory, target))
-
-    def _toolchain_folders(self, directory: Path, target: str) -> tuple[Path, ...]:
-        words = self.command(target, (), "-E", "-Xcompiler=-v", os.devnull, "-o", os.devnull)
-        return parse_search_list(run_compiler(words, directory).stderr)
+            words = self.command(target, (), "-E", "-Xcompiler=-v", os.devnull, "-o", os.devnull)
+            toolchain = parse_search_list(run_compiler(words, folder).stderr)
+        return outside_toolchain(prerequisites, unit, directory, toolchain)
 
     def version(self) -> str:
         """The line of its release."""
         return _version(self.path)
 
-    def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
+    def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:  # noqa: ARG002
         """Compile to PTX and look for the kernel's entry."""
-        ptx = self._made("-ptx", unit, flags, directory, target)
+        ptx = self._made("-ptx", unit, flags, target)
         entries = entry_names(ptx.decode(errors="replace")) if ptx is not None else []
         return any(same_but_for_unit(entry, symbol) for entry in entries)
 
@@ -86,20 +89,32 @@ class NvccTool:
         """PTX has the lines of statements only."""
 
     def device_code(
-        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
+        self,
+        unit: Path,
+        flags: Sequence[str],
+        directory: Path,  # noqa: ARG002 - absolute flags, in a folder of ours
+        target: str,
+        symbol: str,
     ) -> bytes | None:
         """Compile as the build does."""
-        made = self._made("-cubin", unit, flags, directory, target)
+        made = self._made("-cubin", unit, flags, target)
         return None if made is None else kernel_code(made, symbol)
 
-    def _made(
-        self, form: str, unit: Path, flags: Sequence[str], directory: Path, target: str
-    ) -> bytes | None:
+    def _made(self, form: str, unit: Path, flags: Sequence[str], target: str) -> bytes | None:
         with tempfile.TemporaryDirectory(prefix="kerncap-trial-") as name:
-            output = Path(name) / "code"
-            words = self.command(target, flags, "-w", form, "-o", str(output), str(unit))
-            result = run_compiler(words, directory)
-            return output.read_bytes() if result.returncode == 0 and output.is_file() else None
+            folder, output = _two_folders(name)
+            code = output / "code"
+            words = self.command(target, flags, "-w", form, "-o", str(code), str(unit))
+            result = run_compiler(words, folder)
+            return code.read_bytes() if result.returncode == 0 and code.is_file() else None
+
+
+def _two_folders(name: str) -> tuple[Path, Path]:
+    """One to run in, which stays empty, and one for outputs."""
+    folders = Path(name) / "empty", Path(name) / "out"
+    for folder in folders:
+        folder.mkdir()
+    return folders
 
 
 def find_nvcc(compiler: str, *, trusted: bool = False) -> NvccTool:
@@ -113,7 +128,7 @@ def find_nvcc(compiler: str, *, trusted: bool = False) -> NvccTool:
             f"there is no compiler {compiler}",
             hint="put nvcc on PATH, `pip install nvidia-cuda-nvcc`, or pass --compiler PATH",
         )
-    return NvccTool(found)
+    return NvccTool(os.path.abspath(found))  # noqa: PTH100 - links stay as they are
 
 
 def entry_names(ptx: str) -> list[str]:

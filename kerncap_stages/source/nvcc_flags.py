@@ -1,20 +1,29 @@
 """Which flags of an nvcc command shape the device code of one kernel, and which must not be obeyed.
 
-nvcc makes one shell command of each of its steps and puts most arguments between double quotes: what a shell
-would expand there, it expands. Words that could mean anything to a shell are left out, as are flags that
-load or run somebody's code: a build folder is data.
+Only words that are known to shape code are kept (``nvcc_words``): a build folder is data.
 """
 
 from __future__ import annotations
 
+import os
 import re
+import shutil
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.source.flag_paths import absolute, absolute_for
+from kerncap_stages.source.nvcc_words import (
+    HOST_FOLDERS,
+    is_host_word,
+    is_macro,
+    is_path,
+    is_unquoted_path,
+    is_value,
+    may_be_handed_on,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from pathlib import Path
 
     from kerncap_stages.source.compile_commands import CompileCommand
 
@@ -59,11 +68,12 @@ _DROPPED_WITH_VALUE = frozenset(
 _UNSAFE_WITH_VALUE = frozenset(
     _words(
         """
-        -ccbin --compiler-bindir -ldir --libdevice-directory -target-dir --target-directory -arbin
-        --archiver-binary -qpp-config --qpp-config
+        -ldir --libdevice-directory -target-dir --target-directory -arbin --archiver-binary -qpp-config
+        --qpp-config
         """
     )
 )
+_HOST_COMPILER_FLAGS = ("-ccbin", "--compiler-bindir")
 _PASSED_ON = {
     **dict.fromkeys(("-Xcompiler", "--compiler-options"), "-Xcompiler"),
     **dict.fromkeys(("-Xptxas", "--ptxas-options"), "-Xptxas"),
@@ -91,19 +101,30 @@ _KEPT_WITH_VALUE = frozenset(
         """
     )
 )
+_KEPT_ALONE = frozenset(
+    _words(
+        """
+        -g --debug -G --device-debug -pg --profile -lineinfo --generate-line-info -use_fast_math
+        --use_fast_math -extra-device-vectorization --extra-device-vectorization -restrict --restrict -w
+        --disable-warnings -noeh --no-exceptions -nohdinitlist --no-host-device-initializer-list
+        -nohdmoveforward --no-host-device-move-forward -expt-relaxed-constexpr --expt-relaxed-constexpr
+        -extended-lambda --extended-lambda -expt-extended-lambda --expt-extended-lambda -m64 --m64
+        -forward-unknown-to-host-compiler --forward-unknown-to-host-compiler -forward-unknown-opts
+        --forward-unknown-opts -allow-unsupported-compiler --allow-unsupported-compiler
+        -keep-device-functions --keep-device-functions -src-in-ptx --source-in-ptx --no-align-double
+        -no-compress --no-compress -err-no --display-error-number -no-err-no --no-display-error-number
+        --Wreorder --Wdefault-stream-launch --Wmissing-launch-bounds --Wext-lambda-captures-this
+        --Wno-deprecated-declarations --Wno-deprecated-gpu-targets
+        """
+    )
+)
 _WITH_VALUE = (
     *(_DROPPED_WITH_VALUE | _UNSAFE_WITH_VALUE | _KEPT_WITH_VALUE),
-    *(*_PASSED_ON, *_MACROS, *_PATHS),
+    *(*_PASSED_ON, *_MACROS, *_PATHS, *_HOST_COMPILER_FLAGS),
 )
 _JOINED = ("-I", "-D", "-U", "-O", "-l", "-L")  # that take their value without a space or `=`
 _NOT_JOINED = frozenset({"-lineinfo"})
 _HOST_COMPILER = re.compile(r"([\w.]+-)*(gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(-\d+(\.\d+)*)?")
-_EXPANDED_IN_QUOTES = re.compile(r"[$`\n]")
-_PLAIN = re.compile(r"[\w./,:=+@%-]*")
-_UNSAFE_PASSED_ON = (
-    *("-B", "-fplugin", "-wrapper", "-specs", "--specs", "-load", "@", "-o", "--output", "-M", "-save-temps"),
-    *("-Wp,", "-Wa,", "-fuse-ld", "-dump"),
-)
 _LIST = re.compile(r"(?<!\\),")
 
 
@@ -115,20 +136,16 @@ def nvcc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[st
     """
     kept: list[str] = []
     for name, value, word in _options(command.arguments[1:]):
-        if not _is_unsafe(name, value, word):
+        if not _is_unsafe(name, value, word, command):
             kept += _shaping(name, value, word, command.directory)
-    return (*kept, *(f"-D{define}" for define in defines if not shell_reads(define)))
+    return (*kept, *(f"-D{define}" for define in defines if is_macro(define)))
 
 
 def unsafe_nvcc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-    """Flags that a shell would expand, or that run or load code: they are never passed on."""
-    options = [word for name, value, word in _options(command.arguments[1:]) if _is_unsafe(name, value, word)]
-    return (*options, *(f"-D{define}" for define in defines if shell_reads(define)))
-
-
-def shell_reads(word: str) -> bool:
-    """Whether a shell would expand something in a word although it is between double quotes."""
-    return _EXPANDED_IN_QUOTES.search(word) is not None
+    """Flags not known to shape code alone: a shell may read them, they may load code or write files."""
+    options = _options(command.arguments[1:])
+    unsafe = [word for name, value, word in options if _is_unsafe(name, value, word, command)]
+    return (*unsafe, *(f"-D{define}" for define in defines if not is_macro(define)))
 
 
 def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
@@ -154,47 +171,66 @@ def _is_dropped(name: str, word: str) -> bool:
     return not name or name in _DROPPED or name in _DROPPED_WITH_VALUE or word.startswith("-Wl,")
 
 
-def _is_unsafe(name: str, value: str | None, word: str) -> bool:
+def _is_unsafe(name: str, value: str | None, word: str, command: CompileCommand) -> bool:
     if _is_dropped(name, word):
         return False
-    if shell_reads(word):
-        return True
-    if name in _UNSAFE_WITH_VALUE:
-        return not (name in ("-ccbin", "--compiler-bindir") and value and _is_host_compiler(value))
+    text = value or ""
+    if name in _PATHS:
+        return not all(is_path(path) for path in _absolute_paths(name, text, command.directory))
+    if name in _MACROS:
+        return not is_macro(text)
     if name in _PASSED_ON:
-        parts = _LIST.split(value or "")
-        return any(not _PLAIN.fullmatch(part) or part.startswith(_UNSAFE_PASSED_ON) for part in parts)
-    if value is None:  # nvcc may hand it to the host's compiler, without quotes
-        return not _PLAIN.fullmatch(word) or word.startswith(_UNSAFE_PASSED_ON)
-    return False
+        return not may_be_handed_on(_PASSED_ON[name], _passed_on(text, command.directory))
+    if name in _HOST_COMPILER_FLAGS:
+        return not _may_run(text, command)
+    if name in _KEPT_WITH_VALUE:
+        return not is_value(text)
+    return word not in _KEPT_ALONE and not is_host_word(word)
 
 
-def _is_host_compiler(path: str) -> bool:
-    return bool(_PLAIN.fullmatch(path) and _HOST_COMPILER.fullmatch(path.rpartition("/")[2]))
+def _may_run(host_compiler: str, command: CompileCommand) -> bool:
+    """Whether a host compiler is the user's rather than the build folder's."""
+    name = host_compiler.rpartition("/")[2]
+    path = Path(absolute(host_compiler, command.directory))
+    if not is_unquoted_path(str(path)) or not _HOST_COMPILER.fullmatch(name):
+        return False
+    if name == host_compiler:
+        return True  # nvcc looks on PATH
+    found = shutil.which(name)
+    if found is not None and os.path.realpath(found) == os.path.realpath(path):
+        return True
+    folders = (command.directory, command.file.parent)
+    places = (path, path.resolve())
+    inside = any(place.is_relative_to(folder) for place in places for folder in folders)
+    return not inside and not command.compiler_is_given
 
 
 def _shaping(name: str, value: str | None, word: str, directory: Path) -> tuple[str, ...]:
     if _is_dropped(name, word):
         return ()
     if name in _PATHS:
-        short = _PATHS[name]
-        paths = [absolute_for(short, path, directory) for path in _LIST.split(value or "")]
+        short, paths = _PATHS[name], _absolute_paths(name, value or "", directory)
         return tuple(each for path in paths for each in ((f"-I{path}",) if short == "-I" else (short, path)))
     if name in _PASSED_ON:
-        return (f"{_PASSED_ON[name]}={_passed_on(value or '', directory)}",)
-    if name in ("--compiler-bindir", "-ccbin"):
-        return (f"-ccbin={value}",)
+        return (f"{_PASSED_ON[name]}={','.join(_passed_on(value or '', directory))}",)
+    if name in _HOST_COMPILER_FLAGS:
+        path = value or ""
+        return (f"-ccbin={absolute(path, directory) if '/' in path else path}",)
     if name in _MACROS:
         return (f"{_MACROS[name]}{value}",)
     return (word,) if value is None or word.startswith(f"{name}=") or name in _JOINED else (name, value)
 
 
-def _passed_on(value: str, directory: Path) -> str:
+def _absolute_paths(name: str, value: str, directory: Path) -> list[str]:
+    return [absolute_for(_PATHS[name], path, directory) for path in _LIST.split(value)]
+
+
+def _passed_on(value: str, directory: Path) -> list[str]:
     """The host compiler's own include folders are relative to the build's folder too."""
     parts = _LIST.split(value)
     for i, part in enumerate(parts):
         if part.startswith("-I") and len(part) > 2:
             parts[i] = "-I" + absolute(part[2:], directory)
-        elif i and parts[i - 1] in ("-I", "-isystem", "-iquote", "-idirafter", "-include"):
+        elif i and parts[i - 1] in HOST_FOLDERS:
             parts[i] = absolute_for(parts[i - 1], part, directory)
-    return ",".join(parts)
+    return parts

@@ -149,6 +149,9 @@ def _summary(manifest: Source | View) -> str:
     else:
         headers = sum(file.is_header for file in manifest.files)
         text = f"{os_string(manifest.definition.path)}:{manifest.definition.line}, {headers} local headers"
+        command = manifest.compile_command
+        if command is not None and command.database is not None:
+            text += f", compiled as {os_string(command.database)} says"
         if manifest.explanation:
             text += f"\n  {manifest.explanation}"
     return printable(text, keep_lines=True)

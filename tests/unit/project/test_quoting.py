@@ -2,7 +2,8 @@ import subprocess
 
 import pytest
 
-from kerncap_stages.project.quoting import make_echo, make_value, markdown
+from kerncap_stages.errors import Refused
+from kerncap_stages.project.quoting import make_echo, make_value, markdown, target_name
 
 HOSTILE = [
     "plain",
@@ -40,3 +41,11 @@ def test_a_line_break_is_no_make_value():
 
 def test_markdown_table_cells_hold_no_markup():
     assert markdown("a|b`c\x1b[31m\n") == "a\\|b'c?[31m?"
+
+
+def test_a_target_of_a_code_object_is_a_name():
+    assert target_name("amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-") == "gfx942:sramecc+:xnack-"
+    assert target_name("sm_90a") == "sm_90a"
+    for hostile in (*HOSTILE[1:], "sm_90;id", "sm_90\n", ""):
+        with pytest.raises(Refused):
+            target_name(hostile)

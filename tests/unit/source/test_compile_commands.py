@@ -1,4 +1,5 @@
 import json
+import os
 
 import pytest
 
@@ -78,6 +79,32 @@ def test_the_database_is_found_in_build_folders_of_ancestors(tmp_path):
     path = tmp_path / "build-release/compile_commands.json"
     path.write_text("[]")
     assert find_database(tmp_path / "src/deep") == path
+
+
+def test_no_database_is_taken_from_folders_that_anybody_may_fill(tmp_path):
+    (tmp_path / "shared/me/src").mkdir(parents=True)
+    path = tmp_path / "shared/compile_commands.json"
+    path.write_text("[]")
+    assert find_database(tmp_path / "shared/me/src") == path
+    (tmp_path / "shared").chmod(0o1777)
+    assert find_database(tmp_path / "shared/me/src") is None
+    assert find_database(tmp_path / "shared") == path  # named by the user
+
+
+def test_no_database_of_another_user_is_taken(tmp_path, monkeypatch):
+    (tmp_path / "src").mkdir()
+    path = tmp_path / "src/compile_commands.json"
+    path.write_text("[]")
+    assert find_database(tmp_path / "src") == path
+    real_stat = type(path).stat
+
+    def stat(self, **options):
+        fields = list(real_stat(self, **options))
+        fields[4] = 54321 if self == path else fields[4]
+        return os.stat_result(fields)
+
+    monkeypatch.setattr(type(path), "stat", stat)
+    assert find_database(tmp_path / "src") is None
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"file": "k"}]', "[{"])

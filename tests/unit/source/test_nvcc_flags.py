@@ -1,3 +1,4 @@
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -41,6 +42,13 @@ def test_what_shapes_device_code_stays():
         "--expt-relaxed-constexpr",
     )
     words += ("-Xptxas=-O2,-v", "-Xcompiler=-fPIC,-Wall", "-G", "-ftz=true", '-DA="1.0"', "-UB", "-fPIC")
+    words += ("-Xptxas=-dlcm=ca,--maxrregcount=32,--warn-on-spills", "-Xcudafe=--diag_suppress=177,550")
+    words += ("-march=native", "-Wno-unused", "-Werror=cross-execution-space-call", "--extended-lambda")
+    words += (
+        "-DT(x)=std::vector<x>",
+        "-DV=(A && B)",
+        "-Xcompiler=-march=x86-64-v3,-fvisibility=hidden,-DQ=1.0f",
+    )
     assert nvcc_flags(command(*words)) == words
 
 
@@ -83,6 +91,28 @@ def test_forced_includes_are_searched_for_unless_the_build_folder_holds_them(tmp
         ("-ldir", "/x"),
         ("-fplugin=/x.so",),
         ("-fabc;id",),
+        ("-sanitize=>x",),
+        ("-frandom-seed", '";id;"'),
+        ("-std=c++17;id",),
+        ("-O", "3>x"),
+        ("-I", 'a"b'),
+        ("-isystem=a\\b",),
+        ("-include", "a`b"),
+        ("--pre-include=a;b",),
+        ('-DX="a;b"',),
+        ("-DX=a\\b",),
+        ("-DX;id",),
+        ("-Xptxas=--options-file=x",),
+        ("-Xptxas=-O3,--output-file=x",),
+        ("-Xcicc=--list=x",),
+        ("-Xcudafe=--error_output=x",),
+        ("-Xcompiler=-fdump-go-spec=x",),
+        ("-Xcompiler=-fopt-info-all=x",),
+        ("-Xcompiler=-fprofile-generate",),
+        ("-Xcompiler=-I,a b",),
+        ("-fdump-tree-all",),
+        ("-specs=x",),
+        ("--unheard-of",),
     ],
 )
 def test_what_a_shell_would_read_or_runs_code_is_left_out_and_told(words):
@@ -90,10 +120,49 @@ def test_what_a_shell_would_read_or_runs_code_is_left_out_and_told(words):
     assert unsafe_nvcc_flags(command("-O3", *words, "-DA")) == (" ".join(words),)
 
 
+@pytest.mark.parametrize("words", [("-Ia",), ("-isystem", "a"), ("-Xcompiler=-Ia",), ("-ccbin", "./g++")])
+def test_the_folder_of_the_build_is_judged_with_the_paths_in_it(words):
+    own = command("-O3", *words, directory=Path('/w/";touch x;"'))
+    assert nvcc_flags(own) == ("-O3",)
+    assert unsafe_nvcc_flags(own) == (" ".join(words),)
+
+
+def test_a_space_is_possible_only_where_nvcc_puts_quotes():
+    own = command("-Ia", "-Xcompiler=-Ia", directory=Path("/w/my build"))
+    assert nvcc_flags(own) == ("-I/w/my build/a",)
+    assert unsafe_nvcc_flags(own) == ("-Xcompiler=-Ia",)
+
+
 def test_defines_of_the_user_come_last_and_are_read_by_no_shell():
     given = ["A=1", "B=$(id)", 'C="x y"']
     assert nvcc_flags(command("-O3"), given) == ("-O3", "-DA=1", '-DC="x y"')
     assert unsafe_nvcc_flags(command("-O3"), given) == ("-DB=$(id)",)
+
+
+def test_a_host_compiler_of_the_build_folder_is_not_run(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    for folder in ("bin", "build", "elsewhere"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "g++").touch(mode=0o755)
+    kept = {
+        "g++-12": "g++-12",
+        str(tmp_path / "bin/g++"): str(tmp_path / "bin/g++"),
+        "../elsewhere/g++": str(tmp_path / "elsewhere/g++"),
+        "./g++": None,
+        str(tmp_path / "build/g++"): None,
+        "../build/g++": None,
+        "/x/evil": None,
+    }
+    for path, expected in kept.items():
+        own = command("-ccbin", path, directory=tmp_path / "build")
+        assert nvcc_flags(own) == ((f"-ccbin={expected}",) if expected else ()), path
+    with_compiler = replace(
+        command("-ccbin", "../elsewhere/g++", directory=tmp_path / "build"), compiler_is_given=True
+    )
+    assert nvcc_flags(with_compiler) == ()
+    assert unsafe_nvcc_flags(with_compiler) == ("-ccbin ../elsewhere/g++",)
+    of_path = replace(command("-ccbin", str(tmp_path / "bin/g++")), compiler_is_given=True)
+    assert nvcc_flags(of_path) == (f"-ccbin={tmp_path}/bin/g++",)
 
 
 def test_a_host_compiler_is_kept_if_it_is_called_like_one():
