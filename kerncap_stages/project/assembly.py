@@ -11,20 +11,19 @@ from __future__ import annotations
 import contextlib
 import re
 import shutil
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError, KerncapError, UsageError
 from kerncap_stages.project.elf_patch import Image, KernelPlace
+from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.compilers import find_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _TRIPLE = "amdgcn-amd-amdhsa"
-_TIMEOUT_S = 120
 _MOST_BYTES = 4 << 20  # of instructions: what a person can still look at
 _INSTRUCTION = re.compile(r"^\t(.*?)\s*// ([0-9A-F]{12}): ((?:[0-9A-F]{8} ?)+)(?:<.*)?$")
 _LABEL = re.compile(r"^([0-9a-f]{16}) <(L\d+)>:$")
@@ -120,22 +119,6 @@ def _processor(isa: str) -> str:
     return isa.rsplit("--", 1)[-1].partition(":")[0]
 
 
-def _run(words: Sequence[object]) -> subprocess.CompletedProcess[str]:
-    command = [str(word) for word in words]
-    try:
-        return subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise DeviceError(f"cannot run {command[0]}: {error}") from error
-
-
 def _objdump(code: bytes, start: int, end: int, *options: str) -> list[str]:
     with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
         path = Path(name) / "code"
@@ -147,7 +130,7 @@ def _objdump(code: bytes, start: int, end: int, *options: str) -> list[str]:
             f"--stop-address={end}",
             path,
         ]
-        done = _run(words)
+        done = run_tool(words)
     if done.returncode != 0:
         raise UsageError(f"the code object cannot be disassembled: {done.stderr.strip()}")
     return done.stdout.splitlines()
@@ -215,7 +198,7 @@ def _spell_alike(
             path = Path(name) / "k.s"
             path.write_text("\n".join([*head, *_body(lines, labels), ""]))
             words = [llvm_tool("llvm-mc"), f"-triple={_TRIPLE}", f"-mcpu={processor}", "-show-encoding"]
-            done = _run([*words, f"--defsym=kc_base={place.address}", path])
+            done = run_tool([*words, f"--defsym=kc_base={place.address}", path])
         rejected = {int(number) for number in re.findall(r"k\.s:(\d+):\d+: error", done.stderr)}
         if not rejected:
             break
@@ -269,7 +252,7 @@ def _assembled(text: str, processor: str, address: int) -> tuple[bytes, bytes | 
         words = [llvm_tool("llvm-mc"), f"-triple={_TRIPLE}", f"-mcpu={processor}", "-filetype=obj"]
         # The disassembler writes descriptors as if no mask for XNACK were reserved.
         words.append("-mattr=-xnack")
-        done = _run([*words, f"--defsym=kc_base={address}", "-o", output, source])
+        done = run_tool([*words, f"--defsym=kc_base={address}", "-o", output, source])
         if done.returncode != 0:
             said = done.stderr.replace(str(source), "kernel_variant.s").strip()
             raise UsageError(f"kernel_variant.s does not assemble:\n{said}", hint="mend it and try again")

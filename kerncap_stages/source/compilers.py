@@ -11,13 +11,13 @@ import os
 import re
 import shlex
 import shutil
-import subprocess
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.run_tool import run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 _HIPCC = re.compile(r"hipcc(\.bin|\.pl)?")
 _CLANG = re.compile(r"([\w.]+-)*(amd)?clang(\+\+)?(-\d+(\.\d+)*)?")
 _OPTIMISATION = re.compile(r"-O([0-3sgz]|fast)?")
-_TIMEOUT_S = 300
 
 
 @dataclass(frozen=True)
@@ -102,10 +101,8 @@ def _told_by_hipconfig(folder: Path) -> str:
     if not program.is_file():
         return ""
     try:
-        told = subprocess.run(
-            [program, "--hipclangpath"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        told = run_tool([program, "--hipclangpath"])
+    except DeviceError:
         return ""
     return told.stdout.strip() if told.returncode == 0 else ""
 
@@ -113,7 +110,5 @@ def _told_by_hipconfig(folder: Path) -> str:
 @cache
 def compiler_version(path: str) -> str:
     """The first line of what a compiler says of itself."""
-    told = subprocess.run(
-        [path, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False, errors="replace"
-    )
+    told = run_tool([path, "--version"])
     return told.stdout.partition("\n")[0].strip()

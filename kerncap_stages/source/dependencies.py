@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import os
-import subprocess
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.run_tool import run_tool
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Sequence
 
     from kerncap_stages.source.compilers import Compiler
 
-_TIMEOUT_S = 300
 _ABOUT_CUDA = ("--cuda-path=", "-nocudainc", "-nocudalib", "-nogpuinc", "-nogpulib")
 
 
@@ -72,25 +72,11 @@ def parse_search_list(text: str) -> tuple[Path, ...]:
 
 
 def run_compiler(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a compiler to its end, without a shell and with nothing to read.
+    """Run a compiler to its end.
 
     Raises DeviceError if it cannot be started or does not end.
     """
-    try:
-        return subprocess.run(
-            command,
-            cwd=directory,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise DeviceError(
-            f"cannot run the compiler {command[0]}: {error}", hint="pass --compiler PATH"
-        ) from error
+    return run_tool(command, directory, hint="pass --compiler PATH")
 
 
 def local_headers(

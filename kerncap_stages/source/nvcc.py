@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from functools import cache
@@ -20,6 +19,7 @@ from kerncap_stages.cubin import kernel_code
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import same_but_for_unit
 from kerncap_stages.python_packages import package_folders
+from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.dependencies import (
     first_error,
     outside_toolchain,
@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
 _NVCC = re.compile(r"nvcc(-\d+(\.\d+)*)?")
 _ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
-_TIMEOUT_S = 60
 # nvidia-cuda-nvcc and its companions; Triton brings ptxas and cuobjdump.
 _IN_PACKAGES = ("nvidia/cu13/bin", "triton/backends/nvidia/bin")
 
@@ -152,9 +151,7 @@ def find_cuda_tool(name: str) -> str | None:
 @cache
 def _version(path: str) -> str:
     try:
-        told = subprocess.run(
-            [path, "--version"], capture_output=True, text=True, timeout=_TIMEOUT_S, check=False
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        told = run_tool([path, "--version"])
+    except DeviceError:
         return ""
     return next((line for line in told.stdout.splitlines() if "release" in line), "").strip()

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cubin import kernel_code
+from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import same_but_for_unit
+from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.consulted import source_folders
 from kerncap_stages.source.nvcc import find_cuda_tool
 from kerncap_stages.source.program_file import program_file
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
 
 _ENTRY = re.compile(rb"^[ \t]*(?:\.visible[ \t]+|\.weak[ \t]+)*\.entry[ \t]+([\w$]+)", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d+)", re.MULTILINE)
-_TIMEOUT_S = 120
 _MOST_COMPARED = 16
 
 
@@ -119,14 +119,6 @@ def _assembled(ptx: Ptx, isa: str, symbol: str) -> bytes | None:
 
 def _run(words: Sequence[str], folder: str) -> bool:
     try:
-        done = subprocess.run(
-            words,
-            cwd=folder,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            timeout=_TIMEOUT_S,
-            check=False,
-        )
-    except (OSError, subprocess.TimeoutExpired):
+        return run_tool(words, Path(folder)).returncode == 0
+    except DeviceError:
         return False
-    return done.returncode == 0

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import io
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import without_unit
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.toolchain import Tool, Toolchain
 
+_Answer = TypeVar("_Answer")
 MOST_TRIALS = 8  # compilations, where several units could hold the kernel
 
 
@@ -40,24 +42,28 @@ class Wanted:
         return self.toolchain.find(self.compiler or command.compiler, trusted=self.compiler is not None)
 
 
-def yields_kernel(command: CompileCommand, wanted: Wanted) -> bool:
-    """Whether a unit, compiled quickly and for the device alone, has the kernel's symbol."""
+def _asked(
+    command: CompileCommand,
+    wanted: Wanted,
+    question: Callable[[Tool], Callable[[Path, tuple[str, ...], Path, str, str], _Answer]],
+) -> _Answer | None:
+    """What a compiler says of a unit under its command; None where there is none to ask, or it fails."""
     flags = wanted.toolchain.flags(command, wanted.defines)
     try:
-        tool = wanted.tool_for(command)
-        return tool.yields(command.file, flags, command.directory, wanted.target, wanted.alone)
+        ask = question(wanted.tool_for(command))
+        return ask(command.file, flags, command.directory, wanted.target, wanted.alone)
     except DeviceError:
-        return False
+        return None
+
+
+def yields_kernel(command: CompileCommand, wanted: Wanted) -> bool:
+    """Whether a unit, compiled quickly and for the device alone, has the kernel's symbol."""
+    return bool(_asked(command, wanted, lambda tool: tool.yields))
 
 
 def defined_at(command: CompileCommand, wanted: Wanted) -> tuple[Path, int] | None:
     """The place where a unit defines the kernel, as its compiler has it; None where it does not tell."""
-    flags = wanted.toolchain.flags(command, wanted.defines)
-    try:
-        tool = wanted.tool_for(command)
-        found = tool.defined_at(command.file, flags, command.directory, wanted.target, wanted.alone)
-    except DeviceError:
-        return None
+    found = _asked(command, wanted, lambda tool: tool.defined_at)
     if found is None:
         return None
     path = (command.directory / found[0]).resolve()
@@ -66,12 +72,7 @@ def defined_at(command: CompileCommand, wanted: Wanted) -> tuple[Path, int] | No
 
 def makes_same_code(command: CompileCommand, wanted: Wanted) -> bool:
     """Compile a unit as the build does and compare the kernel's instructions with the captured ones."""
-    flags = wanted.toolchain.flags(command, wanted.defines)
-    try:
-        tool = wanted.tool_for(command)
-        made = tool.device_code(command.file, flags, command.directory, wanted.target, wanted.alone)
-    except DeviceError:
-        return False
+    made = _asked(command, wanted, lambda tool: tool.device_code)
     captured = wanted.toolchain.kernel_code(wanted.code_object, wanted.symbol)
     return captured is not None and made == captured
 
