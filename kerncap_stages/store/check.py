@@ -9,9 +9,11 @@ from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.store.artifacts import roots
 from kerncap_stages.store.artifacts import strays as listing_strays
+from kerncap_stages.store.closure import MOST_LIST_BYTES, parse_chunk_list
 from kerncap_stages.store.objects import BATCH_OBJECTS, stored_objects
 
 if TYPE_CHECKING:
+    from kerncap_stages.store.closure import Closure
     from kerncap_stages.store.objects import Progress
     from kerncap_stages.store.store import Store
 
@@ -121,8 +123,10 @@ def _follow_roots(
     owners: dict[Digest, list[Digest]] = {}
     lost: dict[Digest, tuple[str, str]] = {}
     everything = store.walk(roots(store.root))
-    if not (bad or everything.missing or everything.unreadable):
+    misfits = _misfits(store, everything, bad)
+    if not (bad or misfits or everything.missing or everything.unreadable):
         return {}, {}
+    lost.update({digest: ("malformed", message) for digest, message in misfits.items()})
     for root in roots(store.root):
         closure = store.walk([root])
         lost.update({digest: ("missing", message) for digest, message in closure.missing.items()})
@@ -130,6 +134,29 @@ def _follow_roots(
         damaged = {digest for digest, *_ in faulty}
         for digest, message in closure.unreadable.items():
             lost[digest] = ("damaged" if digest in damaged else "malformed", message)
-        for digest in closure.missing.keys() | closure.unreadable.keys() | (closure.kinds.keys() & bad):
+        misfitting = {digest for digest in misfits if ("memory", digest) in closure.followed}
+        broken = closure.kinds.keys() & bad | misfitting
+        for digest in closure.missing.keys() | closure.unreadable.keys() | broken:
             owners.setdefault(digest, []).append(root)
     return {digest: tuple(sorted(needing)) for digest, needing in owners.items()}, lost
+
+
+def _misfits(store: Store, everything: Closure, bad: set[Digest]) -> dict[Digest, str]:
+    """Chunk lists with a whole chunk of another size than they say, and the reason: reading refuses them."""
+    native = store.folder.native
+    sizes: dict[Digest, int] = {}
+    found = {}
+    for kind, digest in everything.followed:
+        if kind != "memory":
+            continue
+        size_bytes, chunk_bytes, chunks = parse_chunk_list(native.read(digest, MOST_LIST_BYTES, True), digest)
+        for index, chunk in enumerate(chunks):
+            if chunk is None or chunk in bad or chunk in everything.missing:
+                continue
+            wanted = min(chunk_bytes, size_bytes - index * chunk_bytes)
+            if chunk not in sizes:
+                _, sizes[chunk] = native.total_sizes([chunk])
+            if sizes[chunk] not in (0, wanted):  # 0: no frame at all
+                found[digest] = f"chunk {chunk} has {sizes[chunk]} bytes, and its list says {wanted}"
+                break
+    return found

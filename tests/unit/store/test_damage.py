@@ -280,6 +280,13 @@ def test_a_list_whose_chunks_have_another_size_is_refused(store):
     with pytest.raises(DigestMismatch, match=f"{chunk}: has 5 bytes, .* says 1048576") as raised:
         store.read_memory(digest)
     assert "no repair helps" in raised.value.hint
+    of_it = manifest(memory=f"memory:{digest}")
+    artifact = plant(store, zstandard.ZstdCompressor().compress(of_it), of_it)
+    (store.root / "artifacts" / artifact).write_bytes(list_entry("capture", [], 1))
+    publish_memory(store, random_bytes(CHUNK_SIZE_BYTES + 5))
+    (fault,) = store.check().faults
+    assert (fault.kind, fault.what, fault.artifacts) == ("malformed", digest, (artifact,))
+    assert "has 5 bytes" in fault.message
 
 
 def test_a_store_of_another_version_is_refused(store):
