@@ -29,6 +29,7 @@ _STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:7
 table{border-collapse:collapse;width:100%}
 th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #8884}
 td.n{text-align:right;font-variant-numeric:tabular-nums}.PASS{color:#187a3c}.FAIL{color:#b3261e}
+.key i{display:inline-block;width:1.2rem;height:.8rem;margin:0 .4rem 0 1rem}.key i.wide{width:6rem}
 code{font-size:.92em;overflow-wrap:anywhere}img{image-rendering:pixelated;max-width:100%}
 @media(prefers-color-scheme:dark){body{background:#15181d;color:#e6e6e6}.PASS{color:#5fd68b}.FAIL{color:#ff8a80}}"""
 
@@ -85,7 +86,7 @@ def _page(manifest: Validation, title: str, figures: Sequence[tuple[str, RegionR
     )
     pictures = "".join(
         f'<figure><img src="{name}" alt="where bytes differ"><figcaption>{html.escape(region.name)}'
-        f"{_changed(region)}: {region.size_bytes} bytes, row by row; dark where they agree"
+        f"{_changed(region)}: {region.size_bytes} bytes, row by row"
         "</figcaption></figure>"
         for name, region in figures
     )
@@ -98,8 +99,17 @@ def _page(manifest: Validation, title: str, figures: Sequence[tuple[str, RegionR
         f"<p>{html.escape(footer(manifest))}</p><ul>{reasons}</ul>"
         f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{rows}</table>"
         + (f"<h2>Stray writes</h2><ul>{strays}</ul>" if strays else "")
-        + (f"<h2>Where outputs differ</h2>{pictures}" if pictures else "")
+        + (f"<h2>Where outputs differ</h2>{_legend()}{pictures}" if pictures else "")
         + "</html>\n"
+    )
+
+
+def _legend() -> str:
+    equal, one, every = (f"rgb({red:.0f},{green:.0f},{blue:.0f})" for red, green, blue in _COLOURS)
+    return (
+        f'<p class="key">of the bytes of a square: <i style="background:{equal}"></i>none differs'
+        f'<i class="wide" style="background:linear-gradient(90deg,{one},{every})"></i>'
+        "from one that differs to all of them</p>"
     )
 
 

@@ -48,6 +48,25 @@ def test_hostile_names_are_text_in_the_page(tmp_path):
     assert 'src="heat-0.png"' in page
 
 
+def test_the_legend_has_the_colours_of_the_picture(tmp_path):
+    manifest = example_validation()
+
+    def page(heat):
+        region = manifest.regions[0].model_copy(update={"heat": heat, "size_bytes": 1 << 20})
+        return write_report(manifest.model_copy(update={"regions": (region,)}), "k", tmp_path).read_text()
+
+    def colour(heat):
+        """Of the picture's first pixel."""
+        picture = heat_png(heat, 1 << 20)
+        data = picture[picture.index(b"IDAT") + 4 : picture.rindex(b"IEND") - 8]
+        return "rgb({},{},{})".format(*zlib.decompress(data)[1:4])
+
+    shown = page((1, 0))
+    for heat in ([0], [1], [1 << 20]):  # no byte of it, one, all of them
+        assert colour(heat) in shown
+    assert 'class="key"' not in page(())
+
+
 def test_the_footer_is_the_promised_line():
     manifest = example_validation()
     region = manifest.regions[0].model_copy(update={"passed": True})
