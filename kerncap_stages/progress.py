@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sys
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     Report = Callable[[int, int], None]  # done, in all
+    PhaseReport = Callable[[str, int, int], None]  # phase, done, in all
 
 
 @contextmanager
@@ -46,5 +47,28 @@ def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
 
         def report(done: int, total: int) -> None:
             bar.update(task, completed=done, total=total)
+
+        yield report
+
+
+@contextmanager
+def phases(*, counting_bytes: str) -> Iterator[PhaseReport | None]:
+    """Show a bar for each phase of the block, one after the other; yields None where nobody would see them.
+
+    ``counting_bytes``: the phase whose numbers are bytes.
+    """
+    if sys.stderr is None or not sys.stderr.isatty():
+        yield None
+        return
+    with ExitStack() as shown:
+        current: tuple[str, Report] | None = None
+
+        def report(phase: str, done: int, total: int) -> None:
+            nonlocal current
+            if current is None or current[0] != phase:
+                shown.close()
+                bar = progress(phase, counts_bytes=phase == counting_bytes)
+                current = (phase, shown.enter_context(bar))
+            current[1](done, total)
 
         yield report

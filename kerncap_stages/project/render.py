@@ -77,7 +77,6 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
         "editable": kind.assembly if first.assembly else kind.editable,
         "can_recompile": can_recompile,
         "assembly": bool(first.assembly),
-        "captures": [part.digest for part in parts],
         "others": [markdown(part.capture.kernel.demangled_name) for part in parts[1:]],
         "why_not": why_not,
         **build.values,

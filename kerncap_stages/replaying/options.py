@@ -10,6 +10,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.base import Dim3
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.replaying.process import Report
     from kerncap_stages.replaying.runner import ReplayRequest
 
 
@@ -30,6 +31,7 @@ class ReplayOptions:
     dynamic_lds_bytes: int | None = None
     timeout_s: float | None = 300.0
     device: int | None = None
+    progress: Report | None = None
 
     def request(self, capture: Capture) -> ReplayRequest:
         """What the native replayer is asked to do."""
@@ -52,4 +54,5 @@ class ReplayOptions:
             dynamic_lds_bytes=self.dynamic_lds_bytes,
             timeout_s=self.timeout_s,
             devices=devices,
+            progress=self.progress,
         )

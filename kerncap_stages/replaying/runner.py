@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -18,6 +17,7 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.native_paths import native_file
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
+from kerncap_stages.replaying.process import run_replayer
 from kerncap_stages.replaying.variant import loadable, needs_host, read_variant, uses_heap
 from kerncap_stages.softgpu import fallback
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
+    from kerncap_stages.replaying.process import Report
     from kerncap_stages.store import Store
 
 _REPLAYERS = {Backend.HSA: "kc-replay-hsa", Backend.CUDA: "kc-replay-cuda"}
@@ -74,6 +75,7 @@ class ReplayRequest:
     timed: bool = True  # by the device's own clock
     quiet: bool = False  # nothing that it prints is for people: a trial, which may fault
     devices: Mapping[int, int] = field(default_factory=dict)
+    progress: Report | None = None
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,7 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
         command = [str(program), str(plan), *_arguments(request)]
-        result = _run(command, environment, request.timeout_s, folder / "report", quiet=request.quiet)
+        result = _run(command, environment, request, folder / "report")
         result = replace(result, hip_launch=request.hip_launch)
         if result.mismatches and uses_heap(capture.kernel.slots):
             result = replace(result, notes=(*result.notes, _OTHER_HEAP))
@@ -213,30 +215,20 @@ def _arguments(request: ReplayRequest) -> list[str]:
 
 
 def _run(
-    command: list[str],
-    environment: dict[str, str],
-    timeout_s: float | None,
-    report_file: Path,
-    *,
-    quiet: bool,
+    command: list[str], environment: dict[str, str], request: ReplayRequest, report_file: Path
 ) -> ReplayResult:
-    try:
-        done = subprocess.run(
-            [*command, "--report", str(report_file)],
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            # What the kernel prints is for people; our own standard output is for digests.
-            stdout=subprocess.DEVNULL if quiet else 2,
-            stderr=subprocess.DEVNULL if quiet else None,
-            timeout=timeout_s,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:
+    command = [*command, "--report", str(report_file)]
+    watched = None
+    if request.progress is not None:
+        watched = (report_file.with_name("progress"), request.progress)
+        command += ["--progress", str(watched[0])]
+    code = run_replayer(command, environment, request.timeout_s, quiet=request.quiet, progress=watched)
+    if code is None:
         return ReplayResult(
-            ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {timeout_s:g} s"
+            ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {request.timeout_s:g} s"
         )
-    if done.returncode < 0:
-        number = -done.returncode
+    if code < 0:
+        number = -code
         return ReplayResult(
             ReplayOutcome.CRASHED,
             explanation=f"the replay process ended by signal {number} ({_signal_name(number)})",
@@ -246,13 +238,13 @@ def _run(
     if report is None:
         return ReplayResult(
             ReplayOutcome.CRASHED,
-            explanation=f"the replay process ended with exit code {done.returncode} and no report",
-            exit_code=done.returncode,
+            explanation=f"the replay process ended with exit code {code} and no report",
+            exit_code=code,
         )
     if report["outcome"] == "failed":
         kind, hint = _RAISED.get(report["code"], (DeviceError, _DEVICE))
         raise kind(report["message"], hint=hint)
-    return _result(report, done.returncode)
+    return _result(report, code)
 
 
 def _signal_name(number: int) -> str:

@@ -106,9 +106,13 @@ def replay(
     version: VersionOption = False,  # noqa: ARG001
 ) -> ExitCode:
     """Run a captured dispatch again and compare its results with those of the program, byte for byte."""
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.manifests.replay import ReplayOutcome
-    from kerncap_stages.project.artifacts import find_capture
+    from kerncap_stages.progress import phases
+    from kerncap_stages.project.artifacts import find_captures
     from kerncap_stages.replaying.result_lines import result_lines
+    from kerncap_stages.terminal_text import printable
 
     if variant is not None and compare is not None:
         raise UsageError("--variant runs one code object, --compare two: give one of them")
@@ -128,19 +132,26 @@ def replay(
         device=device,
     )
     worst = ExitCode.DONE
-    for number, text in enumerate(artifact_texts(artifacts)):
-        each = options
-        if dump_output is not None and number > 0:
-            each = replace(options, dump_folder=dump_output / str(number))
-        opened, capture_digest = find_capture(store, text)
-        digest, made, result = run_replay(opened, capture_digest, each)
-        for line in result_lines(made, result):
-            say(line)
-        emit(digest, made if json else None)
-        if made.outcome is not ReplayOutcome.COMPLETED:
-            worst = max(worst, ExitCode.DEVICE)
-        elif made.matches_golden is False and options.variant is None:
-            worst = max(worst, ExitCode.ANSWER_IS_NO)
+    number = 0
+    for text in artifact_texts(artifacts):
+        opened, captures = find_captures(store, text)
+        for capture in captures:
+            each = options
+            if dump_output is not None and number > 0:
+                each = replace(options, dump_folder=dump_output / str(number))
+            number += 1
+            if len(captures) > 1:
+                name = load_as(opened, capture, Capture).kernel.demangled_name
+                say(f"{printable(name)}:")
+            with phases(counting_bytes="restore") as report:
+                digest, made, result = run_replay(opened, capture, replace(each, progress=report))
+            for line in result_lines(made, result):
+                say(line)
+            emit(digest, made if json else None)
+            if made.outcome is not ReplayOutcome.COMPLETED:
+                worst = max(worst, ExitCode.DEVICE)
+            elif made.matches_golden is False and options.variant is None:
+                worst = max(worst, ExitCode.ANSWER_IS_NO)
     return worst
 
 

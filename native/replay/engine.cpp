@@ -52,6 +52,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
     if (Result<void> saved = save_write_set(); !saved) return saved.error();
   }
   for (std::uint64_t i = 0; i < runs; ++i) {
+    m_progress.tell("run", i, runs);
     for (Candidate& candidate : m_candidates) {
       if (Result<void> ran = run_once(candidate, i >= m_options.warmup); !ran) return ran.error();
     }
@@ -145,7 +146,7 @@ Result<void> Engine::restore(const std::vector<Range>& ranges) {
     // Tables of the code object's own addresses are as it was loaded: only other memory counts as pointing to it.
     if (m_references && m_references->wanted() && !region.own_code) m_references->look_at(data);
   };
-  const Result<std::uint64_t> restored = restore_regions(m_plan, m_store, m_driver, m_options.verify, look);
+  const Result<std::uint64_t> restored = restore_regions(m_plan, m_store, m_driver, m_options.verify, m_progress, look);
   if (!restored) return restored.error();
   if (Result<void> sealed = m_driver.seal(ranges); !sealed) return sealed;
   m_outcome.restored_bytes = restored.value();

@@ -11,6 +11,7 @@
 #include "replay/driver.hpp"
 #include "replay/moved_variables.hpp"
 #include "replay/plan.hpp"
+#include "replay/progress.hpp"
 #include "replay/references.hpp"
 #include "replay/unchanged.hpp"
 
@@ -28,6 +29,7 @@ struct Options {
   std::string dump_folder;
   bool changes_only = false;              // dump only the chunks that are not as they were before
   std::string report_file;                // empty: standard output
+  std::string progress_file;              // empty: nobody wants to know how far it is
   std::optional<std::array<std::uint32_t, 3>> grid;
   std::optional<std::array<std::uint32_t, 3>> block;
   std::optional<std::uint32_t> dynamic_lds_bytes;
@@ -57,7 +59,7 @@ struct Outcome {
 class Engine {
  public:
   Engine(const Plan& plan, const Options& options, Driver& driver)
-      : m_plan(plan), m_options(options), m_driver(driver), m_unchanged(plan, driver) {}
+      : m_plan(plan), m_options(options), m_driver(driver), m_progress(options.progress_file), m_unchanged(plan, driver) {}
 
   [[nodiscard]] core::Result<Outcome> run(const std::vector<Range>& ranges);
   // Whether the error that run() returned is the kernel's own doing.
@@ -94,6 +96,7 @@ class Engine {
   std::vector<Candidate> m_candidates;
   MovedVariables::Contents m_initial;
   std::optional<References> m_references;
+  Progress m_progress;
   Unchanged m_unchanged;
   Outcome m_outcome;
   bool m_is_fresh = true;                 // memory is as restored, and no run has changed it

@@ -25,7 +25,7 @@ using core::Result;
 constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
     "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES] [--hip-launch] [--no-verify]\n"
-    "       [--untimed] [--report FILE]\n"
+    "       [--untimed] [--report FILE] [--progress FILE]\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
 // The whole text as a number of that type.
@@ -65,6 +65,7 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
     else if (word == "--warmup" && number(value, options.warmup)) ++i;
     else if (word == "--lds" && number(value, options.dynamic_lds_bytes.emplace())) ++i;
     else if (word == "--report") options.report_file = argv[++i];
+    else if (word == "--progress") options.progress_file = argv[++i];
     else if (word == "--dump-output") options.dump_folder = argv[++i];
     else if (word == "--grid" && triple(value, options.grid)) ++i;
     else if (word == "--block" && triple(value, options.block)) ++i;

@@ -25,22 +25,26 @@ class Restore {
  public:
   using Look = std::function<void(const Region&, std::span<const std::byte>)>;
 
-  Restore(const Plan& plan, std::shared_ptr<core::ObjectStore> store, Driver& driver, bool verify, const Look& look)
-      : m_plan(plan), m_driver(driver), m_look(look), m_fetcher(std::move(store), verify) {
+  Restore(const Plan& plan, std::shared_ptr<core::ObjectStore> store, Driver& driver, bool verify, Progress& progress,
+          const Look& look)
+      : m_plan(plan), m_driver(driver), m_progress(progress), m_look(look), m_fetcher(std::move(store), verify) {
     for (std::size_t i = 0; i < driver.staging_count(); ++i) m_idle.push_back(i);
     m_most_filling = std::min(2 * ChunkFetcher::worker_count(), m_idle.size() / 2);
   }
 
   Result<std::uint64_t> run() {
     std::uint64_t bytes = 0;
+    std::uint64_t total = 0;
+    for (const Region& region : m_plan.regions) total += region.pre == nullptr ? 0 : region.pre->bytes;
     for (std::size_t r = 0; r < m_plan.regions.size(); ++r) {
       const Memory* memory = m_plan.regions[r].pre;
       if (memory == nullptr) continue;
-      bytes += memory->bytes;
       for (std::size_t i = 0; i < memory->chunks.size(); ++i) {
+        m_progress.tell("restore", bytes + ChunkJob{memory, i, r}.offset(), total);
         if (Result<void> begun = begin({memory, i, r}); !begun) return begun.error();
       }
       if (Result<void> cleared = clear(m_plan.regions[r]); !cleared) return cleared.error();
+      bytes += memory->bytes;
     }
     while (m_started > 0) {
       if (Result<void> done = end_one(); !done) return done.error();
@@ -101,6 +105,7 @@ class Restore {
 
   const Plan& m_plan;
   Driver& m_driver;
+  Progress& m_progress;
   const Look& m_look;
   std::deque<std::size_t> m_idle;       // staging buffers, the one that was sent the longest ago first
   std::vector<ByteRange> m_zeros;       // of one region, to be cleared by the device
@@ -113,8 +118,8 @@ class Restore {
 }  // namespace
 
 Result<std::uint64_t> restore_regions(const Plan& plan, std::shared_ptr<core::ObjectStore> store, Driver& driver,
-                                      bool verify, const Restore::Look& look) {
-  return Restore(plan, std::move(store), driver, verify, look).run();
+                                      bool verify, Progress& progress, const Restore::Look& look) {
+  return Restore(plan, std::move(store), driver, verify, progress, look).run();
 }
 
 StagingShape staging_shape(const Plan& plan) {

@@ -10,6 +10,7 @@
 #include "core/result.hpp"
 #include "replay/driver.hpp"
 #include "replay/plan.hpp"
+#include "replay/progress.hpp"
 
 namespace kerncap::replay {
 
@@ -18,7 +19,7 @@ namespace kerncap::replay {
 // between. Returns the bytes that the regions have. The last transfers may still be under way: Driver::seal() waits for them.
 // `look`: called on this thread with every chunk that is not zero.
 [[nodiscard]] core::Result<std::uint64_t> restore_regions(
-    const Plan& plan, std::shared_ptr<core::ObjectStore> store, Driver& driver, bool verify,
+    const Plan& plan, std::shared_ptr<core::ObjectStore> store, Driver& driver, bool verify, Progress& progress,
     const std::function<void(const Region&, std::span<const std::byte>)>& look);
 
 }  // namespace kerncap::replay

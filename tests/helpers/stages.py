@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import pty
 import re
 import shlex
 import shutil
@@ -87,6 +89,28 @@ class Stages:
             check=False,
         )
         return Finished(command, done.returncode, done.stdout, done.stderr)
+
+    def shown(self, stage: str, *words: object) -> str:
+        """What a stage, which must succeed, writes to a terminal as its standard error; without colours."""
+        outer, inner = pty.openpty()
+        process = subprocess.Popen(
+            [*executable(stage), *map(str, words)],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=inner,
+            env={**self.environment, "TERM": "xterm", "COLUMNS": "100"},
+            cwd=self.folder,
+        )
+        os.close(inner)
+        shown = b""
+        # The terminal's end is an error on Linux: the last one that had it open is gone.
+        with contextlib.suppress(OSError):
+            while part := os.read(outer, 65536):
+                shown += part
+        os.close(outer)
+        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
+        assert process.wait(TIMEOUT_S) == 0, text
+        return text
 
     def capture(
         self, kernel: str, program: Path, *words: object, options: tuple[object, ...] = ()

@@ -74,8 +74,10 @@ def test_one_project_rebuilds_and_judges_all_of_them(stages, tree, app):
     make(project, "recompile")
     done = stages.run("validate", "project").must()
     assert len(done.digests) == 2
-    replayed = re.findall(r"^[0-9a-f]{64}$", make(project, "run-variant"), re.MULTILINE)
+    printed = make(project, "run-variant")
+    replayed = re.findall(r"^[0-9a-f]{64}$", printed, re.MULTILINE)
     assert [stages_show(project, digest)["matches_golden"] for digest in replayed] == [True, True]
+    assert re.findall(r"^(\S+?)\(.*\):$", printed, re.MULTILINE) == ["outputs::by_symbol", "accumulate"]
     edited = project / "kernel_variant.cpp"
     edited.write_text(edited.read_text().replace("total[i] += in[i]", "total[i] -= in[i]"))
     make(project, "recompile")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -60,6 +61,15 @@ def test_a_variant_under_either_name_of_the_option(stages, scaled, variant):
         replay = stages.replay(scaled, option, variant("idempotent", "NOTHING")).must().manifest
         assert replay["matches_golden"] is False
         assert replay["variant"]["isa"].endswith("gfx90a") or "gfx90a" in replay["variant"]["isa"]
+
+
+def test_progress_is_shown_on_a_terminal(stages, scaled):
+    text = stages.shown("replay", scaled, "--iterations", 3000)
+    done = [
+        int(number) for number in re.findall(r"^run .* (\d+)/3000", text.replace("\r", "\n"), re.MULTILINE)
+    ]
+    assert done == sorted(done)
+    assert 0 < done[-1] < 3000
 
 
 def test_variant_and_compare_exclude_each_other(stages, scaled, variant):

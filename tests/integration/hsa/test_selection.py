@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-import pty
 import re
-import subprocess
 
 import pytest
-from stages import executable
 
 from kerncap_stages.errors import ExitCode
 
@@ -84,26 +80,5 @@ def test_the_bound_on_memory_of_ours_is_kept_and_reported(stages, program):
 
 
 def test_progress_is_shown_on_a_terminal(stages, program):
-    outer, inner = pty.openpty()
-    process = subprocess.Popen(
-        [*executable("capture"), "--kernel", "target(", "--", program("large"), "64"],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.DEVNULL,
-        stderr=inner,
-        env={**stages.environment, "TERM": "xterm", "COLUMNS": "100"},
-        cwd=stages.folder,
-    )
-    os.close(inner)
-    shown = b""
-    while True:
-        try:
-            part = os.read(outer, 65536)
-        except OSError:
-            break
-        if not part:
-            break
-        shown += part
-    assert process.wait() == 0
-    os.close(outer)
-    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
+    text = stages.shown("capture", "--kernel", "target(", "--", program("large"), 64)
     assert re.search(r"[\d.]+ [MG]B/s", text), text

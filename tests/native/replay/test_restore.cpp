@@ -100,7 +100,8 @@ struct Fixture {
     plan.regions.push_back(region);
   }
   core::Result<std::uint64_t> restore(replay::Driver& driver, bool verify = true) {
-    return replay::restore_regions(plan, scratch.open(), driver, verify,
+    replay::Progress untold("");
+    return replay::restore_regions(plan, scratch.open(), driver, verify, untold,
                                    [this](const Region&, std::span<const std::byte> data) { seen += data.size(); });
   }
 

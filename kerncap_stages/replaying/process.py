@@ -1,0 +1,58 @@
+"""The process that replays: started, watched, and ended in time."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from pathlib import Path
+
+    Report = Callable[[str, int, int], None]  # phase, done, in all
+
+_TICK_S = 0.1
+
+
+def run_replayer(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    timeout_s: float | None,
+    *,
+    quiet: bool,
+    progress: tuple[Path, Report] | None,
+) -> int | None:
+    """Run the native replayer; returns its exit code, negative for a signal, None if it did not end in time.
+
+    progress: the file that it writes how far it is to (native/replay/progress.hpp), and who wants to know.
+    """
+    process = subprocess.Popen(
+        command,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        # What the kernel prints is for people; our own standard output is for digests.
+        stdout=subprocess.DEVNULL if quiet else 2,
+        stderr=subprocess.DEVNULL if quiet else None,
+    )
+    ends_at = None if timeout_s is None else time.monotonic() + timeout_s
+    try:
+        while True:
+            left_s = None if ends_at is None else ends_at - time.monotonic()
+            if left_s is not None and left_s <= 0:
+                return None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                return process.wait(left_s if progress is None else min(_TICK_S, left_s or _TICK_S))
+            if progress is not None:
+                _tell(*progress)
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+
+
+def _tell(file: Path, report: Report) -> None:
+    with contextlib.suppress(OSError, ValueError):  # not there yet
+        phase, done, total = file.read_text(encoding="ascii").split()
+        report(phase, int(done), int(total))
