@@ -79,7 +79,7 @@ Result<void> Engine::load() {
   const std::optional<std::uint64_t> at = has_place ? std::optional(m_plan.loaded_address) : std::nullopt;
   if (m_plan.variant.empty() || m_options.interleave) {
     if (Result<void> added = add(m_plan.baseline, m_plan.symbol, at, &m_outcome.baseline_ns); !added) return added;
-  } else if (has_place) {
+  } else if (has_place || !m_plan.variables.empty()) {
     const Result<std::vector<std::byte>> file = read_file(m_plan.baseline);
     if (!file) return file.error();
     Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), m_plan.symbol, at);
@@ -87,8 +87,9 @@ Result<void> Engine::load() {
     m_beside = std::move(code.value());
   }
   if (m_plan.variant.empty()) return {};
-  if (has_place) {
-    Result<MovedVariables::Contents> initial = variables_in_place();
+  if (!m_plan.variables.empty()) {
+    Code& captured = m_beside != nullptr ? *m_beside : *m_candidates.front().code;
+    Result<MovedVariables::Contents> initial = has_place ? variables_in_place() : variables_of(captured);
     if (!initial) return initial.error();
     m_initial = std::move(initial.value());
   }
@@ -119,6 +120,22 @@ Result<MovedVariables::Contents> Engine::variables_in_place() {
     if (region == nullptr || !region->own_code) continue;
     std::vector<std::byte> data(variable.bytes);
     if (Result<void> read = m_driver.read(*region, variable.address, data); !read) return read.error();
+    initial.emplace(&variable, std::move(data));
+  }
+  return initial;
+}
+
+// Where the captured code object has no place of its own: what it has in its variables wherever it was loaded now.
+Result<MovedVariables::Contents> Engine::variables_of(Code& code) {
+  Region own;
+  own.device = m_plan.kernel_device;
+  own.kind = Kind::code_object;
+  MovedVariables::Contents initial;
+  for (const Variable& variable : m_plan.variables) {
+    const auto address = m_driver.variable(code, variable.name, variable.bytes);
+    if (!address) continue;
+    std::vector<std::byte> data(variable.bytes);
+    if (Result<void> read = m_driver.read(own, *address, data); !read) return read.error();
     initial.emplace(&variable, std::move(data));
   }
   return initial;

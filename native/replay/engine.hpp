@@ -80,6 +80,7 @@ class Engine {
   core::Result<void> restore(const std::vector<Range>& ranges);
   core::Result<void> bind_variables();
   core::Result<MovedVariables::Contents> variables_in_place();
+  core::Result<MovedVariables::Contents> variables_of(Code& code);
   core::Result<void> save_write_set();
   core::Result<void> run_once(Candidate& candidate, bool counts);
   core::Result<void> finish(Candidate& last);

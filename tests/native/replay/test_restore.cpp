@@ -11,6 +11,7 @@
 #include "../core/scratch_store.hpp"
 #include "core/transaction.hpp"
 #include "replay/restore.hpp"
+#include "stub_driver.hpp"
 
 using namespace kerncap;
 using replay::ByteRange;
@@ -24,7 +25,7 @@ constexpr std::size_t k_tail_bytes = 12345;
 constexpr std::size_t k_bytes = k_chunks * core::k_chunk_bytes + k_tail_bytes;
 
 // Stale everywhere, so that what is not written shows.
-class ArrayDriver final : public replay::Driver {
+class ArrayDriver final : public test::StubDriver {
  public:
   explicit ArrayDriver(std::size_t bytes) : memory(bytes, std::byte{0xEE}) {}
 
@@ -46,21 +47,6 @@ class ArrayDriver final : public replay::Driver {
     cleared.push_back({address - k_base, bytes});
     return {};
   }
-
-  core::Result<void> open(const replay::Plan&) override { return {}; }
-  core::Result<void> place(const replay::Range&) override { return {}; }
-  core::Result<void> seal(const std::vector<replay::Range>&) override { return {}; }
-  core::Result<void> read(const Region&, std::uint64_t, std::span<std::byte>) override { return {}; }
-  core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte>, const std::string&,
-                                                   std::optional<std::uint64_t>) override {
-    return std::unique_ptr<replay::Code>();
-  }
-  std::optional<std::uint64_t> variable(replay::Code&, const std::string&, std::uint64_t) override { return {}; }
-  core::Result<replay::Timing> launch(replay::Code&, const replay::Launch&) override { return replay::Timing{}; }
-  core::Result<void> save(const std::vector<std::pair<const Region*, ByteRange>>&) override { return {}; }
-  core::Result<void> restore_saved() override { return {}; }
-  core::Result<void> flush_cache() override { return {}; }
-  About about() const override { return {}; }
 
   std::vector<std::byte> memory;
   std::vector<std::vector<std::byte>> buffers{8, std::vector<std::byte>(core::k_chunk_bytes)};
