@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.memory import ModuleVariable, Region
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validation.arguments import Pointer, Span
 
@@ -83,7 +83,11 @@ def candidate_regions(store: Store, capture: Capture, arguments: Sequence[Pointe
         or (region.base_address in reached and region.kind not in _NOT_DATA)
         or variable_ranges(store, capture, region)
     ]
-    return sorted(chosen, key=lambda region: (not region.written, region.base_address))
+    # A code object may have more variables than are tried: what the arguments lead to goes first.
+    return sorted(
+        chosen,
+        key=lambda region: (not region.written, region.kind is MemoryKind.CODE_OBJECT, region.base_address),
+    )
 
 
 def other_regions(capture: Capture, known: Sequence[Region]) -> list[Region]:
@@ -99,9 +103,12 @@ def other_regions(capture: Capture, known: Sequence[Region]) -> list[Region]:
 
 def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tuple[int, int]]:
     """(offset, length) of the variables that the kernel's own code object has in a region and may write."""
-    own = own_code(capture)
-    if own is None or region.kind is not MemoryKind.CODE_OBJECT or region.pre is None or region.read_only:
+    if region.kind is not MemoryKind.CODE_OBJECT or region.pre is None or region.read_only:
         return []
+    own = own_code(capture)
+    if own is None:
+        # Where a code object has no place of its own, each of its variables is a region.
+        return [(0, region.size_bytes) for each in _variables_at(capture, region) if not each.is_const]
     # A program may have hundreds of other code objects: ours is not read for each of their regions.
     own_end = own.load_address + own.load_size_bytes
     if not (region.base_address < own_end and own.load_address < region.base_address + region.size_bytes):
@@ -112,6 +119,15 @@ def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tupl
         for symbol in writable_data(code)
     ]
     return [(at, size) for at, size in offsets if at >= 0 and at + size <= region.size_bytes]
+
+
+def _variables_at(capture: Capture, region: Region) -> Iterator[ModuleVariable]:
+    """Variables of the kernel's own code object that are a region of their own."""
+    digest = capture.kernel.code_object.payload.digest
+    for variable in capture.module_variables:
+        where = (variable.address, variable.size_bytes)
+        if variable.code_object == digest and where == (region.base_address, region.size_bytes):
+            yield variable
 
 
 def _usable(capture: Capture) -> list[Region]:
@@ -237,9 +253,14 @@ def _pattern(part: Span, change: Change, low: int, high: int) -> npt.NDArray[np.
 
 
 def with_pre_state(capture: Capture, region: Region, pre: MemoryRef) -> Capture:
-    """The same capture, starting from another state of one region."""
+    """The same capture, starting from another state of one region; a variable that lies there has it too."""
+    same = {variable.symbol for variable in _variables_at(capture, region)}
+    variables = tuple(
+        each.model_copy(update={"pre": pre}) if each.symbol in same else each
+        for each in capture.module_variables
+    )
     regions = tuple(
         each.model_copy(update={"pre": pre}) if each.base_address == region.base_address else each
         for each in capture.regions
     )
-    return capture.model_copy(update={"regions": regions})
+    return capture.model_copy(update={"regions": regions, "module_variables": variables})
