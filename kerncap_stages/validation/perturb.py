@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -75,18 +76,23 @@ def candidate_regions(store: Store, capture: Capture, arguments: Sequence[Pointe
     to const lead to is not among them, nor what nobody may write.
     """
     usable = _usable(capture)
-    reached = _reached(store, capture, usable, arguments)
+    reached, stops = _reached(store, capture, usable, arguments)
+    further = _mapped_behind(usable, reached, stops)
     chosen = [
         region
         for region in usable
         if region.written
-        or (region.base_address in reached and region.kind not in _NOT_DATA)
+        or (region.base_address in reached | further and region.kind not in _NOT_DATA)
         or variable_ranges(store, capture, region)
     ]
-    # A code object may have more variables than are tried: what the arguments lead to goes first.
+    # There may be more than are tried, variables and mappings: what the arguments lead to goes first.
     return sorted(
         chosen,
-        key=lambda region: (not region.written, region.kind is MemoryKind.CODE_OBJECT, region.base_address),
+        key=lambda region: (
+            not region.written,
+            region.base_address in further or region.kind is MemoryKind.CODE_OBJECT,
+            region.base_address,
+        ),
     )
 
 
@@ -136,8 +142,11 @@ def _usable(capture: Capture) -> list[Region]:
 
 def _reached(
     store: Store, capture: Capture, usable: Sequence[Region], arguments: Sequence[Pointer]
-) -> set[int]:
-    """Base addresses of regions that arguments and variables lead to, by themselves or through others."""
+) -> tuple[set[int], set[int]]:
+    """Base addresses of regions that arguments and variables lead to, by themselves or through others.
+
+    And of those that arguments point to at all, pointers to const among them.
+    """
     at = {region.base_address: region for region in usable}
     bases = np.array(sorted(at), np.uint64)
     ends = np.array([base + at[int(base)].size_bytes for base in bases.tolist()], np.uint64)
@@ -152,13 +161,14 @@ def _reached(
     constant = {pointer.address for pointer in arguments if pointer.is_const}
     constant -= {pointer.address for pointer in arguments if not pointer.is_const}
     words = _kernarg_words(capture)
+    pointed = regions_at(words)
     found = regions_at(words[~np.isin(words, np.array(sorted(constant), np.uint64))])
     for variable in capture.module_variables:
         is_own = variable.code_object == capture.kernel.code_object.payload.digest
         if is_own and variable.pre is not None and variable.size_bytes <= _MOST_TABLE_BYTES:
             found |= regions_at(np.concatenate(list(_words_of(store, variable.pre))))
     # What lies behind a pointer to const is not written through it, but may lead to what is.
-    waiting, seen, room = list(regions_at(words) | found), set[int](), _MOST_SCANNED_BYTES
+    waiting, seen, room = list(pointed | found), set[int](), _MOST_SCANNED_BYTES
     while waiting:
         base = waiting.pop()
         region = at[base]
@@ -170,6 +180,22 @@ def _reached(
             further = regions_at(chunk) - {base}
             found |= further
             waiting += further
+    return found, pointed
+
+
+def _mapped_behind(usable: Sequence[Region], reached: set[int], stops: set[int]) -> set[int]:
+    """Base addresses of mappings that go on where a reached one ends, up to where another pointer leads.
+
+    An allocator that grows by mapping more memory behind what it has (PyTorch's expandable segments) puts one
+    array into several of them.
+    """
+    found: set[int] = set()
+    for before, region in pairwise(sorted(usable, key=lambda region: region.base_address)):
+        touches = before.base_address + before.size_bytes == region.base_address
+        is_mapped = before.kind is region.kind is MemoryKind.VMEM
+        goes_on = before.base_address in reached | found
+        if touches and is_mapped and goes_on and region.base_address not in reached | stops:
+            found.add(region.base_address)
     return found
 
 
