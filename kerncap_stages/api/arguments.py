@@ -11,7 +11,7 @@ from kerncap_stages.errors import Refused, UsageError
 if TYPE_CHECKING:
     from os import PathLike
 
-LANGUAGES = ("hip", "triton")
+LANGUAGES = ("hip", "cuda", "triton")
 _SHELL_WORDS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
 
 
@@ -43,7 +43,7 @@ def split_command(text: str) -> tuple[str, ...]:
 def check_language(language: str | None, triton_backend: str) -> None:
     """Raise UsageError for an unknown word, Refused for what is not offered."""
     if language is not None and language not in LANGUAGES:
-        raise UsageError(f"unknown language {language!r}", hint="hip or triton; or leave it out")
+        raise UsageError(f"unknown language {language!r}", hint="hip, cuda or triton; or leave it out")
     if triton_backend == "python":
         raise Refused(
             "the Python capture backend is not offered: every kernel is captured at the HSA level",

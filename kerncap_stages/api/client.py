@@ -98,7 +98,7 @@ class Kerncap:
 
         ``kernel_name``: part of the demangled name, or the whole symbol. ``dispatch``: which of its
         dispatches, from 0; -1 is the first. ``output``: the project's folder, else
-        ``./isolated/<kernel_name>``. ``language``: ``hip`` or ``triton``; found out when left out.
+        ``./isolated/<kernel_name>``. ``language``: ``hip``, ``cuda`` or ``triton``; found out when left out.
         ``defines``: macros for the compiler, ``NAME`` or ``NAME=VALUE``. ``timeout``: end the program after
         so many seconds; it is ended anyway once the dispatch is captured. ``force``: overwrite files of the
         project that were edited. ``on_step`` is called after each step.

@@ -27,7 +27,7 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
         known = source.language if source is not None else extraction.capture.kernel.language
         if source is not None and source.outcome is Outcome.TRITON_KERNEL:
             known = Language.TRITON
-        language = known.value
+        language = known.value.removesuffix("_cpp")  # in the words of --language
     notes = extraction.notes
     if found and not extraction.compile_command_found:
         assumed = extraction.reproducer.can_recompile

@@ -104,7 +104,7 @@ def extract(
         typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
     ] = None,
     language: Annotated[
-        str | None, typer.Option("--language", metavar="hip|triton", help="Found out when left out.")
+        str | None, typer.Option("--language", metavar="hip|cuda|triton", help="Found out when left out.")
     ] = None,
     dispatch: Annotated[
         int, typer.Option("--dispatch", min=-1, help="Which of its dispatches, from 0; -1: the first.")

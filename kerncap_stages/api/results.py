@@ -29,7 +29,7 @@ class ExtractResult:
 
     ``has_source``: the kernel's source was found and copied. ``can_recompile``: ``make recompile`` works.
     ``notes``: what a step could not do, and why. ``generated_files``: absolute paths.
-    ``language``: ``hip`` or ``triton``; ``unknown`` where neither the source nor the code object tells.
+    ``language``: ``hip``, ``cuda`` or ``triton``; ``unknown`` where neither source nor code object tells.
     ``capture`` and ``reproducer``: digests of the artifacts in the store.
     """
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collector.capture_events import LOST
+from kerncap_stages.collector.no_driver import why_no_cuda
 from kerncap_stages.collector.protocol import FailureCode
 from kerncap_stages.collector.selection import close_names
 from kerncap_stages.errors import AnswerIsNo, DeviceError, KerncapError, ProgramError, Refused
@@ -61,12 +62,13 @@ def why_none(
     if program.exit_code != 0:
         return ProgramError(
             f"{what} {program.describe_end()} before the kernel was captured",
-            hint="run it without kc-capture first",
+            hint=(None if processes else why_no_cuda(program.spec)) or "run it without kc-capture first",
         )
     if not processes:
         return AnswerIsNo(
             f"{what} never used a GPU",
-            hint="check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
+            hint=why_no_cuda(program.spec)
+            or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
     names = {name for process in processes for name in process.kernels}
     matched = sum(count for process in processes for count in process.matched)

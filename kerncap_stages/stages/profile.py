@@ -95,6 +95,8 @@ def run_profile(
 
 
 def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
+    from kerncap_stages.collector.no_driver import why_no_cuda
+
     if any(process.tallies for process in processes):
         return
     how = program.describe_end()
@@ -108,12 +110,13 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
     if program.exit_code != 0:
         raise ProgramError(
             f"{program.spec.command[0]} {how} before the time of a kernel was read",
-            hint="run it without kc-profile first",
+            hint=(None if processes else why_no_cuda(program.spec)) or "run it without kc-profile first",
         )
     if not processes:
         raise AnswerIsNo(
             f"{program.spec.command[0]} {how} and never used a GPU",
-            hint="check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
+            hint=why_no_cuda(program.spec)
+            or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
     raise AnswerIsNo(f"{program.spec.command[0]} {how} without running a kernel")
 

@@ -93,11 +93,21 @@ def replay(
         Path | None, typer.Option(metavar="DIR", help="Write every region after the last run.")
     ] = None,
     grid: Annotated[
-        str | None, typer.Option(metavar="X,Y,Z", help="Work-items, instead of those captured.")
+        str | None,
+        typer.Option(metavar="X,Y,Z", help="Work-items (CUDA: threads), instead of those captured."),
     ] = None,
-    block: Annotated[str | None, typer.Option(metavar="X,Y,Z", help="Work-items of a work-group.")] = None,
+    block: Annotated[
+        str | None,
+        typer.Option(metavar="X,Y,Z", help="Work-items of a work-group (CUDA: threads of a block)."),
+    ] = None,
     lds: Annotated[
-        int | None, typer.Option(metavar="BYTES", min=0, max=2**32 - 1, help="Dynamic LDS of a work-group.")
+        int | None,
+        typer.Option(
+            metavar="BYTES",
+            min=0,
+            max=2**32 - 1,
+            help="Dynamic LDS of a work-group (CUDA: shared memory of a block).",
+        ),
     ] = None,
     device: Annotated[int | None, typer.Option(min=0, help="Run it on this GPU.")] = None,
     timeout: ReplayTimeoutOption = 300.0,

@@ -79,8 +79,9 @@ def validate(
 ) -> ExitCode:
     """Compare what a rebuilt kernel writes with what the captured one wrote in the program.
 
-    In a project's folder, candidate.hsaco or optimized.hsaco is taken as the variant if there is one. Without
-    any variant the captured kernel itself is checked. Without a tolerance every byte must be the same.
+    In a project's folder, candidate.hsaco or optimized.hsaco is taken as the variant if there is one; of CUDA
+    the same as .cubin, or optimized.ptx. Without any variant the captured kernel itself is checked. Without a
+    tolerance every byte must be the same.
     """
     from kerncap_stages.errors import UsageError
     from kerncap_stages.manifests.view import read_view

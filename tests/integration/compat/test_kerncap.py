@@ -167,7 +167,7 @@ def test_replay_takes_its_flags(shell, project, command):
         ("kerncap extract k --cmd 'A=1 ./app'", 2, "env A=1"),
         ('kerncap extract k --cmd "./app \'x"', 2, "cannot be split"),
         ("kerncap extract k --cmd ./app --triton-backend python", 1, "HSA level"),
-        ("kerncap extract k --cmd ./app --language fortran", 2, "hip or triton"),
+        ("kerncap extract k --cmd ./app --language fortran", 2, "hip, cuda or triton"),
         ("kerncap replay ./absent", 1, "does not exist"),
         ("kerncap validate .", 1, "is not a generated project"),
         ("kerncap-replay project --no-recopy", 1, "leave it out"),
