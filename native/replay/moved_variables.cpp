@@ -23,11 +23,51 @@ Result<std::vector<std::byte>> MovedVariables::read(std::uint64_t address, std::
   return data;
 }
 
+namespace {
+
+// The linker numbers static variables of one name: `table`, `table.2`.
+std::string_view without_number(std::string_view name) {
+  const std::size_t end = name.find_last_not_of("0123456789");
+  return end != std::string_view::npos && end + 1 < name.size() && name[end] == '.' ? name.substr(0, end) : name;
+}
+
+}  // namespace
+
+// A variant is one unit of the program, and has one of the static variables that several units have by the same name.
+Result<std::optional<std::uint64_t>> MovedVariables::place_here(const Variable& variable, const Contents& captured) {
+  const std::string name(without_number(variable.name));
+  std::vector<const Variable*> twins;
+  bool one_each = true;
+  for (const Variable& other : m_plan.variables) {
+    if (other.bytes != variable.bytes || without_number(other.name) != name || !captured.contains(&other)) continue;
+    twins.push_back(&other);
+    one_each = one_each && m_driver.variable(m_code, other.name, other.bytes).has_value();
+  }
+  if (twins.size() < 2 || one_each) return m_driver.variable(m_code, variable.name, variable.bytes);
+  const auto here = m_driver.variable(m_code, name, variable.bytes);
+  if (!here) return here;
+  // What the captured kernel writes by name is its own unit's. If it writes none, and all hold the same, any will do.
+  const auto is_written = [this](const Variable* twin) { return m_plan.is_written(*twin); };
+  const auto written = std::count_if(twins.begin(), twins.end(), is_written);
+  const bool all_same = std::all_of(twins.begin(), twins.end(), [&](const Variable* twin) {
+    return captured.at(twin) == captured.at(twins.front());
+  });
+  if (written > 1 || (written == 0 && !all_same)) {
+    return Error{ErrorCode::unsupported,
+                 "several units of the captured code object have a static variable " + name +
+                     ", and which of them is the variant's cannot be told: rename it, and capture again"};
+  }
+  const Variable* own = written == 0 ? twins.front() : *std::find_if(twins.begin(), twins.end(), is_written);
+  return own == &variable ? here : std::nullopt;
+}
+
 Result<void> MovedVariables::bind(const Contents& captured, const Contents& initial) {
   for (const Variable& variable : m_plan.variables) {
     const auto found = captured.find(&variable);
     if (found == captured.end()) continue;
-    const auto here = m_driver.variable(m_code, variable.name, variable.bytes);
+    const Result<std::optional<std::uint64_t>> place = place_here(variable, captured);
+    if (!place) return place.error();
+    const std::optional<std::uint64_t>& here = place.value();
     if (!here || *here == variable.address) continue;
     Moved moved{&variable, *here, m_plan.region_at(variable.address) != nullptr, found->second, found->second, {}};
     const auto first = initial.find(&variable);

@@ -48,6 +48,8 @@ class MovedVariables {
     std::vector<std::byte> state;         // after it
     bool was_written = false;
   };
+  // Where this code object has a variable, if it does.
+  core::Result<std::optional<std::uint64_t>> place_here(const Variable& variable, const Contents& captured);
   core::Result<std::vector<std::byte>> read(std::uint64_t address, std::uint64_t bytes);
   [[nodiscard]] Region place() const;
 

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from kerncap_stages.errors import ExitCode
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -34,11 +36,26 @@ int main() {
 """
 
 
-def build(tree: Path, *flags: str) -> Path:
-    """A program of two units with kernels of the same names, and its compilation database."""
+# A static variable of one name in both units; the linker numbers the second.
+TWIN = """#include <hip/hip_runtime.h>
+static __device__ float table[64] = {{ {first}, 1, 2 }};
+__global__ void use_{name}(float* x) {{
+  x[threadIdx.x] += table[threadIdx.x % {factor}];
+  {write}
+}}
+void run_{name}(float* x) {{
+  for (int i = 0; i < 2; ++i) use_{name}<<<1, 64>>>(x);
+  if (hipDeviceSynchronize() != hipSuccess) __builtin_trap();
+}}
+"""
+
+
+def build(tree: Path, *flags: str, unit: str = UNIT, **values: str) -> Path:
+    """A program of two units with kernels or variables of the same names, and its compilation database."""
     tree.mkdir()
     for name, factor in (("first", "2"), ("second", "3")):
-        (tree / f"{name}.hip").write_text(UNIT.format(name=name, factor=factor))
+        text = unit.format(**({"name": name, "factor": factor, "first": factor} | values))
+        (tree / f"{name}.hip").write_text(text)
     (tree / "main.hip").write_text(MAIN)
     units = ["first.hip", "second.hip", "main.hip"]
     words = ["hipcc", "-O3", "--offload-arch=gfx90a", *flags]
@@ -84,3 +101,27 @@ def test_the_one_of_the_captured_unit_is_found_rebuilt_and_judged(
     edited.write_text(edited.read_text().replace("3", "4"))
     subprocess.run(["make", "-C", project, "recompile"], check=True, capture_output=True)
     assert "Result: FAIL" in stages.run("validate", "project").must(1).err
+
+
+@pytest.mark.parametrize(
+    ("values", "outcome"),
+    [
+        ({"write": "table[threadIdx.x] += 1;"}, "Result: PASS"),
+        ({"write": "", "first": "7"}, "Result: PASS"),
+        ({"write": ""}, "several units of the captured code object have a static variable _ZL5table"),
+    ],
+    ids=["written by the kernel", "the same in both", "cannot be told"],
+)
+def test_static_variables_of_one_name_are_told_apart_or_refused(
+    stages: Stages, tmp_path: Path, values: dict[str, str], outcome: str
+):
+    tree = tmp_path / "tree"
+    # Read with an index that the compiler does not know: so it is a variable, and no constant in the code.
+    app = build(tree, "-fgpu-rdc", unit=TWIN, **values)
+    (capture,) = stages.capture("use_second", app, options=("--dispatch", "1"))
+    stages.run("locate", capture, "--source-dir", tree).must()
+    stages.run("generate", "@source", "--output", "project").must()
+    subprocess.run(["make", "-C", stages.folder / "project", "recompile"], check=True, capture_output=True)
+    done = stages.run("validate", "project")
+    assert outcome in done.err
+    assert done.code == (0 if "PASS" in outcome else ExitCode.REFUSED)
