@@ -8,6 +8,7 @@ import socket
 import struct
 import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.collector import protocol
@@ -21,8 +22,9 @@ if TYPE_CHECKING:
 
 # How long reading a message waits before the session gets its turn; the collector looks about as often.
 TICK_S = 0.05
-# A process closes its end some time before it is over: what it holds is given back in between.
+# For processes that close what they hold themselves, right before they end.
 _ENDING_MS = 2000
+_LOOK_EVERY_MS = 20
 
 
 @dataclass(frozen=True)
@@ -47,6 +49,14 @@ class Settings:
             size = max(4 << 20, min(64 << 20, self.memory_bytes // 8))
             return max(3, min(8, self.memory_bytes // 2 // size)), size
         return max(3, min(8, self.memory_bytes // 16 // (4 << 20))), 4 << 20
+
+
+def has_memory(process_id: int) -> bool:
+    """Whether a process has an address space: one that ends has none left, though it is still listed."""
+    try:
+        return not Path(f"/proc/{process_id}/statm").read_text().startswith("0 ")
+    except OSError:
+        return False
 
 
 class Connection:
@@ -141,14 +151,20 @@ class Connection:
             return
 
     def lost(self) -> bool:
-        """Whether the process ended the conversation and goes on; one that is about to end gets a moment."""
+        """Whether the process ended the conversation and goes on.
+
+        One that ends gives its memory back before its files; a GPU may take seconds to be given back.
+        """
         if self._hung_up or self._pidfd is None:
             return False
         if self._shared is not None and self._shared.lost:
             return True
         process_ends = select.poll()
         process_ends.register(self._pidfd, select.POLLIN)
-        return not process_ends.poll(_ENDING_MS)
+        return not any(
+            process_ends.poll(_LOOK_EVERY_MS) or not has_memory(self.process_id)
+            for _ in range(_ENDING_MS // _LOOK_EVERY_MS)
+        )
 
     def close(self) -> None:
         """Give everything back."""
