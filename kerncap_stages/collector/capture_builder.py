@@ -84,7 +84,7 @@ class CaptureBuilder:
         self._module: Module = modules.module(reader.u64())
         self._device, self._queue = reader.u32(), reader.u32()
         self._index_in_process, self._index_of_kernel = reader.u64(), reader.u64()
-        self._grid, self._block = reader.dim3(), reader.dim3()
+        self._grid, self._block = reader.grid(), reader.dim3()
         self._group_bytes, self._private_bytes = reader.u32(), reader.u32()
         self._kernarg_address, self._flags = reader.u64(), reader.u32()
         self._kernarg, self._packet = reader.raw(), reader.raw()

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.base import Dim3
 
 # CUlaunchAttributeID by its number in cuda.h.
-_LAUNCH_ATTRIBUTES = {
+LAUNCH_ATTRIBUTES = {
     1: "access_policy_window",
     2: "cooperative",
     3: "synchronization_policy",
@@ -82,7 +82,8 @@ def _lines(packet: bytes) -> dict[str, str]:
                 f"the capture library describes a launch in words that we do not know: {line}"
             )
         if key == "attribute":
-            key, value = _LAUNCH_ATTRIBUTES.get(int(value), f"launch_attribute_{value}"), "set"
+            number, _, value = value.partition(":")
+            key = LAUNCH_ATTRIBUTES.get(int(number), f"launch_attribute_{number}")
         values[key] = value
     return values
 

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 
 _WITHOUT_POST = "`--no-post` keeps what was there before it, to be replayed alone"
+_HOLD = "`--hold` keeps it waiting until all is stored"
 _AFTER_A_TIMEOUT = (
     "`--wait` allows longer waits; none is enough where a kernel waits for what comes behind the dispatch; "
     f"of a kernel that never ends, {_WITHOUT_POST}"
@@ -40,7 +41,13 @@ def why_none(
         if last.process_ended and program.exit_code != 0:
             return ProgramError(
                 f"{what} {program.describe_end()} in the middle of a capture, of which nothing was kept",
-                hint=f"if it does so without kc-capture, too, and the kernel is the cause: {_WITHOUT_POST}",
+                hint="if it does so without kc-capture, too, and the kernel is the cause: "
+                f"{_WITHOUT_POST}; if it ends itself right behind: {_HOLD}",
+            )
+        if last.process_ended:
+            return ProgramError(
+                f"{what} ended in the middle of a capture, of which nothing was kept",
+                hint=_HOLD,
             )
         refused = (
             FailureCode.UNSUPPORTED_MEMORY,

@@ -32,6 +32,7 @@ _MATCHES = 4000  # in one message, of 8 bytes each
 # WELCOME.flags
 NO_POST = 1 << 0
 REACHABLE = 1 << 1
+HOLD = 1 << 2
 
 # region flags
 READ_ONLY = 1 << 0
@@ -146,6 +147,10 @@ class Reader:
     def dim3(self) -> tuple[int, int, int]:
         """Read three unsigned 32-bit numbers."""
         return (self.u32(), self.u32(), self.u32())
+
+    def grid(self) -> tuple[int, int, int]:
+        """Read three unsigned 64-bit numbers."""
+        return (self.u64(), self.u64(), self.u64())
 
     def raw(self) -> bytes:
         """Read a counted run of bytes."""

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code_object import data_symbols
+from kerncap_stages.collector.launch_facts import LAUNCH_ATTRIBUTES
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.chunks import read_chunk_list
@@ -23,6 +25,23 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 _READ_ONLY = 1
+_LIMITS = ("stack_limit", "printf_limit", "persisting_l2_limit")
+# Of the attributes of a CUDA launch. Clusters and cooperation have lines of their own; events and what can be
+# changed from the device mean nothing to a kernel that runs alone.
+_REPEATED = frozenset(
+    {
+        "access_policy_window",
+        "cluster_scheduling_policy_preference",
+        "programmatic_stream_serialization",
+        "priority",
+        "mem_sync_domain_map",
+        "mem_sync_domain",
+        "preferred_cluster_dimension",
+        "preferred_shared_memory_carveout",
+        "nvlink_util_centric_scheduling",
+    }
+)
+_HEX = re.compile(r"[0-9a-f]{128}")
 
 
 @dataclass(frozen=True)
@@ -85,6 +104,7 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     if launch.cluster_blocks is not None:
         yield "cluster " + " ".join(map(str, launch.cluster_blocks))
     yield f"cooperative {int(launch.is_cooperative)}"
+    yield from _launch_attributes(launch.attributes)
     yield f"kernarg {capture.kernarg or '-'}"
     yield from (f"argument {slot.offset_bytes}" for slot in kernel.slots if not slot.is_hidden)
     yield from _hidden_slots("baseline", kernel.slots)
@@ -95,6 +115,18 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     own = own_code(capture)
     if own is not None:
         yield f"loaded {own.load_address:#x} {own.load_size_bytes}"
+
+
+def _launch_attributes(attributes: Mapping[str, str]) -> Iterator[str]:
+    """What a CUDA launch asked for besides, and the limits of its context, as far as it is repeated."""
+    for name in _LIMITS:
+        if name in attributes:
+            yield f"limit {name} {attributes[name]}"
+    if int(attributes.get("carveout", -1)) >= 0:
+        yield f"carveout {attributes['carveout']}"
+    for number, name in LAUNCH_ATTRIBUTES.items():
+        if name in _REPEATED and _HEX.fullmatch(attributes.get(name, "")):
+            yield f"attribute {number} {attributes[name]}"
 
 
 def _hidden_slots(role: str, slots: Iterable[KernargSlot]) -> Iterator[str]:

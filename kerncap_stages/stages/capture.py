@@ -47,6 +47,7 @@ class CaptureOptions:
     parents: tuple[Digest, ...] = ()
     with_post: bool = True
     reachable_only: bool = False
+    hold: bool = False
     stop_after: bool = False
     wait_s: float = 60.0
     timeout_s: float | None = None
@@ -66,7 +67,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     from kerncap_stages.collector.capture_session import CaptureSession
     from kerncap_stages.collector.connection import Connection, Settings
     from kerncap_stages.collector.no_capture import why_none
-    from kerncap_stages.collector.protocol import MAX_RULES, NO_POST, REACHABLE, Mode
+    from kerncap_stages.collector.protocol import HOLD, MAX_RULES, NO_POST, REACHABLE, Mode
     from kerncap_stages.collector.selection import KernelRule
     from kerncap_stages.collector.server import Collector
     from kerncap_stages.manifests.capture import Reach
@@ -74,7 +75,11 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     if len(options.selections) > MAX_RULES:
         raise UsageError(f"at most {MAX_RULES} kernels can be asked for in one run")
     rules = [KernelRule.of(selection) for selection in options.selections]
-    flags = (0 if options.with_post else NO_POST) | (REACHABLE if options.reachable_only else 0)
+    flags = (
+        (0 if options.with_post else NO_POST)
+        | (REACHABLE if options.reachable_only else 0)
+        | (HOLD if options.hold else 0)
+    )
     settings = Settings(
         Mode.CAPTURE,
         rules=[rule.rule for rule in rules],
@@ -160,6 +165,10 @@ def capture(
         bool, typer.Option("--post/--no-post", help="Take the state after the kernel, too.")
     ] = True,
     reachable: Annotated[bool, typer.Option(help="Only memory that the arguments can lead to.")] = False,
+    hold: Annotated[
+        bool,
+        typer.Option(help="Keep the program waiting until all is stored: it may end itself right behind."),
+    ] = False,
     stop_after: Annotated[bool, typer.Option(help="End the program once all is captured.")] = False,
     wait: Annotated[
         float,
@@ -220,6 +229,7 @@ def capture(
                 parents=request.parents,
                 with_post=post,
                 reachable_only=reachable,
+                hold=hold,
                 stop_after=stop_after,
                 wait_s=wait,
                 timeout_s=timeout,

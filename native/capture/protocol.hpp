@@ -11,6 +11,7 @@
 //   string    = length:u32 byte*length                     UTF-8 where it is text
 //   pairs     = count:u32 (string string)*count
 //   dim3      = x:u32 y:u32 z:u32
+//   grid      = x:u64 y:u64 z:u64                          work-items: CUDA counts blocks, and those have many
 //
 // library -> collector
 //   HELLO     = k_magic:u64 k_version:u32 pid:u32 backend:string
@@ -21,7 +22,7 @@
 //   MODULE_END= module:u64                                 in capture mode answered by SELECTED
 //   MODULE_GONE = module:u64
 //   CAPTURE   = capture:u64 rule:u32 kernel:u32 module:u64 device:u32 queue:u32
-//               index_in_process:u64 index_of_kernel:u64 grid_work_items:dim3 block:dim3
+//               index_in_process:u64 index_of_kernel:u64 grid_work_items:grid block:dim3
 //               group_bytes:u32 private_bytes:u32 kernarg_address:u64 flags:u32 kernarg:string packet:string
 //   REGIONS   = capture:u64 count:u32 region*count
 //   region    = index:u32 kind:u32 device:u32 flags:u32 base:u64 bytes:u64 access:u64 host:u64 align:u64
@@ -83,6 +84,7 @@ inline constexpr std::uint32_t k_flag_more = 1u << 1;         // another message
 // In WELCOME.flags.
 inline constexpr std::uint32_t k_flag_no_post = 1u << 0;      // leave the post-state out
 inline constexpr std::uint32_t k_flag_reachable = 1u << 1;    // only regions that the kernel can reach
+inline constexpr std::uint32_t k_flag_hold = 1u << 2;         // the program goes on when the collector has all of it
 
 enum class StreamKind : std::uint32_t { code = 1, pre, post };
 
@@ -113,14 +115,15 @@ struct Record {
   std::uint32_t device;
   std::uint32_t queue;
   std::uint32_t group_bytes;
-  std::uint32_t grid_work_items[3];
-  std::uint32_t private_bytes;
+  std::uint64_t grid_work_items[3];
   std::uint16_t block[4];        // x, y, z, zero
+  std::uint32_t private_bytes;
+  std::uint32_t reserved;
   std::uint64_t index_in_process;
   std::uint64_t start_ns;
   std::uint64_t end_ns;
 };
-static_assert(sizeof(Record) == 64);
+static_assert(sizeof(Record) == 80);
 
 inline constexpr std::uint64_t k_record_capacity = 1 << 16;
 inline constexpr std::size_t k_page_bytes = 4096;

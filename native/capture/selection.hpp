@@ -11,12 +11,12 @@
 namespace kerncap::capture {
 
 struct Shape {
-  std::uint32_t grid_work_items[3];
+  std::uint64_t grid_work_items[3];
   std::uint32_t block[3];
 
   [[nodiscard]] std::uint32_t blocks(int axis) const noexcept {
     const std::uint32_t size = block[axis] == 0 ? 1 : block[axis];
-    return (grid_work_items[axis] + size - 1) / size;
+    return static_cast<std::uint32_t>((grid_work_items[axis] + size - 1) / size);
   }
   // As in Control::other_grid; y and z are cut at the largest that fits.
   [[nodiscard]] std::uint64_t packed_blocks() const noexcept {

@@ -18,6 +18,7 @@ class Message {
   Message& u32(std::uint32_t value) noexcept { return raw(&value, sizeof value); }
   Message& u64(std::uint64_t value) noexcept { return raw(&value, sizeof value); }
   Message& dim3(const std::uint32_t (&value)[3]) noexcept { return raw(value, sizeof value); }
+  Message& grid(const std::uint64_t (&value)[3]) noexcept { return raw(value, sizeof value); }
   Message& bytes(std::span<const std::byte> value) noexcept {
     u32(static_cast<std::uint32_t>(value.size()));
     return raw(value.data(), value.size());

@@ -12,14 +12,21 @@ constexpr std::uint64_t bit_of(std::uint32_t device) noexcept {
   return device < 64 ? std::uint64_t{1} << device : 0;
 }
 
+bool is_of_another(const Allocation& allocation, std::uint32_t device) noexcept {
+  const bool is_ours = allocation.access == 0 || (allocation.access & bit_of(device)) != 0;
+  return !is_ours && allocation.device != capture::k_no_device;
+}
+
 }  // namespace
 
 void Allocations::add(const Allocation& allocation) {
   if (allocation.base == 0 || allocation.bytes == 0) return;
   const std::lock_guard lock(m_mutex);
   m_by_base[allocation.base] = allocation;
-  // A graph's address may be given out again once the graph is gone.
-  m_graph_memory.erase(allocation.base);
+  // A graph's addresses may be given out again once the graph is gone.
+  std::erase_if(m_graph_memory, [&allocation](const auto& item) {
+    return item.first < allocation.end() && allocation.base < item.first + item.second;
+  });
 }
 
 bool Allocations::remove(std::uint64_t base) {
@@ -27,16 +34,41 @@ bool Allocations::remove(std::uint64_t base) {
   return m_by_base.erase(base) != 0;
 }
 
+void Allocations::context_destroyed(std::uint64_t context) {
+  const std::lock_guard lock(m_mutex);
+  for (auto& [base, allocation] : m_by_base) {
+    if (allocation.context != context) continue;
+    allocation.context = 0;
+    m_doubtful.push_back(base);
+  }
+}
+
+void Allocations::drop_what_went(const std::function<bool(std::uint64_t)>& is_there) {
+  const std::lock_guard lock(m_mutex);
+  for (const std::uint64_t base : m_doubtful) {
+    if (m_by_base.contains(base) && !is_there(base)) m_by_base.erase(base);
+  }
+  m_doubtful.clear();
+}
+
 void Allocations::add_handle(std::uint64_t handle, std::uint32_t device, bool imported) {
   const std::lock_guard lock(m_mutex);
-  m_handles[handle] = {device, imported};
+  m_handles[handle] = {device, imported, ++m_pieces};
+}
+
+void Allocations::add_handle_at(std::uint64_t handle, std::uint64_t address) {
+  const std::lock_guard lock(m_mutex);
+  const auto after = m_mappings.upper_bound(address);
+  if (after == m_mappings.begin()) return;
+  const auto& [base, mapping] = *std::prev(after);
+  if (address < base + mapping.bytes) m_handles[handle] = mapping.handle;
 }
 
 void Allocations::map(std::uint64_t base, std::uint64_t bytes, std::uint64_t handle) {
   const std::lock_guard lock(m_mutex);
   const auto known = m_handles.find(handle);
   // Released handles stay in the list: a mapping may outlive its handle, and numbers are overwritten on reuse.
-  const Handle properties = known == m_handles.end() ? Handle{capture::k_no_device, true} : known->second;
+  const Handle properties = known == m_handles.end() ? Handle{capture::k_no_device, true, 0} : known->second;
   m_mappings[base] = {bytes, properties, 0, 0};
 }
 
@@ -84,14 +116,30 @@ const char* Allocations::object_at(std::uint64_t handle) const {
   return found == m_objects.end() ? nullptr : found->second;
 }
 
-std::optional<std::uint32_t> Allocations::peer_at(std::uint64_t address, std::uint32_t device) const {
+std::optional<Allocation> Allocations::peer_at(std::uint64_t address, std::uint32_t device) const {
   const std::lock_guard lock(m_mutex);
   const auto after = m_by_base.upper_bound(address);
   if (after == m_by_base.begin()) return std::nullopt;
   const Allocation& allocation = std::prev(after)->second;
-  const bool is_ours = allocation.access == 0 || (allocation.access & bit_of(device)) != 0;
-  if (is_ours || address >= allocation.end() || allocation.device == capture::k_no_device) return std::nullopt;
-  return allocation.device;
+  if (address >= allocation.end() || !is_of_another(allocation, device)) return std::nullopt;
+  return allocation;
+}
+
+void Allocations::set_peer_access(std::uint32_t device, std::uint32_t peer) {
+  const std::lock_guard lock(m_mutex);
+  m_peers[device] |= bit_of(peer);
+}
+
+std::map<std::uint32_t, std::uint64_t> Allocations::peer_bytes(std::uint32_t device) const {
+  std::map<std::uint32_t, std::uint64_t> bytes;
+  const std::lock_guard lock(m_mutex);
+  const auto peers = m_peers.find(device);
+  if (peers == m_peers.end()) return bytes;
+  for (const auto& [base, allocation] : m_by_base) {
+    if (!is_of_another(allocation, device) || (peers->second & bit_of(allocation.device)) == 0) continue;
+    bytes[allocation.device] += allocation.bytes;
+  }
+  return bytes;
 }
 
 std::vector<Allocation> Allocations::reachable(std::uint32_t device) const {
@@ -109,6 +157,7 @@ std::vector<Allocation> Allocations::reachable(std::uint32_t device) const {
       region.kind = mapping.handle.imported ? MemoryKind::ipc : MemoryKind::vmem;
       region.device = mapping.handle.device == capture::k_no_device ? device : mapping.handle.device;
       region.access = mapping.readable;
+      region.piece = mapping.handle.piece;
       region.flags = (mapping.writable & bit_of(device)) == 0 ? capture::k_region_read_only : 0;
       all.push_back(region);
     }

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <mutex>
-#include <optional>
 #include <optional>
 #include <unordered_map>
 #include <vector>
@@ -22,6 +22,8 @@ struct Allocation {
   std::uint32_t flags = 0;                       // capture::k_region_*
   std::uint64_t access = 0;                      // bit i: device i may touch it; 0: every device
   std::uint64_t module = 0;                      // of a module's variable
+  std::uint64_t context = 0;                     // in which it was made; 0 once that is gone
+  std::uint32_t piece = 0;                       // physical memory behind a mapping: two mappings may share it; 0: unknown
 
   [[nodiscard]] std::uint64_t end() const noexcept { return base + bytes; }
 };
@@ -31,9 +33,15 @@ class Allocations {
   void add(const Allocation& allocation);
   // What was added with exactly this base; false when there is none.
   bool remove(std::uint64_t base);
+  // A context is going. Most of what was made in it goes, too, but not all: pools belong to devices, and green contexts
+  // share the memory of another one. `is_there` is asked later, once for each of these.
+  void context_destroyed(std::uint64_t context);
+  void drop_what_went(const std::function<bool(std::uint64_t base)>& is_there);
 
   // cuMemCreate / cuMemMap / cuMemSetAccess: handles are physical memory, mappings give it addresses.
   void add_handle(std::uint64_t handle, std::uint32_t device, bool imported);
+  // cuMemRetainAllocationHandle: a handle of the memory that is mapped at an address.
+  void add_handle_at(std::uint64_t handle, std::uint64_t address);
   void map(std::uint64_t base, std::uint64_t bytes, std::uint64_t handle);
   void unmap(std::uint64_t base, std::uint64_t bytes);
   void set_access(std::uint64_t base, std::uint64_t bytes, std::uint32_t device, bool readable, bool writable);
@@ -48,9 +56,13 @@ class Allocations {
   // "a texture", "a surface", or null.
   [[nodiscard]] const char* object_at(std::uint64_t handle) const;
 
-  // The owner of an address, if that is another GPU whose memory is not among what reachable() lists for this one: only
+  // What an address lies in, if that is memory of another GPU that is not among what reachable() lists for this one: only
   // peer access leads there.
-  [[nodiscard]] std::optional<std::uint32_t> peer_at(std::uint64_t address, std::uint32_t device) const;
+  [[nodiscard]] std::optional<Allocation> peer_at(std::uint64_t address, std::uint32_t device) const;
+  // A context of `device` may reach what contexts of `peer` allocate.
+  void set_peer_access(std::uint32_t device, std::uint32_t peer);
+  // How much of other GPUs' memory peer access leads to: bytes by owner.
+  [[nodiscard]] std::map<std::uint32_t, std::uint64_t> peer_bytes(std::uint32_t device) const;
 
   // Everything that the device may touch, ordered by address and without overlap.
   [[nodiscard]] std::vector<Allocation> reachable(std::uint32_t device) const;
@@ -59,6 +71,7 @@ class Allocations {
   struct Handle {
     std::uint32_t device;
     bool imported;
+    std::uint32_t piece;              // numbered as they are made: the driver gives handles out again
   };
   struct Mapping {
     std::uint64_t bytes;
@@ -68,10 +81,13 @@ class Allocations {
   };
   mutable std::mutex m_mutex;
   std::map<std::uint64_t, Allocation> m_by_base;
+  std::vector<std::uint64_t> m_doubtful;         // bases of what was made in contexts that are gone
   std::unordered_map<std::uint64_t, Handle> m_handles;
+  std::uint32_t m_pieces = 0;
   std::map<std::uint64_t, Mapping> m_mappings;
   std::map<std::uint64_t, std::uint64_t> m_graph_memory;   // base -> bytes
   std::unordered_map<std::uint64_t, const char*> m_objects;
+  std::map<std::uint32_t, std::uint64_t> m_peers;          // device -> bit i: it reaches device i
 };
 
 // Where two overlap, what stands earlier in the input keeps the bytes.

@@ -55,6 +55,8 @@ constexpr CUpti_CallbackId k_ends[] = {
     CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease_v2,
 };
 constexpr CUpti_CallbackId k_resources[] = {
+    CUPTI_CBID_RESOURCE_CONTEXT_CREATED,
+    CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
     CUPTI_CBID_RESOURCE_MODULE_LOADED,
     CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING,
     CUPTI_CBID_RESOURCE_STREAM_CREATED,
@@ -174,6 +176,16 @@ void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept
     }
     case CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING:
       state.modules.unloaded(static_cast<const CUpti_ModuleResourceData*>(data.resourceDescriptor)->moduleId);
+      return;
+    case CUPTI_CBID_RESOURCE_CONTEXT_CREATED:
+      state.streams.context_created(data.context);
+      return;
+    case CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING:
+      // What was in it ends with it, mostly without a call of its own; the next context may get the same number.
+      state.snapshots.forget(data.context);
+      state.modules.forget(data.context);
+      state.streams.context_destroyed(data.context);
+      state.allocations.context_destroyed(reinterpret_cast<std::uint64_t>(data.context));
       return;
     case CUPTI_CBID_RESOURCE_STREAM_CREATED:
       state.streams.created(data.context, data.resourceHandle.stream);

@@ -51,7 +51,10 @@ void start(const char* socket) noexcept {
     g_tool->enabled.store(false);
     g_tool->channel->abandon_in_child();
   });
-  if (profiling) std::atexit(finish);
+  if (profiling) {
+    std::atexit(finish);
+    std::at_quick_exit(finish);
+  }
   made->enabled.store(true);
 }
 

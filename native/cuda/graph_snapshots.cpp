@@ -18,19 +18,19 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
   if (graph == nullptr || is_recording(stream)) return;
   for (const WatchedGraph::Wanted& item : graph->wanted) {
     std::uint64_t index_of_kernel = 0;
-    LaunchCall launch;
-    if (graph->refusal.empty()) {
-      Result<LaunchCall> read = read_kernel_node(graph->nodes[item.node]);
-      if (!read) continue;
-      launch = read.value();
-    }
-    if (!wanted(item.kernel, launch, index_of_kernel)) continue;
+    if (!wanted(item.kernel, item.shape, index_of_kernel)) continue;
     send_facts();
-    if (!graph->refusal.empty()) {
-      report(capture::k_no_capture, Error{ErrorCode::unsupported, graph->refusal});
+    std::string refusal = item.refusal;
+    if (graph->was_changed) refusal = "it is in a CUDA graph that was changed after it had been made executable";
+    Result<LaunchCall> read = LaunchCall{};
+    if (refusal.empty()) read = read_kernel_node(graph->nodes[item.node].node);
+    if (refusal.empty() && !read) refusal = read.error().message;
+    if (!refusal.empty()) {
+      report(capture::k_no_capture, Error{ErrorCode::unsupported, refusal});
       m_begun.fetch_sub(1);
       continue;
     }
+    const LaunchCall launch = read.value();
     auto job = std::make_unique<Job>();
     job->kernel = item.kernel;
     job->context = context;
@@ -56,27 +56,28 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
   if (!ready) return ready;
   const bool with_post = tool()->channel->with_post();
   const std::uint64_t room = Copier::layout(job.regions).back();
-  const CUdeviceptr kept = m_copier.allocate(room);
-  job.pre = kept == 0 ? 0 : m_copier.allocate(room);
+  Copier& copier = job.engines->copier;
+  const CUdeviceptr kept = copier.allocate(room);
+  job.pre = kept == 0 ? 0 : copier.allocate(room);
   if (kept == 0 || job.pre == 0) {
-    m_copier.free(kept);
+    copier.free(kept);
     return Error{ErrorCode::unsupported,
                  "a kernel in a CUDA graph needs " + std::to_string(2 * room >> 20) +
                      " MiB of free device memory to be captured, and there is less"};
   }
-  Result<void> done = m_copier.gather(job.regions, kept, wait_deadline());
+  Result<void> done = copier.gather(job.regions, kept, wait_deadline());
   if (!done) {
-    m_copier.free(kept);
+    copier.free(kept);
     return done;
   }
   // From here on the program's memory is changed, and put back whatever happens. No time limit: the program is about
   // to run the same work without one.
-  job.stream = m_copier.stream();
+  job.stream = copier.stream();
   done = checked("running the nodes before the kernel", driver().cuGraphLaunch(before, job.stream));
   if (done) done = checked("the nodes before the kernel", driver().cuStreamSynchronize(job.stream));
-  if (done) done = m_copier.gather(job.regions, job.pre, wait_deadline());
+  if (done) done = copier.gather(job.regions, job.pre, wait_deadline());
   job.held_ns = ns_since(job.held_since);
-  if (done && !with_post) done = send(m_copier, job);
+  if (done && !with_post) done = send(copier, job);
   if (done && !with_post) done = finish_job(job, capture::Up::ready);
   if (done) done = checked("recording an event", driver().cuEventRecord(job.before, job.stream));
   if (done) done = run_alone(launch, job.stream);
@@ -86,8 +87,8 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
     measure(job);
     if (with_post) done = keep_changed(job);
   }
-  const Result<void> put_back = m_copier.scatter(job.regions, kept);
-  m_copier.free(kept);
+  const Result<void> put_back = copier.scatter(job.regions, kept);
+  copier.free(kept);
   if (!put_back) warn("the program's memory could not be put back after a kernel of a graph had been captured: its "
                       "results may be wrong");
   return done ? put_back : done;

@@ -1,6 +1,11 @@
 // Reads and takes apart copies of the program's graphs; never touches the program's own.
 #include "cuda/graphs.hpp"
 
+#include <algorithm>
+#include <map>
+#include <set>
+#include <utility>
+
 #include "cuda/api.hpp"
 #include "cuda/tool.hpp"
 
@@ -11,7 +16,7 @@ using core::Error;
 using core::ErrorCode;
 using core::Result;
 
-core::Result<std::vector<CUgraphNode>> nodes_of(CUgraph graph) {
+Result<std::vector<CUgraphNode>> nodes_of(CUgraph graph) {
   std::size_t count = 0;
   if (Result<void> asked = checked("reading a graph", driver().cuGraphGetNodes(graph, nullptr, &count)); !asked) {
     return asked.error();
@@ -22,6 +27,21 @@ core::Result<std::vector<CUgraphNode>> nodes_of(CUgraph graph) {
   }
   nodes.resize(count);
   return nodes;
+}
+
+// In what order they were made says nothing of the order in which nodes run.
+Result<std::vector<std::pair<CUgraphNode, CUgraphNode>>> edges_of(CUgraph graph) {
+  std::size_t count = 0;
+  Result<void> asked = checked("reading a graph", driver().cuGraphGetEdges_v2(graph, nullptr, nullptr, nullptr, &count));
+  if (!asked) return asked.error();
+  std::vector<CUgraphNode> from(count);
+  std::vector<CUgraphNode> to(count);
+  std::vector<CUgraphEdgeData> kinds(count);
+  asked = checked("reading a graph", driver().cuGraphGetEdges_v2(graph, from.data(), to.data(), kinds.data(), &count));
+  if (!asked) return asked.error();
+  std::vector<std::pair<CUgraphNode, CUgraphNode>> edges;
+  for (std::size_t i = 0; i < count; ++i) edges.emplace_back(from[i], to[i]);
+  return edges;
 }
 
 CUgraphNodeType type_of(CUgraphNode node) noexcept {
@@ -67,6 +87,85 @@ const Kernel* kernel_of(CUgraphNode node) noexcept {
   return kernel != nullptr ? kernel : tool()->modules.resolve(function, name_of(parameters));
 }
 
+// The nodes of a graph, each behind those that it waits for; otherwise in the order in which they were made.
+Result<std::vector<WatchedGraph::Node>> read_nodes(CUgraph graph) {
+  const Result<std::vector<CUgraphNode>> made = nodes_of(graph);
+  if (!made) return made.error();
+  const auto edges = edges_of(graph);
+  if (!edges) return edges.error();
+  std::map<CUgraphNode, std::size_t> number;
+  for (const CUgraphNode node : made.value()) number.emplace(node, number.size());
+  std::vector<std::vector<std::size_t>> before(number.size());
+  std::vector<std::vector<std::size_t>> behind(number.size());
+  for (const auto& [from, to] : edges.value()) {
+    before[number.at(to)].push_back(number.at(from));
+    behind[number.at(from)].push_back(number.at(to));
+  }
+  std::vector<std::size_t> waits_for(number.size());
+  std::set<std::size_t> ready;
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    waits_for[i] = before[i].size();
+    if (waits_for[i] == 0) ready.insert(i);
+  }
+  std::vector<std::size_t> place(number.size());
+  std::vector<WatchedGraph::Node> nodes;
+  while (!ready.empty()) {
+    const std::size_t next = *ready.begin();
+    ready.erase(ready.begin());
+    place[next] = nodes.size();
+    WatchedGraph::Node node{made.value()[next], type_of(made.value()[next]), {}};
+    for (const std::size_t each : before[next]) node.before.push_back(place[each]);
+    nodes.push_back(std::move(node));
+    for (const std::size_t each : behind[next]) {
+      if (--waits_for[each] == 0) ready.insert(each);
+    }
+  }
+  return nodes;
+}
+
+// Which nodes have to end before that one begins.
+std::vector<bool> ancestors_of(const std::vector<WatchedGraph::Node>& nodes, std::size_t node) {
+  std::vector<bool> found(nodes.size());
+  for (const std::size_t each : nodes[node].before) found[each] = true;
+  for (std::size_t i = node; i-- > 0;) {
+    if (!found[i]) continue;
+    for (const std::size_t each : nodes[i].before) found[each] = true;
+  }
+  return found;
+}
+
+std::string why_not(const std::vector<WatchedGraph::Node>& nodes, std::size_t node) {
+  const std::vector<bool> before = ancestors_of(nodes, node);
+  for (std::size_t i = 0; i < node; ++i) {
+    const char* what = before[i] ? not_repeatable(nodes[i].type) : nullptr;
+    if (what != nullptr) return std::string("it is in a CUDA graph behind ") + what;
+  }
+  return {};
+}
+
+void add_wanted(WatchedGraph& watched, std::size_t place, CUgraphNode node, const std::string& refusal) {
+  const Kernel* kernel = kernel_of(node);
+  if (kernel == nullptr || kernel->rule == k_no_rule) return;
+  Result<LaunchCall> read = read_kernel_node(node);
+  if (!read) return;
+  LaunchCall shape;
+  std::copy_n(read.value().grid_blocks, 3, shape.grid_blocks);
+  std::copy_n(read.value().block, 3, shape.block);
+  watched.wanted.push_back({place, *kernel, shape, refusal});
+}
+
+// What is wanted in a graph that is one node of another.
+void add_wanted_of_child(WatchedGraph& watched, std::size_t place, CUgraphNode node) {
+  CUgraph child = nullptr;
+  if (driver().cuGraphChildGraphNodeGetGraph(node, &child) != CUDA_SUCCESS) return;
+  const Result<std::vector<WatchedGraph::Node>> nodes = read_nodes(child);
+  if (!nodes) return;
+  for (const WatchedGraph::Node& each : nodes.value()) {
+    if (each.type == CU_GRAPH_NODE_TYPE_KERNEL) add_wanted(watched, place, each.node, "it is in a child graph of a CUDA graph");
+    if (each.type == CU_GRAPH_NODE_TYPE_GRAPH) add_wanted_of_child(watched, place, each.node);
+  }
+}
+
 }  // namespace
 
 WatchedGraph::~WatchedGraph() {
@@ -74,36 +173,34 @@ WatchedGraph::~WatchedGraph() {
 }
 
 void Graphs::instantiated(CUgraphExec executable, CUgraph graph) noexcept {
-  Result<std::vector<CUgraphNode>> nodes = nodes_of(graph);
+  Result<std::vector<WatchedGraph::Node>> nodes = read_nodes(graph);
   if (!nodes) return;
   auto watched = std::make_shared<WatchedGraph>();
-  for (std::size_t i = 0; i < nodes.value().size(); ++i) {
-    if (type_of(nodes.value()[i]) != CU_GRAPH_NODE_TYPE_KERNEL) continue;
-    const Kernel* kernel = kernel_of(nodes.value()[i]);
-    if (kernel != nullptr && kernel->rule != k_no_rule) watched->wanted.push_back({i, *kernel});
+  watched->nodes = std::move(nodes.value());
+  for (std::size_t i = 0; i < watched->nodes.size(); ++i) {
+    const WatchedGraph::Node& node = watched->nodes[i];
+    if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) add_wanted(*watched, i, node.node, {});
+    if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) add_wanted_of_child(*watched, i, node.node);
   }
   if (watched->wanted.empty()) return;
-  for (std::size_t i = 0; i < watched->wanted.back().node && watched->refusal.empty(); ++i) {
-    const char* what = not_repeatable(type_of(nodes.value()[i]));
-    if (what != nullptr) watched->refusal = std::string("it is in a CUDA graph behind ") + what;
+  const CUresult cloned = driver().cuGraphClone(&watched->copy, graph);
+  for (WatchedGraph::Wanted& item : watched->wanted) {
+    if (item.refusal.empty()) item.refusal = why_not(watched->nodes, item.node);
+    if (item.refusal.empty() && cloned != CUDA_SUCCESS) {
+      item.refusal = describe("it is in a CUDA graph that cannot be copied", cloned);
+    }
   }
-  if (watched->refusal.empty()) {
-    const CUresult cloned = driver().cuGraphClone(&watched->copy, graph);
-    if (cloned != CUDA_SUCCESS) watched->refusal = describe("it is in a CUDA graph that cannot be copied", cloned);
-  }
-  for (const CUgraphNode node : nodes.value()) {
+  for (WatchedGraph::Node& node : watched->nodes) {
     CUgraphNode twin = nullptr;
-    if (watched->copy != nullptr) driver().cuGraphNodeFindInClone(&twin, node, watched->copy);
-    watched->nodes.push_back(twin);
+    if (watched->copy != nullptr) driver().cuGraphNodeFindInClone(&twin, node.node, watched->copy);
+    node.node = twin;
   }
   const std::lock_guard lock(m_mutex);
   m_watched[executable] = std::move(watched);
 }
 
 void Graphs::changed(CUgraphExec executable) noexcept {
-  if (const auto watched = find(executable)) {
-    watched->refusal = "it is in a CUDA graph that was changed after it had been made executable";
-  }
+  if (const auto watched = find(executable)) watched->was_changed.store(true);
 }
 
 void Graphs::destroyed(CUgraphExec executable) noexcept {
@@ -151,9 +248,11 @@ Result<CUgraphExec> instantiate_before(const WatchedGraph& graph, std::size_t no
     return cloned.error();
   }
   Result<void> made;
-  for (std::size_t i = node; i < graph.nodes.size() && made; ++i) {
+  const std::vector<bool> before = ancestors_of(graph.nodes, node);
+  for (std::size_t i = 0; i < graph.nodes.size() && made; ++i) {
+    if (before[i]) continue;
     CUgraphNode twin = nullptr;
-    made = checked("taking a graph apart", driver().cuGraphNodeFindInClone(&twin, graph.nodes[i], part));
+    made = checked("taking a graph apart", driver().cuGraphNodeFindInClone(&twin, graph.nodes[i].node, part));
     if (made) made = checked("taking a graph apart", driver().cuGraphDestroyNode(twin));
   }
   CUgraphExec executable = nullptr;

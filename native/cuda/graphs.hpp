@@ -2,6 +2,7 @@
 // made executable, from its kernel nodes.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -20,11 +21,18 @@ struct WatchedGraph {
   struct Wanted {
     std::size_t node;                        // in `nodes`
     Kernel kernel;
+    LaunchCall shape;                        // grid and block only
+    std::string refusal;                     // why it cannot be captured; empty: it can
+  };
+  struct Node {
+    CUgraphNode node;                        // of the copy
+    CUgraphNodeType type;
+    std::vector<std::size_t> before;         // what has to end before it begins
   };
   CUgraph copy = nullptr;
-  std::vector<CUgraphNode> nodes;            // of the copy, in the order in which they were made
+  std::vector<Node> nodes;                   // each behind those that it waits for
   std::vector<Wanted> wanted;
-  std::string refusal;                       // why none of it can be captured; empty: it can
+  std::atomic<bool> was_changed{false};      // after it had been made executable
 
   ~WatchedGraph();
 };
@@ -44,7 +52,7 @@ class Graphs {
 
 // The launch that a kernel node stands for. The parameters belong to the node.
 [[nodiscard]] core::Result<LaunchCall> read_kernel_node(CUgraphNode node);
-// All nodes that were made before `node`, ready to run alone.
+// All nodes that `node` waits for, directly or not, ready to run alone.
 [[nodiscard]] core::Result<CUgraphExec> instantiate_before(const WatchedGraph& graph, std::size_t node);
 
 }  // namespace kerncap::cuda

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "cuda/api.hpp"
 
@@ -43,6 +44,13 @@ void read_attributes(const CUlaunchConfig& config, LaunchCall& launch) noexcept 
     }
   }
 }
+
+// What a program may have raised for its kernels; a launch fails, or a kernel faults, where it is less.
+constexpr std::pair<const char*, CUlimit> k_limits[] = {
+    {"stack_limit", CU_LIMIT_STACK_SIZE},
+    {"printf_limit", CU_LIMIT_PRINTF_FIFO_SIZE},
+    {"persisting_l2_limit", CU_LIMIT_PERSISTING_L2_CACHE_SIZE},
+};
 
 int attribute_of(CUfunction function, CUfunction_attribute attribute) noexcept {
   int value = 0;
@@ -151,8 +159,18 @@ std::string describe_attributes(CUfunction function, const LaunchCall& launch) {
     cluster[2] = static_cast<std::uint32_t>(attribute_of(function, CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_DEPTH));
   }
   if (cluster[0] != 0) line("cluster", triple(cluster));
+  for (const auto& [name, limit] : k_limits) {
+    std::size_t value = 0;
+    if (driver().cuCtxGetLimit(&value, limit) == CUDA_SUCCESS) line(name, std::to_string(value));
+  }
   for (unsigned i = 0; i < launch.attribute_count; ++i) {
-    line("attribute", std::to_string(static_cast<unsigned>(launch.attributes[i].id)));
+    const CUlaunchAttribute& attribute = launch.attributes[i];
+    std::string value;
+    for (const unsigned char byte : attribute.value.pad) {
+      constexpr char k_digits[] = "0123456789abcdef";
+      value += {k_digits[byte >> 4], k_digits[byte & 15]};
+    }
+    line("attribute", std::to_string(static_cast<unsigned>(attribute.id)) + ":" + value);
   }
   return text;
 }

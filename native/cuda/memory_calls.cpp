@@ -22,9 +22,10 @@ constexpr CUpti_CallbackId k_calls[] = {
     KC_ID(cuMemAllocFromPoolAsync_ptsz), KC_ID(cuMemFreeAsync), KC_ID(cuMemFreeAsync_ptsz), KC_ID(cuMemAllocHost_v2),
     KC_ID(cuMemHostAlloc), k_mem_host_alloc_v2, KC_ID(cuMemFreeHost), KC_ID(cuMemHostRegister),
     KC_ID(cuMemHostRegister_v2), KC_ID(cuMemHostUnregister), KC_ID(cuIpcOpenMemHandle), KC_ID(cuIpcOpenMemHandle_v2),
-    KC_ID(cuIpcCloseMemHandle), KC_ID(cuMemCreate), KC_ID(cuMemImportFromShareableHandle), KC_ID(cuMemMap),
-    KC_ID(cuMemUnmap), KC_ID(cuMemSetAccess), KC_ID(cuTexObjectCreate), KC_ID(cuTexObjectDestroy),
-    KC_ID(cuSurfObjectCreate), KC_ID(cuSurfObjectDestroy),
+    KC_ID(cuIpcCloseMemHandle), KC_ID(cuMemPoolImportPointer), KC_ID(cuMemCreate),
+    KC_ID(cuMemImportFromShareableHandle), KC_ID(cuMemRetainAllocationHandle), KC_ID(cuMemMap), KC_ID(cuMemUnmap),
+    KC_ID(cuMemSetAccess), KC_ID(cuCtxEnablePeerAccess), KC_ID(cuTexObjectCreate), KC_ID(cuTexObjectDestroy), KC_ID(cuSurfObjectCreate),
+    KC_ID(cuSurfObjectDestroy),
 };
 
 template <typename Parameters>
@@ -38,44 +39,56 @@ std::uint32_t current_device() noexcept {
   return driver().cuCtxGetDevice(&device) == CUDA_SUCCESS ? static_cast<std::uint32_t>(device) : 0;
 }
 
-Allocation on_device(CUdeviceptr base, std::uint64_t bytes, MemoryKind kind) noexcept {
+Allocation on_device(const CUpti_CallbackData& data, CUdeviceptr base, std::uint64_t bytes, MemoryKind kind) noexcept {
   Allocation made;
   made.base = base;
   made.bytes = bytes;
   made.kind = kind;
+  made.context = reinterpret_cast<std::uint64_t>(data.context);
   made.device = current_device();
   // Without peer access a device sees its own memory only; pools and IPC follow the same rule here.
   made.access = std::uint64_t{1} << made.device;
   return made;
 }
 
-Allocation on_host(const void* base, std::uint64_t bytes, MemoryKind kind) noexcept {
+Allocation on_host(const CUpti_CallbackData& data, const void* base, std::uint64_t bytes, MemoryKind kind) noexcept {
   Allocation made;
   made.base = reinterpret_cast<std::uint64_t>(base);
   made.bytes = bytes;
   made.kind = kind;
+  made.context = reinterpret_cast<std::uint64_t>(data.context);
   return made;
 }
 
-void allocated_async(Allocations& allocations, CUdeviceptr base, std::uint64_t bytes, CUstream stream) noexcept {
+void allocated_async(Allocations& allocations, const CUpti_CallbackData& data, CUdeviceptr base, std::uint64_t bytes,
+                     CUstream stream) noexcept {
   const Inside inside;
   if (is_recording(stream)) return allocations.add_graph_memory(base, bytes);
-  allocations.add(on_device(base, bytes, MemoryKind::async_pool));
+  allocations.add(on_device(data, base, bytes, MemoryKind::async_pool));
+}
+
+// Of another process, which alone knows how much it is.
+void shared(Allocations& allocations, const CUpti_CallbackData& data, CUdeviceptr address) noexcept {
+  const Inside inside;
+  CUdeviceptr base = 0;
+  std::size_t bytes = 0;
+  if (driver().cuMemGetAddressRange_v2(&base, &bytes, address) != CUDA_SUCCESS) return;
+  allocations.add(on_device(data, base, bytes, MemoryKind::ipc));
 }
 
 void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   switch (call) {
     case KC_ID(cuMemAlloc_v2): {
       const auto& made = as<cuMemAlloc_v2_params>(data);
-      return allocations.add(on_device(*made.dptr, made.bytesize, MemoryKind::device_coarse));
+      return allocations.add(on_device(data, *made.dptr, made.bytesize, MemoryKind::device_coarse));
     }
     case KC_ID(cuMemAllocPitch_v2): {
       const auto& made = as<cuMemAllocPitch_v2_params>(data);
-      return allocations.add(on_device(*made.dptr, *made.pPitch * made.Height, MemoryKind::device_coarse));
+      return allocations.add(on_device(data, *made.dptr, *made.pPitch * made.Height, MemoryKind::device_coarse));
     }
     case KC_ID(cuMemAllocManaged): {
       const auto& made = as<cuMemAllocManaged_params>(data);
-      Allocation region = on_device(*made.dptr, made.bytesize, MemoryKind::managed);
+      Allocation region = on_device(data, *made.dptr, made.bytesize, MemoryKind::managed);
       region.device = capture::k_no_device;
       region.access = 0;
       return allocations.add(region);
@@ -84,37 +97,33 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
     case KC_ID(cuMemAllocAsync_ptsz): {
       const auto& made = as<cuMemAllocAsync_params>(data);
       const bool own = call == KC_ID(cuMemAllocAsync_ptsz) && made.hStream == nullptr;
-      return allocated_async(allocations, *made.dptr, made.bytesize, own ? CU_STREAM_PER_THREAD : made.hStream);
+      return allocated_async(allocations, data, *made.dptr, made.bytesize, own ? CU_STREAM_PER_THREAD : made.hStream);
     }
     case KC_ID(cuMemAllocFromPoolAsync):
     case KC_ID(cuMemAllocFromPoolAsync_ptsz): {
       const auto& made = as<cuMemAllocFromPoolAsync_params>(data);
       const bool own = call == KC_ID(cuMemAllocFromPoolAsync_ptsz) && made.hStream == nullptr;
-      return allocated_async(allocations, *made.dptr, made.bytesize, own ? CU_STREAM_PER_THREAD : made.hStream);
+      return allocated_async(allocations, data, *made.dptr, made.bytesize, own ? CU_STREAM_PER_THREAD : made.hStream);
     }
     case KC_ID(cuMemAllocHost_v2): {
       const auto& made = as<cuMemAllocHost_v2_params>(data);
-      return allocations.add(on_host(*made.pp, made.bytesize, MemoryKind::host_pinned));
+      return allocations.add(on_host(data, *made.pp, made.bytesize, MemoryKind::host_pinned));
     }
     case KC_ID(cuMemHostAlloc):
     case k_mem_host_alloc_v2: {
       const auto& made = as<cuMemHostAlloc_params>(data);
-      return allocations.add(on_host(*made.pp, made.bytesize, MemoryKind::host_pinned));
+      return allocations.add(on_host(data, *made.pp, made.bytesize, MemoryKind::host_pinned));
     }
     case KC_ID(cuMemHostRegister):
     case KC_ID(cuMemHostRegister_v2): {
       const auto& made = as<cuMemHostRegister_v2_params>(data);
-      return allocations.add(on_host(made.p, made.bytesize, MemoryKind::host_registered));
+      return allocations.add(on_host(data, made.p, made.bytesize, MemoryKind::host_registered));
     }
     case KC_ID(cuIpcOpenMemHandle):
-    case KC_ID(cuIpcOpenMemHandle_v2): {
-      const auto& made = as<cuIpcOpenMemHandle_v2_params>(data);
-      const Inside inside;
-      CUdeviceptr base = 0;
-      std::size_t bytes = 0;
-      if (driver().cuMemGetAddressRange_v2(&base, &bytes, *made.pdptr) != CUDA_SUCCESS) return;
-      return allocations.add(on_device(base, bytes, MemoryKind::ipc));
-    }
+    case KC_ID(cuIpcOpenMemHandle_v2):
+      return shared(allocations, data, *as<cuIpcOpenMemHandle_v2_params>(data).pdptr);
+    case KC_ID(cuMemPoolImportPointer):
+      return shared(allocations, data, *as<cuMemPoolImportPointer_params>(data).ptr_out);
     case KC_ID(cuMemCreate): {
       const auto& made = as<cuMemCreate_params>(data);
       const bool device = made.prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
@@ -123,6 +132,10 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
     }
     case KC_ID(cuMemImportFromShareableHandle):
       return allocations.add_handle(*as<cuMemImportFromShareableHandle_params>(data).handle, current_device(), true);
+    case KC_ID(cuMemRetainAllocationHandle): {
+      const auto& made = as<cuMemRetainAllocationHandle_params>(data);
+      return allocations.add_handle_at(*made.handle, reinterpret_cast<std::uint64_t>(made.addr));
+    }
     case KC_ID(cuMemMap): {
       const auto& made = as<cuMemMap_params>(data);
       return allocations.map(made.ptr, made.size, made.handle);
@@ -137,6 +150,11 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
                                access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
       }
       return;
+    }
+    case KC_ID(cuCtxEnablePeerAccess): {
+      std::uint32_t peer = 0;
+      if (cupti().cuptiGetDeviceId(as<cuCtxEnablePeerAccess_params>(data).peerContext, &peer) != CUPTI_SUCCESS) return;
+      return allocations.set_peer_access(current_device(), peer);
     }
     case KC_ID(cuTexObjectCreate):
       return allocations.add_object(*as<cuTexObjectCreate_params>(data).pTexObject, "a texture");

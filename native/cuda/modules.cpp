@@ -29,6 +29,7 @@ void Modules::loaded(CUcontext context, std::uint32_t cupti_id, std::span<const 
   Module module;
   module.number = g_next_module.fetch_add(1, std::memory_order_relaxed);
   module.cupti_id = cupti_id;
+  module.context = context;
   module.device = device;
   capture::Channel& channel = *tool()->channel;
   channel.send(Message(Up::module).u64(module.number).u32(device).u64(cubin.size()).u64(0).u64(0).text(""));
@@ -73,9 +74,24 @@ void Modules::unloaded(std::uint32_t cupti_id) noexcept {
       break;
     }
   }
-  if (gone == 0) return;
-  tool()->functions.remove_module(gone);
-  tool()->channel->send(Message(Up::module_gone).u64(gone));
+  if (gone != 0) tell_gone(gone);
+}
+
+void Modules::forget(CUcontext context) noexcept {
+  std::vector<std::uint64_t> gone;
+  {
+    const std::lock_guard lock(m_mutex);
+    for (const auto& [number, module] : m_by_number) {
+      if (module.context == context) gone.push_back(number);
+    }
+    for (const std::uint64_t number : gone) m_by_number.erase(number);
+  }
+  for (const std::uint64_t number : gone) tell_gone(number);
+}
+
+void Modules::tell_gone(std::uint64_t module) noexcept {
+  tool()->functions.remove_module(module);
+  tool()->channel->send(Message(Up::module_gone).u64(module));
 }
 
 void Modules::name_last(CUmodule handle) noexcept {

@@ -26,6 +26,8 @@ class Modules {
   // locks of its own there.
   void loaded(CUcontext context, std::uint32_t cupti_id, std::span<const std::byte> cubin) noexcept;
   void unloaded(std::uint32_t cupti_id) noexcept;
+  // All of a context that is going.
+  void forget(CUcontext context) noexcept;
   // The cubin that this thread loaded last is `handle`'s: at the end of cuModuleLoad*.
   void name_last(CUmodule handle) noexcept;
 
@@ -45,11 +47,14 @@ class Modules {
   struct Module {
     std::uint64_t number;
     std::uint32_t cupti_id;
+    CUcontext context = nullptr;
     std::uint32_t device;
     CUmodule handle = nullptr;
     std::map<std::string, const Kernel*, std::less<>> kernels;
     std::vector<ModuleVariable> variables;
   };
+  static void tell_gone(std::uint64_t module) noexcept;
+
   mutable std::mutex m_mutex;
   std::map<std::uint64_t, Module> m_by_number;
 };

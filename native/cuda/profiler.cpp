@@ -101,7 +101,7 @@ void Profiler::take(const CUpti_Activity* activity) noexcept {
   const std::int32_t grid[3] = {kernel.gridX, kernel.gridY, kernel.gridZ};
   const std::int32_t block[3] = {kernel.blockX, kernel.blockY, kernel.blockZ};
   for (int axis = 0; axis < 3; ++axis) {
-    record.grid_work_items[axis] = static_cast<std::uint32_t>(grid[axis]) * static_cast<std::uint32_t>(block[axis]);
+    record.grid_work_items[axis] = static_cast<std::uint64_t>(grid[axis]) * static_cast<std::uint64_t>(block[axis]);
     record.block[axis] = static_cast<std::uint16_t>(block[axis]);
   }
   record.index_in_process = m_next_index++;

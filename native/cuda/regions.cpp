@@ -17,7 +17,7 @@ void send_regions(capture::Channel& channel, std::uint64_t capture, const std::v
       const Allocation& region = regions[i];
       const std::uint64_t access = (region.access == 0 ? every_device : region.access) & every_device;
       message.u32(static_cast<std::uint32_t>(i)).u32(static_cast<std::uint32_t>(region.kind)).u32(region.device);
-      message.u32(region.flags).u64(region.base).u64(region.bytes).u64(access).u64(0).u64(0).u32(0).u64(region.module);
+      message.u32(region.flags).u64(region.base).u64(region.bytes).u64(access).u64(0).u64(0).u32(region.piece).u64(region.module);
     }
     channel.send(message);
   }

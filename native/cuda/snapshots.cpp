@@ -14,6 +14,7 @@
 #include "capture/streams.hpp"
 #include "cuda/api.hpp"
 #include "cuda/callbacks.hpp"
+#include "cuda/endings.hpp"
 #include "cuda/regions.hpp"
 #include "cuda/tool.hpp"
 
@@ -52,11 +53,25 @@ void Snapshots::report(std::uint64_t number, const Error& error) noexcept {
       Message(Up::failed).u64(number).u32(static_cast<std::uint32_t>(failure_of(error.code))).text(error.message));
 }
 
+std::shared_ptr<Engines> Snapshots::engines_of(CUcontext context) noexcept {
+  const std::lock_guard lock(m_mutex);
+  std::shared_ptr<Engines>& engines = m_engines[context];
+  if (engines == nullptr) engines = std::make_shared<Engines>();
+  return engines;
+}
+
+// The driver destroys what was made in the context, and may give its number to another one.
+void Snapshots::forget(CUcontext context) noexcept {
+  const std::lock_guard lock(m_mutex);
+  m_engines.erase(context);
+}
+
 void Snapshots::hold(Job& job) noexcept {
   m_window_mutex.lock();
   t_holds_window = true;
   job.number = m_next_number++;
   job.held_since = Clock::now();
+  job.engines = engines_of(job.context);
   open_window();
 }
 
@@ -76,7 +91,7 @@ bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::uint
   capture::Channel& channel = *tool()->channel;
   capture::Shape shape{};
   for (int axis = 0; axis < 3; ++axis) {
-    shape.grid_work_items[axis] = launch.grid_blocks[axis] * launch.block[axis];
+    shape.grid_work_items[axis] = std::uint64_t{launch.grid_blocks[axis]} * launch.block[axis];
     shape.block[axis] = launch.block[axis];
   }
   // Said before it is counted: once the last dispatch has been, our thread may think that all is done.
@@ -116,17 +131,16 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
   job.device = static_cast<std::uint32_t>(device);
   Result<std::vector<std::byte>> parameters = pack_parameters(job.kernel.function, launch);
   if (!parameters) return parameters.error();
-  if (Result<void> fine = refuse_unreachable(parameters.value(), job.device); !fine) return fine;
-  if (Result<void> drained = tool()->streams.drain(job.context, wait_deadline()); !drained) return drained;
+  if (Result<void> drained = tool()->streams.drain(job.device, wait_deadline()); !drained) return drained;
   // A call of another thread that was past its callback when the window opened has submitted its work by now.
   const timespec moment{0, 30'000};
   ::nanosleep(&moment, nullptr);
-  if (Result<void> drained = tool()->streams.drain(job.context, wait_deadline()); !drained) return drained;
+  if (Result<void> drained = tool()->streams.drain(job.device, wait_deadline()); !drained) return drained;
   job.drain_ns = ns_since(job.held_since);
   // Not before the device has come to rest: where it does not, calls that make something may wait for ever.
-  if (Result<void> ready = m_copier.prepare(); !ready) return ready;
-  job.regions = tool()->allocations.reachable(job.device);
-  add_variables(job);
+  if (Result<void> ready = job.engines->copier.prepare(); !ready) return ready;
+  if (Result<void> listed = list_regions(job, parameters.value()); !listed) return listed;
+  if (Result<void> fine = refuse_unreachable(parameters.value(), job); !fine) return fine;
   for (const Allocation& region : job.regions) job.bytes += region.bytes;
   describe_to_collector(job, launch, parameters.value(), index_of_kernel);
   for (CUevent* event : {&job.before, &job.after}) {
@@ -140,16 +154,19 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
 Result<void> Snapshots::take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept {
   if (Result<void> ready = prepare_job(job, launch, index_of_kernel); !ready) return ready;
   const auto since = Clock::now();
+  Copier& copier = job.engines->copier;
   // Without a post-state everything is sent before the kernel runs: it may break the context, or never end.
   const bool with_post = tool()->channel->with_post();
-  job.pre = with_post ? m_copier.allocate(Copier::layout(job.regions).back()) : 0;
-  Result<void> copied = job.pre != 0 ? m_copier.gather(job.regions, job.pre, wait_deadline())
-                                     : send_live(m_copier, job, StreamKind::pre);
+  job.pre = with_post ? copier.allocate(Copier::layout(job.regions).back()) : 0;
+  Result<void> copied = job.pre != 0 ? copier.gather(job.regions, job.pre, wait_deadline())
+                                     : send_live(copier, job, StreamKind::pre);
   if (!copied) return copied;
   job.pre_ns = ns_since(since);
   job.held_ns = ns_since(job.held_since);
   if (!with_post) copied = finish_job(job, Up::ready);
-  return copied ? checked("recording an event", driver().cuEventRecord(job.before, job.stream)) : copied;
+  // For the time only: streams of green contexts take no events of others.
+  driver().cuEventRecord(job.before, job.stream);
+  return copied;
 }
 
 bool Snapshots::holding() const noexcept { return t_holds_window; }
@@ -172,10 +189,8 @@ void Snapshots::leave(CUresult status) noexcept {
 }
 
 Result<void> Snapshots::take_post(Job& job) noexcept {
-  if (Result<void> recorded = checked("recording an event", driver().cuEventRecord(job.after, job.stream)); !recorded) {
-    return recorded;
-  }
-  if (Result<void> ran = tool()->streams.drain(job.context, wait_deadline()); !ran) {
+  driver().cuEventRecord(job.after, job.stream);
+  if (Result<void> ran = tool()->streams.drain(job.device, wait_deadline()); !ran) {
     if (ran.error().code != ErrorCode::timeout) return ran;
     return Error{ErrorCode::timeout, "the kernel did not end in time"};
   }
@@ -183,7 +198,7 @@ Result<void> Snapshots::take_post(Job& job) noexcept {
   const auto since = Clock::now();
   Result<void> copied;
   if (tool()->channel->with_post()) {
-    copied = job.pre != 0 ? keep_changed(job) : send_live(m_copier, job, StreamKind::post);
+    copied = job.pre != 0 ? keep_changed(job) : send_live(job.engines->copier, job, StreamKind::post);
   }
   job.post_ns = ns_since(since);
   return copied;
@@ -196,65 +211,16 @@ void Snapshots::measure(Job& job) noexcept {
   }
 }
 
-// Variables of loaded modules: memory that no allocation call told us of.
-void Snapshots::add_variables(Job& job) noexcept {
-  std::vector<Allocation> all = job.regions;
-  for (const Modules::Variables& module : tool()->modules.variables(job.device)) {
-    // The collector keeps what it was told of a module; the kernel's own are listed with the capture.
-    const bool announce = module.module == job.kernel.module && m_announced.insert(module.module).second;
-    for (const ModuleVariable& variable : module.variables) {
-      CUdeviceptr address = 0;
-      std::size_t bytes = 0;
-      if (driver().cuModuleGetGlobal_v2(&address, &bytes, module.handle, variable.name.c_str()) != CUDA_SUCCESS) {
-        continue;
-      }
-      Allocation region;
-      region.base = address;
-      region.bytes = bytes;
-      region.kind = capture::MemoryKind::code_object;
-      region.device = job.device;
-      region.access = std::uint64_t{1} << job.device;
-      region.module = module.module;
-      all.push_back(region);
-      if (!announce) continue;
-      tool()->channel->send(Message(Up::variables).u64(module.module).u32(1).u64(address).u64(bytes).u32(
-          variable.is_const ? 1 : 0).text(variable.name));
-    }
-  }
-  job.regions = disjoint(all);
-}
-
-// Memory that only exists while a graph runs cannot be copied before it does.
-Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& parameters, std::uint32_t device) noexcept {
-  for (std::size_t at = 0; at + 8 <= parameters.size(); at += 8) {
-    std::uint64_t word = 0;
-    std::memcpy(&word, &parameters[at], sizeof word);
-    if (tool()->allocations.is_graph_memory(word)) {
-      return Error{ErrorCode::unsupported, "an argument points to memory that a CUDA graph allocates while it runs"};
-    }
-    if (const auto peer = tool()->allocations.peer_at(word, device); peer) {
-      return Error{ErrorCode::unsupported, "an argument points to memory of GPU " + std::to_string(*peer) +
-                                               ", and the kernel runs on GPU " + std::to_string(device) +
-                                               ": memory of other GPUs cannot be captured"};
-    }
-    if (const char* what = tool()->allocations.object_at(word); what != nullptr) {
-      return Error{ErrorCode::unsupported, std::string("an argument is ") + what +
-                                               " object: textures and surfaces cannot be captured"};
-    }
-  }
-  return {};
-}
-
 void Snapshots::describe_to_collector(const Job& job, const LaunchCall& launch,
                                       const std::vector<std::byte>& parameters,
                                       std::uint64_t index_of_kernel) noexcept {
-  std::uint32_t grid[3];
-  for (int axis = 0; axis < 3; ++axis) grid[axis] = launch.grid_blocks[axis] * launch.block[axis];
+  std::uint64_t grid[3];
+  for (int axis = 0; axis < 3; ++axis) grid[axis] = std::uint64_t{launch.grid_blocks[axis]} * launch.block[axis];
   const std::string attributes = describe_attributes(job.kernel.function, launch);
   Message message(Up::capture);
   message.u64(job.number).u32(job.kernel.rule).u32(job.kernel.id).u64(job.kernel.module).u32(job.device);
   message.u32(tool()->streams.index_of(job.stream)).u64(m_launches.load()).u64(index_of_kernel);
-  message.dim3(grid).dim3(launch.block).u32(launch.dynamic_shared_bytes).u32(0).u64(0);
+  message.grid(grid).dim3(launch.block).u32(launch.dynamic_shared_bytes).u32(0).u64(0);
   message.u32((launch.cooperative ? capture::k_capture_cooperative : 0) |
               (job.from_graph ? capture::k_capture_from_batch : 0));
   message.bytes(parameters).text(attributes);
@@ -285,8 +251,8 @@ void Snapshots::stand_aside() noexcept {
 }
 
 void Snapshots::release(Job& job) noexcept {
-  m_copier.free(job.pre);
-  m_copier.free(job.post);
+  job.engines->copier.free(job.pre);
+  job.engines->copier.free(job.post);
   job.pre = job.post = 0;
   for (CUevent event : {job.before, job.after}) {
     if (event != nullptr) driver().cuEventDestroy_v2(event);
@@ -301,15 +267,18 @@ void Snapshots::hand_over(std::unique_ptr<Job> job) noexcept {
     sigset_t before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    // Handlers run in reverse order, and the driver makes its own when it has started: this one has to come after.
-    std::atexit([] {
+    // Handlers run in reverse order, and the driver makes its own when it has started: these have to come after.
+    constexpr auto k_finish = [] {
       const Inside inside;
       tool()->snapshots.finish();
-    });
+    };
+    std::atexit(k_finish);
+    std::at_quick_exit(k_finish);
     std::thread([this] { run(); }).detach();
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     m_started = true;
   }
+  if (!job->is_sent && m_unsent == 0) hold_endings(true);
   ++m_unsent;
   m_begun.fetch_sub(1);
   m_taken.push_back(std::move(job));
@@ -329,14 +298,14 @@ void Snapshots::run() noexcept {
     }
     driver().cuCtxSetCurrent(job->context);
     if (!job->is_sent) {
-      Result<void> sent = send(m_sender, *job);
+      Result<void> sent = send(job->engines->sender, *job);
       if (sent) sent = finish_job(*job);
       if (!sent) report(job->number, sent.error());
     }
     release(*job);
     {
       const std::lock_guard lock(m_mutex);
-      --m_unsent;
+      if (--m_unsent == 0) hold_endings(false);
       m_changed.notify_all();
     }
     // Nothing is wanted any more: from here on the program runs as if we were not there.
@@ -367,9 +336,13 @@ bool Snapshots::all_taken() noexcept {
   return true;
 }
 
+bool Snapshots::is_sending() const noexcept { return m_unsent.load() != 0 && tool()->channel->connected(); }
+
 void Snapshots::finish() noexcept {
+  // In a forked child, where nobody would ever unlock what was locked then, there is nothing to wait for.
+  if (!is_sending()) return;
   std::unique_lock lock(m_mutex);
-  m_changed.wait(lock, [this] { return m_unsent == 0 || !tool()->channel->connected(); });
+  m_changed.wait(lock, [this] { return !is_sending(); });
 }
 
 }  // namespace kerncap::cuda

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <deque>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <set>
@@ -20,11 +21,19 @@
 
 namespace kerncap::cuda {
 
+// Streams, events and our kernel belong to a context: each has its own.
+struct Engines {
+  Copier copier;                             // for the thread that holds the window
+  Changed changed;
+  Copier sender;                             // for our own thread
+};
+
 // One capture on its way.
 struct Job {
   std::uint64_t number = 0;
   Kernel kernel;
   CUcontext context = nullptr;
+  std::shared_ptr<Engines> engines;          // of the context
   std::uint32_t device = 0;
   CUstream stream = nullptr;
   std::vector<Allocation> regions;
@@ -63,6 +72,10 @@ class Snapshots {
   void stand_aside() noexcept;
   // Before the program tears its contexts down, or ends: until what was taken has been handed over.
   void finish() noexcept;
+  // Something lies on the device that the collector does not have yet. Safe in signal handlers.
+  [[nodiscard]] bool is_sending() const noexcept;
+  // The context is going, and with it what we made in it.
+  void forget(CUcontext context) noexcept;
 
  private:
   // When it is, end() has to follow.
@@ -75,13 +88,16 @@ class Snapshots {
   // Drains, lists the regions and tells the collector; nothing is copied yet.
   core::Result<void> prepare_job(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept;
   void measure(Job& job) noexcept;
+  [[nodiscard]] std::shared_ptr<Engines> engines_of(CUcontext context) noexcept;
   void hold(Job& job) noexcept;              // opens the window
   void end(std::unique_ptr<Job> job, const core::Result<void>& taken) noexcept;   // closes it
   static void report(std::uint64_t number, const core::Error& error) noexcept;
   [[nodiscard]] static std::chrono::steady_clock::time_point wait_deadline() noexcept;
   [[nodiscard]] static std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) noexcept;
+  core::Result<void> list_regions(Job& job, const std::vector<std::byte>& parameters) noexcept;
+  core::Result<void> add_peers(Job& job, const std::vector<std::byte>& parameters) noexcept;
   void add_variables(Job& job) noexcept;
-  core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters, std::uint32_t device) noexcept;
+  core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters, const Job& job) noexcept;
   void describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
                              std::uint64_t index_of_kernel) noexcept;
   void open_window() noexcept;
@@ -104,15 +120,13 @@ class Snapshots {
   core::Result<void> keep_changed(Job& job) noexcept;
   core::Result<void> finish_job(const Job& job, capture::Up how = capture::Up::done) noexcept;
 
-  Copier m_copier;                           // for the thread that holds the window
-  Changed m_changed_kernel;
-  Copier m_sender;                           // for our own
+  std::map<CUcontext, std::shared_ptr<Engines>> m_engines;
   std::mutex m_window_mutex;                 // held from enter() to leave()
   std::atomic<bool> m_window{false};
   std::mutex m_mutex;
   std::condition_variable m_changed;
   std::deque<std::unique_ptr<Job>> m_taken;
-  std::size_t m_unsent = 0;
+  std::atomic<std::size_t> m_unsent{0};      // written with m_mutex held
   bool m_started = false;
   std::uint64_t m_next_number = 1;
   std::set<std::uint64_t> m_announced;       // modules whose variables the collector knows

@@ -53,22 +53,24 @@ Result<void> Snapshots::send_pre(Copier& copier, const Job& job) noexcept {
 
 Result<void> Snapshots::compare_states(Job& job) noexcept {
   Inside::own_module() = true;
-  Result<void> done = m_changed_kernel.prepare();
+  Changed& kernel = job.engines->changed;
+  const CUstream stream = job.engines->copier.stream();
+  Result<void> done = kernel.prepare();
   Inside::own_module() = false;
   std::uint64_t chunks = 0;
   for (const Allocation& region : job.regions) chunks += chunks_of(region);
-  if (done) done = m_changed_kernel.begin(std::max<std::uint64_t>(chunks, 1), m_copier.stream());
+  if (done) done = kernel.begin(std::max<std::uint64_t>(chunks, 1), stream);
   const std::vector<std::uint64_t> offsets = Copier::layout(job.regions);
   std::uint64_t first = 0;
   for (std::size_t i = 0; i < job.regions.size() && done; ++i) {
     const Allocation& region = job.regions[i];
     if (is_comparable(region)) {
-      done = m_changed_kernel.compare(job.pre + offsets[i], region.base, region.bytes, k_chunk, first, m_copier.stream());
+      done = kernel.compare(job.pre + offsets[i], region.base, region.bytes, k_chunk, first, stream);
     }
     first += chunks_of(region);
   }
   if (!done) return done;
-  Result<std::vector<std::uint32_t>> words = m_changed_kernel.end(m_copier.stream());
+  Result<std::vector<std::uint32_t>> words = kernel.end(stream);
   if (!words) return words.error();
   job.changed = std::move(words.value());
   std::size_t word = 0;
@@ -99,12 +101,13 @@ Result<void> Snapshots::keep_changed(Job& job) noexcept {
     }
   }
   if (pieces.empty()) return {};
-  job.post = m_copier.allocate(Copier::layout(pieces).back());
-  if (job.post != 0) return m_copier.gather(pieces, job.post, wait_deadline());
+  Copier& copier = job.engines->copier;
+  job.post = copier.allocate(Copier::layout(pieces).back());
+  if (job.post != 0) return copier.gather(pieces, job.post, wait_deadline());
   // The pre-state has to be with the collector before anything can be the same as it.
-  if (Result<void> sent = send_pre(m_copier, job); !sent) return sent;
-  if (Result<void> sent = send_post(m_copier, job, true); !sent) return sent;
-  m_copier.free(job.pre);
+  if (Result<void> sent = send_pre(copier, job); !sent) return sent;
+  if (Result<void> sent = send_post(copier, job, true); !sent) return sent;
+  copier.free(job.pre);
   job.pre = 0;
   return {};
 }
@@ -147,8 +150,9 @@ Result<void> Snapshots::send(Copier& copier, Job& job) noexcept {
 }
 
 Result<void> Snapshots::send_small(Job& job) noexcept {
-  if (job.bytes > k_small_bytes) return {};
-  Result<void> sent = send(m_copier, job);
+  const bool is_held = (tool()->channel->flags() & capture::k_flag_hold) != 0;
+  if (job.bytes > k_small_bytes && !is_held) return {};
+  Result<void> sent = send(job.engines->copier, job);
   job.held_ns = ns_since(job.held_since);
   if (sent) sent = finish_job(job);
   job.is_sent = static_cast<bool>(sent);

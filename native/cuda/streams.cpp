@@ -29,6 +29,25 @@ Result<void> wait_for(CUstream stream, Streams::Deadline deadline) noexcept {
   }
 }
 
+Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadline deadline) noexcept {
+  for (const CUstream stream : streams) {
+    if (is_recording(stream)) continue;
+    if (Result<void> done = wait_for(stream, deadline); !done) return done;
+  }
+  return {};
+}
+
+// Of the current context, with its default streams.
+Result<void> drain_context(std::vector<CUstream> streams, Streams::Deadline deadline) noexcept {
+  if (Result<void> done = wait_for(CU_STREAM_LEGACY, deadline); !done) return done;
+  streams.push_back(CU_STREAM_PER_THREAD);
+  if (Result<void> done = drain_streams(streams, deadline); !done) return done;
+  // No call that waits for all of a context may be made while a graph is recorded in it.
+  if (std::any_of(streams.begin(), streams.end(), is_recording)) return {};
+  // Per-thread default streams of other threads are in nobody's list. By now there is little left to wait for.
+  return checked("waiting for the device", driver().cuCtxSynchronize());
+}
+
 }  // namespace
 
 bool is_recording(CUstream stream) noexcept {
@@ -36,6 +55,19 @@ bool is_recording(CUstream stream) noexcept {
   const CUresult asked = driver().cuStreamIsCapturing(stream, &status);
   // The default stream may not be asked while another one records: then nothing is recorded on it.
   return asked == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
+}
+
+void Streams::context_created(CUcontext context) noexcept {
+  std::uint32_t device = 0;
+  if (cupti().cuptiGetDeviceId(context, &device) != CUPTI_SUCCESS) return;
+  const std::lock_guard lock(m_mutex);
+  m_contexts[context] = device;
+}
+
+void Streams::context_destroyed(CUcontext context) noexcept {
+  const std::lock_guard lock(m_mutex);
+  m_contexts.erase(context);
+  std::erase_if(m_streams, [context](const auto& item) { return item.second.context == context; });
 }
 
 void Streams::created(CUcontext context, CUstream stream) noexcept {
@@ -54,26 +86,26 @@ std::uint32_t Streams::index_of(CUstream stream) const noexcept {
   return found == m_streams.end() ? 0 : found->second.index;
 }
 
-Result<void> Streams::drain(CUcontext context, Deadline deadline) const noexcept {
-  std::vector<CUstream> streams{CU_STREAM_LEGACY, CU_STREAM_PER_THREAD};
+Result<void> Streams::drain(std::uint32_t device, Deadline deadline) const noexcept {
+  std::map<CUcontext, std::vector<CUstream>> contexts;
   {
     const std::lock_guard lock(m_mutex);
+    for (const auto& [context, owner] : m_contexts) {
+      if (owner == device) contexts[context];
+    }
     for (const auto& [stream, known] : m_streams) {
-      if (known.context == context) streams.push_back(stream);
+      if (const auto found = contexts.find(known.context); found != contexts.end()) found->second.push_back(stream);
     }
   }
-  bool recording = false;
-  for (const CUstream stream : streams) {
-    if (stream != CU_STREAM_LEGACY && is_recording(stream)) {
-      recording = true;
-      continue;
-    }
-    if (recording && stream == CU_STREAM_LEGACY) continue;
-    if (Result<void> done = wait_for(stream, deadline); !done) return done;
+  for (const auto& [context, streams] : contexts) {
+    // Green contexts cannot be entered so; their streams can be asked from anywhere.
+    const bool is_entered = driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
+    const Result<void> done = is_entered ? drain_context(streams, deadline) : drain_streams(streams, deadline);
+    CUcontext popped = nullptr;
+    if (is_entered) driver().cuCtxPopCurrent_v2(&popped);
+    if (!done) return done;
   }
-  // Per-thread default streams of other threads are in nobody's list. By now there is little left to wait for.
-  if (recording) return {};
-  return checked("waiting for the device", driver().cuCtxSynchronize());
+  return {};
 }
 
 }  // namespace kerncap::cuda

@@ -38,11 +38,13 @@ core::Result<void> start(HsaApiTable& table, const char* socket_path) noexcept {
     tool()->enabled.store(false, std::memory_order_relaxed);
     tool()->channel->abandon_in_child();
   });
-  (void)::atexit([] {
+  constexpr auto k_finish = [] {
     if (!enabled()) return;
     if (tool()->profiling()) tool()->profiler.harvest();
     tool()->snapshots.stop();
-  });
+  };
+  (void)::atexit(k_finish);
+  (void)::at_quick_exit(k_finish);
   install_hooks(table);
   return {};
 }

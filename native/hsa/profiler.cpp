@@ -63,8 +63,9 @@ bool Profiler::time(Queue& queue, Packet& packet) noexcept {
                   ring->queue,
                   dispatch.group_segment_size,
                   {dispatch.grid_size_x, dispatch.grid_size_y, dispatch.grid_size_z},
-                  dispatch.private_segment_size,
                   {dispatch.workgroup_size_x, dispatch.workgroup_size_y, dispatch.workgroup_size_z, 0},
+                  dispatch.private_segment_size,
+                  0,
                   index,
                   0,
                   0};

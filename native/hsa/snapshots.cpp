@@ -368,11 +368,11 @@ Result<std::vector<std::byte>> Snapshots::read_kernarg(const Job& job,
 void Snapshots::describe(const Job& job, const std::vector<Allocation>& regions,
                          const std::vector<std::byte>& kernarg) noexcept {
   const hsa_kernel_dispatch_packet_t& packet = job.dispatch;
-  const std::uint32_t grid[3] = {packet.grid_size_x, packet.grid_size_y, packet.grid_size_z};
+  const std::uint64_t grid[3] = {packet.grid_size_x, packet.grid_size_y, packet.grid_size_z};
   const std::uint32_t block[3] = {packet.workgroup_size_x, packet.workgroup_size_y, packet.workgroup_size_z};
   Message message(Up::capture);
   message.u64(job.number).u32(job.kernel.rule).u32(job.kernel.id).u64(job.kernel.module).u32(job.kernel.device);
-  message.u32(job.queue->index).u64(job.index_in_process).u64(job.index_of_kernel).dim3(grid).dim3(block);
+  message.u32(job.queue->index).u64(job.index_in_process).u64(job.index_of_kernel).grid(grid).dim3(block);
   message.u32(packet.group_segment_size).u32(packet.private_segment_size);
   message.u64(reinterpret_cast<std::uint64_t>(packet.kernarg_address)).u32(job.flags);
   message.bytes(kernarg).bytes(std::as_bytes(std::span(&packet, 1)));

@@ -36,7 +36,7 @@ struct Code {
 };
 
 struct Launch {
-  std::uint32_t grid[3];                 // work-items
+  std::uint64_t grid[3];                 // work-items
   std::uint32_t block[3];
   std::uint32_t dynamic_lds_bytes;
   std::uint32_t private_bytes;

@@ -30,7 +30,7 @@ struct Options {
   bool changes_only = false;              // dump only the chunks that are not as they were before
   std::string report_file;                // empty: standard output
   std::string progress_file;              // empty: nobody wants to know how far it is
-  std::optional<std::array<std::uint32_t, 3>> grid;
+  std::optional<std::array<std::uint64_t, 3>> grid;
   std::optional<std::array<std::uint32_t, 3>> block;
   std::optional<std::uint32_t> dynamic_lds_bytes;
 };

@@ -38,7 +38,7 @@ std::uint64_t captured_value(const Plan& plan, const std::string& kind) {
   return 0;
 }
 
-std::uint64_t dimensions(const std::uint32_t (&grid)[3]) { return grid[2] > 1 ? 3 : grid[1] > 1 ? 2 : 1; }
+std::uint64_t dimensions(const std::uint64_t (&grid)[3]) { return grid[2] > 1 ? 3 : grid[1] > 1 ? 2 : 1; }
 
 // The value, unless it is to be left as captured.
 std::optional<std::uint64_t> value_of(const Plan& plan, const std::string& kind, const Shape& shape) {

@@ -12,7 +12,7 @@ namespace kerncap::replay {
 
 // The launch, as far as arguments depend on it.
 struct Shape {
-  std::uint32_t grid[3];                        // work-items
+  std::uint64_t grid[3];                        // work-items
   std::uint32_t block[3];
   std::uint32_t dynamic_lds_bytes;
 };

@@ -35,7 +35,8 @@ bool number(std::string_view text, Number& out) {
   return fault == std::errc{} && end == text.data() + text.size();
 }
 
-bool triple(std::string_view text, std::optional<std::array<std::uint32_t, 3>>& out) {
+template <typename Number>
+bool triple(std::string_view text, std::optional<std::array<Number, 3>>& out) {
   out.emplace();
   for (std::size_t axis = 0; axis < 3; ++axis) {
     const std::size_t length = std::min(text.find(','), text.size());

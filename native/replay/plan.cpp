@@ -89,12 +89,15 @@ class Parser {
     else if (what == "software") m_plan.software = words.number() != 0;
     else if (what == "device") { const auto from = words.small(); m_plan.devices[from] = words.small(); }
     else if (what == "kernel_device") m_plan.kernel_device = words.small();
-    else if (what == "grid") words.dim3(m_plan.grid);
+    else if (what == "grid") { for (std::uint64_t& items : m_plan.grid) items = words.number(); }
     else if (what == "block") words.dim3(m_plan.block);
     else if (what == "lds") { m_plan.static_lds_bytes = words.small(); m_plan.dynamic_lds_bytes = words.small(); }
     else if (what == "private") m_plan.private_bytes = words.small();
     else if (what == "cluster") words.dim3(m_plan.cluster);
     else if (what == "cooperative") m_plan.cooperative = words.number() != 0;
+    else if (what == "limit") { const auto name = words.word(); m_plan.limits[std::string(name)] = words.number(); }
+    else if (what == "carveout") m_plan.carveout = static_cast<int>(words.small());
+    else if (what == "attribute") launch_attribute(words);
     else if (what == "kernarg") m_plan.kernarg = from_hex(words.word(), words.ok);
     else if (what == "slot") hidden(words);
     else if (what == "argument") argument(words);
@@ -128,6 +131,12 @@ class Parser {
     const std::uint64_t room = of_variant ? m_plan.variant_kernarg_bytes : m_plan.kernarg.size();
     words.ok = words.ok && (of_variant || role == "baseline") && slot.offset <= room && slot.bytes <= room - slot.offset;
     (of_variant ? m_plan.variant_hidden : m_plan.hidden).push_back(std::move(slot));
+  }
+  void launch_attribute(Words& words) {
+    constexpr std::size_t k_value_bytes = 64;
+    std::vector<std::byte>& value = m_plan.launch_attributes[words.small()];
+    value = from_hex(words.word(), words.ok);
+    words.ok = words.ok && value.size() == k_value_bytes;
   }
   void argument(Words& words) {
     m_plan.arguments.push_back(words.number());

@@ -14,6 +14,9 @@
 //             | "lds" static dynamic | "private" bytes
 //             | "cluster" x y z                       work-groups of a cluster; left out: none
 //             | "cooperative" 0|1
+//             | "limit" name bytes                    CUDA: of the context, as the program had it
+//             | "carveout" percent                    CUDA: of the first-level cache that the kernel wants as shared memory
+//             | "attribute" number hex                CUDA: of the launch, CUlaunchAttributeValue's 64 bytes
 //             | "kernarg" hex                         the captured segment; empty: "kernarg -"
 //             | "slot" role offset size kind          for hidden arguments only, LLVM's word for the kind
 //             | "argument" offset                     of each explicit argument, in order
@@ -106,13 +109,16 @@ struct Plan {
   bool software = false;
   std::map<std::uint32_t, std::uint32_t> devices;
   std::uint32_t kernel_device = 0;
-  std::uint32_t grid[3] = {1, 1, 1};
+  std::uint64_t grid[3] = {1, 1, 1};
   std::uint32_t block[3] = {1, 1, 1};
   std::uint32_t static_lds_bytes = 0;
   std::uint32_t dynamic_lds_bytes = 0;
   std::uint32_t private_bytes = 0;
   std::uint32_t cluster[3] = {};
   bool cooperative = false;
+  std::map<std::string, std::uint64_t> limits;
+  int carveout = -1;
+  std::map<std::uint32_t, std::vector<std::byte>> launch_attributes;
   std::vector<std::byte> kernarg;
   std::vector<std::uint64_t> arguments;
   std::vector<HiddenSlot> hidden;

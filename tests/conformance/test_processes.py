@@ -44,8 +44,12 @@ ENDINGS = [
     ("crash", "SIGSEGV"),
     ("raise", "SIGSEGV"),
     ("handled", "exit code 9"),
+    ("ended", "SIGTERM"),
+    ("quick", None),
     ("normal", None),
 ]
+# Ends that leave a library no word: the program has to be kept waiting.
+SUDDEN = ("_exit", "kill", "handled")
 
 
 @pytest.mark.parametrize(("how", "says"), ENDINGS)
@@ -63,7 +67,18 @@ def test_a_capture_is_whole_when_the_program_ends_right_after_the_target(stages,
     assert stages.replay(digest).must().manifest["matches_golden"] is True
 
 
-@pytest.mark.parametrize(("how", "says"), ENDINGS[:-1])
+@pytest.mark.parametrize(("how", "says"), ENDINGS)
+def test_a_large_capture_is_whole_when_the_program_ends_right_after_the_target(stages, program, how, says):
+    hold = ("--hold",) if how in SUDDEN else ()
+    done = stages.run("capture", "--kernel", "target(", *hold, "--", program("endings"), how, "large").must()
+    if says is not None:
+        assert f"{says} after the capture, which is whole" in done.err
+    capture = stages.show(done.digests[0])
+    assert sum(region["size_bytes"] for region in capture["regions"]) >= 80 << 20
+    assert stages.replay(done.digests[0]).must().manifest["matches_golden"] is True
+
+
+@pytest.mark.parametrize(("how", "says"), [each for each in ENDINGS if each[1]])
 def test_an_end_before_the_target_is_the_programs_failure(stages, program, how, says):
     done = stages.run("capture", "--kernel", "target(", "--", program("endings"), how, "early")
     done.must(ExitCode.PROGRAM)

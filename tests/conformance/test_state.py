@@ -72,6 +72,20 @@ def test_memory_that_is_mapped_by_hand(stages, program):
     replays_three_times(stages, digest)
 
 
+def test_memory_that_is_mapped_twice(stages, program):
+    digest, capture = captured(stages, program, "virtual_memory", "through_both")
+    assert "vmem" in kinds_written(capture)
+    replays_three_times(stages, digest)
+
+
+def test_a_mapping_that_was_read_only_is_so_again(stages, program, variant):
+    digest, capture = captured(stages, program, "read_only_mapping", "sum_up")
+    assert [region["kind"] for region in capture["regions"] if region["read_only"]] == ["vmem"]
+    replays_three_times(stages, digest)
+    done = stages.replay(digest, "--variant", variant("read_only_mapping", "WRITES")).must(4)
+    assert done.manifest["outcome"] == "faulted"
+
+
 def test_managed_memory_and_variables(stages, program):
     digest, capture = captured(stages, program, "managed_memory", "increment", "--dispatch", 1)
     assert kinds_written(capture)

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+import struct
 import subprocess
 
 import pytest
+
+from kerncap_stages.store import Store
 
 EXACT = [
     ("vector_add", "vector_add", 4),
     ("busy_streams", "advance", 700),
     ("cluster", "grid_wide", 1),
     ("cluster", "neighbours", 1),
+    ("advised_memory", "touch", 1),
+    ("host_memory", "add_all", 2),
+    ("many_allocations", "walk_all", 3),
+    ("pool_reuse", "accumulate", 11),
+    ("imported_memory", "add_imported", 1),
+    ("several_contexts", "in_first", 1),
+    ("several_contexts", "in_second", 1),
+    ("green_context", "in_part", 1),
+    ("recursion", "deep", 0),
+    ("prints", "speak", 0),
+    ("launch_attributes", "dependent", 2),
+    ("launch_attributes", "wide", 2),
+    ("dependent_graph", "first", 1),
+    ("dependent_graph", "second", 1),
+    ("graph_order", "accumulate", 2),
+    ("huge_grid", "count_blocks", 0),
 ]
 
 
@@ -29,12 +48,44 @@ def test_replay_repeats_what_the_program_saw(kc, built, program, kernel, dispatc
     assert len(again["timing"]["samples_ns"]) == 10
 
 
-def test_the_program_is_not_changed_by_a_capture(kc, built):
+@pytest.mark.parametrize(("program", "kernel", "dispatch"), EXACT)
+def test_the_program_is_not_changed_by_a_capture(kc, built, program, kernel, dispatch):
     # Programs end with 1 when a result of theirs is wrong; kc-capture would warn of it.
-    for program, kernel, dispatch in EXACT:
-        done = kc.ok("kc-capture", "--kernel", kernel, "--dispatch", dispatch, "--", built[program])
-        assert "warning" not in done.err, done.err
-        assert "ok" in done.err.split()
+    done = kc.ok("kc-capture", "--kernel", kernel, "--dispatch", dispatch, "--", built[program])
+    assert "warning" not in done.err, done.err
+    assert "ok" in done.err.split()
+
+
+def test_a_kernel_of_a_graph_sees_what_it_waits_for_and_nothing_else(kc, built):
+    capture = kc.show(kc.capture("accumulate", built["graph_order"], dispatch=2))
+    words = kernel_words(kc, capture)
+    # `inside` has added 1 at the end of each of the two launches before.
+    assert [words(argument, "pre") for argument in (0, 1)] == [7 + 1 + 14 + 1, 3 * 7]
+    assert words(0, "post") == 7 + 1 + 14 + 1 + 21
+
+
+def kernel_words(kc, capture):
+    """Read the first word of the memory that the n-th argument, a pointer, leads to: before or after."""
+
+    def read(argument, state):
+        address = struct.unpack_from("<Q", bytes.fromhex(capture["kernarg"]), 8 * argument)[0]
+        region = next(
+            each for each in capture["regions"] if 0 <= address - each["base_address"] < each["size_bytes"]
+        )
+        memory = Store.open(kc.store).read_memory(region[state].removeprefix("memory:"))
+        return struct.unpack_from("<i", memory, address - region["base_address"])[0]
+
+    return read
+
+
+def test_kernels_of_two_contexts_are_captured_in_one_run(kc, built):
+    done = kc.ok(
+        "kc-capture", "--kernel", "in_first", "--kernel", "in_second", "--", built["several_contexts"]
+    )
+    captures = done.out.split()
+    assert len(captures) == 2
+    for capture in captures:
+        assert kc.show(kc.ok("kc-replay", capture).digest)["matches_golden"] is True
 
 
 def test_memory_of_another_process_is_captured_with_the_kernel(kc, built):
@@ -51,13 +102,25 @@ def test_a_kernel_on_the_second_gpu_is_captured_and_replayed_there(kc, built):
     assert kc.show(kc.ok("kc-replay", "@capture").digest)["matches_golden"] is True
 
 
-def test_a_kernel_that_is_given_another_gpus_memory_is_refused_by_name(kc, built):
+def test_another_gpus_memory_that_an_argument_leads_to_is_captured_with_the_kernel(kc, built):
+    done = with_peers(kc, "across", built)
+    capture = kc.show(done.digest)
+    assert {region["device_index"] for region in capture["regions"]} >= {0, 1}
+    assert "GPU 1's memory" not in done.err
+    assert kc.show(kc.ok("kc-replay", "@capture").digest)["matches_golden"] is True
+
+
+def test_another_gpus_memory_that_is_left_out_is_named(kc, built):
+    done = with_peers(kc, "behind", built)
+    assert "512 bytes of GPU 1's memory" in done.err
+
+
+def with_peers(kc, kernel, built):
     needs_two_gpus()
-    done = kc.run("kc-capture", "--kernel", "across", "--", built["two_gpus"])
-    if "peers" not in done.err:
+    done = kc.ok("kc-capture", "--kernel", kernel, "--app-stdout", "printed", "--", built["two_gpus"])
+    if "peers" not in (kc.folder / "printed").read_text():
         pytest.skip("the GPUs cannot reach each other's memory")
-    assert done.code == 6, done.err
-    assert "memory of GPU 1" in done.err
+    return done
 
 
 def needs_two_gpus():
@@ -73,6 +136,8 @@ def needs_two_gpus():
         ("surface", "draw", "surface"),
         ("device_heap", "allocate", "heap"),
         ("device_launch", "outer", "device-side launches"),
+        ("graph_order", "inside", "child graph"),
+        ("unknown_memory", "add_one", "made by no call"),
     ],
 )
 def test_what_cannot_be_captured_is_refused_by_name(kc, built, program, kernel, word):

@@ -44,6 +44,7 @@ Result<void> CudaDriver::open(const replay::Plan& plan) {
   if (made) made = checked("entering the context", driver().cuCtxSetCurrent(m_context));
   // Nothing of ours may be allocated before: it could lie where the capture's memory has to be.
   if (made) made = reserve(plan);
+  if (made) made = raise_limits(plan);
   if (made) made = checked("creating a stream", driver().cuStreamCreate(&m_stream, CU_STREAM_NON_BLOCKING));
   if (made) made = checked("creating an event", driver().cuEventCreate(&m_before, CU_EVENT_DEFAULT));
   if (made) made = checked("creating an event", driver().cuEventCreate(&m_after, CU_EVENT_DEFAULT));
@@ -51,22 +52,52 @@ Result<void> CudaDriver::open(const replay::Plan& plan) {
   return made;
 }
 
+Result<void> CudaDriver::raise_limits(const replay::Plan& plan) {
+  constexpr std::pair<const char*, CUlimit> k_limits[] = {
+      {"stack_limit", CU_LIMIT_STACK_SIZE},
+      {"printf_limit", CU_LIMIT_PRINTF_FIFO_SIZE},
+      {"persisting_l2_limit", CU_LIMIT_PERSISTING_L2_CACHE_SIZE},
+  };
+  for (const auto& [name, limit] : k_limits) {
+    const auto wanted = plan.limits.find(name);
+    std::size_t now = 0;
+    if (wanted == plan.limits.end() || driver().cuCtxGetLimit(&now, limit) != CUDA_SUCCESS || now >= wanted->second) continue;
+    Result<void> raised = checked("setting " + wanted->first + " to " + std::to_string(wanted->second),
+                                  driver().cuCtxSetLimit(limit, wanted->second));
+    if (!raised) return raised;
+  }
+  return {};
+}
+
+// Memory of another GPU than the kernel's.
+Result<void> CudaDriver::check_owner(const replay::Plan& plan, const replay::Region& region, int count) {
+  if (region.device == replay::k_no_device) return {};
+  const auto owner = static_cast<CUdevice>(plan.actual_device(region.device));
+  if (owner == m_device) return {};
+  const std::string what = "the capture holds memory of GPU " + std::to_string(region.device);
+  if (owner >= count) return Error{ErrorCode::unsupported, what + ", and there are only " + std::to_string(count) + " here"};
+  int reaches = 0;
+  const CUresult asked = driver().cuDeviceCanAccessPeer(&reaches, m_device, owner);
+  if (asked != CUDA_SUCCESS || reaches == 0) {
+    return Error{ErrorCode::unsupported, what + ", which the kernel's GPU cannot reach here"};
+  }
+  // Memory can be made on a device that is in use only.
+  CUcontext context = nullptr;
+  return checked("making a context of GPU " + std::to_string(owner), driver().cuDevicePrimaryCtxRetain(&context, owner));
+}
+
 Result<void> CudaDriver::check_devices(const replay::Plan& plan) {
   int count = 0;
   driver().cuDeviceGetCount(&count);
-  for (const replay::Region& region : plan.regions) {
-    if (region.device == replay::k_no_device) continue;
-    if (plan.actual_device(region.device) != plan.actual_device(plan.kernel_device)) {
-      return Error{ErrorCode::unsupported, "the capture holds memory of device " + std::to_string(region.device) +
-                                               " besides that of its kernel's: not replayed on CUDA yet"};
-    }
-  }
   const std::uint32_t wanted = plan.actual_device(plan.kernel_device);
   if (wanted >= static_cast<std::uint32_t>(count)) {
     return Error{ErrorCode::unsupported, "no GPU " + std::to_string(wanted) + " here, of " + std::to_string(count)};
   }
   if (Result<void> got = checked("cuDeviceGet", driver().cuDeviceGet(&m_device, static_cast<int>(wanted))); !got) {
     return got;
+  }
+  for (const replay::Region& region : plan.regions) {
+    if (Result<void> fine = check_owner(plan, region, count); !fine) return fine;
   }
   char name[256] = {};
   driver().cuDeviceGetName(name, sizeof name, m_device);
@@ -151,9 +182,17 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
                                                         static_cast<int>(launch.dynamic_lds_bytes));
     if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("asking for shared memory", status)};
   }
-  CUlaunchAttribute attributes[2] = {};
+  if (m_plan->carveout >= 0) {
+    driver().cuFuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, m_plan->carveout);
+  }
+  std::vector<CUlaunchAttribute> attributes(m_plan->launch_attributes.size() + 2);
   CUlaunchConfig config{};
-  config.attrs = attributes;
+  config.attrs = attributes.data();
+  for (const auto& [id, value] : m_plan->launch_attributes) {
+    CUlaunchAttribute& repeated = attributes[config.numAttrs++];
+    repeated.id = static_cast<CUlaunchAttributeID>(id);
+    std::memcpy(&repeated.value, value.data(), std::min(value.size(), sizeof repeated.value));
+  }
   if (launch.cluster[0] != 0) {
     CUlaunchAttribute& cluster = attributes[config.numAttrs++];
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
@@ -166,7 +205,9 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
     attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     attributes[config.numAttrs++].value.cooperative = 1;
   }
-  const auto blocks = [&](int axis) { return (launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis]; };
+  const auto blocks = [&](int axis) {
+    return static_cast<unsigned>((launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis]);
+  };
   config.gridDimX = blocks(0);
   config.gridDimY = blocks(1);
   config.gridDimZ = blocks(2);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <vector>
@@ -59,8 +60,16 @@ class CudaDriver final : public replay::Driver {
   };
 
   core::Result<void> check_devices(const replay::Plan& plan);
+  core::Result<void> check_owner(const replay::Plan& plan, const replay::Region& region, int count);
+  // Stacks and buffers that the program had made larger than they are by default.
+  core::Result<void> raise_limits(const replay::Plan& plan);
   core::Result<void> reserve(const replay::Plan& plan);
   core::Result<void> map(std::uint64_t base, std::uint64_t bytes, const replay::Region& region);
+  // New memory, or that of an earlier mapping of the same piece.
+  core::Result<CUmemGenericAllocationHandle> physical_memory(std::uint64_t bytes, const replay::Region& region);
+  core::Result<void> grant(std::uint64_t base, std::uint64_t bytes, const replay::Region& region,
+                           CUmemAccess_flags rights);
+  [[nodiscard]] CUmemLocation location_of(const replay::Region& region) const;
   core::Result<void> place_registered(const replay::Range& range);
   core::Result<void> make_staging();
   core::Result<void> settle();
@@ -76,6 +85,7 @@ class CudaDriver final : public replay::Driver {
   std::uint64_t m_granule = 2 << 20;
   std::vector<Reservation> m_reservations;
   std::set<std::uint64_t> m_mapped;     // granules that have memory
+  std::map<std::uint32_t, CUmemGenericAllocationHandle> m_pieces;
   // Where only the kernel's own variables were and no memory could be had: host memory stands in for it, and the
   // engine brings it together with the variables where the module has them now.
   struct Absent {

@@ -82,30 +82,54 @@ Result<void> CudaDriver::place(const replay::Range& range) {
 }
 
 Result<void> CudaDriver::map(std::uint64_t base, std::uint64_t bytes, const replay::Region& region) {
+  Result<CUmemGenericAllocationHandle> handle = physical_memory(bytes, region);
+  if (!handle) return handle.error();
+  const CUresult status = driver().cuMemMap(base, bytes, 0, handle.value(), 0);
+  if (status != CUDA_SUCCESS) return checked("mapping " + span_of(base, bytes), status);
+  return grant(base, bytes, region, CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+}
+
+// What is written through one address of a piece is there at the other.
+Result<CUmemGenericAllocationHandle> CudaDriver::physical_memory(std::uint64_t bytes, const replay::Region& region) {
+  if (const auto known = m_pieces.find(region.piece); region.piece != 0 && known != m_pieces.end()) return known->second;
+  for (const replay::Region& other : m_plan->regions) {
+    if (region.piece != 0 && other.piece == region.piece) bytes = std::max(bytes, other.bytes);
+  }
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.location.id = m_device;
-  const bool on_host = region.kind == Kind::host_pinned || region.kind == Kind::host_coarse;
-  if (on_host) {
-    properties.location.type = CU_MEM_LOCATION_TYPE_HOST_NUMA;
-    properties.location.id = 0;
-  }
+  properties.location = location_of(region);
   CUmemGenericAllocationHandle handle = 0;
-  const std::string where = span_of(base, bytes);
-  CUresult status = driver().cuMemCreate(&handle, bytes, &properties, 0);
-  if (status != CUDA_SUCCESS) return checked("allocating memory for " + where, status);
-  status = driver().cuMemMap(base, bytes, 0, handle, 0);
-  if (status != CUDA_SUCCESS) return checked("mapping " + where, status);
-  std::vector<CUmemAccessDesc> access(1);
-  access[0].location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  access[0].location.id = m_device;
-  access[0].flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  if (on_host) {
-    access.push_back(access[0]);
-    access[1].location = properties.location;
+  const CUresult status = driver().cuMemCreate(&handle, bytes, &properties, 0);
+  if (status != CUDA_SUCCESS) return checked("allocating memory for " + span_of(region.base, bytes), status).error();
+  if (region.piece != 0) m_pieces.emplace(region.piece, handle);
+  return handle;
+}
+
+Result<void> CudaDriver::grant(std::uint64_t base, std::uint64_t bytes, const replay::Region& region,
+                               CUmemAccess_flags rights) {
+  std::vector<CUmemAccessDesc> access{{{CU_MEM_LOCATION_TYPE_DEVICE, {m_device}}, rights}};
+  const CUmemLocation location = location_of(region);
+  if (location.type != CU_MEM_LOCATION_TYPE_DEVICE || location.id != m_device) access.push_back({location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE});
+  return checked("access to " + span_of(base, bytes),
+                 driver().cuMemSetAccess(base, bytes, access.data(), access.size()));
+}
+
+CUmemLocation CudaDriver::location_of(const replay::Region& region) const {
+  const bool on_host = region.kind == Kind::host_pinned || region.kind == Kind::host_coarse;
+  if (on_host) return {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+  if (region.device == replay::k_no_device) return {CU_MEM_LOCATION_TYPE_DEVICE, {m_device}};
+  return {CU_MEM_LOCATION_TYPE_DEVICE, {static_cast<int>(m_plan->actual_device(region.device))}};
+}
+
+// Only mappings can have been read-only, and those have granules of their own.
+Result<void> CudaDriver::seal(const std::vector<replay::Range>& ranges) {
+  if (Result<void> settled = settle(); !settled) return settled;
+  for (const replay::Range& range : ranges) {
+    if (range.is_code() || (range.first->flags & replay::k_flag_read_only) == 0) continue;
+    Result<void> granted = grant(range.base, range.bytes, *range.first, CU_MEM_ACCESS_FLAGS_PROT_READ);
+    if (!granted) return granted;
   }
-  return checked("access to " + where, driver().cuMemSetAccess(base, bytes, access.data(), access.size()));
+  return {};
 }
 
 // Ordinary memory of the process that was pinned: it has to be at its address here, too.
@@ -185,8 +209,6 @@ Result<void> CudaDriver::send(std::size_t buffer, const replay::Region&, std::ui
 Result<void> CudaDriver::clear(const replay::Region&, std::uint64_t address, std::uint64_t bytes) {
   return checked("clearing " + hex(address), driver().cuMemsetD8Async(address, 0, bytes, m_stream));
 }
-
-Result<void> CudaDriver::seal(const std::vector<replay::Range>&) { return settle(); }
 
 Result<void> CudaDriver::read(const replay::Region&, std::uint64_t address, std::span<std::byte> data) {
   if (Result<void> settled = settle(); !settled) return settled;

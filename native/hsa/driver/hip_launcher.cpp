@@ -67,9 +67,10 @@ int HipLauncher::start_kernel(void* function, const replay::Launch& launch) {
   std::size_t bytes = launch.kernarg.size();
   void* extra[] = {reinterpret_cast<void*>(1), const_cast<std::byte*>(launch.kernarg.data()),
                    reinterpret_cast<void*>(2), &bytes, reinterpret_cast<void*>(3)};
-  return m_hip.hipExtModuleLaunchKernel(function, launch.grid[0], launch.grid[1], launch.grid[2], launch.block[0],
-                                        launch.block[1], launch.block[2], launch.dynamic_lds_bytes, m_stream, nullptr,
-                                        extra, m_start, m_stop, 0);
+  const auto items = [&](int axis) { return static_cast<std::uint32_t>(launch.grid[axis]); };
+  return m_hip.hipExtModuleLaunchKernel(function, items(0), items(1), items(2), launch.block[0], launch.block[1],
+                                        launch.block[2], launch.dynamic_lds_bytes, m_stream, nullptr, extra, m_start,
+                                        m_stop, 0);
 }
 
 // This one counts blocks, takes pointers to arguments only, and has no events of its own: the time is that between two
@@ -79,7 +80,9 @@ int HipLauncher::start_cooperative_kernel(void* function, const replay::Launch& 
   for (const std::uint64_t offset : launch.arguments) {
     parameters.push_back(const_cast<std::byte*>(&launch.kernarg[offset]));
   }
-  const auto blocks = [&](int axis) { return (launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis]; };
+  const auto blocks = [&](int axis) {
+    return static_cast<std::uint32_t>((launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis]);
+  };
   int code = m_hip.hipEventRecord(m_start, m_stream);
   if (code == 0) {
     code = m_hip.hipModuleLaunchCooperativeKernel(function, blocks(0), blocks(1), blocks(2), launch.block[0],

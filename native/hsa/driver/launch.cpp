@@ -52,9 +52,10 @@ Result<replay::Timing> HsaDriver::launch_packet(const LoadedCode& loaded, const 
   packet.header = static_cast<std::uint16_t>((HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE) |
                                              k_barrier_bit | k_system_scopes);
   packet.setup = 3 << HSA_KERNEL_DISPATCH_PACKET_SETUP_DIMENSIONS;
-  packet.grid_size_x = launch.grid[0];
-  packet.grid_size_y = launch.grid[1];
-  packet.grid_size_z = launch.grid[2];
+  // Of 32 bits as captured, and as the stage lets through.
+  packet.grid_size_x = static_cast<std::uint32_t>(launch.grid[0]);
+  packet.grid_size_y = static_cast<std::uint32_t>(launch.grid[1]);
+  packet.grid_size_z = static_cast<std::uint32_t>(launch.grid[2]);
   packet.workgroup_size_x = static_cast<std::uint16_t>(launch.block[0]);
   packet.workgroup_size_y = static_cast<std::uint16_t>(launch.block[1]);
   packet.workgroup_size_z = static_cast<std::uint16_t>(launch.block[2]);
@@ -91,9 +92,9 @@ Result<void> HsaDriver::prepare_grid_barrier(const replay::Launch& launch) {
                                                " that makes the barrier of its grid ready: try --hip-launch"};
     }
   }
-  std::uint32_t work_groups = 1;
+  std::uint64_t work_groups = 1;
   for (int axis = 0; axis < 3; ++axis) work_groups *= (launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis];
-  const std::uint32_t value = work_groups - 1;
+  const auto value = static_cast<std::uint32_t>(work_groups - 1);
   const std::vector<replay::HiddenSlot> none;
   replay::Launch ready{{1, 1, 1}, {1, 1, 1}, 0, 0, std::as_bytes(std::span(&value, 1)), &none, {}, {}, false};
   const Result<replay::Timing> done = launch_packet(static_cast<const LoadedCode&>(*m_grid_barrier), ready);

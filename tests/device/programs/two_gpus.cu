@@ -1,8 +1,10 @@
-// A kernel on the second GPU with memory of its own, and one on the first that reads the second's memory.
+// A kernel on the second GPU with memory of its own; two on the first that read the second's memory, which an argument of
+// one names, and a pointer in memory of the other's.
 #include "check.cuh"
 
 __global__ void on_second(int* data) { data[threadIdx.x] += static_cast<int>(threadIdx.x); }
 __global__ void across(int* here, const int* there) { here[threadIdx.x] += there[threadIdx.x]; }
+__global__ void behind(int* here, const int* const* table) { here[threadIdx.x] += table[0][threadIdx.x]; }
 
 int main() {
   int* first = nullptr;
@@ -20,6 +22,10 @@ int main() {
   if (can != 0) {
     CHECK(cudaDeviceEnablePeerAccess(1, 0));
     across<<<1, 128>>>(first, second);
+    int** table = nullptr;
+    CHECK(cudaMalloc(&table, sizeof(int*)));
+    CHECK(cudaMemcpy(table, &second, sizeof(int*), cudaMemcpyHostToDevice));
+    behind<<<1, 128>>>(first, table);
     CHECK(cudaDeviceSynchronize());
   }
   int last = 0;

@@ -20,20 +20,6 @@ def kinds_written(capture):
     return {region["kind"] for region in capture["regions"] if region["written_size_bytes"]}
 
 
-def test_memory_that_is_mapped_twice(stages, program):
-    digest, capture = captured(stages, program, "virtual_memory", "through_both")
-    assert "vmem" in kinds_written(capture)
-    replays_three_times(stages, digest)
-
-
-def test_a_mapping_that_was_read_only_is_so_again(stages, program, variant):
-    digest, capture = captured(stages, program, "read_only_mapping", "sum_up")
-    assert [region["kind"] for region in capture["regions"] if region["read_only"]] == ["vmem"]
-    replays_three_times(stages, digest)
-    done = stages.replay(digest, "--variant", variant("read_only_mapping", "WRITES")).must(4)
-    assert done.manifest["outcome"] == "faulted"
-
-
 @pytest.mark.parametrize("number", range(4))
 def test_pinned_and_registered_host_memory(stages, program, number):
     digest, capture = captured(stages, program, "pinned_memory", "transform", "--dispatch", number)

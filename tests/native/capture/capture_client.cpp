@@ -28,7 +28,7 @@ using namespace kerncap::capture;
 namespace {
 
 void send_every(Channel& channel) {
-  const std::uint32_t grid[3] = {1024, 2, 3};
+  const std::uint64_t grid[3] = {std::uint64_t{5} << 32, 2, 3};
   const std::uint32_t block[3] = {64, 1, 1};
   const std::byte bytes[3] = {std::byte{1}, std::byte{2}, std::byte{3}};
   channel.send(Message(Up::facts).u32(0).u32(2).text("name").text("a GPU").text("empty").text(""));
@@ -37,7 +37,7 @@ void send_every(Channel& channel) {
   channel.send(Message(Up::variables).u64(1).u32(1).u64(0x7100).u64(8).u32(1).text("table"));
   channel.send(Message(Up::capture)
                    .u64(5).u32(0).u32(10).u64(1).u32(0).u32(2).u64(77).u64(3)
-                   .dim3(grid).dim3(block).u32(256).u32(16).u64(0x9000).u32(1).bytes(bytes).bytes(bytes));
+                   .grid(grid).dim3(block).u32(256).u32(16).u64(0x9000).u32(1).bytes(bytes).bytes(bytes));
   channel.send(Message(Up::regions)
                    .u64(5).u32(1)
                    .u32(0).u32(static_cast<std::uint32_t>(MemoryKind::host_pinned)).u32(k_no_device).u32(k_region_read_only)

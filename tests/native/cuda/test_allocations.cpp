@@ -40,11 +40,52 @@ void memory_of_another_device_is_a_peer_s() {
   Allocation pinned = region(0x7000, 0x1000, 0);
   pinned.device = kerncap::capture::k_no_device;
   allocations.add(pinned);
-  CHECK(allocations.peer_at(0x2080, 0) == 1u);
-  CHECK(allocations.peer_at(0x1080, 1) == 0u);
+  CHECK(allocations.peer_at(0x2080, 0)->device == 1u && allocations.peer_at(0x2080, 0)->base == 0x2000);
+  CHECK(allocations.peer_at(0x1080, 1)->device == 0u);
   CHECK(!allocations.peer_at(0x2080, 1) && !allocations.peer_at(0x1080, 0));
   CHECK(!allocations.peer_at(0x7010, 0));
   CHECK(!allocations.peer_at(0x2100, 0) && !allocations.peer_at(0x10, 0));
+  CHECK(allocations.peer_bytes(0).empty());
+  allocations.set_peer_access(0, 1);
+  CHECK(allocations.peer_bytes(0).at(1) == 0x100 && allocations.peer_bytes(1).empty());
+}
+
+void mappings_of_one_handle_share_a_piece() {
+  Allocations allocations;
+  allocations.add_handle(7, 0, false);
+  allocations.add_handle(8, 0, false);
+  allocations.map(0x200000, 0x200000, 7);
+  allocations.map(0x400000, 0x200000, 8);
+  allocations.map(0x600000, 0x200000, 7);
+  allocations.add_handle_at(9, 0x5fffff);
+  allocations.add_handle_at(10, 0x900000);  // nothing is mapped there
+  allocations.map(0x800000, 0x200000, 9);
+  allocations.set_access(0x200000, 0x800000, 0, true, true);
+  const std::vector<Allocation> found = allocations.reachable(0);
+  CHECK(found.size() == 4 && found[0].piece != 0);
+  CHECK(found[0].piece == found[2].piece && found[1].piece == found[3].piece && found[0].piece != found[1].piece);
+  allocations.add_handle(7, 0, false);  // the driver gives numbers out again
+  allocations.map(0xa00000, 0x200000, 7);
+  allocations.set_access(0xa00000, 0x200000, 0, true, true);
+  CHECK(allocations.reachable(0)[4].piece != found[0].piece);
+}
+
+void what_a_context_held_may_outlive_it() {
+  Allocations allocations;
+  Allocation made = region(0x1000, 0x100);
+  made.context = 5;
+  allocations.add(made);
+  made.base = 0x2000;
+  allocations.add(made);
+  made.base = 0x3000;
+  made.context = 6;
+  allocations.add(made);
+  allocations.context_destroyed(5);
+  CHECK(allocations.reachable(0).size() == 3);
+  allocations.drop_what_went([](std::uint64_t base) { return base == 0x1000; });
+  CHECK(allocations.reachable(0).size() == 2 && allocations.reachable(0)[0].base == 0x1000);
+  allocations.drop_what_went([](std::uint64_t) { return false; });  // was asked already
+  CHECK(allocations.reachable(0).size() == 2);
 }
 
 void host_memory_is_every_device_s() {
@@ -122,6 +163,8 @@ void disjoint_covers_all_and_nothing_twice() {
 int main() {
   what_is_freed_is_out_of_reach();
   memory_of_another_device_is_a_peer_s();
+  mappings_of_one_handle_share_a_piece();
+  what_a_context_held_may_outlive_it();
   host_memory_is_every_device_s();
   mappings_need_rights_and_outlive_their_handle();
   graph_memory_is_known_until_its_address_is_used_again();

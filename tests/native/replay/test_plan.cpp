@@ -36,7 +36,7 @@ void a_line_that_is_not_understood_ends_it() {
   CHECK(parsed(k_head).ok());
   for (const char* bad : {"nonsense 1\n", "grid 1 2\n", "slot baseline 4 8 hidden_heap_v1\n", "slot 0 4 hidden_heap_v1\n",
                           "region 0x1000 4096 gold 0 0x1 0 0x0 4096 0 0 - -\n", "chunk -\n", "kernarg 0\n",
-                          "written 0 0 1\n", "code other /x\n", "argument 8\n"}) {
+                          "written 0 0 1\n", "code other /x\n", "argument 8\n", "attribute 8 00ff\n", "limit\n"}) {
     const auto plan = parsed(k_head + bad);
     CHECK(!plan.ok());
     if (!plan.ok()) CHECK(plan.error().message.find("not understood") != std::string::npos);
@@ -44,6 +44,15 @@ void a_line_that_is_not_understood_ends_it() {
   CHECK(!parsed("kcplan 2\n").ok());
   CHECK(!parsed("kcplan 1\nstore /s\n").ok());
   CHECK(!parsed(k_head + "memory aa 8192 4096\nchunk -\n").ok());  // a chunk is missing
+}
+
+void what_a_cuda_launch_asked_for_is_kept() {
+  const auto plan = parsed(k_head + "grid 8589934592 1 1\nlimit stack_limit 131072\ncarveout 50\nattribute 8 " +
+                           std::string(126, '0') + "ff\n");
+  CHECK(plan.ok());
+  CHECK(plan.value().grid[0] == std::uint64_t{1} << 33);
+  CHECK(plan.value().limits.at("stack_limit") == 131072 && plan.value().carveout == 50);
+  CHECK(plan.value().launch_attributes.at(8).back() == std::byte{0xff});
 }
 
 void regions_ascend_and_do_not_overlap() {
@@ -108,6 +117,7 @@ void a_variable_is_written_where_its_region_is() {
 
 int main() {
   a_line_that_is_not_understood_ends_it();
+  what_a_cuda_launch_asked_for_is_kept();
   regions_ascend_and_do_not_overlap();
   neighbours_of_one_kind_are_one_range_unless_they_share_memory();
   different_kinds_cannot_share_a_page();

@@ -1,5 +1,7 @@
-// One `target`, then the end that the first argument names; with a second argument there is no target before it.
+// One `target`, then the end that the first argument names. The second may be `early`: no target before it; or `large`:
+// with more memory than is sent in a moment.
 #include <csignal>
+#include <cstdlib>
 #include <string_view>
 
 #include <unistd.h>
@@ -11,13 +13,16 @@ __global__ void target(int* data) { data[threadIdx.x] *= 3; }
 
 int main(int argc, char** argv) {
   const std::string_view how = argv[1];
+  const std::string_view what = argc > 2 ? argv[2] : "";
   if (how == "handled") {
     std::signal(SIGSEGV, [](int) { _exit(9); });
   }
   const DeviceArray<int> data(64);
+  DeviceArray<char> more(what == "large" ? 80 << 20 : 1);
+  more.clear();
   setup_data<<<1, 64>>>(data.get());
   HIP_DONE();
-  if (argc == 2) {
+  if (what != "early") {
     target<<<1, 64>>>(data.get());
     HIP_DONE();
   }
@@ -28,6 +33,8 @@ int main(int argc, char** argv) {
   if (how == "raise" || how == "handled") raise(SIGSEGV);
   if (how == "abort") std::abort();
   if (how == "_exit") _exit(7);
+  if (how == "quick") std::quick_exit(0);
+  if (how == "ended") raise(SIGTERM);
   if (how == "kill") raise(SIGKILL);
   return 0;
 }

@@ -72,6 +72,7 @@ cudaError_t driver_call(const char* name, Function, Arguments... arguments) {
 #define hipMemAllocationGranularityMinimum CU_MEM_ALLOC_GRANULARITY_MINIMUM
 #define hipMemAllocationGranularityRecommended CU_MEM_ALLOC_GRANULARITY_RECOMMENDED
 #define hipMemAccessDesc CUmemAccessDesc
+#define hipMemAccessFlagsProtRead CU_MEM_ACCESS_FLAGS_PROT_READ
 #define hipMemAccessFlagsProtReadWrite CU_MEM_ACCESS_FLAGS_PROT_READWRITE
 #define hipMemGetAllocationGranularity(...) HIP_DRIVER_CALL(cuMemGetAllocationGranularity, __VA_ARGS__)
 #define hipMemCreate(...) HIP_DRIVER_CALL(cuMemCreate, __VA_ARGS__)

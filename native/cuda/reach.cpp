@@ -1,0 +1,119 @@
+// Which memory a capture holds, and what it would have to hold and cannot.
+#include <algorithm>
+#include <cstring>
+#include <map>
+#include <set>
+
+#include "cuda/api.hpp"
+#include "cuda/snapshots.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using capture::Message;
+using capture::Up;
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
+  const auto after = std::upper_bound(regions.begin(), regions.end(), address,
+                                      [](std::uint64_t at, const Allocation& region) { return at < region.base; });
+  if (after == regions.begin()) return nullptr;
+  const Allocation& found = *std::prev(after);
+  return address < found.end() ? &found : nullptr;
+}
+
+std::vector<std::uint64_t> words_of(const std::vector<std::byte>& parameters) {
+  std::vector<std::uint64_t> words(parameters.size() / sizeof(std::uint64_t));
+  std::memcpy(words.data(), parameters.data(), words.size() * sizeof(std::uint64_t));
+  return words;
+}
+
+bool is_known_to_the_driver(std::uint64_t address) noexcept {
+  CUmemorytype type{};
+  return driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS && type != 0;
+}
+
+}  // namespace
+
+Result<void> Snapshots::list_regions(Job& job, const std::vector<std::byte>& parameters) noexcept {
+  tool()->allocations.drop_what_went(is_known_to_the_driver);
+  job.regions = tool()->allocations.reachable(job.device);
+  add_variables(job);
+  return add_peers(job, parameters);
+}
+
+// Of other GPUs' memory what the arguments lead to: all of it would be as much again for each GPU, and most kernels of
+// programs with several GPUs see none of it.
+Result<void> Snapshots::add_peers(Job& job, const std::vector<std::byte>& parameters) noexcept {
+  std::map<std::uint32_t, std::uint64_t> left_out = tool()->allocations.peer_bytes(job.device);
+  std::vector<Allocation> all = job.regions;
+  std::set<std::uint64_t> bases;
+  for (const std::uint64_t word : words_of(parameters)) {
+    const std::optional<Allocation> peer = tool()->allocations.peer_at(word, job.device);
+    if (!peer || !bases.insert(peer->base).second) continue;
+    if (Result<void> drained = tool()->streams.drain(peer->device, wait_deadline()); !drained) return drained;
+    all.push_back(*peer);
+    all.back().access |= std::uint64_t{1} << job.device;
+    left_out[peer->device] -= std::min(left_out[peer->device], peer->bytes);
+  }
+  if (!bases.empty()) job.regions = disjoint(all);
+  for (const auto& [device, bytes] : left_out) {
+    if (bytes == 0) continue;
+    warn("the kernel can reach " + std::to_string(bytes) + " bytes of GPU " + std::to_string(device) +
+         "'s memory that no argument leads to: they are not in the capture, and a replay that follows a pointer there faults");
+  }
+  return {};
+}
+
+// Variables of loaded modules: memory that no allocation call told us of.
+void Snapshots::add_variables(Job& job) noexcept {
+  std::vector<Allocation> all = job.regions;
+  for (const Modules::Variables& module : tool()->modules.variables(job.device)) {
+    // The collector keeps what it was told of a module; the kernel's own are listed with the capture.
+    const bool announce = module.module == job.kernel.module && m_announced.insert(module.module).second;
+    for (const ModuleVariable& variable : module.variables) {
+      CUdeviceptr address = 0;
+      std::size_t bytes = 0;
+      if (driver().cuModuleGetGlobal_v2(&address, &bytes, module.handle, variable.name.c_str()) != CUDA_SUCCESS) {
+        continue;
+      }
+      Allocation region;
+      region.base = address;
+      region.bytes = bytes;
+      region.kind = capture::MemoryKind::code_object;
+      region.device = job.device;
+      region.access = std::uint64_t{1} << job.device;
+      region.module = module.module;
+      all.push_back(region);
+      if (!announce) continue;
+      tool()->channel->send(Message(Up::variables).u64(module.module).u32(1).u64(address).u64(bytes).u32(
+          variable.is_const ? 1 : 0).text(variable.name));
+    }
+  }
+  job.regions = disjoint(all);
+}
+
+// What an argument leads to and no copy holds: memory that only exists while a graph runs, of other interfaces, and so on.
+Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& parameters, const Job& job) noexcept {
+  for (const std::uint64_t word : words_of(parameters)) {
+    if (const char* what = tool()->allocations.object_at(word); what != nullptr) {
+      return Error{ErrorCode::unsupported, std::string("an argument is ") + what +
+                                               " object: textures and surfaces cannot be captured"};
+    }
+    if (tool()->allocations.is_graph_memory(word)) {
+      return Error{ErrorCode::unsupported, "an argument points to memory that a CUDA graph allocates while it runs"};
+    }
+    // One behind the last element is how many ends are given.
+    if (region_at(job.regions, word) != nullptr || region_at(job.regions, word - 1) != nullptr) continue;
+    if (is_known_to_the_driver(word)) {
+      return Error{ErrorCode::unsupported, "an argument points to memory that was made by no call that we know, such as "
+                                           "a buffer of a graphics interface: it cannot be captured"};
+    }
+  }
+  return {};
+}
+
+}  // namespace kerncap::cuda
