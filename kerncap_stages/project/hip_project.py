@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.os_strings import os_string
-from kerncap_stages.project.kinds import Build
+from kerncap_stages.project.kinds import Build, judged_flags
 from kerncap_stages.project.overlay import EDITABLE, overlay_files, place_files
 from kerncap_stages.project.quoting import named_compiler
 from kerncap_stages.source.compilers import is_compiler_name
+from kerncap_stages.source.flags import compile_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +38,7 @@ class HipProject:
         placed = place_files(originals) if originals else {}
         if command is None:
             return Build(placed)
-        flags = [os_string(word) for word in command.arguments[1:]]
+        flags = judged_flags(command, compile_flags)
         files = overlay_files(placed, os_string(command.translation_unit), flags)
         values = {
             "compiler": named_compiler(os_string(command.arguments[0]), is_compiler_name, "hipcc"),

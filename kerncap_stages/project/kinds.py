@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.manifests.kernel import CodeObjectFormat
+from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.source import compile_commands
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import CompileCommand, Source
@@ -55,3 +58,12 @@ def kind_of(capture: Capture) -> ProjectKind:
 
     is_amd = capture.kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU
     return HipProject() if is_amd else NvccProject()
+
+
+def judged_flags(
+    command: CompileCommand, judge: Callable[[compile_commands.CompileCommand], tuple[str, ...]]
+) -> tuple[str, ...]:
+    """A located command's flags, judged again: the artifact may have come in an archive of anybody's."""
+    unit, directory = (Path(os_string(path)) for path in (command.translation_unit, command.directory))
+    words = tuple(os_string(word) for word in command.arguments)
+    return judge(compile_commands.CompileCommand(unit, directory, words))

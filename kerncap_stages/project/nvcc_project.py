@@ -7,18 +7,17 @@ build are those of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import Refused, UsageError
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
-from kerncap_stages.project.kinds import Build
+from kerncap_stages.project.kinds import Build, judged_flags
 from kerncap_stages.project.mirror import Mirror, nvcc_response_text
 from kerncap_stages.project.overlay import overlay_files, place_files
 from kerncap_stages.project.quoting import named_compiler
-from kerncap_stages.source import compile_commands
 from kerncap_stages.source.compilers import is_clang
+from kerncap_stages.source.flags import compile_flags
 from kerncap_stages.source.nvcc import is_nvcc
 from kerncap_stages.source.nvcc_flags import nvcc_flags
 
@@ -45,7 +44,7 @@ class NvccProject:
             return Build(place_files(originals, self.editable) if originals else {})
         if is_clang(os_string(command.arguments[0])):
             return self._clang_build(originals, command)
-        flags = _known_flags(command)
+        flags = judged_flags(command, nvcc_flags)
         try:
             mirror = Mirror.of(originals, flags)
         except Refused as refusal:
@@ -64,7 +63,7 @@ class NvccProject:
 
     def _clang_build(self, originals: Sequence[str], command: CompileCommand) -> Build:
         placed = place_files(originals, self.editable)
-        flags = [os_string(word) for word in command.arguments[1:]]
+        flags = judged_flags(command, compile_flags)
         files = overlay_files(placed, os_string(command.translation_unit), flags)
         values = {
             "is_clang": True,
@@ -83,10 +82,3 @@ class NvccProject:
                 "that holds the kernel",
             )
         return store.get(source.files[0].payload.digest).decode(errors="surrogateescape")
-
-
-def _known_flags(command: CompileCommand) -> tuple[str, ...]:
-    """Judge the flags again: the artifact may be another version's, or have come in an archive."""
-    unit, directory = (Path(os_string(path)) for path in (command.translation_unit, command.directory))
-    words = tuple(os_string(word) for word in command.arguments)
-    return nvcc_flags(compile_commands.CompileCommand(unit, directory, words))

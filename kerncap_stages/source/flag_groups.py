@@ -33,6 +33,7 @@ _TAKE_A_WORD = words_of(
     -o -MF -MT -MQ -MJ -x --offload-arch --no-offload-arch --serialize-diagnostics -arch -l -L -z -u -T
     --output --language -B --config -load -plugin -add-plugin -wrapper --prefix -D -U -target --target
     --param -std -working-directory -dependency-file -dependency-dot -gen-cdb-fragment-path
+    -module-dependency-dir -dumpdir
     """
 )
 _INNER_TAKE_A_WORD = words_of(

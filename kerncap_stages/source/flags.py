@@ -60,6 +60,8 @@ _UNSAFE_PREFIXES = (
     *("-fplugin", "-fpass-plugin", "-load", "--config", "-specs", "--specs", "-fuse-ld", "--ld-path"),
     *("-ccc-", "-cc1", "-B", "--prefix", "-wrapper", "-fthinlto-index=", "-plugin", "-add-plugin"),
     *("--hipspv-pass-plugin", "--ptxas-path", "--driver-mode", "-clang:", "--rsp-quoting"),
+    *("--offload-arch-tool", "-fthinlto-distributor", "-fthin-link-bitcode", "-module-dependency-dir"),
+    *("-gen-reproducer", "--symbol-graph-dir", "-dumpdir", "-index-"),
 )
 # Of what is handed on to the compiler proper: outputs, which are ours to name.
 _INNER_DROPPED = words_of(

@@ -38,7 +38,8 @@ kc-show --about > "$out/about.txt" 2>&1
 failed=0
 if [ $tests = 1 ]; then
   # -P: the package that was built, not the folder beside which this may be started.
-  python3 -P -m pytest -p no:cacheprovider -m "gpu or nvcc" "$top/tests/conformance" "$top/tests/device" \
+  # That plugin warns of workers, and warnings are errors here.
+  python3 -P -m pytest -p no:cacheprovider -p no:benchmark -m "gpu or nvcc" "$top/tests/conformance" "$top/tests/device" \
     "$top/tests/integration/cuda" -q --durations=10 "$@" 2>&1 | tee -i "$out/tests.txt"
   failed=${PIPESTATUS[0]}
 fi

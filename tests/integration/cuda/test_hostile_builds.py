@@ -160,17 +160,3 @@ def test_with_a_given_compiler_no_program_of_the_folder_runs(build, store, path)
     assert not build.mark.exists()
     assert "-ccbin" in source.explanation
     assert done.returncode == 0, done.stderr
-
-
-def test_flags_in_an_artifact_of_another_store_are_judged_again(build, store):
-    """kc-store import brings artifacts of anybody's making."""
-    from kerncap_stages.project.nvcc_project import NvccProject
-
-    build.command()
-    _, source = build.locate(store)
-    hostile = f"-Xcompiler=-fdump-go-spec={build.mark}"
-    command = source.compile_command.model_copy(
-        update={"arguments": ("nvcc", hostile, "-O3", '-I"\\";touch MARK;\\""')}
-    )
-    made = NvccProject().build(None, [str(build.unit)], command)
-    assert made.files["compile_flags.rsp"] == b'"-O3"\n'

@@ -57,6 +57,9 @@ def test_outputs_targets_and_the_hosts_link_are_left_out(words):
         ("--ld-path=/x",),
         ("-specs=/x",),
         ("-wrapper", "/x"),
+        ("--offload-arch-tool=/x",),
+        ("-fthin-link-bitcode=/x",),
+        ("-module-dependency-dir", "/x"),
     ],
 )
 def test_flags_that_run_or_load_code_are_left_out_and_told(words):
