@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import re
 
-# Between nvcc's double quotes: nothing that a shell reads there, and no quote.
-_QUOTED_PATH = re.compile(r"[\w./,:=+@%~ -]+")
+# Between nvcc's double quotes: nothing that a shell reads there, and no quote. What begins with @ is a
+# response file to GCC, wherever it stands.
+_QUOTED_PATH = re.compile(r"(?!@)[\w./,:=+@%~ -]+")
 # In no quotes.
-_PATH = re.compile(r"[\w./:=+@%-]+", re.ASCII)
+_PATH = re.compile(r"(?!@)[\w./:=+@%-]+", re.ASCII)
 _VALUE = re.compile(r"\w[\w.+,:-]*", re.ASCII)
 # nvcc escapes the quotes of a macro, and drops or keeps backslashes as it likes.
 _MACRO = re.compile(r"[A-Za-z_]\w*(?:\([\w,. ]*\))?(?:=.*)?", re.ASCII)

@@ -149,6 +149,21 @@ def test_folders_with_spaces_are_no_hindrance(store, tmp_path):
     assert str(build.folder / "some headers/a.h") in {file.path for file in source.files}
 
 
+def test_no_response_file_of_the_folder_is_read(build, store):
+    """GCC takes one for any argument, also for a header's name; what runs a program may stand in it."""
+    program = build.build / "wrapper"
+    program.write_text(f'#!/bin/sh\ntouch "{build.mark}"\nexec "$@"\n')
+    program.chmod(0o755)
+    (build.build / "words").write_text(f"stddef.h -wrapper {program}\n")
+    words = (f"--pre-include=@{build.build}/words", f"-Xcompiler=-include,@{build.build}/words")
+    build.command(*words)
+    digest, source = build.locate(store)
+    done = build.recompile(store, digest)
+    assert not build.mark.exists()
+    assert [word for word in words if word not in source.explanation] == []
+    assert done.returncode == 0, done.stderr
+
+
 @pytest.mark.parametrize("path", ["{build}/g++", "./g++", "{build}"])
 def test_with_a_given_compiler_no_program_of_the_folder_runs(build, store, path):
     program = build.build / "g++"
