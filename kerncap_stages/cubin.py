@@ -88,6 +88,26 @@ def kernel_code(data: bytes, symbol: str) -> bytes | None:
     return data[found[0].offset : found[0].offset + found[0].size] if len(found) == 1 else None
 
 
+def embedded_ptx(data: bytes) -> bytes | None:
+    """The PTX that a cubin was made of, where it has line information (``-lineinfo``)."""
+    section = _section(data, ".nv_debug_ptx_txt")
+    return None if not section else section.replace(b"\0", b"\n")  # as its lines end
+
+
+def line_program(data: bytes) -> bytes | None:
+    """The DWARF line numbers of a cubin: all of DWARF that ``-lineinfo`` makes."""
+    return _section(data, ".debug_line")
+
+
+def _section(data: bytes, name: str) -> bytes | None:
+    try:
+        sections = _sections(data) if is_cubin(data) else []
+    except (struct.error, IndexError, OverflowError, ValueError):
+        return None  # a file that anybody may have written
+    found = next((section for section in sections if section.name == name), None)
+    return None if found is None else data[found.offset : found.offset + found.size]
+
+
 def _read(data: bytes) -> CodeObjectFacts:
     if not is_cubin(data):
         raise ArtifactError("not a cubin", hint="give the output of nvcc -cubin")

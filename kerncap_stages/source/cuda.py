@@ -28,6 +28,7 @@ class CudaToolchain:
     """See ``toolchain.Toolchain``."""
 
     language = Language.CUDA_CPP
+    line_flag = "-lineinfo"
     assumed = "nvcc"
 
     def target(self, capture: Capture) -> str:

@@ -24,7 +24,7 @@ from kerncap_stages.source.search import (
     line_told,
 )
 from kerncap_stages.source.toolchain import toolchain_of
-from kerncap_stages.source.trials import Wanted, makes_same_code
+from kerncap_stages.source.trials import Wanted, compares_code
 from kerncap_stages.source.units import Unit, choose_command, describe_unit
 
 if TYPE_CHECKING:
@@ -129,10 +129,16 @@ def find_source(
     definition = _as_included(definition, unit)
     notes = [choice.note, problem]
     newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers}, consulted)
-    if newer and command is not None and not makes_same_code(command, wanted):
+    is_same = compares_code(command, wanted) if newer and command is not None else True
+    if is_same is False:
         notes.append(
             f"{min(newer)} was changed after the program was built, and what it says now does not give the "
             "captured instructions: build the program again and capture it"
+        )
+    elif is_same is None:
+        notes.append(
+            f"{min(newer)} was changed after the program was built, and whether it still gives the captured "
+            "instructions could not be seen"
         )
     relocatable = _RELOCATABLE.intersection(command.arguments) if command else set()
     if relocatable:
@@ -249,7 +255,7 @@ def _classify(
         )
     return Outcome.NOT_FOUND, (
         f"no definition of {name.base} in {where}, and the code object has no line table; "
-        "pass the right --source-dir, or build the program with -gline-tables-only"
+        f"pass the right --source-dir, or build the program with {toolchain_of(capture).line_flag}"
     )
 
 

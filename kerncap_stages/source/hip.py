@@ -82,6 +82,7 @@ class HipToolchain:
     """See ``toolchain.Toolchain``."""
 
     language = Language.HIP
+    line_flag = "-gline-tables-only"
     assumed = "hipcc"
 
     def target(self, capture: Capture) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cubin import kernel_code
+from kerncap_stages.cubin import embedded_ptx, kernel_code
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import same_but_for_unit
 from kerncap_stages.run_tool import run_tool
@@ -48,12 +48,15 @@ def find_ptx(capture: Capture, code_object: bytes, roots: Sequence[Path], consul
     """PTX of the captured kernel below ``roots``: ``.ptx`` files, and programs and libraries given by name.
 
     Where several fit, as of a kernel that was compiled for several shapes, the one that ptxas makes the
-    captured instructions of. The program itself is looked into too.
+    captured instructions of. The program itself is looked into too, and the cubin's line information.
     """
     symbol, isa = capture.kernel.mangled_name, capture.kernel.code_object.isa
     number = int(re.sub(r"\D", "", isa) or 0)
     fitting: dict[bytes, Ptx] = {}
-    for path, text in _texts(capture, roots, consulted):
+    own = embedded_ptx(code_object)
+    program = program_file(capture) or Path("/program")
+    made_of = [(program.with_name(f"{program.name}:line-information.ptx"), own)] if own else []
+    for path, text in (*made_of, *_texts(capture, roots, consulted)):
         target = _TARGET.search(text)
         if target is None or int(target[1]) > number:
             continue

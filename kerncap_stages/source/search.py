@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from kerncap_stages.source.line_tables import LineTables
 
 _TRITON_KERNEL = re.compile(
-    rb"^[ \t]*@[\w.]*\bjit\b[^\n]*\n(?:[ \t]*@[^\n]*\n|[ \t]*\n)*[ \t]*def[ \t]+(\w+)", re.MULTILINE
+    rb"^[ \t]*@(?!cuda\.|numba\.)[\w.]*\bjit\b[^\n]*\n(?:[ \t]*@[^\n]*\n|[ \t]*\n)*[ \t]*def[ \t]+(\w+)",
+    re.MULTILINE,
 )
 _LINE_END = b"\n"
 _MOST_HINTS = 3

@@ -51,6 +51,7 @@ class Toolchain(Protocol):
     """A family of compilers for one kernel language."""
 
     language: Language
+    line_flag: str  # with which a build tells the files that it was made from
     assumed: str  # the compiler where no build is known
 
     def target(self, capture: Capture) -> str:

@@ -72,9 +72,14 @@ def defined_at(command: CompileCommand, wanted: Wanted) -> tuple[Path, int] | No
 
 def makes_same_code(command: CompileCommand, wanted: Wanted) -> bool:
     """Compile a unit as the build does and compare the kernel's instructions with the captured ones."""
+    return compares_code(command, wanted) is True
+
+
+def compares_code(command: CompileCommand, wanted: Wanted) -> bool | None:
+    """The same; None where the unit gives no instructions to compare, as without its compiler."""
     made = _asked(command, wanted, lambda tool: tool.device_code)
     captured = wanted.toolchain.kernel_code(wanted.code_object, wanted.symbol)
-    return captured is not None and made == captured
+    return None if made is None or captured is None else made == captured
 
 
 def function_bytes(code_object: bytes, symbol: str) -> bytes | None:

@@ -122,8 +122,11 @@ def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
     from kerncap_stages.terminal_text import printable
 
     say(f"project in {printable(str(checkout.folder))}: `make -C {printable(str(checkout.folder))} help`")
+    texts = ("kernel_variant.s", "kernel_variant.ptx")
+    edited = next((file.path for file in reproducer.files if file.path in texts), None)
+    lead = f"`make assemble` rebuilds {edited}" if edited else "cannot be rebuilt"
     for missing in reproducer.missing:
-        say(f"  cannot be rebuilt: {printable(missing)}")
+        say(f"  {lead}: {printable(missing)}")
     for kept in checkout.kept:
         say(f"  kept your edit of {kept} (--force overwrites it)")
 

@@ -298,3 +298,31 @@ def test_without_source_and_ptx_the_project_says_what_to_do(store, tree, tmp_pat
     failed = make(tmp_path / "project", "recompile")
     assert failed.returncode != 0
     assert "PTX" in "".join(reproducer.missing)
+
+
+def test_line_information_tells_the_files_and_holds_the_ptx(store, tree, tmp_path):
+    folder, _ = tree
+    flags = ("-DWIDTH=4", f"-I{folder}/include", "-std=c++17", "-lineinfo")
+    code = nvcc(folder / "src/main.cu", tmp_path / "main.cubin", *flags)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    away = folder.with_name("away")
+    folder.rename(away)
+    try:
+        digest, source = run_locate(store, publish_cuda(store, code, SCALE), Options((empty,)))
+    finally:
+        away.rename(folder)
+    assert source.outcome is Outcome.FOUND
+    assert source.language is Language.ASSEMBLY
+    assert f"was made from {folder}/src/" in source.explanation
+    project = project_of(store, digest, tmp_path / "project")
+    assert make(project, "assemble").returncode == 0
+    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == kernel_code(code, SCALE)
+    _, source = run_locate(store, publish_cuda(store, code, SCALE), Options((empty,)), fresh=True)
+    assert source.definition.path == str(folder / "src/kernels/scale.cuh")
+
+
+def test_without_line_information_the_flag_that_gives_it_is_named(store, tree, tmp_path):
+    (tmp_path / "empty").mkdir()
+    _, source = run_locate(store, publish_cuda(store, tree[1], SCALE), Options((tmp_path / "empty",)))
+    assert "build the program with -lineinfo" in source.explanation
