@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts, same_but_for_unit
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
+from kerncap_stages.sass import uses_textures
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -211,9 +212,14 @@ def _kernel(
                 symbols[index][1] for (index,) in struct.iter_unpack("<I", value) if index < len(symbols)
             ]
             unsupported += [_unsupported(external) for external in names]
-        elif attribute in _TEXTURES_AND_SURFACES:
+        elif attribute in _TEXTURES_AND_SURFACES:  # references, of old programs
             unsupported.append("textures or surfaces")
-    unsupported += [_unsupported(called) for called in _called(data, name, sections, symbols)]
+    called = _called(data, name, sections, symbols)
+    unsupported += [_unsupported(function) for function in called]
+    code = [sections[_TEXT + function] for function in (name, *called) if _TEXT + function in sections]
+    # Handles may come from anywhere: the instructions tell.
+    if any(uses_textures(data[each.offset : each.offset + each.size]) for each in code):
+        unsupported.append("textures or surfaces")
     shared = sections[f".nv.shared.{name}"].size if f".nv.shared.{name}" in sections else 0
     if major >= 9 and shared >= _RESERVED_SHARED_BYTES:
         shared -= _RESERVED_SHARED_BYTES

@@ -53,7 +53,12 @@ void Allocations::drop_what_went(const std::function<bool(std::uint64_t)>& is_th
 
 void Allocations::add_handle(std::uint64_t handle, std::uint32_t device, bool imported) {
   const std::lock_guard lock(m_mutex);
-  m_handles[handle] = {device, imported, ++m_pieces};
+  m_handles[handle] = {device, imported, false, ++m_pieces};
+}
+
+void Allocations::add_multicast(std::uint64_t handle) {
+  const std::lock_guard lock(m_mutex);
+  m_handles[handle] = {capture::k_no_device, false, true, 0};
 }
 
 void Allocations::add_handle_at(std::uint64_t handle, std::uint64_t address) {
@@ -68,7 +73,7 @@ void Allocations::map(std::uint64_t base, std::uint64_t bytes, std::uint64_t han
   const std::lock_guard lock(m_mutex);
   const auto known = m_handles.find(handle);
   // Released handles stay in the list: a mapping may outlive its handle, and numbers are overwritten on reuse.
-  const Handle properties = known == m_handles.end() ? Handle{capture::k_no_device, true, 0} : known->second;
+  const Handle properties = known == m_handles.end() ? Handle{capture::k_no_device, true, false, 0} : known->second;
   m_mappings[base] = {bytes, properties, 0, 0};
 }
 
@@ -98,22 +103,6 @@ bool Allocations::is_graph_memory(std::uint64_t address) const {
   if (next == m_graph_memory.begin()) return false;
   --next;
   return address < next->first + next->second;
-}
-
-void Allocations::add_object(std::uint64_t handle, const char* what) {
-  const std::lock_guard lock(m_mutex);
-  m_objects[handle] = what;
-}
-
-void Allocations::remove_object(std::uint64_t handle) {
-  const std::lock_guard lock(m_mutex);
-  m_objects.erase(handle);
-}
-
-const char* Allocations::object_at(std::uint64_t handle) const {
-  const std::lock_guard lock(m_mutex);
-  const auto found = m_objects.find(handle);
-  return found == m_objects.end() ? nullptr : found->second;
 }
 
 std::optional<Allocation> Allocations::peer_at(std::uint64_t address, std::uint32_t device) const {
@@ -150,7 +139,7 @@ std::vector<Allocation> Allocations::reachable(std::uint32_t device) const {
       if (allocation.access == 0 || (allocation.access & bit_of(device)) != 0) all.push_back(allocation);
     }
     for (const auto& [base, mapping] : m_mappings) {
-      if ((mapping.readable & bit_of(device)) == 0) continue;
+      if ((mapping.readable & bit_of(device)) == 0 || mapping.handle.multicast) continue;
       Allocation region;
       region.base = base;
       region.bytes = mapping.bytes;

@@ -40,6 +40,8 @@ class Allocations {
 
   // cuMemCreate / cuMemMap / cuMemSetAccess: handles are physical memory, mappings give it addresses.
   void add_handle(std::uint64_t handle, std::uint32_t device, bool imported);
+  // Memory of several GPUs under one address, which only special instructions may use: it cannot be read or copied.
+  void add_multicast(std::uint64_t handle);
   // cuMemRetainAllocationHandle: a handle of the memory that is mapped at an address.
   void add_handle_at(std::uint64_t handle, std::uint64_t address);
   void map(std::uint64_t base, std::uint64_t bytes, std::uint64_t handle);
@@ -49,12 +51,6 @@ class Allocations {
   // Memory that a graph allocates while it runs: it has an address and, most of the time, no contents.
   void add_graph_memory(std::uint64_t base, std::uint64_t bytes);
   [[nodiscard]] bool is_graph_memory(std::uint64_t address) const;
-
-  // Texture and surface objects: numbers that stand for memory that no address leads to.
-  void add_object(std::uint64_t handle, const char* what);
-  void remove_object(std::uint64_t handle);
-  // "a texture", "a surface", or null.
-  [[nodiscard]] const char* object_at(std::uint64_t handle) const;
 
   // What an address lies in, if that is memory of another GPU that is not among what reachable() lists for this one: only
   // peer access leads there.
@@ -71,6 +67,7 @@ class Allocations {
   struct Handle {
     std::uint32_t device;
     bool imported;
+    bool multicast;
     std::uint32_t piece;              // numbered as they are made: the driver gives handles out again
   };
   struct Mapping {
@@ -86,7 +83,6 @@ class Allocations {
   std::uint32_t m_pieces = 0;
   std::map<std::uint64_t, Mapping> m_mappings;
   std::map<std::uint64_t, std::uint64_t> m_graph_memory;   // base -> bytes
-  std::unordered_map<std::uint64_t, const char*> m_objects;
   std::map<std::uint32_t, std::uint64_t> m_peers;          // device -> bit i: it reaches device i
 };
 

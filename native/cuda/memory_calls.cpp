@@ -24,8 +24,7 @@ constexpr CUpti_CallbackId k_calls[] = {
     KC_ID(cuMemHostRegister_v2), KC_ID(cuMemHostUnregister), KC_ID(cuIpcOpenMemHandle), KC_ID(cuIpcOpenMemHandle_v2),
     KC_ID(cuIpcCloseMemHandle), KC_ID(cuMemPoolImportPointer), KC_ID(cuMemCreate),
     KC_ID(cuMemImportFromShareableHandle), KC_ID(cuMemRetainAllocationHandle), KC_ID(cuMemMap), KC_ID(cuMemUnmap),
-    KC_ID(cuMemSetAccess), KC_ID(cuCtxEnablePeerAccess), KC_ID(cuTexObjectCreate), KC_ID(cuTexObjectDestroy), KC_ID(cuSurfObjectCreate),
-    KC_ID(cuSurfObjectDestroy),
+    KC_ID(cuMemSetAccess), KC_ID(cuMulticastCreate), KC_ID(cuMulticastAddDevice), KC_ID(cuCtxEnablePeerAccess),
 };
 
 template <typename Parameters>
@@ -156,10 +155,10 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
       if (cupti().cuptiGetDeviceId(as<cuCtxEnablePeerAccess_params>(data).peerContext, &peer) != CUPTI_SUCCESS) return;
       return allocations.set_peer_access(current_device(), peer);
     }
-    case KC_ID(cuTexObjectCreate):
-      return allocations.add_object(*as<cuTexObjectCreate_params>(data).pTexObject, "a texture");
-    case KC_ID(cuSurfObjectCreate):
-      return allocations.add_object(*as<cuSurfObjectCreate_params>(data).pSurfObject, "a surface");
+    case KC_ID(cuMulticastCreate):
+      return allocations.add_multicast(*as<cuMulticastCreate_params>(data).mcHandle);
+    case KC_ID(cuMulticastAddDevice):  // also of one that another process made
+      return allocations.add_multicast(as<cuMulticastAddDevice_params>(data).mcHandle);
     default:
       return;
   }
@@ -183,10 +182,6 @@ void entered(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callba
     case KC_ID(cuIpcCloseMemHandle):
       allocations.remove(as<cuIpcCloseMemHandle_params>(data).dptr);
       return;
-    case KC_ID(cuTexObjectDestroy):
-      return allocations.remove_object(as<cuTexObjectDestroy_params>(data).texObject);
-    case KC_ID(cuSurfObjectDestroy):
-      return allocations.remove_object(as<cuSurfObjectDestroy_params>(data).surfObject);
     case KC_ID(cuMemUnmap):
       return allocations.unmap(as<cuMemUnmap_params>(data).ptr, as<cuMemUnmap_params>(data).size);
     default:

@@ -99,10 +99,6 @@ void Snapshots::add_variables(Job& job) noexcept {
 // What an argument leads to and no copy holds: memory that only exists while a graph runs, of other interfaces, and so on.
 Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& parameters, const Job& job) noexcept {
   for (const std::uint64_t word : words_of(parameters)) {
-    if (const char* what = tool()->allocations.object_at(word); what != nullptr) {
-      return Error{ErrorCode::unsupported, std::string("an argument is ") + what +
-                                               " object: textures and surfaces cannot be captured"};
-    }
     if (tool()->allocations.is_graph_memory(word)) {
       return Error{ErrorCode::unsupported, "an argument points to memory that a CUDA graph allocates while it runs"};
     }

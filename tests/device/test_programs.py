@@ -30,6 +30,7 @@ EXACT = [
     ("dependent_graph", "second", 1),
     ("graph_order", "accumulate", 2),
     ("huge_grid", "count_blocks", 0),
+    ("texture", "stride_on", 0),
 ]
 
 
@@ -133,6 +134,7 @@ def needs_two_gpus():
     ("program", "kernel", "word"),
     [
         ("texture", "sample", "texture"),
+        ("texture", "look_up", "texture"),
         ("surface", "draw", "surface"),
         ("device_heap", "allocate", "heap"),
         ("device_launch", "outer", "device-side launches"),

@@ -88,3 +88,10 @@ def test_device_side_launches_are_found_where_the_device_runtime_is_linked_in():
     assert facts.kernels["_Z5outerPi"].unsupported == ("device-side launches",)
     assert facts.kernels["_Z7throughPi"].unsupported == ("device-side launches",)
     assert facts.kernels["_Z5innerPi"].unsupported == ()
+
+
+def test_textures_and_surfaces_are_found_wherever_their_handles_come_from():
+    kernels = read_code_object((CUBIN_FOLDER / "textures.cubin").read_bytes()).kernels
+    found = {name for name, kernel in kernels.items() if kernel.unsupported == ("textures or surfaces",)}
+    assert found == {"fetch", "sample_hidden", "load", "store", "through_a_function"}
+    assert kernels["plain"].unsupported == ()

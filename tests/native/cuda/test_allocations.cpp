@@ -125,12 +125,17 @@ void graph_memory_is_known_until_its_address_is_used_again() {
   CHECK(!allocations.is_graph_memory(0x9000));
 }
 
-void objects_are_known_by_their_number() {
+void what_cannot_be_read_is_out_of_reach() {
   Allocations allocations;
-  allocations.add_object(3, "a texture");
-  CHECK(allocations.object_at(3) != nullptr && allocations.object_at(4) == nullptr);
-  allocations.remove_object(3);
-  CHECK(allocations.object_at(3) == nullptr);
+  allocations.add_handle(7, 0, false);
+  allocations.add_multicast(8);
+  allocations.add_handle(9, 0, true);
+  allocations.add_multicast(9);  // as it turns out
+  allocations.map(0x200000, 0x200000, 7);
+  allocations.map(0x400000, 0x200000, 8);
+  allocations.map(0x600000, 0x200000, 9);
+  allocations.set_access(0x200000, 0x600000, 0, true, true);
+  CHECK(allocations.reachable(0).size() == 1 && allocations.reachable(0)[0].base == 0x200000);
 }
 
 // Every byte that any input covers is covered once, by the first input that covers it.
@@ -168,7 +173,7 @@ int main() {
   host_memory_is_every_device_s();
   mappings_need_rights_and_outlive_their_handle();
   graph_memory_is_known_until_its_address_is_used_again();
-  objects_are_known_by_their_number();
+  what_cannot_be_read_is_out_of_reach();
   disjoint_covers_all_and_nothing_twice();
   return kerncap::test::exit_code();
 }

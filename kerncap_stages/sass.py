@@ -1,0 +1,26 @@
+"""What the machine instructions of an NVIDIA kernel tell that nothing else does.
+
+Since Volta an instruction has 16 bytes, and the lowest 12 bits name it: 8 bits for what it does, above them
+how its operands come. NVIDIA documents neither; the numbers are those of nvcc 13.0's output for sm_75 to
+sm_120.
+"""
+
+from __future__ import annotations
+
+_INSTRUCTION_BYTES = 16
+_OPCODE = 0xFFF
+# TEX, TLD4, TLD, TMML, TXD, TXQ, and SULD, SUST, SURED with their atomic kin.
+_TEXTURES = (range(0x60, 0x71), (0x3, 0x5, 0xB, 0xF))
+_SURFACES = (range(0x94, 0xA0), (0x3, 0x5, 0x9, 0xB, 0xF))
+_OPCODES = [
+    operands << 8 | name for names, forms in (_TEXTURES, _SURFACES) for name in names for operands in forms
+]
+
+
+def uses_textures(code: bytes) -> bool:
+    """Whether instructions read or write textures or surfaces."""
+    import numpy as np
+
+    whole = len(code) // _INSTRUCTION_BYTES * _INSTRUCTION_BYTES
+    words = np.frombuffer(code[:whole], np.uint16)[:: _INSTRUCTION_BYTES // 2]
+    return bool(np.isin(words & _OPCODE, _OPCODES).any())
