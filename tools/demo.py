@@ -32,10 +32,15 @@ def page_path() -> Path:
     return Path(os.environ.get("KERNCAP_DEMO_PAGE") or Path(cache) / "demo.html")
 
 
+def bold(text: str) -> str:
+    """Text for a terminal; elsewhere it stays as it is."""
+    return f"\033[1m{text}\033[0m" if sys.stdout.isatty() else text
+
+
 def step(text: str) -> None:
     """Say what comes next."""
     RUN.chapters.append(Chapter(text))
-    print(f"\n\033[1m{len(RUN.chapters)}. {text}\033[0m", flush=True)
+    print(bold(f"\n{len(RUN.chapters)}. {text}"), flush=True)
 
 
 def shell(command: str, *, expect: int = 0) -> str:
@@ -159,7 +164,7 @@ def walk(folder: Path) -> None:
 
 def summary() -> None:
     """The verdicts, for those who read only the end."""
-    print(f"\n\033[1mDone in {RUN.seconds:.0f} s.\033[0m {RUN.kernel}")
+    print(bold(f"\nDone in {RUN.seconds:.0f} s."), RUN.kernel)
     for attempt in RUN.attempts:
         measured = "" if attempt.ratio is None else f"{attempt.ratio:.3f} of the captured kernel's "
         measured += "" if attempt.ratio is None else attempt.ratio_label.split(",")[0]

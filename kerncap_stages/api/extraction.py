@@ -72,6 +72,7 @@ def _choose(
 ) -> tuple[ProgramSpec, Selection, tuple[Digest, ...]]:
     """The program and which dispatch of it; a profile is made or read to find the kernel."""
     from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.collector.ranking import NONE_OF_THE_PROGRAM, is_of_the_program
     from kerncap_stages.manifests.capture import NameMatch, Selection
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.manifests.profile import Profile
@@ -103,7 +104,9 @@ def _choose(
     summary = f"{len(profile.kernels)} kernels; {selection.pattern}"
     chosen = next((k for k in profile.kernels if selection.pattern in (k.mangled_name, k.name)), None)
     if chosen is not None:
-        if named.pattern is None and chosen is not profile.kernels[0]:
+        if named.pattern is None and not is_of_the_program(chosen):
+            notes.append(NONE_OF_THE_PROGRAM)
+        elif named.pattern is None and chosen is not profile.kernels[0]:
             notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
         summary = f"{len(profile.kernels)} kernels; {chosen.name} takes {chosen.share:.1%} of the GPU time"
     steps.end(PROFILE, digest, summary, *notes)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collector.program import ProgramSpec
-from kerncap_stages.collector.ranking import of_the_program
+from kerncap_stages.collector.ranking import NONE_OF_THE_PROGRAM, is_of_the_program, of_the_program
 from kerncap_stages.errors import UsageError
 from kerncap_stages.pages import formats
 
@@ -79,7 +79,9 @@ def _ranked(
             hint=f"`kc-show {digest.short}` lists them",
         )
     kernel = profile.kernels[rank - 1] if rank else of_the_program(profile.kernels)[0]
-    if rank is None:
+    if rank is None and not is_of_the_program(kernel):
+        tell(NONE_OF_THE_PROGRAM)
+    elif rank is None:
         for other in profile.kernels[: profile.kernels.index(kernel)]:
             tell(f"{other.name} takes more time, and is no kernel of the program's own: `--rank` takes it")
     return (kernel.mangled_name, True) if kernel.mangled_name else (kernel.name, False)

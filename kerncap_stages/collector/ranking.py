@@ -37,10 +37,21 @@ def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStati
     )
 
 
+# Code that was built for other GPUs is loaded without an error in HIP, and its launches fail.
+NONE_OF_THE_PROGRAM = (
+    "the program ran no kernel of its own: if it has some, look for failed launches, "
+    "and whether they were built for this GPU (--offload-arch)"
+)
+
+
 def of_the_program(kernels: Sequence[KernelStatistics]) -> list[KernelStatistics]:
     """Kernels that somebody can edit; HIP's own, and those without a name, only where there are no others."""
-    own = [kernel for kernel in kernels if not kernel.name.startswith((_OF_RUNTIME, UNLISTED))]
-    return own or list(kernels)
+    return [kernel for kernel in kernels if is_of_the_program(kernel)] or list(kernels)
+
+
+def is_of_the_program(kernel: KernelStatistics) -> bool:
+    """Whether somebody can edit a kernel: it is not HIP's, and has a name."""
+    return not kernel.name.startswith((_OF_RUNTIME, UNLISTED))
 
 
 def _shapes(shapes: Mapping[ShapeKey, tuple[int, int]]) -> tuple[LaunchShape, ...]:

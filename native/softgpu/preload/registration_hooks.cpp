@@ -41,10 +41,11 @@ void** const k_refused_module = &g_nothing;
   }
   static std::atomic<bool> said{false};  // a library may have hundreds of them
   if (!verdict.is_for_target && !said.exchange(true)) {
+    const std::string gpu(name(*target));
     report("code of this program or of a library of its is not for %s%s: its kernels cannot be launched; there is code for: %s "
-           "(kc-softgpu --target poses as another GPU)",
-           std::string(name(*target)).c_str(), is_cdna(*target) ? " (sramecc+, xnack-)" : "",
-           verdict.gpu_entries.empty() ? "no GPU" : verdict.gpu_entries.c_str());
+           "(build it with --offload-arch=%s; kc-softgpu --target poses as another GPU)",
+           gpu.c_str(), is_cdna(*target) ? " (sramecc+, xnack-)" : "",
+           verdict.gpu_entries.empty() ? "no GPU" : verdict.gpu_entries.c_str(), gpu.c_str());
   }
   return verdict.is_for_target;
 }
