@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -43,11 +44,6 @@ class SentRegion:
     post: Digest | None = None
 
 
-def _is_shared(regions: Sequence[SentRegion], region: SentRegion) -> bool:
-    """Whether another mapping leads to the same physical memory."""
-    return region.piece != 0 and sum(each.piece == region.piece for each in regions) > 1
-
-
 def _written(transaction: Transaction, region: SentRegion) -> WrittenRanges | None:
     if region.pre is None or region.post is None:
         return None
@@ -60,8 +56,9 @@ def describe_regions(
     """Describe the regions for a manifest, and find what the kernel changed in them."""
     if reach is not Reach.REACHABLE and any(region.pre is None for region in regions):
         raise ProtocolError("the capture library left out memory that it was asked for")
+    mappings = Counter(region.piece for region in regions if region.piece != 0)
     return tuple(
-        _region(region, _written(transaction, region), _is_shared(regions, region)) for region in regions
+        _region(region, _written(transaction, region), mappings[region.piece] > 1) for region in regions
     )
 
 

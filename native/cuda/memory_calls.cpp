@@ -63,7 +63,14 @@ void allocated_async(Allocations& allocations, const CUpti_CallbackData& data, C
                      CUstream stream) noexcept {
   const Inside inside;
   if (is_recording(stream)) return allocations.add_graph_memory(base, bytes);
-  allocations.add(on_device(data, base, bytes, MemoryKind::async_pool));
+  Allocation made = on_device(data, base, bytes, MemoryKind::async_pool);
+  // A pool may be another GPU's than the stream's.
+  int owner = 0;
+  if (driver().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, base) == CUDA_SUCCESS && owner >= 0) {
+    made.device = static_cast<std::uint32_t>(owner);
+    made.access = std::uint64_t{1} << made.device;
+  }
+  allocations.add(made);
 }
 
 // Of another process, which alone knows how much it is.

@@ -278,7 +278,7 @@ void Snapshots::hand_over(std::unique_ptr<Job> job) noexcept {
     pthread_sigmask(SIG_SETMASK, &before, nullptr);
     m_started = true;
   }
-  if (!job->is_sent && m_unsent == 0) hold_endings(true);
+  if (!job->is_sent) hold_endings(true);
   ++m_unsent;
   m_begun.fetch_sub(1);
   m_taken.push_back(std::move(job));
