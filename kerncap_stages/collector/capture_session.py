@@ -80,19 +80,13 @@ class CaptureSession:
 
     def hear(self, kind: Up, reader: Reader) -> None:
         """Take in a message."""
+        if self._modules.hear(kind, reader):
+            return
         match kind:
             case Up.FACTS:
                 self._facts.hear(reader)
-            case Up.MODULE:
-                self._modules.hear_module(reader)
-            case Up.KERNELS:
-                self._modules.hear_kernels(reader)
-            case Up.VARIABLES:
-                self._modules.hear_variables(reader)
             case Up.MODULE_END:
                 self._select(reader.u64())
-            case Up.MODULE_GONE:
-                self._modules.hear_gone(reader)
             case Up.CAPTURE:
                 self._begin(reader)
             case Up.REGIONS:

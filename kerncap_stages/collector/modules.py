@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.collector.protocol import ProtocolError, Reader
+from kerncap_stages.collector.protocol import ProtocolError, Reader, Up
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -62,13 +62,27 @@ class Modules:
             raise ProtocolError(f"the capture library speaks of module {number}, which it never announced")
         return self.by_number[number]
 
-    def hear_module(self, reader: Reader) -> None:
-        """Take in MODULE."""
+    def hear(self, kind: Up, reader: Reader) -> bool:
+        """Take in a message about modules; returns whether it is one."""
+        match kind:
+            case Up.MODULE:
+                self._hear_module(reader)
+            case Up.KERNELS:
+                self._hear_kernels(reader)
+            case Up.VARIABLES:
+                self._hear_variables(reader)
+            case Up.MODULE_GONE:
+                # Its memory may be used for something else now.
+                self.module(reader.u64()).present = False
+            case _:
+                return False
+        return True
+
+    def _hear_module(self, reader: Reader) -> None:
         found = Module(reader.u64(), reader.u32(), reader.u64(), reader.u64(), reader.u64(), reader.text())
         self.by_number[found.number] = found
 
-    def hear_kernels(self, reader: Reader) -> None:
-        """Take in KERNELS."""
+    def _hear_kernels(self, reader: Reader) -> None:
         from kerncap_stages._native import demangle
         from kerncap_stages.kernel_facts import without_unit
 
@@ -81,13 +95,8 @@ class Modules:
             if len(self.kernels) < _MOST_KERNELS:
                 self.kernels[number] = kernel
 
-    def hear_variables(self, reader: Reader) -> None:
-        """Take in VARIABLES."""
+    def _hear_variables(self, reader: Reader) -> None:
         module = self.module(reader.u64())
         for _ in range(reader.u32()):
             variable = Variable(reader.u64(), reader.u64(), bool(reader.u32() & 1), reader.text())
             module.variables.append(variable)
-
-    def hear_gone(self, reader: Reader) -> None:
-        """Take in MODULE_GONE: its memory may be used for something else now."""
-        self.module(reader.u64()).present = False

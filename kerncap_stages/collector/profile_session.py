@@ -45,19 +45,10 @@ class ProfileSession:
 
     def hear(self, kind: Up, reader: Reader) -> None:
         """Take in a message."""
-        match kind:
-            case Up.FACTS:
-                self._facts.hear(reader)
-            case Up.MODULE:
-                self._modules.hear_module(reader)
-            case Up.KERNELS:
-                self._modules.hear_kernels(reader)
-            case Up.MODULE_END | Up.NOTE | Up.FAILED:
-                pass
-            case Up.MODULE_GONE:
-                self._modules.hear_gone(reader)
-            case _:
-                raise ProtocolError(f"the capture library sent {kind.name}, which has no place here")
+        if kind is Up.FACTS:
+            self._facts.hear(reader)
+        elif not self._modules.hear(kind, reader) and kind not in (Up.MODULE_END, Up.NOTE, Up.FAILED):
+            raise ProtocolError(f"the capture library sent {kind.name}, which has no place here")
         self.idle()
 
     def idle(self) -> None:

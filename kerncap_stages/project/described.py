@@ -68,14 +68,7 @@ def metadata_json(capture: Capture) -> bytes:
             "hsaco_sha256": kernel.code_object.payload.digest,
             "kernarg_raw": capture.kernarg,
             "regions": [
-                {
-                    "base": f"{region.base_address:#x}",
-                    "size": region.size_bytes,
-                    "kind": region.kind.value,
-                    "device": region.device_index,
-                    "written_bytes": region.written_size_bytes,
-                }
-                for region in capture.regions
+                {**_region(region), "written_bytes": region.written_size_bytes} for region in capture.regions
             ],
             **_triton(capture),
         }
@@ -88,10 +81,7 @@ def memory_regions_json(capture: Capture) -> bytes:
         {
             "regions": [
                 {
-                    "base": f"{region.base_address:#x}",
-                    "size": region.size_bytes,
-                    "kind": region.kind.value,
-                    "device": region.device_index,
+                    **_region(region),
                     "is_pool": region.kind not in (MemoryKind.VMEM, MemoryKind.MANAGED),
                     "is_vmem": region.kind is MemoryKind.VMEM,
                     "contains_kernarg": _contains(region, capture.kernarg_address),
@@ -119,6 +109,15 @@ def module_variables_json(capture: Capture) -> bytes:
             ]
         }
     )
+
+
+def _region(region: Region) -> dict[str, Any]:
+    return {
+        "base": f"{region.base_address:#x}",
+        "size": region.size_bytes,
+        "kind": region.kind.value,
+        "device": region.device_index,
+    }
 
 
 def _contains(region: Region, address: int | None) -> bool:
