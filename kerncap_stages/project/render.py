@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
@@ -14,6 +14,7 @@ from kerncap_stages.project.described import described_files
 from kerncap_stages.project.kinds import kind_of
 from kerncap_stages.project.quoting import make_echo, make_value, markdown, target_name
 from kerncap_stages.project.request import TEMPLATES
+from kerncap_stages.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -128,7 +129,9 @@ def _environment() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,  # noqa: S701 - Makefiles and Markdown; every value goes through a quoting filter
     )
-    environment.filters.update(make=make_value, make_echo=make_echo, markdown=markdown)
+    environment.filters.update(
+        make=make_value, make_echo=make_echo, markdown=markdown, lines=partial(printable, keep_lines=True)
+    )
     return environment
 
 

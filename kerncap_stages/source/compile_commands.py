@@ -6,8 +6,9 @@ import json
 import os
 import re
 import shlex
+import shutil
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,11 +32,35 @@ class CompileCommand:
     arguments: tuple[str, ...]  # the compiler first
     response_files: tuple[Path, ...] = ()  # that the arguments came from, or would have, had they been there
     compiler_is_given: bool = False  # by the user: no program that the command names is run
+    own_compiler: str | None = None  # that the command named, and that is not run: it lies in the build
 
     @property
     def compiler(self) -> str:
         """The compiler as the build called it."""
         return self.arguments[0]
+
+
+def lies_in_build(program: str, command: CompileCommand) -> bool:
+    """Whether a program is of the folder of a build or of its unit, and not what PATH finds by its name."""
+    path = Path(os.path.normpath(command.directory / program))
+    found = shutil.which(path.name)
+    if "/" not in program or (found is not None and os.path.realpath(found) == os.path.realpath(path)):
+        return False
+    folders = (command.directory, command.file.parent)
+    return any(place.is_relative_to(folder) for place in (path, path.resolve()) for folder in folders)
+
+
+def without_own_compiler(command: CompileCommand) -> CompileCommand:
+    """The command with a compiler that may be run: PATH's of the same name instead of one of the build's own.
+
+    A path that is relative to the build's folder becomes absolute.
+    """
+    compiler, *rest = command.arguments
+    if "/" not in compiler:
+        return command
+    if lies_in_build(compiler, command):
+        return replace(command, arguments=(Path(compiler).name, *rest), own_compiler=compiler)
+    return replace(command, arguments=(os.path.normpath(command.directory / compiler), *rest))
 
 
 def find_database(start: Path, is_there: Callable[[Path], bool] = Path.is_file) -> Path | None:

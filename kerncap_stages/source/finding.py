@@ -12,7 +12,7 @@ from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.source.assumed import assumed_commands, is_unit
 from kerncap_stages.source.choosing import choose, find_made
-from kerncap_stages.source.compile_commands import find_database, load_database
+from kerncap_stages.source.compile_commands import find_database, load_database, without_own_compiler
 from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.definitions import Definition
 from kerncap_stages.source.program_file import changed_since_built
@@ -146,6 +146,11 @@ def find_source(
             f"built with {min(relocatable)}: device code of other units is not linked in, and "
             "`make recompile` names what it misses"
         )
+    if command is not None and command.own_compiler and not command.compiler_is_given:
+        notes.append(
+            f"{command.own_compiler} lies in the folder of the build and was not run: the {command.compiler} "
+            "of PATH is taken, or what --compiler names"
+        )
     unsafe = toolchain.unsafe_flags(command, options.defines) if command else ()
     if unsafe:
         notes.append("left out, as the compiler could run code or write files: " + " ".join(unsafe))
@@ -195,7 +200,8 @@ def _load(database: Path | None, options: Options, consulted: Consulted) -> list
     commands = load_database(database)
     for file in {file for command in commands for file in command.response_files}:
         consulted.read(file)
-    return [replace(command, compiler_is_given=options.compiler is not None) for command in commands]
+    given = options.compiler is not None
+    return [replace(without_own_compiler(command), compiler_is_given=given) for command in commands]
 
 
 def _database(near: Path | None, roots: Sequence[Path], consulted: Consulted) -> Path | None:

@@ -11,6 +11,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.source.compile_commands import lies_in_build
 from kerncap_stages.source.flag_paths import absolute, absolute_for
 from kerncap_stages.source.nvcc_words import (
     HOST_FOLDERS,
@@ -194,15 +195,12 @@ def _may_run(host_compiler: str, command: CompileCommand) -> bool:
     path = Path(absolute(host_compiler, command.directory))
     if not is_unquoted_path(str(path)) or not _HOST_COMPILER.fullmatch(name):
         return False
-    if name == host_compiler:
-        return True  # nvcc looks on PATH
-    found = shutil.which(name)
-    if found is not None and os.path.realpath(found) == os.path.realpath(path):
+    if lies_in_build(host_compiler, command):
+        return False
+    if not command.compiler_is_given or name == host_compiler:
         return True
-    folders = (command.directory, command.file.parent)
-    places = (path, path.resolve())
-    inside = any(place.is_relative_to(folder) for place in places for folder in folders)
-    return not inside and not command.compiler_is_given
+    found = shutil.which(name)
+    return found is not None and os.path.realpath(found) == os.path.realpath(path)
 
 
 def _shaping(name: str, value: str | None, word: str, directory: Path) -> tuple[str, ...]:

@@ -175,3 +175,19 @@ def test_with_a_given_compiler_no_program_of_the_folder_runs(build, store, path)
     assert not build.mark.exists()
     assert "-ccbin" in source.explanation
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("path", ["{build}/nvcc", "./nvcc"])
+def test_a_compiler_of_the_build_folder_is_not_run(build, store, path):
+    program = build.build / "nvcc"
+    program.write_text(f'#!/bin/sh\ntouch "{build.mark}"\nexec nvcc "$@"\n')
+    program.chmod(0o755)
+    entry = {"directory": str(build.build), "file": str(build.unit),
+             "arguments": [path.format(build=build.build), "-c", str(build.unit)]}  # fmt: skip
+    (build.build / "compile_commands.json").write_text(json.dumps([entry]))
+    digest, source = build.locate(store)
+    done = build.recompile(store, digest)
+    assert not build.mark.exists()
+    assert source.headers_by_compiler, source.explanation
+    assert "lies in the folder of the build and was not run" in source.explanation
+    assert done.returncode == 0, done.stderr

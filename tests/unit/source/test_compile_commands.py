@@ -4,7 +4,14 @@ import os
 import pytest
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.source.compile_commands import commands_for, find_database, load_database, response_words
+from kerncap_stages.source.compile_commands import (
+    CompileCommand,
+    commands_for,
+    find_database,
+    load_database,
+    response_words,
+    without_own_compiler,
+)
 from kerncap_stages.source.consulted import Consulted, is_unchanged
 from kerncap_stages.source.flags import compile_flags
 
@@ -105,6 +112,27 @@ def test_no_database_of_another_user_is_taken(tmp_path, monkeypatch):
 
     monkeypatch.setattr(type(path), "stat", stat)
     assert find_database(tmp_path / "src") is None
+
+
+def test_a_compiler_of_the_build_gives_way_to_that_of_path(tmp_path, monkeypatch):
+    for folder in ("bin", "build", "src", "elsewhere"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "nvcc").touch(mode=0o755)
+    (tmp_path / "build/link").symlink_to(tmp_path / "bin")
+    (tmp_path / "elsewhere/nvcc-13").symlink_to(tmp_path / "build/nvcc")
+    monkeypatch.setenv("PATH", str(tmp_path / "bin"))
+    expected = {
+        "nvcc": ("nvcc", None),
+        "./nvcc": ("nvcc", "./nvcc"),
+        str(tmp_path / "src/nvcc"): ("nvcc", str(tmp_path / "src/nvcc")),
+        "../elsewhere/nvcc": (str(tmp_path / "elsewhere/nvcc"), None),
+        "../elsewhere/nvcc-13": ("nvcc-13", "../elsewhere/nvcc-13"),  # leads into the build
+        "link/nvcc": (str(tmp_path / "build/link/nvcc"), None),  # leads to the one of PATH
+    }
+    for compiler, (run, own) in expected.items():
+        command = CompileCommand(tmp_path / "src/k.cu", tmp_path / "build", (compiler, "-O3"))
+        made = without_own_compiler(command)
+        assert (made.arguments, made.own_compiler) == ((run, "-O3"), own), compiler
 
 
 @pytest.mark.parametrize("text", ["", "{}", "[1]", '[{"file": "k"}]', "[{"])
