@@ -136,6 +136,12 @@ class CaptureBuilder:
         else:
             self._regions[index].post = digest
 
+    def keep_state(self, index: int) -> None:
+        """The whole region is as it was before."""
+        if index >= len(self._regions) or self._regions[index].pre is None:
+            raise ProtocolError("the capture library refers to a pre-state that it never sent")
+        self._regions[index].post = self._regions[index].pre
+
     def pre_chunks(self, index: int, begin: int, size_bytes: int) -> tuple[Digest | None, ...]:
         """The chunks of these bytes of a region's pre-state, which its post-state may share."""
         if index not in self._pre_chunks:

@@ -237,6 +237,9 @@ class CaptureSession:
         try:
             if kind is Up.ZERO:
                 stream.writer.append_zeros(size_bytes)
+            elif size_bytes == stream.size_bytes:
+                stream.writer = None
+                builder.keep_state(stream.index)
             else:
                 same = builder.pre_chunks(stream.index, begin, size_bytes)
                 stream.writer.append_same(size_bytes, same)
@@ -246,10 +249,12 @@ class CaptureSession:
 
     def _close_stream(self, number: int) -> None:
         stream = self._streams.pop(number, None)
-        if stream is None or stream.writer is None:
+        if stream is None:
             return
         if stream.received_bytes != stream.size_bytes:
-            raise ProtocolError("the capture library sent less than it had announced")
+            raise ProtocolError("the capture library sent less or more than it had announced")
+        if stream.writer is None:
+            return
         if stream.kind is StreamKind.CODE:
             stream.writer.close()
             module: Module = self._modules.module(stream.index)

@@ -40,14 +40,14 @@ class Settings:
     def slots(self, backend: str) -> tuple[int, int]:
         """Count and size in bytes of one process's staging slots.
 
-        On HSA a sixteenth of the budget, so that several processes fit in. On CUDA larger slots, as a slot is
-        hashed on all cores at once: a chunk for each is the least that keeps them busy.
+        On HSA a sixteenth of the budget, so that several processes fit in. On CUDA larger slots, as two at a
+        time are hashed on all cores; all of them are pinned, which takes half a millisecond for each MiB.
         """
         if self.mode is Mode.PROFILE:
             return 1, 4 << 20
         if backend == "cuda":
-            size = max(4 << 20, min(64 << 20, self.memory_bytes // 8))
-            return max(3, min(8, self.memory_bytes // 2 // size)), size
+            size = max(4 << 20, min(32 << 20, self.memory_bytes // 16))
+            return max(3, min(8, self.memory_bytes // 4 // size)), size
         return max(3, min(8, self.memory_bytes // 16 // (4 << 20))), 4 << 20
 
 

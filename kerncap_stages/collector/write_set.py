@@ -34,6 +34,8 @@ class WrittenRanges:
 
 def written_ranges(store: ReadsObjects, before: MemoryRef, after: MemoryRef) -> WrittenRanges:
     """Compare two states of one region. Chunks that are the same object are not looked at."""
+    if before == after:
+        return WrittenRanges((), 0)
     begins, ends, changed = [], [], 0
     for offset, (old, new) in differing_chunks(store, before, after):
         found = changed_ranges(old, new, offset)

@@ -7,6 +7,8 @@
 #include <sys/random.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
 #include <cerrno>
 #include <cstdio>
 #include <set>
@@ -19,6 +21,7 @@ namespace {
 
 // Up to so many files are synced one by one: a syncfs also waits for everything that other programs have written.
 constexpr std::size_t k_few_files = 16;
+constexpr std::size_t k_batch = 256;  // of objects that a thread looks for at a time
 
 std::string random_name() {
   unsigned char bytes[12];
@@ -111,7 +114,7 @@ Result<void> Staging::pin(std::span<const Digest> digests) const {
 }
 
 Result<void> Staging::publish(std::span<const StagedObject> objects, std::span<const ArtifactLine> lines,
-                              std::span<const Digest> needed) const {
+                              std::span<const Digest> needed, WorkerPool& pool) const {
   for (const ArtifactLine& line : lines) {
     drop(line_draft(line));  // left by an attempt that failed
     auto file = create(line_draft(line));
@@ -121,7 +124,7 @@ Result<void> Staging::publish(std::span<const StagedObject> objects, std::span<c
   if (auto status = sync(objects, lines); !status) return status;
   auto lock = m_store.lock().shared();
   if (!lock) return lock.error();
-  if (auto status = still_there(objects, needed); !status) return status;
+  if (auto status = still_there(objects, needed, pool); !status) return status;
   // They stay ours while we live, whatever becomes of the artifacts: later manifests may rely on them.
   std::vector<Digest> digests;
   for (const StagedObject& object : objects) digests.push_back(object.digest);
@@ -147,12 +150,18 @@ Result<void> Staging::sync(std::span<const StagedObject> objects, std::span<cons
   return {};
 }
 
-Result<void> Staging::still_there(std::span<const StagedObject> objects, std::span<const Digest> needed) const {
+Result<void> Staging::still_there(std::span<const StagedObject> objects, std::span<const Digest> needed,
+                                  WorkerPool& pool) const {
   std::unordered_set<Digest, DigestHash> staged;
   for (const StagedObject& object : objects) staged.insert(object.digest);
-  for (const Digest& digest : needed) {
-    if (!staged.contains(digest) && !m_store.has(digest)) return named(digest, {ErrorCode::not_found, {}});
-  }
+  // A large capture needs tens of thousands: one thread would take as long as hashing a gigabyte does.
+  std::atomic<const Digest*> missing = nullptr;
+  pool.run((needed.size() + k_batch - 1) / k_batch, [&](std::size_t, std::size_t batch) {
+    for (const Digest& digest : needed.subspan(batch * k_batch, std::min(k_batch, needed.size() - batch * k_batch))) {
+      if (!staged.contains(digest) && !m_store.has(digest)) missing = &digest;
+    }
+  });
+  if (missing != nullptr) return named(*missing, {ErrorCode::not_found, {}});
   return {};
 }
 

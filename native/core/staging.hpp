@@ -12,6 +12,7 @@
 #include "core/object_store.hpp"
 #include "core/result.hpp"
 #include "core/unique_fd.hpp"
+#include "core/worker_pool.hpp"
 
 namespace kerncap::core {
 
@@ -49,7 +50,7 @@ class Staging {
   // Brings everything to the disk, then makes it appear: objects by level, in the order given, then the list's lines.
   // An error of code `not_found`, before anything appears, unless all of `needed` is there or among the objects.
   [[nodiscard]] Result<void> publish(std::span<const StagedObject> objects, std::span<const ArtifactLine> lines,
-                                     std::span<const Digest> needed) const;
+                                     std::span<const Digest> needed, WorkerPool& pool) const;
 
   [[nodiscard]] int folder() const noexcept { return m_folder.get(); }
 
@@ -57,7 +58,8 @@ class Staging {
   explicit Staging(const ObjectStore& store) : m_store(store) {}
   [[nodiscard]] Result<void> open();
   [[nodiscard]] Result<void> sync(std::span<const StagedObject> objects, std::span<const ArtifactLine> lines) const;
-  [[nodiscard]] Result<void> still_there(std::span<const StagedObject> objects, std::span<const Digest> needed) const;
+  [[nodiscard]] Result<void> still_there(std::span<const StagedObject> objects, std::span<const Digest> needed,
+                                         WorkerPool& pool) const;
   [[nodiscard]] Result<void> move_level(std::span<const StagedObject> objects, Level level) const;
   [[nodiscard]] Result<void> move_lines(std::span<const ArtifactLine> lines) const;
 

@@ -268,7 +268,7 @@ Result<void> Transaction::publish(std::span<const ArtifactLine> lines, std::span
     const std::lock_guard lock(m_mutex);
     objects.swap(m_staged);
   }
-  if (auto status = m_staging->publish(objects, lines, needed); !status) return fail(status.error());
+  if (auto status = m_staging->publish(objects, lines, needed, m_pool); !status) return fail(status.error());
   return {};
 }
 

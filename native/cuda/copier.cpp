@@ -39,9 +39,9 @@ Result<void> Copier::prepare() noexcept {
   return {};
 }
 
-// Not before it is needed: pinning takes as long as copying ten times as much on the device.
-Result<void> Copier::pin_slots() noexcept {
-  if (m_pinned) return {};
+// Not before it is needed: pinning takes as long as copying a hundred times as much on the device.
+Result<void> Copier::pin_for(std::uint64_t bytes) noexcept {
+  if (m_pinned || bytes <= k_worth_pinning_bytes) return {};
   const auto slots = tool()->channel->slots();
   const CUresult pinned = driver().cuMemHostRegister_v2(slots.data(), slots.size(), CU_MEMHOSTREGISTER_PORTABLE);
   m_pinned = pinned == CUDA_SUCCESS || pinned == CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -156,9 +156,6 @@ Result<void> Copier::send(capture::StreamKind kind, std::uint64_t capture, std::
   capture::Channel& channel = *tool()->channel;
   std::uint64_t bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.bytes;
-  if (bytes > k_worth_pinning_bytes) {
-    if (Result<void> pinned = pin_slots(); !pinned) return pinned;
-  }
   const std::uint32_t stream = capture::open_stream(channel, kind, capture, index, bytes);
   Result<void> result;
   for (const Piece& piece : pieces) {

@@ -31,6 +31,8 @@ class Copier {
   // The way back; what the device may only read is left alone.
   core::Result<void> scatter(const std::vector<Allocation>& regions, CUdeviceptr from) noexcept;
   [[nodiscard]] CUstream stream() const noexcept { return m_stream; }
+  // Pins the slots if that pays for so many bytes, of all that will be sent. Before the first are: it takes a while.
+  core::Result<void> pin_for(std::uint64_t bytes) noexcept;
   // A part of a stream: bytes at `from`, or the same bytes as the pre-state has.
   struct Piece {
     CUdeviceptr from;                        // 0: the same
@@ -46,7 +48,6 @@ class Copier {
     std::size_t bytes;
     CUevent done;
   };
-  core::Result<void> pin_slots() noexcept;
   core::Result<void> send_bytes(std::uint32_t stream, CUdeviceptr from, std::uint64_t bytes) noexcept;
   core::Result<void> retire(std::uint32_t stream) noexcept;
   core::Result<void> retire_all(std::uint32_t stream) noexcept;

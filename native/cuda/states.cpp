@@ -35,6 +35,7 @@ bool is_comparable(const Allocation& region) noexcept {
 }  // namespace
 
 Result<void> Snapshots::send_live(Copier& copier, const Job& job, StreamKind kind) noexcept {
+  if (Result<void> pinned = copier.pin_for(job.bytes); !pinned) return pinned;
   for (std::size_t i = 0; i < job.regions.size(); ++i) {
     const Allocation& region = job.regions[i];
     if (Result<void> sent = copier.send(kind, job.number, i, {{region.base, region.bytes}}); !sent) return sent;
@@ -43,6 +44,7 @@ Result<void> Snapshots::send_live(Copier& copier, const Job& job, StreamKind kin
 }
 
 Result<void> Snapshots::send_pre(Copier& copier, const Job& job) noexcept {
+  if (Result<void> pinned = copier.pin_for(job.bytes); !pinned) return pinned;
   const std::vector<std::uint64_t> offsets = Copier::layout(job.regions);
   for (std::size_t i = 0; i < job.regions.size(); ++i) {
     const std::vector<Copier::Piece> whole{{job.pre + offsets[i], job.regions[i].bytes}};
