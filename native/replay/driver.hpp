@@ -49,6 +49,7 @@ struct Launch {
 
 struct Timing {
   std::uint64_t duration_ns = 0;
+  bool is_known = true;
 };
 
 class Driver {
@@ -62,6 +63,9 @@ class Driver {
   // Why open() failed: another start of this process, with other random addresses, may fare better.
   [[nodiscard]] virtual bool was_crowded_out() const { return false; }
 
+  // What of open() needs no plan, for a device of that index; a failure shows when it is opened. Only for replays that
+  // are not timed.
+  virtual void start_early(std::uint32_t) {}
   // Finds the devices. Fails when one cannot run the captured code.
   virtual core::Result<void> open(const Plan& plan) = 0;
   // The range is free when this is called, or reserved by open().
@@ -99,8 +103,11 @@ class Driver {
   // Where a variable of that name is now, if the code object has one of that size.
   virtual std::optional<std::uint64_t> variable(Code& code, const std::string& name, std::uint64_t bytes) = 0;
 
-  // Runs the kernel and waits for it.
+  // Runs the kernel and waits for it. Or does not wait, and the time is not known yet: what is sent, restored and
+  // launched next comes behind it, so that the device never rests in between, and times() tells.
   virtual core::Result<Timing> launch(Code& code, const Launch& launch) = 0;
+  // Waits for all launches whose times were not known, and tells them, in order. Fails where one of them did.
+  virtual core::Result<std::vector<Timing>> times() { return std::vector<Timing>(); }
 
   // Keeps copies of parts of memory on the device, to put them back quickly between runs.
   virtual core::Result<void> save(const std::vector<std::pair<const Region*, ByteRange>>& parts) = 0;

@@ -47,16 +47,13 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (m_options.compare || m_options.changes_only) {
     if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered.error();
   }
-  const std::uint64_t runs = m_options.warmup + m_options.iterations;
-  if (runs * m_candidates.size() > 1) {
+  if (m_candidates.size() * (m_options.warmup + m_options.iterations) > 1) {
     if (Result<void> saved = save_write_set(); !saved) return saved.error();
   }
-  for (std::uint64_t i = 0; i < runs; ++i) {
-    m_progress.tell("run", i, runs);
-    for (Candidate& candidate : m_candidates) {
-      if (Result<void> ran = run_once(candidate, i >= m_options.warmup); !ran) return ran.error();
-    }
-  }
+  const Result<void> ran = run_all();
+  // Where a launch that was not waited for has failed, whatever came behind it fails too.
+  if (Result<void> timed = take_times(); !timed) return timed.error();
+  if (!ran) return ran.error();
   if (Result<void> finished = finish(m_candidates.back()); !finished) return finished.error();
   return m_outcome;
 }
@@ -192,6 +189,28 @@ Result<void> Engine::save_write_set() {
   return m_driver.save(parts);
 }
 
+Result<void> Engine::run_all() {
+  const std::uint64_t runs = m_options.warmup + m_options.iterations;
+  for (std::uint64_t i = 0; i < runs; ++i) {
+    m_progress.tell("run", i, runs);
+    for (Candidate& candidate : m_candidates) {
+      if (Result<void> ran = run_once(candidate, i >= m_options.warmup); !ran) return ran;
+    }
+  }
+  return {};
+}
+
+Result<void> Engine::take_times() {
+  if (m_untold.empty()) return {};
+  const Result<std::vector<Timing>> times = m_driver.times();
+  m_faulted = m_faulted || !times.ok();
+  if (!times) return times.error();
+  for (std::size_t i = 0; i < m_untold.size(); ++i) {
+    if (m_untold[i] != nullptr) m_untold[i]->push_back(times.value().at(i).duration_ns);
+  }
+  return {};
+}
+
 Result<void> Engine::run_once(Candidate& candidate, bool counts) {
   if (!m_is_fresh) {
     if (Result<void> restored = m_driver.restore_saved(); !restored) return restored;
@@ -220,7 +239,11 @@ Result<void> Engine::run_once(Candidate& candidate, bool counts) {
   const Result<Timing> timing = m_driver.launch(*candidate.code, launch);
   m_faulted = !timing.ok();
   if (!timing) return timing.error();
-  if (counts) candidate.times->push_back(timing.value().duration_ns);
+  if (!timing.value().is_known) {
+    m_untold.push_back(counts ? candidate.times : nullptr);
+  } else if (counts) {
+    candidate.times->push_back(timing.value().duration_ns);
+  }
   return {};
 }
 

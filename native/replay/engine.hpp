@@ -28,6 +28,7 @@ struct Options {
   bool timed = true;                      // whether anybody wants to know how long a run takes
   std::string dump_folder;
   bool changes_only = false;              // dump only the chunks that are not as they were before
+  bool quiet = false;                     // no output but the report
   std::string report_file;                // empty: standard output
   std::string progress_file;              // empty: nobody wants to know how far it is
   std::optional<std::array<std::uint64_t, 3>> grid;
@@ -82,7 +83,9 @@ class Engine {
   core::Result<MovedVariables::Contents> variables_in_place();
   core::Result<MovedVariables::Contents> variables_of(Code& code);
   core::Result<void> save_write_set();
+  core::Result<void> run_all();
   core::Result<void> run_once(Candidate& candidate, bool counts);
+  core::Result<void> take_times();
   core::Result<void> finish(Candidate& last);
   core::Result<void> compare(const Candidate& last);
   core::Result<void> compare_variables(const Candidate& last);
@@ -100,6 +103,7 @@ class Engine {
   Progress m_progress;
   Unchanged m_unchanged;
   Outcome m_outcome;
+  std::vector<std::vector<std::uint64_t>*> m_untold;  // launches whose times the driver will tell; null: they do not count
   bool m_is_fresh = true;                 // memory is as restored, and no run has changed it
   bool m_faulted = false;
 };

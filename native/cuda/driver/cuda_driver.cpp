@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <utility>
 
 namespace kerncap::cuda {
 namespace {
@@ -28,20 +29,35 @@ struct CudaDriver::LoadedCode final : replay::Code {
   CUfunction function = nullptr;
 };
 
-Result<void> CudaDriver::open(const replay::Plan& plan) {
-  m_plan = &plan;
+Result<void> CudaDriver::start_driver() {
   // Code that is loaded at its first launch would be loaded inside the first timing.
   ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   if (Result<void> loaded = load_driver(); !loaded) return loaded;
-  if (Result<void> started = checked("the CUDA driver does not start", driver().cuInit(0)); !started) return started;
+  return checked("the CUDA driver does not start", driver().cuInit(0));
+}
+
+Result<void> CudaDriver::enter_context() {
+  Result<void> made = checked("making a context", driver().cuDevicePrimaryCtxRetain(&m_context, m_device));
+  if (made) made = checked("entering the context", driver().cuCtxSetCurrent(m_context));
+  return made;
+}
+
+void CudaDriver::start_early(std::uint32_t device) {
+  // What fails here is tried again by open(), which tells.
+  if (!start_driver() || driver().cuDeviceGet(&m_device, static_cast<int>(device)) != CUDA_SUCCESS) return;
+  (void)enter_context();
+}
+
+Result<void> CudaDriver::open(const replay::Plan& plan) {
+  m_plan = &plan;
+  if (Result<void> started = start_driver(); !started) return started;
   if (Result<void> fine = check_devices(plan); !fine) return fine;
   if (plan.timed) {
     // Loading CUPTI takes a good part of the time that a small replay does.
     m_timer.start();
     m_about.runtime += m_timer.is_on() ? ", timed by CUPTI" : ", timed by events";
   }
-  Result<void> made = checked("making a context", driver().cuDevicePrimaryCtxRetain(&m_context, m_device));
-  if (made) made = checked("entering the context", driver().cuCtxSetCurrent(m_context));
+  Result<void> made = enter_context();
   // Nothing of ours may be allocated before: it could lie where the capture's memory has to be.
   if (made) made = reserve(plan);
   if (made) made = raise_limits(plan);
@@ -219,17 +235,32 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
   std::size_t bytes = launch.kernarg.size();
   void* extra[] = {CU_LAUNCH_PARAM_BUFFER_POINTER, const_cast<std::byte*>(launch.kernarg.data()),
                    CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
+  if (m_timer.is_on()) {
+    const CUresult status = driver().cuLaunchKernelEx(&config, loaded.function, nullptr, extra);
+    if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("launching the kernel", status)};
+    ++m_launched;
+    return replay::Timing{0, false};
+  }
   CUresult status = driver().cuEventRecord(m_before, m_stream);
   if (status == CUDA_SUCCESS) status = driver().cuLaunchKernelEx(&config, loaded.function, nullptr, extra);
   if (status == CUDA_SUCCESS) status = driver().cuEventRecord(m_after, m_stream);
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("launching the kernel", status)};
   status = driver().cuEventSynchronize(m_after);
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("the kernel", status)};
-  if (const auto exact = m_timer.last_ns()) return replay::Timing{*exact};
   float milliseconds = 0;
   status = driver().cuEventElapsedTime(&milliseconds, m_before, m_after);
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("timing the kernel", status)};
   return replay::Timing{static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6)};
+}
+
+Result<std::vector<replay::Timing>> CudaDriver::times() {
+  const CUresult status = driver().cuStreamSynchronize(m_stream);
+  if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("the kernel", status)};
+  std::vector<replay::Timing> times;
+  for (const std::uint64_t duration : m_timer.take_ns()) times.push_back({duration});
+  if (times.size() == std::exchange(m_launched, 0)) return times;
+  return Error{ErrorCode::device, "CUPTI told the times of " + std::to_string(times.size()) +
+                                      " kernels, and another number of them was launched"};
 }
 
 Result<void> CudaDriver::flush_cache() {
@@ -242,8 +273,7 @@ Result<void> CudaDriver::flush_cache() {
     }
   }
   const CUresult status = driver().cuMemsetD8Async(m_flush, 0, m_flush_bytes, m_stream);
-  if (status != CUDA_SUCCESS) return checked("flushing the cache", status);
-  return settle();
+  return checked("flushing the cache", status);
 }
 
 replay::Driver::About CudaDriver::about() const { return m_about; }

@@ -20,6 +20,7 @@ class CudaDriver final : public replay::Driver {
   // The driver looks at the process's mappings when it starts, and then avoids what pages were held for it.
   [[nodiscard]] bool holds_with_pages() const override { return false; }
   [[nodiscard]] bool was_crowded_out() const override { return m_crowded_out; }
+  void start_early(std::uint32_t device) override;
   core::Result<void> open(const replay::Plan& plan) override;
   core::Result<void> place(const replay::Range& range) override;
   [[nodiscard]] InPlace in_place(std::uint64_t address, std::uint64_t bytes) const override;
@@ -36,6 +37,7 @@ class CudaDriver final : public replay::Driver {
                                                    std::optional<std::uint64_t>) override;
   std::optional<std::uint64_t> variable(replay::Code& code, const std::string& name, std::uint64_t bytes) override;
   core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& launch) override;
+  core::Result<std::vector<replay::Timing>> times() override;
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
   core::Result<void> restore_saved() override;
   core::Result<std::vector<const replay::Region*>> remember(const std::vector<const replay::Region*>& regions) override;
@@ -59,6 +61,8 @@ class CudaDriver final : public replay::Driver {
     CUevent done = nullptr;             // recorded behind the last transfer through this buffer
   };
 
+  static core::Result<void> start_driver();
+  core::Result<void> enter_context();
   core::Result<void> check_devices(const replay::Plan& plan);
   core::Result<void> check_owner(const replay::Plan& plan, const replay::Region& region, int count);
   // Stacks and buffers that the program had made larger than they are by default.
@@ -103,6 +107,7 @@ class CudaDriver final : public replay::Driver {
   CUdeviceptr m_flush = 0;
   std::uint64_t m_flush_bytes = 0;
   KernelTimer m_timer;
+  std::size_t m_launched = 0;           // since the times of kernels were asked for
   About m_about;
   bool m_crowded_out = false;
 };

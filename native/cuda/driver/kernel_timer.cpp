@@ -1,8 +1,10 @@
-// One kernel runs at a time, so that the last record is its own.
+// One kernel runs at a time: records that are in order of their start are in order of the launches.
 #include "cuda/driver/kernel_timer.hpp"
 
-#include <atomic>
+#include <algorithm>
 #include <cstdlib>
+#include <mutex>
+#include <utility>
 
 #include "cuda/api.hpp"
 
@@ -10,7 +12,8 @@ namespace kerncap::cuda {
 namespace {
 
 constexpr std::size_t k_buffer_bytes = 1 << 20;
-std::atomic<std::uint64_t> g_last_ns{0};
+std::mutex g_mutex;
+std::vector<std::pair<std::uint64_t, std::uint64_t>> g_taken;  // start and end
 
 void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
   *buffer = static_cast<std::uint8_t*>(std::aligned_alloc(8, k_buffer_bytes));
@@ -23,7 +26,8 @@ void CUPTIAPI take_buffer(CUcontext, std::uint32_t, std::uint8_t* buffer, std::s
   while (cupti().cuptiActivityGetNextRecord(buffer, valid_bytes, &record) == CUPTI_SUCCESS) {
     if (record->kind != CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) continue;
     const auto& kernel = *reinterpret_cast<const CUpti_ActivityKernel10*>(record);
-    if (kernel.end > kernel.start) g_last_ns.store(kernel.end - kernel.start);
+    const std::lock_guard lock(g_mutex);
+    g_taken.emplace_back(kernel.start, kernel.end);
   }
   std::free(buffer);
 }
@@ -38,12 +42,13 @@ bool KernelTimer::start() noexcept {
   return m_on;
 }
 
-std::optional<std::uint64_t> KernelTimer::last_ns() noexcept {
-  if (!m_on) return std::nullopt;
-  g_last_ns.store(0);
-  if (cupti().cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != CUPTI_SUCCESS) return std::nullopt;
-  const std::uint64_t found = g_last_ns.load();
-  return found == 0 ? std::nullopt : std::optional(found);
+std::vector<std::uint64_t> KernelTimer::take_ns() {
+  if (cupti().cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED) != CUPTI_SUCCESS) return {};
+  const std::lock_guard lock(g_mutex);
+  std::sort(g_taken.begin(), g_taken.end());
+  std::vector<std::uint64_t> durations;
+  for (const auto& [start, end] : std::exchange(g_taken, {})) durations.push_back(end - start);
+  return durations;
 }
 
 }  // namespace kerncap::cuda

@@ -3,7 +3,7 @@
 #pragma once
 
 #include <cstdint>
-#include <optional>
+#include <vector>
 
 namespace kerncap::cuda {
 
@@ -12,8 +12,8 @@ class KernelTimer {
   // Before the context is made. False: no CUPTI, or another tool has it.
   bool start() noexcept;
   [[nodiscard]] bool is_on() const noexcept { return m_on; }
-  // After the launch has ended: how long it took.
-  [[nodiscard]] std::optional<std::uint64_t> last_ns() noexcept;
+  // After all launches have ended: how long each took that was not asked for yet, in order.
+  [[nodiscard]] std::vector<std::uint64_t> take_ns();
 
  private:
   bool m_on = false;

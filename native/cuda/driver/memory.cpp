@@ -249,7 +249,7 @@ Result<void> CudaDriver::restore_saved() {
     const CUresult status = driver().cuMemcpyAsync(saved.address, saved.copy, saved.bytes, m_stream);
     if (status != CUDA_SUCCESS) return checked("restoring the write set", status);
   }
-  return settle();
+  return {};
 }
 
 }  // namespace kerncap::cuda
