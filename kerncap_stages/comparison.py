@@ -30,6 +30,7 @@ __all__ = [
     "Difference",
     "compare_bytes",
     "compare_elements",
+    "equal_integers",
     "merge",
     "numpy_dtype",
 ]
@@ -96,6 +97,25 @@ def compare_elements(actual: Bytes, golden: Bytes, element_type: str, bounds: Bo
     tail = int(np.count_nonzero(actual[count * element.itemsize :] != golden[count * element.itemsize :]))
     whole = merge(parts)
     return replace(whole, differing=whole.differing + tail, failing=whole.failing + tail)
+
+
+def equal_integers(elements: int) -> Difference:
+    """What a comparison finds where all is the same and no element can be NaN or infinite."""
+    return Difference(
+        elements=elements,
+        differing=0,
+        failing=0,
+        nan_actual=0,
+        nan_golden=0,
+        infinite_actual=0,
+        infinite_golden=0,
+        max_absolute=0.0,
+        max_relative=0.0,
+        max_ulp=0,
+        worst_offset_bytes=None,
+        worst_actual=None,
+        worst_golden=None,
+    )
 
 
 def merge(parts: Sequence[Difference]) -> Difference:

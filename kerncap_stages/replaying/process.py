@@ -21,35 +21,35 @@ def run_replayer(
     environment: Mapping[str, str],
     timeout_s: float | None,
     *,
-    quiet: bool,
     progress: tuple[Path, Report] | None,
 ) -> int | None:
     """Run the native replayer; returns its exit code, negative for a signal, None if it did not end in time.
 
     progress: the file that it writes how far it is to (native/replay/progress.hpp), and who wants to know.
     """
-    process = subprocess.Popen(
-        command,
-        env=environment,
-        stdin=subprocess.DEVNULL,
-        # What the kernel prints is for people; our own standard output is for digests.
-        stdout=subprocess.DEVNULL if quiet else 2,
-        stderr=subprocess.DEVNULL if quiet else None,
-    )
-    ends_at = None if timeout_s is None else time.monotonic() + timeout_s
+    # What the kernel prints is for people; our own standard output is for digests.
+    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=2)
     try:
-        while True:
-            left_s = None if ends_at is None else ends_at - time.monotonic()
-            if left_s is not None and left_s <= 0:
-                return None
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                return process.wait(left_s if progress is None else min(_TICK_S, left_s or _TICK_S))
-            if progress is not None:
-                _tell(*progress)
+        return watched(process.wait, timeout_s, progress)
     finally:
         if process.poll() is None:
             process.kill()
             process.wait()
+
+
+def watched(
+    wait: Callable[[float | None], int], timeout_s: float | None, progress: tuple[Path, Report] | None
+) -> int | None:
+    """What ``wait`` returns, which raises TimeoutExpired after so many seconds; None after ``timeout_s``."""
+    ends_at = None if timeout_s is None else time.monotonic() + timeout_s
+    while True:
+        left_s = None if ends_at is None else ends_at - time.monotonic()
+        if left_s is not None and left_s <= 0:
+            return None
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return wait(left_s if progress is None else min(_TICK_S, left_s or _TICK_S))
+        if progress is not None:
+            _tell(*progress)
 
 
 def _tell(file: Path, report: Report) -> None:

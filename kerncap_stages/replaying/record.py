@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.environment import Environment
     from kerncap_stages.replaying.options import ReplayOptions
-    from kerncap_stages.replaying.runner import ReplayResult
+    from kerncap_stages.replaying.report import ReplayResult
     from kerncap_stages.store import Transaction
 
 

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from kerncap_stages.manifests.replay import Comparison, Replay
-    from kerncap_stages.replaying.runner import ReplayResult
+    from kerncap_stages.replaying.report import ReplayResult
 
 _LONGEST_MISMATCH_LIST = 8
 

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from kerncap_stages.cupti import CUPTI, cupti_libraries
-from kerncap_stages.errors import ArtifactError, DeviceError, KerncapError, Refused, UsageError
+from kerncap_stages.errors import UsageError
 from kerncap_stages.kernel_facts import without_unit
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.native_paths import native_file
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
 from kerncap_stages.replaying.process import run_replayer
+from kerncap_stages.replaying.report import ReplayResult, read_report, told
+from kerncap_stages.replaying.standby import REPLAYERS
 from kerncap_stages.replaying.variant import loadable, needs_host, read_variant, uses_heap
 from kerncap_stages.softgpu import fallback
 
@@ -27,26 +28,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.replaying.process import Report
+    from kerncap_stages.replaying.standby import Standbys
     from kerncap_stages.store import Store
-
-_REPLAYERS = {Backend.HSA: "kc-replay-hsa", Backend.CUDA: "kc-replay-cuda"}
-# What the replayer reports before it runs anything is an error of ours to raise, not a result.
-_DAMAGED = "`kc-store check` names what is damaged or missing: import it again, or capture again"
-_SYSTEM = "look at the rights and the room there, and run it again"
-_DEVICE = "run it again: each start has other addresses; `kc-show --about` names GPUs and back ends"
-_RAISED: dict[str, tuple[type[KerncapError], str]] = {
-    "invalid_argument": (UsageError, "`kc-replay --help` shows the arguments"),
-    "not_found": (ArtifactError, _DAMAGED),
-    "damaged": (ArtifactError, _DAMAGED),
-    "malformed": (ArtifactError, "no repair helps: capture again with this version"),
-    "no_space": (DeviceError, _SYSTEM),
-    "permission": (DeviceError, _SYSTEM),
-    "io": (DeviceError, _SYSTEM),
-    "timeout": (DeviceError, _DEVICE),
-    "device": (DeviceError, _DEVICE),
-    "unsupported": (Refused, "`kc-show` of the capture names the GPUs and the memory that it needs"),
-}
-
 
 _OTHER_HEAP = (
     "the kernel may allocate memory on the device (malloc): a replay has a heap of its own, where addresses "
@@ -78,56 +61,17 @@ class ReplayRequest:
     progress: Report | None = None
 
 
-@dataclass(frozen=True)
-class Mismatch:
-    """A region, or a variable of that name, whose state after the run is not the golden one."""
+def replay_capture(
+    store: Store, capture: Capture, request: ReplayRequest, standbys: Standbys | None = None
+) -> ReplayResult:
+    """Run a capture again, by a replayer that waits for it if one does: not if the run is to be timed.
 
-    name: str
-    base_address: int
-    first_offset_bytes: int
-    size_bytes: int
-
-
-@dataclass(frozen=True)
-class ReplayResult:
-    """What came of a run. Times are the device's own, in the order of the runs.
-
-    Instructions are those of one dispatch, counted by wave; none but on the software GPU.
-    """
-
-    outcome: ReplayOutcome
-    explanation: str | None = None
-    exit_code: int | None = None
-    exit_signal: int | None = None
-    baseline_ns: tuple[int, ...] = ()
-    variant_ns: tuple[int, ...] = ()
-    variant_loaded: tuple[int, int] = (0, 0)  # address and size of the variant's code object
-    baseline_instructions: int | None = None
-    variant_instructions: int | None = None
-    compared: bool = False
-    compared_size_bytes: int = 0
-    mismatches: tuple[Mismatch, ...] = ()
-    notes: tuple[str, ...] = ()
-    hip_launch: bool = False
-    restored_size_bytes: int = 0
-    restore_ns: int = 0
-    device_name: str = ""
-    device_isa: str = ""
-    runtime_version: str = ""
-
-    @property
-    def matches_golden(self) -> bool | None:
-        """Whether everything is as it was after the captured dispatch; none where it was not compared."""
-        return not self.mismatches if self.compared else None
-
-
-def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> ReplayResult:
-    """Run a capture again. A fault, a crash or a time-out of the run is a result.
+    A fault, a crash or a time-out of the run is a result.
 
     Raises what stood in the way before anything ran: Refused for the wrong GPU, DeviceError for addresses
     that cannot be had, ArtifactError for damage.
     """
-    program = native_file(_REPLAYERS[capture.environment.backend])
+    program = native_file(REPLAYERS[capture.environment.backend])
     with tempfile.TemporaryDirectory(prefix="kerncap-replay-") as name:
         folder = Path(name)
         baseline = folder / "baseline.co"
@@ -150,7 +94,7 @@ def replay_capture(store: Store, capture: Capture, request: ReplayRequest) -> Re
         # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
         command = [str(program), str(plan), *_arguments(request)]
-        result = _run(command, environment, request, folder / "report")
+        result = _run(command, environment, request, folder / "report", None if request.timed else standbys)
         result = replace(result, hip_launch=request.hip_launch)
         if result.mismatches and uses_heap(capture.kernel.slots):
             result = replace(result, notes=(*result.notes, _OTHER_HEAP))
@@ -194,6 +138,7 @@ def _arguments(request: ReplayRequest) -> list[str]:
             ("--changes-only", request.changes_only),
             ("--hip-launch", request.hip_launch),
             ("--untimed", not request.timed),
+            ("--quiet", request.quiet),
             ("--no-verify", not request.verify),
         )
         if wanted
@@ -215,14 +160,22 @@ def _arguments(request: ReplayRequest) -> list[str]:
 
 
 def _run(
-    command: list[str], environment: dict[str, str], request: ReplayRequest, report_file: Path
+    command: list[str],
+    environment: dict[str, str],
+    request: ReplayRequest,
+    report_file: Path,
+    standbys: Standbys | None,
 ) -> ReplayResult:
     command = [*command, "--report", str(report_file)]
     watched = None
     if request.progress is not None:
         watched = (report_file.with_name("progress"), request.progress)
         command += ["--progress", str(watched[0])]
-    code = run_replayer(command, environment, request.timeout_s, quiet=request.quiet, progress=watched)
+    standby = None if standbys is None else standbys.take(command[1:])
+    if standby is not None:
+        code = standby.run(request.timeout_s, watched)
+    else:
+        code = run_replayer(command, environment, request.timeout_s, progress=watched)
     if code is None:
         return ReplayResult(
             ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {request.timeout_s:g} s"
@@ -234,17 +187,14 @@ def _run(
             explanation=f"the replay process ended by signal {number} ({_signal_name(number)})",
             exit_signal=number,
         )
-    report = _read_report(report_file)
+    report = read_report(report_file)
     if report is None:
         return ReplayResult(
             ReplayOutcome.CRASHED,
             explanation=f"the replay process ended with exit code {code} and no report",
             exit_code=code,
         )
-    if report["outcome"] == "failed":
-        kind, hint = _RAISED.get(report["code"], (DeviceError, _DEVICE))
-        raise kind(report["message"], hint=hint)
-    return _result(report, code)
+    return told(report, code)
 
 
 def _signal_name(number: int) -> str:
@@ -252,35 +202,3 @@ def _signal_name(number: int) -> str:
         return signal.Signals(number).name
     except ValueError:
         return "unknown"
-
-
-def _read_report(path: Path) -> dict[str, Any] | None:
-    """The report, unless the process died before it wrote one."""
-    try:
-        report = json.loads(path.read_text(errors="replace"))
-    except (OSError, ValueError):
-        return None
-    return report if isinstance(report, dict) and report.get("version") == 1 else None
-
-
-def _result(report: dict[str, Any], exit_code: int) -> ReplayResult:
-    return ReplayResult(
-        outcome=ReplayOutcome(report["outcome"]),
-        explanation=report.get("message"),
-        exit_code=exit_code,
-        baseline_ns=tuple(report.get("baseline_ns", ())),
-        variant_ns=tuple(report.get("variant_ns", ())),
-        variant_loaded=tuple(report.get("variant_loaded", (0, 0))),
-        compared=report.get("compared", False),
-        compared_size_bytes=report.get("compared_bytes", 0),
-        mismatches=tuple(
-            Mismatch(part["name"], part["base"], part["first_offset"], part["bytes"])
-            for part in report.get("differences", ())
-        ),
-        notes=tuple(report.get("notes", ())),
-        restored_size_bytes=report.get("restored_bytes", 0),
-        restore_ns=report.get("restore_ns", 0),
-        device_name=report.get("device", {}).get("name", ""),
-        device_isa=report.get("device", {}).get("isa", ""),
-        runtime_version=report.get("runtime_version", ""),
-    )

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.base import Dim3
     from kerncap_stages.manifests.replay import Replay
-    from kerncap_stages.replaying.runner import ReplayResult
+    from kerncap_stages.replaying.report import ReplayResult
     from kerncap_stages.store import Store
 
 app = stage_app()

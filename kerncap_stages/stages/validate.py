@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import CodeObject
     from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.replaying.standby import Standbys
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validation.judgement import Judgement
     from kerncap_stages.validation.request import Request
@@ -147,6 +148,19 @@ def run_validate(
 
 
 def _judged(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Validation]:
+    from kerncap_stages.replaying.standby import Standbys
+    from kerncap_stages.validation.settings import MOST_BYTES_AT_ONCE
+
+    with Standbys(request.backend, request.device_index) as standbys:
+        # They start while Python reads what follows, which takes as long. As many as there will be at once.
+        is_small = request.size_bytes <= MOST_BYTES_AT_ONCE
+        standbys.start(2 if request.settings.perturb and request.code is not None and is_small else 1)
+        return _judged_by(store, request, standbys, fresh=fresh)
+
+
+def _judged_by(
+    store: Store, request: Request, standbys: Standbys, *, fresh: bool
+) -> tuple[Digest, Validation]:
     from kerncap_stages.errors import UsageError
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import dump, load_as
@@ -157,7 +171,9 @@ def _judged(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Val
     capture = load_as(store, request.capture, Capture)
     source = None if request.source is None else load_as(store, request.source, Source)
     settings = request.settings
-    baselines = Baselines(store, capture, request.capture, request.machine, settings.timeout_s, fresh=fresh)
+    baselines = Baselines(
+        store, capture, request.capture, request.machine, settings.timeout_s, fresh=fresh, standbys=standbys
+    )
     judgement = Judge(store, capture, source, settings, baselines).judge(request.variant)
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} was changed while it was judged", hint="validate it again")

@@ -1,4 +1,4 @@
-"""Replays of a variant from changed states, begun beside the one from the captured state.
+"""Replays from changed states, begun beside the one from the captured state.
 
 A replay waits for its device and for one thread most of the time: two at once take little longer than one.
 """
@@ -8,30 +8,34 @@ from __future__ import annotations
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
-from kerncap_stages.validation.perturb import with_pre_state
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.validation.perturb import MOST_REGIONS, with_pre_state
+from kerncap_stages.validation.settings import MOST_BYTES_AT_ONCE
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable
     from types import TracebackType
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
-    from kerncap_stages.validation.runs import Run
+    from kerncap_stages.validation.changed_states import ChangedStates
+    from kerncap_stages.validation.perturb import Altered
+    from kerncap_stages.validation.runs import Baselines, Run
 
-# Two replays need twice the memory; what is larger is replayed one after the other.
-MOST_BYTES = 2 << 30
-# Of a replay that is not wanted if the variant is wrong, and that is made again if it took longer.
-PATIENCE_S = 30.0
+# The captured kernel and the variant from a changed state, beside the variant from the captured one.
+_THREADS = 2
 
 
 class Ahead:
-    """One replay after the other, on a thread of their own. At its end all are awaited."""
+    """Replays on threads of their own. At its end all that were begun are awaited."""
 
-    def __init__(self, replay: Callable[[Capture], Run]) -> None:
+    def __init__(self, capture: Capture, replay: Callable[[Capture], Run]) -> None:
         """``replay`` runs the variant from the pre-state of the capture that it is given."""
+        self._capture = capture
+        self._is_silicon = not capture.environment.devices[capture.dispatch.device_index].software
         self._replay = replay
-        self._pool = ThreadPoolExecutor(1)
+        self._pool = ThreadPoolExecutor(_THREADS)
         self._begun: dict[tuple[int, MemoryRef], Future[Run]] = {}
 
     def __enter__(self) -> Ahead:
@@ -42,13 +46,33 @@ class Ahead:
     ) -> None:
         self._pool.shutdown(cancel_futures=True)
 
-    def begin(self, capture: Capture, states: Iterable[tuple[Region, MemoryRef]]) -> None:
-        """Replay it from each of these states of a region; not where the capture is large."""
-        if sum(region.size_bytes for region in capture.regions) > MOST_BYTES:
+    def begin(self, changed: ChangedStates, baselines: Baselines) -> None:
+        """Replay what is sure to be asked for if the variant is right; nothing where the capture is large."""
+        if sum(region.size_bytes for region in self._capture.regions) > MOST_BYTES_AT_ONCE:
             return
-        for region, pre in states:
-            start = with_pre_state(capture, region, pre)
-            self._begun[region.base_address, pre] = self._pool.submit(self._replay, start)
+        for region in changed.candidates[:MOST_REGIONS]:
+            # Only where the baseline does not run from this one is another asked for.
+            change = next(changed.changes(region), None)
+            if change is None:
+                continue
+            known = baselines.known_change(region, change, changed.parts(region))
+            if known is None:
+                # Three replays: on a software GPU they would take the processors from each other.
+                if self._is_silicon:
+                    baselines.begin_changed(
+                        self._pool, region, change, changed.parts(region), self._begin_from
+                    )
+            elif known.outcome is ReplayOutcome.COMPLETED and known.pre is not None:
+                written = any(state.base_address == region.base_address for state in known.outputs)
+                if written:
+                    self._begin(region, known.pre)
+
+    def _begin_from(self, state: Altered) -> None:
+        self._begin(state.region, state.pre)
+
+    def _begin(self, region: Region, pre: MemoryRef) -> None:
+        start = with_pre_state(self._capture, region, pre)
+        self._begun[region.base_address, pre] = self._pool.submit(self._replay, start)
 
     def completed(self, region: Region, pre: MemoryRef) -> Run | None:
         """The replay from this state, if it was begun and ended well: a fault or hang is no answer yet."""

@@ -68,4 +68,6 @@ def differing_chunks(
         raise ValueError("states of one region differ in size or chunk size")
     for index in range(len(first.digests)):
         if len({each.digests[index] for each in lists}) > 1:
-            yield index * first.chunk_size_bytes, tuple(read_chunk(store, each, index) for each in lists)
+            # The expected state and the actual one are mostly the same, and are read once.
+            chunks = {each.digests[index]: read_chunk(store, each, index) for each in reversed(lists)}
+            yield index * first.chunk_size_bytes, tuple(chunks[each.digests[index]] for each in lists)

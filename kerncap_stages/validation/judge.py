@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.addresses import explain_addresses
-from kerncap_stages.validation.ahead import PATIENCE_S, Ahead
+from kerncap_stages.validation.ahead import Ahead
 from kerncap_stages.validation.arguments import pointers
 from kerncap_stages.validation.changed_states import ChangedStates
 from kerncap_stages.validation.judgement import NOTHING_KNOWN, Judgement, PartVerdict, part_name, wrong_output
 from kerncap_stages.validation.perturb import MOST_REGIONS, Change, with_pre_state
 from kerncap_stages.validation.relocated import relocated_note
-from kerncap_stages.validation.runs import Baselines, Run, run_once
+from kerncap_stages.validation.runs import PATIENCE_S, Baselines, Run, run_once
 from kerncap_stages.validation.states import RegionDifference, States, changed_bytes, compare_states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from kerncap_stages.bounds import Bounds
@@ -68,24 +68,18 @@ class Judge:
         return self._judgement
 
     def _judge_variant(self, variant: Path) -> None:
-        with Ahead(lambda start: run_once(self._store, start, variant, PATIENCE_S)) as ahead:
+        with Ahead(self._capture, lambda start: self._run(start, variant, PATIENCE_S)) as ahead:
             if self._settings.perturb and self._settings.bounds.exact and self._capture.has_post:
-                ahead.begin(self._capture, self._known_changes())
+                ahead.begin(self._changed, self._baselines)
             self._judge_beside(variant, ahead)
 
-    def _known_changes(self) -> Iterator[tuple[Region, MemoryRef]]:
-        """Changed states of regions that are sure to be asked for if the variant is right."""
-        for region in self._changed.candidates[:MOST_REGIONS]:
-            for change in self._changed.changes(region):
-                pre = self._baselines.known_change(region, change, self._changed.parts(region))
-                if pre is not None:
-                    yield region, pre
-                break  # only where the baseline does not run from this one is another asked for
+    def _run(self, start: Capture, variant: Path, timeout_s: float) -> Run:
+        return run_once(self._store, start, variant, timeout_s, standbys=self._baselines.standbys)
 
     def _judge_beside(self, variant: Path, ahead: Ahead) -> None:
         judgement = self._judgement
         began = time.monotonic()
-        run = run_once(self._store, self._capture, variant, self._settings.timeout_s)
+        run = self._run(self._capture, variant, self._settings.timeout_s)
         # From changed states a kernel may never end: it gets a good deal longer than from the captured one.
         patience_s = max(_LEAST_PATIENCE_S, _PATIENCE * (time.monotonic() - began))
         self._patience_s = self._baselines.patience_s = min(patience_s, self._settings.timeout_s)
@@ -283,7 +277,7 @@ class Judge:
             judgement.poisoned_bytes += region.size_bytes
             changed = with_pre_state(self._capture, region, state.pre)
             run = ahead.completed(region, state.pre)
-            run = run or run_once(self._store, changed, variant, self._patience_s)
+            run = run or self._run(changed, variant, self._patience_s)
             if not run.completed:
                 judgement.fail(f"from another pre-state the variant {run.ending}")
                 continue

@@ -39,7 +39,7 @@ _MOST_TABLE_BYTES = 1 << 20
 _MOST_SCANNED_BYTES = 64 << 20  # of all of them together
 _NOT_DATA = frozenset({MemoryKind.CODE_OBJECT, MemoryKind.KERNARG})
 _POISON = 0xA5
-_SLAB_BYTES = 1 << 20  # so much of a pattern is made at a time
+_SLAB_BYTES = 1 << 20  # so much of a pattern is made at a time; a multiple of every unit of one
 # Flips the lowest bit of every byte: each byte changes, and finite floats stay finite unless they are large.
 _NUDGE = bytes([1])
 # For a comparison with bounds: an element changes by a factor of two or less, so that errors keep their size.
@@ -156,7 +156,8 @@ def _reached(
             return set()
         index = np.searchsorted(bases, words, side="right").astype(np.int64) - 1
         inside = (index >= 0) & (words < ends[np.maximum(index, 0)])
-        return {int(bases[i]) for i in np.unique(index[inside])}
+        # Not np.unique: its first call imports masked arrays, which takes longer than all of this.
+        return {int(bases[i]) for i in np.flatnonzero(np.bincount(index[inside]))}
 
     constant = {pointer.address for pointer in arguments if pointer.is_const}
     constant -= {pointer.address for pointer in arguments if not pointer.is_const}
@@ -263,9 +264,10 @@ def _altered_everywhere(
     """As one piece, at most MOST_BYTES: it is read and hashed on all cores, where chunks come one by one."""
     content = store.read_memory(pre.digest)
     for part in parts:
+        pattern = _pattern(part, change, part.start, part.start + _SLAB_BYTES)  # the same in every slab
         for low in range(part.start, min(part.end, content.size), _SLAB_BYTES):
             high = min(low + _SLAB_BYTES, part.end, content.size)
-            content[low:high] ^= _pattern(part, change, low, high)
+            content[low:high] ^= pattern[: high - low]
     return MemoryRef.to(transaction.put_memory(content))
 
 

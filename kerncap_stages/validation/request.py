@@ -22,9 +22,15 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Request:
-    """A variant, or without one the captured kernel, to be judged. ``machine``: where it is replayed."""
+    """A variant, or without one the captured kernel, to be judged. ``machine``: where it is replayed.
+
+    backend, device_index, size_bytes: of the capture.
+    """
 
     capture: Digest
+    backend: str
+    device_index: int
+    size_bytes: int
     source: Digest | None
     variant: Path | None
     code: bytes | None
@@ -57,6 +63,9 @@ def read_request(store: Store, capture: Digest, variant: Path | None, settings: 
     device = captured.environment.devices[captured.dispatch.device_index]
     return Request(
         capture=capture,
+        backend=captured.environment.backend,
+        device_index=captured.dispatch.device_index,
+        size_bytes=sum(region.size_bytes for region in captured.regions),
         source=source_of(store, capture),
         variant=variant,
         code=None if variant is None else variant.read_bytes(),

@@ -15,20 +15,27 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
 from kerncap_stages.remembered import remembered_as, request_key
 from kerncap_stages.replaying.plan import own_code
-from kerncap_stages.replaying.runner import ReplayRequest, ReplayResult, replay_capture
+from kerncap_stages.replaying.runner import ReplayRequest, replay_capture
 from kerncap_stages.replaying.variant import variant_code
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validation.perturb import Altered, Change, altered, variable_ranges, with_pre_state
 from kerncap_stages.validation.relocated import Relocation
+from kerncap_stages.validation.settings import MOST_BYTES_AT_ONCE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
+    from concurrent.futures import Future, ThreadPoolExecutor
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.replaying.report import ReplayResult
+    from kerncap_stages.replaying.standby import Standbys
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validation.arguments import Span
+
+# Of a replay that is begun before it is known whether it is wanted, and that is made again if it took longer.
+PATIENCE_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +59,13 @@ class Run:
 
 
 def run_once(
-    store: Store, capture: Capture, variant: Path | None, timeout_s: float, *, quiet: bool = False
+    store: Store,
+    capture: Capture,
+    variant: Path | None,
+    timeout_s: float,
+    *,
+    quiet: bool = False,
+    standbys: Standbys | None = None,
 ) -> Run:
     """Replay a capture once and store the state of every region; ``quiet``: what it prints is for nobody.
 
@@ -70,7 +83,9 @@ def run_once(
             timed=False,
             quiet=quiet,
         )
-        result = replay_capture(store, capture, request)
+        result = replay_capture(store, capture, request, standbys)
+        if standbys is not None and sum(part.size_bytes for part in capture.regions) > MOST_BYTES_AT_ONCE:
+            standbys.settle()
         if result.outcome is not ReplayOutcome.COMPLETED:
             return Run(result.outcome, result.explanation, {})
         return _collected(store, capture, result, folder, _relocation(store, capture, variant, result))
@@ -153,7 +168,9 @@ class Baselines:
     timeout_s: float
     patience_s: float | None = None  # of replays from changed states, instead of ``timeout_s``
     fresh: bool = False
+    standbys: Standbys | None = None
     kept: list[BaselineReplay] = field(default_factory=list)
+    _begun: dict[Digest, Future[tuple[Altered, Run]]] = field(default_factory=dict)
 
     def run(self, number: int = 0) -> Run:
         """The ``number``-th replay from the captured state."""
@@ -161,7 +178,7 @@ class Baselines:
         known = self._known(key)
         if known is not None:
             return self._again(known, self.capture)
-        run = run_once(self.store, self.capture, None, self.timeout_s)
+        run = run_once(self.store, self.capture, None, self.timeout_s, standbys=self.standbys)
         self._keep(key, run, self.capture, None)
         return run
 
@@ -172,25 +189,48 @@ class Baselines:
         if known is not None and known.pre is not None:
             state = Altered(region, change, known.pre)
             return state, self._again(known, with_pre_state(self.capture, region, known.pre))
-        with self.store.transaction() as transaction:
-            variables = (
-                variable_ranges(self.store, self.capture, region) if change is Change.NUDGE_VARIABLES else ()
-            )
-            pre = altered(self.store, transaction, region, change, parts, variables)
-            state = Altered(region, change, pre)
-            transaction.publish_objects()
-        start = with_pre_state(self.capture, region, state.pre)
-        run = run_once(self.store, start, None, self.patience_s or self.timeout_s, quiet=True)
-        self._keep(key, run, start, state)
+        begun = self._begun.pop(key, None)
+        state, run = begun.result() if begun is not None else (self._altered(region, change, parts), None)
+        if run is None or run.outcome is ReplayOutcome.TIMED_OUT:
+            run = self._run_from(state, self.patience_s or self.timeout_s)
+        self._keep(key, run, with_pre_state(self.capture, region, state.pre), state)
         return state, run
 
-    def known_change(self, region: Region, change: Change, parts: Sequence[Span]) -> MemoryRef | None:
-        """The changed state, if an earlier replay from it ran to its end and wrote that region."""
-        known = self._known(self._changed_key(region, change, parts))
-        if known is None or known.outcome is not ReplayOutcome.COMPLETED:
-            return None
-        written = any(state.base_address == region.base_address for state in known.outputs)
-        return known.pre if written else None
+    def begin_changed(
+        self,
+        pool: ThreadPoolExecutor,
+        region: Region,
+        change: Change,
+        parts: Sequence[Span],
+        and_from_there: Callable[[Altered], None],
+    ) -> None:
+        """Begin such a replay for a later ``run_changed``; ``and_from_there`` hears of the state first."""
+
+        def work() -> tuple[Altered, Run]:
+            state = self._altered(region, change, parts)
+            and_from_there(state)
+            return state, self._run_from(state, min(PATIENCE_S, self.timeout_s))
+
+        if self.standbys is not None:
+            self.standbys.start(1)
+        self._begun[self._changed_key(region, change, parts)] = pool.submit(work)
+
+    def _altered(self, region: Region, change: Change, parts: Sequence[Span]) -> Altered:
+        variables = (
+            variable_ranges(self.store, self.capture, region) if change is Change.NUDGE_VARIABLES else ()
+        )
+        with self.store.transaction() as transaction:
+            pre = altered(self.store, transaction, region, change, parts, variables)
+            transaction.publish_objects()
+        return Altered(region, change, pre)
+
+    def _run_from(self, state: Altered, timeout_s: float) -> Run:
+        start = with_pre_state(self.capture, state.region, state.pre)
+        return run_once(self.store, start, None, timeout_s, quiet=True, standbys=self.standbys)
+
+    def known_change(self, region: Region, change: Change, parts: Sequence[Span]) -> BaselineReplay | None:
+        """What an earlier validation kept of the replay from that state."""
+        return self._known(self._changed_key(region, change, parts))
 
     def _changed_key(self, region: Region, change: Change, parts: Sequence[Span]) -> Digest:
         elements = [[part.start, part.end, part.element_type] for part in parts]

@@ -6,6 +6,9 @@ from dataclasses import dataclass, field
 
 from kerncap_stages.bounds import Bounds
 
+# Replays at the same time need memory for each; what is larger is replayed one after the other.
+MOST_BYTES_AT_ONCE = 2 << 30
+
 
 @dataclass(frozen=True)
 class Settings:

@@ -12,7 +12,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.comparison import Bounds, Difference, compare_elements, merge, numpy_dtype
+from kerncap_stages.bounds import INTEGER_TYPES
+from kerncap_stages.comparison import (
+    Bounds,
+    Difference,
+    compare_elements,
+    equal_integers,
+    merge,
+    numpy_dtype,
+)
 from kerncap_stages.validation.chunks import differing_chunks
 
 if TYPE_CHECKING:
@@ -92,6 +100,11 @@ def compare_states(
             written |= witness[0] != witness[1]
         differs = expected != actual
         in_element = _widen(written, size)
+        if typed in INTEGER_TYPES and not differs.any():
+            # What most variants that are right come to: nothing of it has to be gathered.
+            written_bytes += int(written.sum())
+            parts.append(equal_integers(int(in_element.sum()) // size))
+            continue
         outside = differs & ~in_element
         written_bytes += int(written.sum())
         differing_bytes += int((differs & in_element).sum())

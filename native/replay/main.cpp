@@ -1,6 +1,8 @@
 // kc-replay-<back end> PLAN OPTION...: argv to exit code. The result is one JSON object, also when something failed; the
 // stage that started us reads it from the file that it named: kernels may print to standard output.
+#include <fcntl.h>
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -14,6 +16,7 @@
 #include "replay/driver.hpp"
 #include "replay/engine.hpp"
 #include "replay/report.hpp"
+#include "replay/standby.hpp"
 
 namespace kerncap::replay {
 namespace {
@@ -25,7 +28,8 @@ using core::Result;
 constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
     "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES] [--hip-launch] [--no-verify]\n"
-    "       [--untimed] [--report FILE] [--progress FILE]\n"
+    "       [--untimed] [--quiet] [--report FILE] [--progress FILE]\n"
+    "       kc-replay-<back end> --standby DEVICE      the same words through standard input\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
 // The whole text as a number of that type.
@@ -58,6 +62,7 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
     else if (word == "--interleave") options.interleave = true;
     else if (word == "--hip-launch") options.hip_launch = true;
     else if (word == "--untimed") options.timed = false;
+    else if (word == "--quiet") options.quiet = true;
     else if (word == "--no-verify") options.verify = false;
     else if (word == "--changes-only") options.changes_only = true;
     else if (!word.starts_with("--") && plan.empty()) plan = word;
@@ -99,15 +104,23 @@ int fail(const Options& options, const Error& error) {
   return exit_code_of(error.code);
 }
 
-}  // namespace
+// What the kernel and the runtime print is for nobody.
+void be_quiet() {
+  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (nowhere < 0) return;
+  ::dup2(nowhere, STDOUT_FILENO);
+  ::dup2(nowhere, STDERR_FILENO);
+  ::close(nowhere);
+}
 
-int replay_main(int argc, char** argv, Driver& driver) {
+int run(int argc, char** argv, Driver& driver) {
   std::string path;
   Options options;
   if (!parse(argc, argv, path, options)) {
     std::fputs(k_usage, stderr);
     return 2;
   }
+  if (options.quiet) be_quiet();
   // Nobody would read the report once the stage that asked for it was killed, and a kernel that hangs would hold the
   // device for good.
   if (!options.report_file.empty()) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -133,6 +146,15 @@ int replay_main(int argc, char** argv, Driver& driver) {
   if (!outcome) return fail(options, outcome.error());
   tell(options, report_outcome(outcome.value(), driver.about()));
   return 0;
+}
+
+}  // namespace
+
+int replay_main(int argc, char** argv, Driver& driver) {
+  Words words(argc, argv, driver);
+  const int code = words.is_dismissed() ? 0 : run(words.count(), words.values(), driver);
+  words.tell(code);
+  return code;
 }
 
 }  // namespace kerncap::replay

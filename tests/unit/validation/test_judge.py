@@ -202,7 +202,7 @@ def test_replays_that_agree_by_chance_are_not_held_against_the_golden_state(
 
 def test_a_replay_that_leaves_a_region_out_is_no_pass(store, monkeypatch):
     bench = Bench(store, monkeypatch, double, double)
-    monkeypatch.setattr(judge_module, "run_once", lambda *_: Run(ReplayOutcome.COMPLETED, None, {}))
+    monkeypatch.setattr(judge_module, "run_once", lambda *_, **__: Run(ReplayOutcome.COMPLETED, None, {}))
     verdict = bench.judge()
     assert not verdict.passed
     assert "no state of region" in verdict.reasons[0]
@@ -234,6 +234,40 @@ def test_a_later_edit_is_replayed_from_both_states_at_the_same_time(store, monke
     assert judgement.passed
     assert judgement.pre_states == 2
     assert bench.replayed.count(VARIANT) == 4
+
+
+@pytest.mark.parametrize("software", [False, True])
+def test_the_first_edit_is_replayed_beside_the_captured_kernel(store, monkeypatch, software):
+    all_three = threading.Barrier(3)
+
+    def together(values):
+        # On the software GPU the captured kernel comes first, then the variant from each state by itself.
+        if not software:
+            all_three.wait(timeout=60)
+        values *= 2
+
+    bench = Bench(store, monkeypatch, double, together)
+    device = bench.capture.environment.devices[0].model_copy(update={"software": software})
+    environment = bench.capture.environment.model_copy(update={"devices": (device,)})
+    bench.capture = bench.capture.model_copy(update={"environment": environment})
+    bench.kernels[False] = together
+    judgement = bench.judge()
+    assert judgement.passed
+    assert judgement.pre_states == 2
+    assert sorted(map(str, bench.replayed)) == ["/variant", "/variant", "None"]
+    assert len(bench.baselines.kept) == 1
+
+
+def test_a_replay_that_was_begun_and_took_too_long_is_made_again(store, monkeypatch):
+    bench = Bench(store, monkeypatch, double, double)
+    replays = iter([Run(ReplayOutcome.TIMED_OUT, "slow", {})])
+    monkeypatch.setattr(
+        runs_module, "run_once", lambda *words, **more: next(replays, None) or bench.run_once(*words, **more)
+    )
+    judgement = bench.judge()
+    assert judgement.passed
+    assert judgement.pre_states == 2
+    assert [kept.outcome for kept in bench.baselines.kept] == [ReplayOutcome.COMPLETED]
 
 
 @pytest.mark.parametrize("is_wrong", [False, True])
