@@ -6,7 +6,7 @@
 # DIR holds wheels of what the package needs, and of the package itself or of its build requirements (meson-python,
 # nanobind, ninja, meson). Without --wheels the installed package is tested. Needs nvcc. The tests: what every back end
 # must hold (tests/conformance) on CUDA, those of this folder, and projects rebuilt by nvcc (tests/integration/cuda).
-# Ends with 1 if a test fails.
+# Ends with 1 if a test fails, or a measurement, or if a figure misses its bar.
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 wheels='' tests=1 benchmark=1 out=$(mktemp -d)
@@ -45,5 +45,6 @@ if [ $tests = 1 ]; then
 fi
 if [ $benchmark = 1 ]; then
   python3 "$top/tests/device/benchmark" --json "$out/benchmark.json" 2>&1 | tee -i "$out/benchmark.txt"
+  [ "${PIPESTATUS[0]}" = 0 ] || failed=1
 fi
 exit "$failed"

@@ -7,6 +7,7 @@ import subprocess
 import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -16,6 +17,8 @@ import numpy as np
 import torch
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from table import Table
 
 TESTS = Path(__file__).parents[1]
@@ -52,6 +55,7 @@ class Bench:
     gib: int
     rounds: int
     held_s: list[float] = field(default_factory=list)  # how long the large captures held the program
+    whole_s: list[float] = field(default_factory=list)  # how long they took
 
     def build(self) -> None:
         """Compile the programs, and the plain loops that are the ceilings."""
@@ -77,17 +81,29 @@ class Bench:
         self.loops.fill(data, 1)
         return data
 
-    def hash_rate(self) -> float:
-        """GB/s of hashing the sample's chunks on all cores."""
-        return self.sample.size / self.loops.hash(self.sample, CHUNK) / 1e9
+    @contextmanager
+    def program(self) -> Iterator[None]:
+        """The captured program runs beside, as it does beside a capture: its own thread keeps a core busy."""
+        words = [str(self.folder / "big_state"), "1", str(1 << 30)]
+        with subprocess.Popen(words, stdout=subprocess.DEVNULL) as process:
+            time.sleep(1.0)  # until it is in its loop
+            try:
+                yield
+            finally:
+                process.kill()
 
-    def hash_and_write_rate(self, folder: Path, size_bytes: int | None = None) -> float:
-        """GB/s of hashing the sample's chunks and writing each into a file."""
-        data = self.sample[:size_bytes]
+    def hash_rate(self) -> float:
+        """GB/s of hashing the sample's chunks on all cores, while the program runs beside."""
+        with self.program():
+            return self.sample.size / self.loops.hash(self.sample, CHUNK) / 1e9
+
+    def hash_and_write_rate(self, folder: Path) -> float:
+        """GB/s of hashing the sample's chunks and writing each into a file, while the program runs beside."""
         folder.mkdir(parents=True)
-        seconds = self.loops.hash_and_write(data, CHUNK, folder)
+        with self.program():
+            seconds = self.loops.hash_and_write(self.sample, CHUNK, folder)
         run("rm", "-r", folder)
-        return data.size / seconds / 1e9
+        return self.sample.size / seconds / 1e9
 
     def disk_rate(self, folder: Path) -> float:
         """GB/s of writing the sample's chunks as files, until the disk has them."""
@@ -103,6 +119,24 @@ class Bench:
         seconds = time.perf_counter() - begin
         run("rm", "-r", folder)
         return self.sample.size / seconds / 1e9
+
+
+class SmClock:
+    """The clock of the GPU's processors while it had something to do, as the block ran, in MHz."""
+
+    def __enter__(self) -> SmClock:
+        fields = "--query-gpu=clocks.sm,utilization.gpu"
+        words = ["nvidia-smi", fields, "--format=csv,noheader,nounits", "-lms", "20"]
+        self._sampler = subprocess.Popen(words, stdout=subprocess.PIPE, text=True)
+        self.range_mhz = (0, 0)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._sampler.terminate()
+        lines = [line.split(", ") for line in self._sampler.communicate()[0].splitlines()]
+        busy = [int(line[0]) for line in lines if len(line) == 2 and line[1] not in ("0", "")]
+        if busy:
+            self.range_mhz = (min(busy), max(busy))
 
 
 def device_to_host() -> float:
