@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Selection
 
 
-_WITHOUT_POST = "`--no-post` keeps what was there before it, to be replayed alone"
+_WITHOUT_POST = "`kc-capture --no-post` keeps what was there before it, to be replayed alone"
 _HOLD = "`--hold` keeps it waiting until all is stored"
 _AFTER_A_TIMEOUT = (
     "`--wait` allows longer waits; none is enough where a kernel waits for what comes behind the dispatch; "

@@ -92,7 +92,8 @@ class Judge:
             # A capture without a post-state: what the baseline does now stands in for it.
             baseline = self._baselines.run()
             if not baseline.completed:
-                judgement.fail(f"the baseline does not replay: {baseline.explanation}")
+                why = "the variant does, but nothing tells what it should write"
+                judgement.fail(f"the baseline does not replay: {baseline.explanation}; {why}")
                 return
             golden = dict(baseline.outputs)
         if run.relocated_words:
