@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
 
 _UNIT = re.compile(r"(?:\.intern\.|\.static\.|__intern__|__static__)[0-9a-f]+$")
+# __nv_static_28__5d2e0014_7_main_cu_4d11ce8d__ZN39_GLOBAL__N_...: nvcc's, with separate compilation
+_NVCC_STATIC = re.compile(r"__nv_static_\d+__[0-9a-f]{8}_\d+_.*?_[0-9a-f]{8}_(?=_Z)")
 # _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: a hash of the folder, the file's name, and another hash
 # or, as in _GLOBAL__N__ad82676b_4_a_cu__Z1kPi, the symbol of something that the unit exports.
 _NVCC_UNIT = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_\d+_)")
@@ -55,9 +57,10 @@ def without_unit(symbol: str) -> str:
     """``_ZL5scalePf`` of ``_ZL5scalePf.intern.2dd6ad7a45459c37``.
 
     With relocatable device code (-fgpu-rdc) clang marks kernels of internal linkage with a hash of the unit's
-    command, which is not that of a unit that is built alone.
+    command, which is not that of a unit that is built alone; nvcc puts a mark before them.
     """
-    return _UNIT.sub("", symbol)
+    own = _NVCC_STATIC.match(symbol)
+    return _UNIT.sub("", symbol[own.end() :] if own else symbol)
 
 
 def same_but_for_unit(name: str, other: str) -> bool:

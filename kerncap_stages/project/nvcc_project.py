@@ -19,7 +19,7 @@ from kerncap_stages.project.quoting import named_compiler
 from kerncap_stages.source.compilers import is_clang
 from kerncap_stages.source.flags import compile_flags
 from kerncap_stages.source.nvcc import is_nvcc
-from kerncap_stages.source.nvcc_flags import nvcc_flags
+from kerncap_stages.source.nvcc_flags import SEPARATE, nvcc_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -53,6 +53,7 @@ class NvccProject:
         files = {"compile_flags.rsp": nvcc_response_text(mirror.relocated(flags)).encode()}
         values = {
             "is_clang": False,
+            "separate": SEPARATE in flags,
             "compiler": named_compiler(os_string(command.arguments[0]), is_nvcc, "nvcc"),
             "inputs": sorted([*placed.values(), *files]),
             "link": mirror.placed[originals[0]],

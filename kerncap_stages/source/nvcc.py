@@ -27,6 +27,7 @@ from kerncap_stages.source.dependencies import (
     parse_search_list,
     run_compiler,
 )
+from kerncap_stages.source.nvcc_flags import SEPARATE
 from kerncap_stages.source.nvcc_words import is_path
 
 if TYPE_CHECKING:
@@ -104,8 +105,12 @@ class NvccTool:
             folder, output = _two_folders(name)
             code = output / "code"
             words = self.command(target, flags, "-w", form, "-o", str(code), str(unit))
-            result = run_compiler(words, folder)
-            return code.read_bytes() if result.returncode == 0 and code.is_file() else None
+            done = run_compiler(words, folder).returncode == 0
+            if done and form == "-cubin" and SEPARATE in flags:
+                part = code.rename(output / "part.cubin")
+                link = [self.path, "-dlink", form, f"-arch={target}", "-o", str(code), str(part)]
+                done = run_compiler(link, folder).returncode == 0
+            return code.read_bytes() if done and code.is_file() else None
 
 
 def _two_folders(name: str) -> tuple[Path, Path]:

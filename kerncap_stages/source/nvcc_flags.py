@@ -74,6 +74,10 @@ _UNSAFE_WITH_VALUE = frozenset(
         """
     )
 )
+# Device code is compiled to be linked. What is said of it is this one word, whatever the build's was.
+SEPARATE = "-rdc=true"
+_SEPARATE_ALONE = frozenset({"-dc", "--device-c"})
+_SEPARATE_WITH_VALUE = frozenset({"-rdc", "--relocatable-device-code"})
 _HOST_COMPILER_FLAGS = ("-ccbin", "--compiler-bindir")
 _PASSED_ON = {
     **dict.fromkeys(("-Xcompiler", "--compiler-options"), "-Xcompiler"),
@@ -136,10 +140,23 @@ def nvcc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[st
     ``defines`` are added as ``-D``.
     """
     kept: list[str] = []
+    if _is_separate(command):
+        kept.append(SEPARATE)
     for name, value, word in _options(command.arguments[1:]):
         if not _is_unsafe(name, value, word, command):
             kept += _shaping(name, value, word, command.directory)
     return (*kept, *(f"-D{define}" for define in defines if is_macro(define)))
+
+
+def _is_separate(command: CompileCommand) -> bool:
+    """The last word counts, as for nvcc; ``-dc`` asks for it too."""
+    separate = False
+    for name, value, _ in _options(command.arguments[1:]):
+        if name in _SEPARATE_WITH_VALUE:
+            separate = value == "true"
+        elif name in _SEPARATE_ALONE:
+            separate = True
+    return separate
 
 
 def unsafe_nvcc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:

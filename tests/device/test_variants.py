@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
+from pathlib import Path
+
 import pytest
+from nvidia_gpu import architecture
 
 
 @pytest.fixture
@@ -21,6 +26,44 @@ def test_a_bad_variant_fails(kc, built, capture, name):
     done = kc.run("kc-validate", capture, "--variant", built[f"{name}.cubin"])
     assert done.code == 1, done.err
     assert "FAIL" in done.err
+
+
+def test_ptx_of_a_newer_toolkit_is_refused_with_what_to_do(kc, built, capture, tmp_path):
+    newer = tmp_path / "newer.ptx"
+    text = built["same.ptx"].read_text()
+    newer.write_text(re.sub(r"^\.version .*", ".version 99.9", text, flags=re.MULTILINE))
+    done = kc.run("kc-replay", capture, "--variant", newer)
+    assert done.code == 6, done.err
+    assert "Unsupported .version 99.9" in done.err
+    assert "or to a cubin" in done.err
+
+
+@pytest.mark.parametrize(
+    ("edit", "words"),
+    [
+        (("int count", "int count, int more"), "4 arguments of 24 bytes"),
+        (
+            ("const float* a, float* c, int count", "float* c, int count, const float* a"),
+            "8 at 0, 4 at 8, 8 at 16",
+        ),
+        (
+            ("vector_add", "vector_sum"),
+            "has no kernel _Z10vector_addPKfPfi; kernels of like names: _Z10vector_sum",
+        ),
+    ],
+    ids=["more", "in another order", "renamed"],
+)
+def test_a_kernel_that_takes_something_else_is_refused(kc, capture, tmp_path, edit, words):
+    source = tmp_path / "variant.cu"
+    text = (Path(__file__).parent / "variants/same.cu").read_text()
+    source.write_text(text.replace(*edit))
+    cubin = tmp_path / "variant.cubin"
+    subprocess.run(
+        ["nvcc", f"-arch={architecture()}", "-cubin", "-o", cubin, source], check=True, capture_output=True
+    )
+    done = kc.run("kc-replay", capture, "--variant", cubin)
+    assert done.code in (3, 6), done.err
+    assert words in done.err
 
 
 def test_a_capture_of_another_gpu_is_refused(kc, capture):

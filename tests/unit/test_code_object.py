@@ -12,6 +12,10 @@ from kerncap_stages.kernel_facts import CodeObjectFacts, without_unit
         ("_ZL5shiftPf.static.53a931688688ed87", "_ZL5shiftPf"),
         ("_ZL5shiftPf__intern__53a931688688ed87", "_ZL5shiftPf"),
         ("_Z5shiftPf", "_Z5shiftPf"),
+        (
+            "__nv_static_28__5d2e0014_7_main_cu_4d11ce8d__ZN39_GLOBAL__N__5d2e0014_7_main_cu_4d11ce8d6hiddenEPfi",
+            "_ZN39_GLOBAL__N__5d2e0014_7_main_cu_4d11ce8d6hiddenEPfi",
+        ),
         ("shift.intern.of", "shift.intern.of"),
     ],
 )

@@ -149,6 +149,10 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
   if (status != CUDA_SUCCESS) {
     Error error{ErrorCode::unsupported, describe("loading the code on " + m_about.isa, status)};
     if (log[0] != '\0') error.message += ": " + std::string(log);
+    if (status == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
+      error.message += ". This driver compiles what toolkits up to " + m_about.runtime.substr(0, m_about.runtime.find(',')) +
+                       " make: compile with one of them, or to a cubin";
+    }
     return error;
   }
   status = driver().cuModuleGetFunction(&code->function, code->module, symbol.c_str());

@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from cuda_captures import nvcc, publish_cuda, why_no_nvcc
+from cuda_captures import ARCH, nvcc, publish_cuda, why_no_nvcc
 
 from kerncap_stages.cubin import kernel_code
 from kerncap_stages.manifests.kernel import Language
@@ -24,6 +24,7 @@ from kerncap_stages.store import Store
 TREE = Path(__file__).parents[2] / "programs/cuda_tree"
 SCALE = "_ZN4rows5scaleIfEEvPT_S1_5Shape"
 PLAIN = "_Z5plainPfi"
+INDIRECT = "_Z8indirectPi"
 
 # In the project's own root, nvcc is part of the environment.
 pytestmark = [
@@ -42,7 +43,7 @@ def tree(tmp_path_factory):
     command = (
         "ccache nvcc -forward-unknown-to-host-compiler --options-file includes_CUDA.rsp -DWIDTH=4 "
         '-DNAME=\\"a\\ b\\" -O3 -std=c++17 --generate-code=arch=compute_90,code=[compute_90,sm_90] '
-        "-Xcompiler=-fPIC -x cu -rdc=true -c ../src/main.cu -o main.o -MD -MT main.o -MF main.o.d"
+        "-Xcompiler=-fPIC -x cu -c ../src/main.cu -o main.o -MD -MT main.o -MF main.o.d"
     )
     entry = {"directory": str(folder / "build"), "file": "../src/main.cu", "command": command}
     (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
@@ -326,3 +327,48 @@ def test_without_line_information_the_flag_that_gives_it_is_named(store, tree, t
     (tmp_path / "empty").mkdir()
     _, source = run_locate(store, publish_cuda(store, tree[1], SCALE), Options((tmp_path / "empty",)))
     assert "build the program with -lineinfo" in source.explanation
+
+
+@pytest.fixture
+def separate(tmp_path):
+    """A unit that was compiled to be linked, and what the device linker made of it alone."""
+    folder = tmp_path / "app"
+    folder.mkdir()
+    (folder / "k.cu").write_text(
+        "__device__ __noinline__ int twice(int x) { return 2 * x; }\n"
+        "__device__ int (*table[1])(int) = {twice};\n"
+        "__global__ void indirect(int* p) { p[threadIdx.x] = table[0](p[threadIdx.x]); }\n"
+    )
+    entry = {"directory": str(folder), "file": "k.cu", "arguments": ["nvcc", "-O3", "-dc", "k.cu"]}
+    (folder / "compile_commands.json").write_text(json.dumps([entry]))
+    part, code = tmp_path / "part.cubin", tmp_path / "k.cubin"
+    nvcc(folder / "k.cu", part, "-O3", "-rdc=true")
+    words = [find_cuda_tool("nvcc"), "-dlink", "-cubin", f"-arch={ARCH}", "-o", code, part]
+    subprocess.run(words, check=True, capture_output=True)
+    return folder, code.read_bytes()
+
+
+def test_separate_compilation_is_repeated_and_linked(store, separate, tmp_path):
+    folder, code = separate
+    digest, source = run_locate(store, publish_cuda(store, code, INDIRECT), Options((folder,)))
+    assert "-rdc=true" in source.compile_command.arguments
+    project = project_of(store, digest, tmp_path / "project")
+    assert make(project, "recompile").returncode == 0
+    made = (project / "optimized.cubin").read_bytes()
+    assert kernel_code(made, INDIRECT) == kernel_code(code, INDIRECT)
+    assert b".text._Z5twicei" in made  # a function of its own, that has an address
+    assert not (project / "optimized.part.cubin").exists()
+
+
+def test_device_code_of_other_units_is_named_where_it_is_missing(store, separate, tmp_path):
+    folder, code = separate
+    digest, source = run_locate(store, publish_cuda(store, code, INDIRECT), Options((folder,)))
+    assert "device code of other units is not linked in" in source.explanation
+    project = project_of(store, digest, tmp_path / "project")
+    variant = project / "kernel_variant.cu"
+    text = "extern __device__ int elsewhere(int);\n" + variant.read_text()
+    variant.write_text(text.replace("table[0](p", "elsewhere(p"))
+    failed = make(project, "recompile")
+    assert failed.returncode != 0
+    assert "Undefined reference to '_Z9elsewherei'" in failed.stderr + failed.stdout
+    assert not (project / "optimized.cubin").exists()

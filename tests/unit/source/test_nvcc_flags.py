@@ -15,7 +15,7 @@ def command(*words, directory=Path("/w")):
     "words",
     [
         ("-c",),
-        ("-dc", "-rdc=true", "-rdc", "true"),
+        ("-rdc=false", "-dlink"),
         ("-o", "k.o"),
         ("-MD", "-MT", "k.o", "-MF", "k.o.d"),
         ("--generate-code=arch=compute_90,code=[compute_90,sm_90]",),
@@ -170,3 +170,18 @@ def test_a_host_compiler_of_the_build_folder_is_not_run(tmp_path, monkeypatch):
 
 def test_a_host_compiler_is_kept_if_it_is_called_like_one():
     assert nvcc_flags(command("-ccbin", "/usr/bin/g++-12")) == ("-ccbin=/usr/bin/g++-12",)
+
+
+@pytest.mark.parametrize(
+    ("words", "separate"),
+    [
+        (("-dc",), True),
+        (("-rdc=true",), True),
+        (("-rdc", "true"), True),
+        (("--relocatable-device-code=true", "-c"), True),
+        (("-rdc=true", "-rdc=false"), False),
+        (("-c",), False),
+    ],
+)
+def test_separate_compilation_is_kept_as_one_word(words, separate):
+    assert nvcc_flags(command("-O3", *words)) == (("-rdc=true", "-O3") if separate else ("-O3",))
