@@ -44,7 +44,7 @@ if [ $tests = 1 ]; then
   failed=${PIPESTATUS[0]}
 fi
 if [ $benchmark = 1 ]; then
-  python3 "$top/tests/device/benchmark" --json "$out/benchmark.json" 2>&1 | tee -i "$out/benchmark.txt"
+  python3 "$top/tests/device/benchmark" --markdown --json "$out/benchmark.json" 2>&1 | tee -i "$out/benchmark.txt"
   [ "${PIPESTATUS[0]}" = 0 ] || failed=1
 fi
 exit "$failed"

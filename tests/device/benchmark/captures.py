@@ -79,15 +79,16 @@ def into_memory(bench: Bench) -> None:
     alone = float(re.search(r"longest_s ([\d.]+)", plain.stdout)[1])
     d2h = device_to_host()
     firsts, ceilings = [], []
-    for number in range(bench.rounds):
+    rounds = min(bench.rounds, 2)  # each fills a store of its own
+    for number in range(rounds):
         written = bench.hash_and_write_rate(bench.memory / "plain")
         ceilings.append(min(d2h, written))
-        # The first one runs to its end, some seconds after the capture, and tells of its longest step.
-        steps = FOREVER if number else 900_000
+        # The first one runs to its end, and tells of its longest step.
+        steps = FOREVER if number else 300_000
         firsts.append(capture(bench, bench.memory / f"store-{number}", bench.gib, steps))
-        if number + 1 < bench.rounds:
+        if number + 1 < rounds:
             shutil.rmtree(bench.memory / f"store-{number}")
-    store = bench.memory / f"store-{bench.rounds - 1}"
+    store = bench.memory / f"store-{rounds - 1}"
     bench.held_s += [taken.held_s for taken in firsts]
     bench.whole_s += [taken.seconds for taken in firsts]
     size = firsts[0].size_bytes
@@ -131,7 +132,7 @@ def _replays(bench: Bench, store: Path, taken: Taken) -> None:
     files = sorted((store / "objects").glob("*/*"))[: 8 * GIB // CHUNK]
     size = sum(path.stat().st_size for path in files)
     verified, plain, unverified, whole = [], [], [], []
-    for _ in range(bench.rounds):
+    for _ in range(min(bench.rounds, 2)):
         plain.append(size / bench.loops.read_and_hash(files) / 1e9)
         rate, seconds = restore()
         verified.append(rate)
@@ -165,7 +166,7 @@ def to_disk(bench: Bench) -> None:
     """By turns, and as many bytes: what was written a moment ago slows down who comes next."""
     rates, ceilings = [], []
     gib = bench.sample.size // GIB
-    for number in range(bench.rounds):
+    for number in range(min(bench.rounds, 2)):
         ceilings.append(bench.disk_rate(bench.folder / "plain"))
         taken = capture(bench, bench.folder / f"store-{number}", gib)
         rates.append(taken.rate)
