@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import re
 import subprocess
+import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,3 +96,11 @@ class Built:
 @pytest.fixture
 def built():
     return Built()
+
+
+@pytest.fixture
+def much_memory():
+    """Of all workers' tests, one at a time that takes a large part of the device's memory."""
+    with Path(tempfile.gettempdir(), "kerncap-much-memory.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield

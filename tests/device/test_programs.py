@@ -147,3 +147,31 @@ def test_what_cannot_be_captured_is_refused_by_name(kc, built, program, kernel, 
     assert done.code == 6, done.err
     assert word in done.err
     assert "ok" in done.err.split()
+
+
+LAUNCHES = {
+    "on_own_stream": 1,
+    "together": 2,
+    "extended": 3,
+    "compiled": 4,
+    "linked": 5,
+    "of_library": 6,
+    "in_a_buffer": 7,
+}
+
+
+@pytest.mark.parametrize(("kernel", "added"), LAUNCHES.items(), ids=list(LAUNCHES))
+def test_a_kernel_is_seen_whichever_way_it_is_launched(kc, built, kernel, added):
+    """On the thread's default stream, PTX that the driver compiles or links, of a library, with a buffer."""
+    done = kc.ok("kc-capture", "--kernel", kernel, "--", built["launch_ways"])
+    assert "ok" in done.err.split()
+    capture = kc.show(done.digest)
+    assert capture["launch"]["is_cooperative"] is (kernel == "together")
+    (data,) = [region for region in capture["regions"] if region["written_size_bytes"]]
+    store = Store.open(kc.store)
+    before, after = (
+        struct.unpack_from("<I", store.read_memory(data[state].removeprefix("memory:")))[0]
+        for state in ("pre", "post")
+    )
+    assert (before, after - before) == (sum(range(added)), added)
+    assert kc.show(kc.ok("kc-replay", done.digest).digest)["matches_golden"] is True

@@ -1,0 +1,111 @@
+// A kernel in a CUDA graph of a kind that cannot be gone through twice: a capture has to refuse it by name, and the
+// program has to come out as ever.
+//
+//   odd_graphs child|host|conditional|memory|update|parameters|large
+#include <string>
+
+#include "check.cuh"
+
+__global__ void add(int* data, int what) { *data += what; }
+__global__ void target(int* data) { *data *= 3; }
+
+static void CUDART_CB nothing(void*) {}
+
+static cudaGraphNode_t kernel_node(cudaGraph_t graph, cudaGraphNode_t after, void* function, void** arguments) {
+  cudaKernelNodeParams parameters{};
+  parameters.func = function;
+  parameters.gridDim = parameters.blockDim = dim3(1);
+  parameters.kernelParams = arguments;
+  cudaGraphNode_t node;
+  CHECK(cudaGraphAddKernelNode(&node, graph, after == nullptr ? nullptr : &after, after == nullptr ? 0 : 1, &parameters));
+  return node;
+}
+
+// add(what), then the target: 3 * (value + what).
+static cudaGraph_t two_kernels(int* data, int what, cudaGraphNode_t* first) {
+  cudaGraph_t graph;
+  CHECK(cudaGraphCreate(&graph, 0));
+  void* arguments[] = {&data, &what};
+  *first = kernel_node(graph, nullptr, reinterpret_cast<void*>(add), arguments);
+  kernel_node(graph, *first, reinterpret_cast<void*>(target), arguments);
+  return graph;
+}
+
+int main(int argc, char** argv) {
+  const std::string mode = argc > 1 ? argv[1] : "";
+  int* data = nullptr;
+  CHECK(cudaMalloc(&data, 4096));
+  int value = 2;
+  int expected = 9;  // 3 * (2 + 1)
+  CHECK(cudaMemcpy(data, &value, sizeof value, cudaMemcpyDefault));
+  int one = 1;
+  void* arguments[] = {&data, &one};
+  cudaGraph_t graph;
+  cudaGraphNode_t before = nullptr;
+  cudaGraphExec_t executable;
+  cudaStream_t stream;
+  CHECK(cudaStreamCreate(&stream));
+  CHECK(cudaGraphCreate(&graph, 0));
+  if (mode == "child") {
+    cudaGraph_t child;
+    CHECK(cudaGraphCreate(&child, 0));
+    kernel_node(child, nullptr, reinterpret_cast<void*>(add), arguments);
+    CHECK(cudaGraphAddChildGraphNode(&before, graph, nullptr, 0, child));
+  } else if (mode == "host") {
+    cudaHostNodeParams parameters{nothing, nullptr};
+    CHECK(cudaGraphAddHostNode(&before, graph, nullptr, 0, &parameters));
+    before = kernel_node(graph, before, reinterpret_cast<void*>(add), arguments);
+  } else if (mode == "conditional") {
+    cudaGraphConditionalHandle handle;
+    CHECK(cudaGraphConditionalHandleCreate(&handle, graph, 1, cudaGraphCondAssignDefault));
+    cudaGraphNodeParams parameters{};
+    parameters.type = cudaGraphNodeTypeConditional;
+    parameters.conditional.handle = handle;
+    parameters.conditional.type = cudaGraphCondTypeIf;
+    parameters.conditional.size = 1;
+    CHECK(cudaGraphAddNode(&before, graph, nullptr, nullptr, 0, &parameters));
+    kernel_node(parameters.conditional.phGraph_out[0], nullptr, reinterpret_cast<void*>(add), arguments);
+  } else if (mode == "memory") {
+    // The kernel works in memory that there is while the graph runs only.
+    int* own = nullptr;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    CHECK(cudaMallocAsync(&own, 4096, stream));
+    CHECK(cudaMemcpyAsync(own, data, sizeof(int), cudaMemcpyDefault, stream));
+    add<<<1, 1, 0, stream>>>(own, 1);
+    target<<<1, 1, 0, stream>>>(own);
+    CHECK(cudaMemcpyAsync(data, own, sizeof(int), cudaMemcpyDefault, stream));
+    CHECK(cudaFreeAsync(own, stream));
+    CHECK(cudaStreamEndCapture(stream, &graph));
+  } else if (mode == "large") {
+    // More than a third of the device: two copies have no room.
+    std::size_t free = 0;
+    std::size_t total = 0;
+    void* much = nullptr;
+    CHECK(cudaMemGetInfo(&free, &total));
+    CHECK(cudaMalloc(&much, free / 5 * 2));
+    before = kernel_node(graph, nullptr, reinterpret_cast<void*>(add), arguments);
+  }
+  if (mode == "update" || mode == "parameters") {
+    graph = two_kernels(data, 5, &before);
+  } else if (mode != "memory") {
+    kernel_node(graph, before, reinterpret_cast<void*>(target), arguments);
+  }
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  if (mode == "update") {
+    cudaGraphNode_t first;
+    cudaGraphExecUpdateResultInfo result;
+    CHECK(cudaGraphExecUpdate(executable, two_kernels(data, 1, &first), &result));
+  } else if (mode == "parameters") {
+    cudaKernelNodeParams parameters{};
+    parameters.func = reinterpret_cast<void*>(add);
+    parameters.gridDim = parameters.blockDim = dim3(1);
+    parameters.kernelParams = arguments;
+    CHECK(cudaGraphExecKernelNodeSetParams(executable, before, &parameters));
+  }
+  CHECK(cudaGraphLaunch(executable, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaMemcpy(&value, data, sizeof value, cudaMemcpyDefault));
+  EXPECT(value == expected);
+  std::printf("ok\n");
+  return 0;
+}

@@ -1,0 +1,96 @@
+"""Kinds of memory that CUDA alone has, large states, and what is put back between runs."""
+
+from __future__ import annotations
+
+import struct
+
+import pytest
+from nvidia_gpu import architecture
+from stages import Stages, addresses, region_at, word_in
+
+from kerncap_stages.store import Store
+
+
+@pytest.fixture
+def stages(tmp_path):
+    (tmp_path / "work").mkdir()
+    Store.open(tmp_path / "store")
+    return Stages(store=tmp_path / "store", folder=tmp_path / "work", target=architecture())
+
+
+KINDS = {
+    "pitched": {"device_coarse"},
+    "volume": {"device_coarse"},
+    "own_pool": {"async_pool"},
+    "mapped": {"host_pinned"},
+    "write_combined": {"host_pinned"},
+    "portable": {"host_pinned"},
+    "managed_variable": {"managed", "code_object"},
+}
+
+
+def captured(stages, built, *words):
+    (capture,), printed = stages.capture_and_listen("target", built["more_memory"], *words)
+    assert "ok" in printed.split()
+    return capture, addresses(printed)
+
+
+def check_words(stages, capture, found):
+    for number, (name, address) in enumerate(found.items(), 1):
+        region = region_at(capture, address)
+        assert word_in(stages, region, "pre", address) == 10 * number, name
+        assert word_in(stages, region, "post", address) == 10 * number + 1, name
+        assert region["written_size_bytes"] == 1, name
+
+
+def test_memory_with_a_pitch_of_pools_and_of_the_host_is_captured_as_what_it_is(stages, built):
+    capture, found = captured(stages, built)
+    assert set(found) == set(KINDS)
+    check_words(stages, capture, found)
+    for name, kinds in KINDS.items():
+        region = region_at(capture, found[name])
+        assert region["kind"] in kinds, name
+        on_host = name in ("mapped", "write_combined", "portable")
+        assert (region["device_index"] is None) == (on_host or region["kind"] == "managed"), name
+    replayed = stages.replay("@capture", "-n", 3).must().manifest
+    assert replayed["matches_golden"] is True
+
+
+def test_memory_of_a_pool_on_the_host(stages, built):
+    capture, found = captured(stages, built, "host_pool")
+    check_words(stages, capture, found)
+    assert stages.replay("@capture").must().manifest["matches_golden"] is True
+
+
+def test_only_the_write_set_is_put_back_between_runs(stages, built, tmp_path):
+    """Seen by what a variant writes elsewhere: that stays."""
+    (capture,), _ = stages.capture_and_listen("vector_add", built["vector_add"], options=("--dispatch", 2))
+    variant = built["counting.cubin"]
+    options = ("--variant", variant, "--iterations", 5, "--warmup", 2, "--dump-output", tmp_path / "out")
+    stages.replay("@capture", *options)
+    a, c = struct.unpack_from("<QQ", bytes.fromhex(capture["kernarg"]))
+
+    def float_at(address):
+        region = region_at(capture, address)
+        content = (tmp_path / "out" / f"region_{region['base_address']:016x}.bin").read_bytes()
+        return struct.unpack_from("<f", content, address - region["base_address"])[0]
+
+    assert float_at(a + 4 * 7) == 7 + 5 + 2
+    assert [float_at(c + 4 * i) for i in (7, 8)] == [3 * 7, 3 * 8]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("gib", "changed"), [(30, 32768), (4, 1 << 28)], ids=["4 MiB of 30 GiB", "all of 4 GiB"]
+)
+@pytest.mark.usefixtures("much_memory")
+def test_a_large_state_is_captured_and_replayed_whole(stages, built, gib, changed):
+    (capture,), printed = stages.capture_and_listen("target", built["large_state"], gib, changed)
+    assert "ok" in printed.split()
+    regions = [region for region in capture["regions"] if region["size_bytes"] == 1 << 30]
+    assert len(regions) == gib
+    # Four bytes of which an addition of 12345 changes two, and sometimes more.
+    assert all(2 * changed <= region["written_size_bytes"] <= 4 * changed for region in regions)
+    replayed = stages.replay("@capture").must().manifest
+    assert replayed["matches_golden"] is True
+    assert replayed["restored_size_bytes"] >= gib << 30

@@ -1,0 +1,40 @@
+"""What a capture refuses on CUDA: each by name, and the program comes out as ever."""
+
+from __future__ import annotations
+
+import pytest
+
+GRAPHS = {
+    "child": "a child graph",
+    "host": "a host function",
+    "conditional": "a conditional node",
+    "memory": "memory that it allocates",
+    "update": "changed after it had been made executable",
+    "parameters": "changed after it had been made executable",
+}
+
+
+def refused(kc, word, *program):
+    done = kc.run("kc-capture", "--kernel", "target", "--", *program)
+    assert word in done.err
+    assert done.code == 6, done.err
+    assert "ok" in done.err.split()  # the program says so when all its results are right
+
+
+@pytest.mark.parametrize(("graph", "word"), GRAPHS.items(), ids=list(GRAPHS))
+def test_a_kernel_in_a_graph_that_cannot_be_gone_through_twice(kc, built, graph, word):
+    refused(kc, word, built["odd_graphs"], graph)
+
+
+@pytest.mark.usefixtures("much_memory")
+def test_a_kernel_in_a_graph_without_room_for_two_copies_of_the_state(kc, built):
+    refused(kc, "of free device memory to be captured, and there is less", built["odd_graphs"], "large")
+
+
+def test_a_program_that_another_tool_is_injected_into(kc, built, monkeypatch):
+    monkeypatch.setenv("CUDA_INJECTION64_PATH", "/opt/tool/libtool.so")
+    for words in (("kc-capture", "--kernel", "vector_add"), ("kc-profile",)):
+        done = kc.run(*words, "--", built["vector_add"])
+        assert done.code == 2, done.err
+        assert "CUDA_INJECTION64_PATH already names another tool: /opt/tool/libtool.so" in done.err
+        assert "env -u CUDA_INJECTION64_PATH" in done.err
