@@ -35,8 +35,8 @@ def _project(bench: Bench) -> Path:
     run("kc-capture", "--kernel", "touch", "--dispatch", 10, "--stop-after", "--", app / "big_state", 1, FOREVER,
         store=store)  # fmt: skip
     run("kc-locate", "@capture", "--source-dir", app, store=store)
-    run("kc-generate", "@source", "--output", bench.folder / "project", store=store)
-    return bench.folder / "project"
+    run("kc-generate", "@source", "--output", bench.memory / "project", store=store)
+    return bench.memory / "project"
 
 
 def _seconds(*words: object) -> float:
