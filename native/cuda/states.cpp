@@ -20,6 +20,7 @@ constexpr std::uint64_t k_chunk = core::k_chunk_bytes;
 // States up to this size go to the collector while the program waits, a few milliseconds: whatever the program does next,
 // end itself without handlers for one, nothing of the capture is lost.
 constexpr std::uint64_t k_small_bytes = 64ull << 20;
+constexpr std::size_t k_few_regions = 200;   // more of them take as long as many bytes: a millisecond each
 
 std::uint64_t chunks_of(const Allocation& region) noexcept { return (region.bytes + k_chunk - 1) / k_chunk; }
 
@@ -153,7 +154,8 @@ Result<void> Snapshots::send(Copier& copier, Job& job) noexcept {
 
 Result<void> Snapshots::send_small(Job& job) noexcept {
   const bool is_held = (tool()->channel->flags() & capture::k_flag_hold) != 0;
-  if (job.bytes > k_small_bytes && !is_held) return {};
+  const bool is_small = job.bytes <= k_small_bytes && job.regions.size() <= k_few_regions;
+  if (!is_small && !is_held) return {};
   Result<void> sent = send(job.engines->copier, job);
   job.held_ns = ns_since(job.held_since);
   if (sent) sent = finish_job(job);
