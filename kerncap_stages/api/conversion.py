@@ -31,7 +31,8 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
     notes = extraction.notes
     if found and not extraction.compile_command_found:
         assumed = extraction.reproducer.can_recompile
-        notes.append(f"{NO_COMPILE_COMMAND} {ASSUMED_COMMAND if assumed else NO_RECOMPILE}")
+        compiler = "nvcc" if language == "cuda" else "hipcc"
+        notes.append(f"{NO_COMPILE_COMMAND} {ASSUMED_COMMAND.format(compiler) if assumed else NO_RECOMPILE}")
     if language == "triton":
         notes.append("no reproducer.py is made for Triton kernels: the project replays and validates")
     return ExtractResult(

@@ -207,12 +207,14 @@ class _Told:
 def _report(extraction: Extraction, *, as_json: bool) -> None:
     import shlex
 
+    from kerncap_stages.api.lines import edited_and_built
     from kerncap_stages.terminal_text import printable
 
     folder = printable(shlex.quote(str(extraction.folder)))
     say(f"project: {folder}")
     if extraction.reproducer.can_recompile:
-        say(f"next: edit {folder}/kernel_variant.cpp, then make -C {folder} validate-variant bench")
+        editable, _ = edited_and_built([file.path for file in extraction.reproducer.files])
+        say(f"next: edit {folder}/{editable}, then make -C {folder} validate-variant bench")
     else:
         say(f"next: make -C {folder} run; it cannot be rebuilt, as the notes above say")
     if as_json:

@@ -225,7 +225,7 @@ def _say_step(step: Step) -> None:
 
 
 def _report(result: ExtractResult) -> None:
-    from kerncap_stages.api.lines import NO_COMPILE_COMMAND
+    from kerncap_stages.api.lines import NO_COMPILE_COMMAND, edited_and_built
     from kerncap_stages.terminal_text import printable
 
     print(f"Output: {printable(result.output_dir)}  has_source: {result.has_source}")
@@ -235,9 +235,10 @@ def _report(result: ExtractResult) -> None:
             print(note)
     print(f"  cd {folder}\n  make run                 # replay the captured kernel")
     if result.can_recompile:
+        edited, built = edited_and_built(result.generated_files)
         print(
-            "  # edit kernel_variant.cpp and deps/\n"
-            "  make recompile           # rebuild this kernel alone: optimized.hsaco\n"
+            f"  # edit {edited} and deps/\n"
+            f"  make recompile           # rebuild this kernel alone: {built}\n"
             "  make run-variant         # replay the rebuilt kernel"
         )
     print("  kerncap validate .       # is it right?")

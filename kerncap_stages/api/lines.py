@@ -18,8 +18,19 @@ if TYPE_CHECKING:
 
 NO_COMPILE_COMMAND = "No compile command found (compile_commands.json missing or has no entry for this file)."
 NO_RECOMPILE = "The 'make recompile' target will not be available."
-ASSUMED_COMMAND = "'make recompile' assumes hipcc -O3: validate the unmodified source first."
+ASSUMED_COMMAND = "'make recompile' assumes {} -O3: validate the unmodified source first."
 MODES = {"smoke": "smoke", "baseline": "smoke", "byte_exact": "byte-exact", "numeric": "numeric"}
+
+
+def edited_and_built(files: Sequence[str]) -> tuple[str, str]:
+    """The file of a project that is edited, and what ``make recompile`` makes of it."""
+    from pathlib import Path
+
+    names = {Path(path).name for path in files}
+    if "kernel_variant.cu" not in names:
+        return "kernel_variant.cpp", "optimized.hsaco"
+    is_clang = "vfs.yaml" in names  # which makes PTX for NVIDIA GPUs
+    return "kernel_variant.cu", "optimized.ptx" if is_clang else "optimized.cubin"
 
 
 def replay_footer(manifest: Replay, iterations: int) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -24,6 +24,7 @@ from kerncap_stages.collector.protocol import (
 )
 from kerncap_stages.collector.selection import KernelRule, first_wanting
 from kerncap_stages.errors import KerncapError
+from kerncap_stages.manifests.capture import Reach
 from kerncap_stages.manifests.environment import Backend
 
 if TYPE_CHECKING:
@@ -70,7 +71,11 @@ class CaptureSession:
         self._connection = connection
         self._emit = emit
         self._rules = rules
-        self._context = context
+        if connection.backend == Backend.CUDA and context.reach is Reach.REACHABLE:
+            context = replace(context, reach=Reach.ALL)
+            text = "--reachable leaves nothing out of CUDA captures: all memory is taken"
+            emit(Warned(connection.process_id, text))
+        self.context = context
         self._facts = Facts()
         self._modules = Modules()
         self._builders: dict[int, CaptureBuilder] = {}
@@ -165,7 +170,7 @@ class CaptureSession:
 
     def _begin(self, reader: Reader) -> None:
         process_id = self._connection.process_id
-        builder = CaptureBuilder(reader, self._modules, self._rules, self._context, process_id)
+        builder = CaptureBuilder(reader, self._modules, self._rules, self.context, process_id)
         self._builders[builder.number] = builder
 
     def _open(self, reader: Reader) -> None:

@@ -23,20 +23,29 @@ if TYPE_CHECKING:
 # What decides which GPU code runs and how: recorded, so that a program can be run again the same way.
 _RECORDED_PREFIXES = (
     "AMD_",
+    "CUBLAS",  # CUBLASLT_, too
     "CUDA_",
+    "CUDNN_",
+    "CUPY_",
     "GPU_",
     "HIP_",
     "HSA_",
     "KOKKOS_",
     "MIOPEN_",
+    "NCCL_",
+    "NUMBA_",
+    "NVIDIA_",
+    "NVTE_",
     "OMP_",
     "PYTORCH_",
     "ROCBLAS_",
     "ROCM_",
     "ROCR_",
     "TENSILE_",
+    "TORCHINDUCTOR_",
     "TORCH_",
     "TRITON_",
+    "XLA_",
 )
 _RECORDED_NAMES = (
     "KERNCAP_SOFTGPU_GPUS",

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 _DAMAGED = "`kc-store check` names what is damaged or missing: import it again, or capture again"
 _SYSTEM = "look at the rights and the room there, and run it again"
 _DEVICE = "run it again: each start has other addresses; `kc-show --about` names GPUs and back ends"
+_ELSEWHERE = (
+    "replay it on a machine with an NVIDIA GPU like the captured one: `kc-store export` takes it there"
+)
 _RAISED: dict[str, tuple[type[KerncapError], str]] = {
     "invalid_argument": (UsageError, "`kc-replay --help` shows the arguments"),
     "not_found": (ArtifactError, _DAMAGED),
@@ -77,6 +80,8 @@ def told(report: dict[str, Any], exit_code: int) -> ReplayResult:
     """What a report tells; raises what stood in the way before anything ran."""
     if report["outcome"] == "failed":
         kind, hint = _RAISED.get(report["code"], (DeviceError, _DEVICE))
+        if report["message"].startswith("no NVIDIA driver"):
+            hint = _ELSEWHERE
         raise kind(report["message"], hint=hint)
     return _result(report, exit_code)
 

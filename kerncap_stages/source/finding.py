@@ -157,7 +157,7 @@ def find_source(
     problem = "; ".join(note for note in notes if note) or None
     return Finding(
         Outcome.FOUND,
-        problem if command or unit.headers_by_compiler else _no_command(database, problem),
+        problem if command or unit.headers_by_compiler else _no_command(database, problem, roots),
         definition,
         candidates,
         named is not None,
@@ -265,10 +265,14 @@ def _classify(
     )
 
 
-def _no_command(database: Path | None, problem: str | None) -> str:
+def _no_command(database: Path | None, problem: str | None, roots: Sequence[Path]) -> str:
+    ninja = next((root for root in roots if (root / "build.ninja").is_file()), None)
+    how = "cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
+    if ninja is not None:  # as PyTorch's extensions are built
+        how = f"ninja -C {ninja} -t compdb > {ninja / 'compile_commands.json'}"
     lead = (
         f"{database} has no entry for this file"
         if database
-        else "no compile_commands.json: make one with cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
+        else f"no compile_commands.json: make one with {how}"
     )
     return f"no compile command found ({lead})" + (f"; {problem}" if problem else "")

@@ -147,8 +147,10 @@ def _summary(manifest: Source | View) -> str:
     if manifest.definition is None:
         text = f"{manifest.outcome}: {manifest.explanation}"
     else:
-        headers = sum(file.is_header for file in manifest.files)
-        text = f"{os_string(manifest.definition.path)}:{manifest.definition.line}, {headers} local headers"
+        from kerncap_stages.pages import formats
+
+        headers = formats.count(sum(file.is_header for file in manifest.files), "local header")
+        text = f"{os_string(manifest.definition.path)}:{manifest.definition.line}, {headers}"
         command = manifest.compile_command
         if command is not None and command.database is not None:
             text += f", compiled as {os_string(command.database)} says"

@@ -18,7 +18,7 @@ from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.protocol import FailureCode, Mode, ProtocolError, Rule, Up
 from kerncap_stages.collector.selection import KernelRule
 from kerncap_stages.collector.server import Collector
-from kerncap_stages.manifests.capture import NameMatch, Selection
+from kerncap_stages.manifests.capture import NameMatch, Reach, Selection
 from kerncap_stages.native_paths import LIBRARY_FOLDER
 from kerncap_stages.store import Store
 
@@ -180,3 +180,21 @@ def test_what_a_process_sent_is_heard_though_it_ended_with_our_answers_unread():
     theirs.close()
     assert list(connection.messages()) == [b"one", b"two"]
     connection.close()
+
+
+def test_cuda_takes_all_memory_and_says_so(tmp_path):
+    class Shared:
+        dispatches = uninterceptable_queues = unlisted = 0
+
+    class Process:
+        backend, process_id, shared = "cuda", 1, Shared()
+
+        def lost(self):
+            return False
+
+    said = []
+    context = CaptureContext(Store.open(tmp_path / "store"), lambda: None, reach=Reach.REACHABLE)
+    session = CaptureSession(Process(), said.append, [], context)
+    session.close()
+    assert "--reachable" in said[0].text
+    assert session.context.reach is Reach.ALL
