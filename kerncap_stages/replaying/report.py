@@ -62,6 +62,7 @@ class ReplayResult:
     compared: bool = False
     compared_size_bytes: int = 0
     mismatches: tuple[Mismatch, ...] = ()
+    outside: tuple[tuple[int, int], ...] = ()  # address and length of what was written and is no region's
     notes: tuple[str, ...] = ()
     hip_launch: bool = False
     restored_size_bytes: int = 0
@@ -109,6 +110,7 @@ def _result(report: dict[str, Any], exit_code: int) -> ReplayResult:
             Mismatch(part["name"], part["base"], part["first_offset"], part["bytes"])
             for part in report.get("differences", ())
         ),
+        outside=tuple((base, size) for base, size in report.get("outside", ())),
         notes=tuple(report.get("notes", ())),
         restored_size_bytes=report.get("restored_bytes", 0),
         restore_ns=report.get("restore_ns", 0),

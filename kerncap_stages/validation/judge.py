@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Coverage, Mode
@@ -13,6 +14,7 @@ from kerncap_stages.validation.ahead import Ahead
 from kerncap_stages.validation.arguments import pointers
 from kerncap_stages.validation.changed_states import ChangedStates
 from kerncap_stages.validation.judgement import NOTHING_KNOWN, Judgement, PartVerdict, part_name, wrong_output
+from kerncap_stages.validation.outside import judge_outside
 from kerncap_stages.validation.perturb import MOST_REGIONS, Change, with_pre_state
 from kerncap_stages.validation.relocated import relocated_note
 from kerncap_stages.validation.runs import PATIENCE_S, Baselines, Run, run_once
@@ -98,6 +100,7 @@ class Judge:
             golden = dict(baseline.outputs)
         if run.relocated_words:
             judgement.note(relocated_note(run.relocated_words))
+        judge_outside(judgement, run, partial(self._run, self._capture, None, self._patience_s))
         self._compare(self._capture, golden, run, self._settings.bounds, None)
         if not judgement.passed:
             self._mention_nondeterminism()
@@ -282,6 +285,7 @@ class Judge:
             if not run.completed:
                 judgement.fail(f"from another pre-state the variant {run.ending}")
                 continue
+            judge_outside(judgement, run, partial(self._run, changed, None, self._patience_s))
             bounds = self._settings.bounds
             if bounds.atol is not None and state.change is not Change.POISON:
                 bounds = replace(bounds, atol=bounds.atol * _WIDER)

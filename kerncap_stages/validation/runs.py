@@ -45,6 +45,7 @@ class Run:
     outcome: ReplayOutcome
     explanation: str | None
     outputs: Mapping[int, MemoryRef]
+    outside: tuple[tuple[int, int], ...] = ()  # address and length of what it wrote outside of all regions
     relocated_words: int = 0  # addresses of a variant's own functions and tables, taken for the captured ones
 
     @property
@@ -124,7 +125,7 @@ def _collected(
             )
         transaction.publish_objects()
     words = 0 if relocation is None else relocation.words
-    return Run(result.outcome, result.explanation, outputs, words)
+    return Run(result.outcome, result.explanation, outputs, result.outside, words)
 
 
 def _with_changes(

@@ -52,6 +52,11 @@ struct Timing {
   bool is_known = true;
 };
 
+struct AddressRange {
+  std::uint64_t base = 0;
+  std::uint64_t bytes = 0;
+};
+
 class Driver {
  public:
   virtual ~Driver() = default;
@@ -119,6 +124,9 @@ class Driver {
   }
   // A word for each chunk of the regions that remember() returned, one after the other; not 0: it changed since.
   virtual core::Result<std::vector<std::uint32_t>> changed(std::uint64_t) { return std::vector<std::uint32_t>(); }
+  // What runs have written outside of all regions, in memory that is there because it comes in larger pieces than the
+  // regions are. Ascending; the first few of very many.
+  virtual core::Result<std::vector<AddressRange>> written_outside() { return std::vector<AddressRange>(); }
   // Drives what the last run left in the device's caches out of them.
   virtual core::Result<void> flush_cache() = 0;
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdio>
 #include <fstream>
 
 #include "replay/address_space.hpp"
@@ -251,6 +252,14 @@ Result<void> Engine::finish(Candidate& last) {
   if (!m_options.compare && m_options.dump_folder.empty()) return {};
   if (Result<void> looked = m_unchanged.look(); !looked) return looked;
   if (Result<void> collected = last.variables->collect(); !collected) return collected;
+  Result<std::vector<AddressRange>> outside = m_driver.written_outside();
+  if (!outside) return outside.error();
+  m_outcome.outside = std::move(outside.value());
+  if (!m_outcome.outside.empty()) {
+    char at[32];
+    std::snprintf(at, sizeof at, "0x%lx", m_outcome.outside.front().base);
+    m_outcome.notes.push_back(std::string("the kernel writes outside of all captured memory, first at ") + at);
+  }
   if (m_references) {
     for (const std::string& name : last.variables->written_twofold(m_references->found())) {
       m_outcome.notes.push_back("the variant has the module variable " + name +

@@ -54,6 +54,7 @@ struct Outcome {
   bool compared = false;
   std::uint64_t compared_bytes = 0;
   std::vector<Difference> differences;
+  std::vector<AddressRange> outside;      // written, and no region's
   std::vector<std::string> notes;         // what cannot hold for this variant, for people
 };
 

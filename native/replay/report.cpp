@@ -49,6 +49,10 @@ std::string report_outcome(const Outcome& outcome, const Driver::About& about) {
     out += "\"name\":" + json_string(difference.name) + ",\"base\":" + number(difference.base);
     out += ",\"first_offset\":" + number(difference.first_offset) + ",\"bytes\":" + number(difference.bytes) + "}";
   }
+  out += "],\"outside\":[";
+  for (std::size_t i = 0; i < outcome.outside.size(); ++i) {
+    out += (i == 0 ? "" : ",") + list({outcome.outside[i].base, outcome.outside[i].bytes});
+  }
   out += "],\"notes\":[";
   for (std::size_t i = 0; i < outcome.notes.size(); ++i) out += (i == 0 ? "" : ",") + json_string(outcome.notes[i]);
   return out + "]}\n";

@@ -8,6 +8,9 @@ from pathlib import Path
 
 import pytest
 from nvidia_gpu import architecture
+from programs import Build, Program, compile_once
+
+HERE = Path(__file__).parent
 
 
 @pytest.fixture
@@ -55,7 +58,7 @@ def test_ptx_of_a_newer_toolkit_is_refused_with_what_to_do(kc, built, capture, t
 )
 def test_a_kernel_that_takes_something_else_is_refused(kc, capture, tmp_path, edit, words):
     source = tmp_path / "variant.cu"
-    text = (Path(__file__).parent / "variants/same.cu").read_text()
+    text = (HERE / "variants/same.cu").read_text()
     source.write_text(text.replace(*edit))
     cubin = tmp_path / "variant.cubin"
     subprocess.run(
@@ -64,6 +67,32 @@ def test_a_kernel_that_takes_something_else_is_refused(kc, capture, tmp_path, ed
     done = kc.run("kc-replay", capture, "--variant", cubin)
     assert done.code in (3, 6), done.err
     assert words in done.err
+
+
+TABLES = [
+    ((), True),
+    # What nobody changed since the module was loaded is the variant's own, as it would be in the program ...
+    (("FACTOR=99.0f",), False),
+    (("ADDEND=99.0f",), False),
+    # ... and what the host set is as it was set.
+    (("SET=99.0f",), True),
+    # A variable that held the result already.
+    (("SKIP_AGAIN",), False),
+    # Past the end of an allocation: by a few bytes, and by many.
+    (("OVERRUN=0",), False),
+    (("OVERRUN=20000",), False),
+]
+
+
+@pytest.mark.parametrize(("defines", "passes"), TABLES)
+def test_variables_and_overruns_decide(kc, built, defines, passes):
+    capture = kc.capture("look_up", built["tables"], dispatch=1)
+    variant = compile_once(
+        Build(Program(HERE / "programs/tables.cu"), architecture(), "O2", defines=defines, flags=("-cubin",))
+    )
+    done = kc.run("kc-validate", capture, "--variant", variant)
+    assert done.code == (0 if passes else 1), done.err
+    assert ("outside of all captured memory" in done.err) == any("OVERRUN" in word for word in defines)
 
 
 def test_a_capture_of_another_gpu_is_refused(kc, capture):

@@ -42,6 +42,7 @@ class CudaDriver final : public replay::Driver {
   core::Result<void> restore_saved() override;
   core::Result<std::vector<const replay::Region*>> remember(const std::vector<const replay::Region*>& regions) override;
   core::Result<std::vector<std::uint32_t>> changed(std::uint64_t chunk_bytes) override;
+  core::Result<std::vector<replay::AddressRange>> written_outside() override;
   core::Result<void> flush_cache() override;
   [[nodiscard]] About about() const override;
 
@@ -74,6 +75,7 @@ class CudaDriver final : public replay::Driver {
   core::Result<void> grant(std::uint64_t base, std::uint64_t bytes, const replay::Region& region,
                            CUmemAccess_flags rights);
   [[nodiscard]] CUmemLocation location_of(const replay::Region& region) const;
+  core::Result<void> fill_slack(std::uint64_t begin, std::uint64_t end);
   core::Result<void> place_registered(const replay::Range& range);
   core::Result<void> make_staging();
   core::Result<void> settle();
@@ -90,6 +92,7 @@ class CudaDriver final : public replay::Driver {
   std::vector<Reservation> m_reservations;
   std::set<std::uint64_t> m_mapped;     // granules that have memory
   std::map<std::uint32_t, CUmemGenericAllocationHandle> m_pieces;
+  std::vector<Slack> m_slack;           // by ascending address
   // Where only the kernel's own variables were and no memory could be had: host memory stands in for it, and the
   // engine brings it together with the variables where the module has them now.
   struct Absent {

@@ -28,6 +28,7 @@ std::string span_of(std::uint64_t base, std::uint64_t bytes) { return hex(base) 
 }  // namespace
 
 Result<void> CudaDriver::reserve(const replay::Plan& plan) {
+  m_slack = slack_of(plan.regions, m_granule);
   for (const Reservation& wanted : reservations_of(plan.regions)) {
     CUdeviceptr got = 0;
     const std::string what = "reserving " + span_of(wanted.base, wanted.bytes);
@@ -76,6 +77,7 @@ Result<void> CudaDriver::place(const replay::Range& range) {
     std::uint64_t stop = at;
     while (stop < end && !m_mapped.contains(stop)) m_mapped.insert(stop), stop += m_granule;
     if (Result<void> mapped = map(at, stop - at, *range.first); !mapped) return mapped;
+    if (Result<void> filled = fill_slack(at, stop); !filled) return filled;
     at = stop;
   }
   return {};

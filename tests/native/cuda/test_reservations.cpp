@@ -59,6 +59,48 @@ void every_region_is_inside_and_nothing_overlaps() {
   }
 }
 
+constexpr std::uint64_t k_granule = 2 << 20;
+
+void what_regions_leave_of_their_granules_is_slack() {
+  // One region in the middle of a granule; two that share one; one that ends where its granule does.
+  const auto slack = slack_of({region(k_granule + 512, 100), region(4 * k_granule, k_granule + 8),
+                               region(5 * k_granule + 64, 64), region(7 * k_granule + 16, k_granule - 16)}, k_granule);
+  CHECK(slack.size() == 3);
+  CHECK(slack[0].gaps.size() == 2 && slack[0].base() == k_granule && slack[0].bytes() == k_granule);
+  CHECK(slack[0].gaps[0].bytes == 512 && slack[0].gaps[1].base == k_granule + 612);
+  CHECK(slack[1].gaps.size() == 2 && slack[1].base() == 5 * k_granule + 8 && slack[1].gaps[0].bytes == 56);
+  CHECK(slack[1].gaps[1].base == 5 * k_granule + 128 && slack[1].gaps[1].end() == 6 * k_granule);
+  CHECK(slack[2].gaps.size() == 1 && slack[2].base() == 7 * k_granule && slack[2].bytes() == 16);
+  CHECK(slack_of({region(k_granule, 3 * k_granule)}, k_granule).empty());
+  CHECK(slack_of({region(k_granule, 4096, Kind::host_registered)}, k_granule).empty());
+}
+
+// Byte by byte, in granules of 16.
+void slack_is_what_is_mapped_and_no_region_s() {
+  std::mt19937_64 random(7);
+  for (int round = 0; round < 300; ++round) {
+    std::vector<Region> regions;
+    std::vector<int> expected(512, 0);
+    for (std::uint64_t at = random() % 40; at < 400;) {
+      const std::uint64_t bytes = 1 + random() % 40;
+      regions.push_back(region(at, bytes));
+      for (std::uint64_t i = at / 16 * 16; i < (at + bytes + 15) / 16 * 16; ++i) expected[i] += expected[i] == 0;
+      at += bytes + random() % 3 * (random() % 40);
+    }
+    for (const Region& one : regions) {
+      for (std::uint64_t i = one.base; i < one.end(); ++i) expected[i] = 0;
+    }
+    std::vector<int> found(512, 0);
+    for (const Slack& slack : slack_of(regions, 16)) {
+      for (const Reservation& gap : slack.gaps) {
+        CHECK(gap.base / 16 == slack.base() / 16 && gap.end() <= slack.base() / 16 * 16 + 16 && gap.bytes > 0);
+        for (std::uint64_t i = gap.base; i < gap.end(); ++i) ++found[i];
+      }
+    }
+    CHECK(found == expected);
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -67,5 +109,7 @@ int main() {
   a_region_over_a_border_takes_both_blocks();
   registered_memory_is_not_the_driver_s();
   every_region_is_inside_and_nothing_overlaps();
+  what_regions_leave_of_their_granules_is_slack();
+  slack_is_what_is_mapped_and_no_region_s();
   return kerncap::test::exit_code();
 }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -285,3 +286,19 @@ def test_a_fault_of_a_replay_that_was_begun_ahead_is_no_answer_yet(store, monkey
     bench.kernels[True] = faults_at_first
     assert bench.judge().passed is not is_wrong
     assert len(faulted) == (2 if is_wrong else 1)
+
+
+@pytest.mark.parametrize(
+    ("baseline_too", "passes"), [((), False), (((0x1000, 4),), False), (((0x1000, 64),), True)]
+)
+def test_what_a_variant_writes_outside_of_captured_memory_fails_it(store, monkeypatch, baseline_too, passes):
+    bench = Bench(store, monkeypatch, double, double)
+
+    def with_outside(*words, **more):
+        outside = baseline_too if words[2] is None else ((0x1000, 8), (0x1020, 4))
+        return replace(bench.run_once(*words, **more), outside=outside)
+
+    monkeypatch.setattr(judge_module, "run_once", with_outside)
+    verdict = bench.judge()
+    assert verdict.passed is passes
+    assert passes or "outside of all captured memory" in verdict.reasons[0]
