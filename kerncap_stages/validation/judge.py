@@ -13,12 +13,14 @@ from kerncap_stages.validation.addresses import explain_addresses
 from kerncap_stages.validation.ahead import Ahead
 from kerncap_stages.validation.arguments import pointers
 from kerncap_stages.validation.changed_states import ChangedStates
+from kerncap_stages.validation.host_writes import without_host_writes
 from kerncap_stages.validation.judgement import NOTHING_KNOWN, Judgement, PartVerdict, part_name, wrong_output
 from kerncap_stages.validation.outside import judge_outside
 from kerncap_stages.validation.perturb import MOST_REGIONS, Change, with_pre_state
 from kerncap_stages.validation.relocated import relocated_note
+from kerncap_stages.validation.repeated import Repeated
 from kerncap_stages.validation.runs import PATIENCE_S, Baselines, Run, run_once
-from kerncap_stages.validation.states import RegionDifference, States, changed_bytes, compare_states
+from kerncap_stages.validation.states import RegionDifference, States, compare_states
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -37,8 +39,6 @@ if TYPE_CHECKING:
 _WIDER = 4.0
 _LEAST_PATIENCE_S = 30.0
 _PATIENCE = 20.0
-# Of the captured kernel, to see whether it is deterministic.
-_MOST_REPLAYS = 8
 
 
 class Judge:
@@ -54,6 +54,7 @@ class Judge:
         self._baselines = baselines
         self._arguments: tuple[Pointer, ...] = pointers(store, capture, source)
         self._changed = ChangedStates(store, capture, settings, baselines, self._arguments)
+        self._repeated = Repeated(store, capture, baselines)
         self._patience_s = settings.timeout_s
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
         self._judgement = Judgement(Mode.BYTE_EXACT if settings.bounds.exact else Mode.NUMERIC)
@@ -101,6 +102,7 @@ class Judge:
         if run.relocated_words:
             judgement.note(relocated_note(run.relocated_words))
         judge_outside(judgement, run, partial(self._run, self._capture, None, self._patience_s))
+        golden = without_host_writes(self._capture, golden, run, self._baselines.run, judgement)
         self._compare(self._capture, golden, run, self._settings.bounds, None)
         if not judgement.passed:
             self._mention_nondeterminism()
@@ -120,56 +122,26 @@ class Judge:
         judgement = self._judgement
         golden = self._golden()
         judgement.mode = Mode.SMOKE if golden is None else Mode.BASELINE
-        runs = self._replays(max(1, self._settings.baseline_runs), golden)
+        runs = self._repeated.replays(max(1, self._settings.baseline_runs), golden)
         judgement.baseline_runs = len(runs)
         if not runs[-1].completed:
             judgement.fail(f"the baseline {runs[-1].ending}")
             return
-        unsteady = self._unsteady(runs)
+        unsteady = self._repeated.unsteady(runs)
         judgement.nondeterministic_bytes = sum(unsteady.values())
         if unsteady:
             judgement.note(f"not deterministic: {sum(unsteady.values())} bytes differ between replays")
         if golden is not None:
             judgement.coverage = Coverage.DIFFERENCE
+            golden = without_host_writes(self._capture, golden, runs[0], lambda: runs[-1], judgement)
             # What differs between two replays of the very same code says nothing against it.
             steady = {base: state for base, state in golden.items() if base not in unsteady}
             self._compare(self._capture, steady, runs[0], self._settings.bounds, None)
 
-    def _replays(self, count: int, golden: Mapping[int, MemoryRef] | None) -> list[Run]:
-        """Replays of the baseline, up to one that fails.
-
-        As long as they agree with each other and not with the golden state there are more: a kernel that
-        is not deterministic may well do the same twice.
-        """
-        runs: list[Run] = []
-        while len(runs) < max(count, _MOST_REPLAYS):
-            if len(runs) >= count and not self._is_odd(runs, golden or {}):
-                break
-            runs.append(self._baselines.run(len(runs)))
-            if not runs[-1].completed:
-                break
-        return runs
-
-    def _is_odd(self, runs: list[Run], golden: Mapping[int, MemoryRef]) -> bool:
-        """Whether a region is the same after all replays and another than in the golden state."""
-        compared = golden.keys() - runtime_regions(self._capture)
-        states = {base: {run.outputs.get(base) for run in runs} for base in compared}
-        return any(len(seen) == 1 and golden[base] not in seen for base, seen in states.items())
-
-    def _unsteady(self, runs: list[Run]) -> dict[int, int]:
-        """Bytes that differ between replays, by the region they are in."""
-        first, *others = runs
-        found: dict[int, int] = {}
-        for base, state in first.outputs.items():
-            count = sum(changed_bytes(self._store, state, other.outputs[base]) for other in others)
-            if count:
-                found[base] = count
-        return found
-
     def _mention_nondeterminism(self) -> None:
-        runs = self._replays(2, self._golden())
+        runs = self._repeated.replays(2, self._golden())
         self._judgement.baseline_runs = len(runs)
-        if all(run.completed for run in runs) and (unsteady := self._unsteady(runs)):
+        if all(run.completed for run in runs) and (unsteady := self._repeated.unsteady(runs)):
             self._judgement.nondeterministic_bytes = sum(unsteady.values())
             self._judgement.note(
                 f"the captured kernel itself is not deterministic ({sum(unsteady.values())} bytes differ "

@@ -4,6 +4,7 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 #include "core/digest.hpp"
 #include "replay/chunk_fetcher.hpp"
@@ -30,6 +31,14 @@ class Differences {
     difference.first_offset = std::min(difference.first_offset, address - difference.base);
     ++difference.bytes;
   }
+  void drop(const Region& region) {
+    std::erase_if(m_found, [&region](const auto& item) { return item.first.first == &region; });
+  }
+  [[nodiscard]] std::set<const Region*> regions() const {
+    std::set<const Region*> all;
+    for (const auto& [key, difference] : m_found) all.insert(key.first);
+    return all;
+  }
   [[nodiscard]] std::vector<Difference> list() const {
     std::vector<Difference> all;
     for (const auto& [key, difference] : m_found) all.push_back(difference);
@@ -39,6 +48,11 @@ class Differences {
  private:
   std::map<std::pair<const Region*, const Variable*>, Difference> m_found;
 };
+
+bool is_chunk(std::span<const std::byte> data, const std::string& digest) {
+  const bool is_zero = std::all_of(data.begin(), data.end(), [](std::byte byte) { return byte == std::byte{0}; });
+  return is_zero ? digest.empty() : core::digest_of(data).hex() == digest;
+}
 
 }  // namespace
 
@@ -63,19 +77,34 @@ Result<void> Engine::compare(const Candidate& last) {
   }
   std::vector<std::byte> actual;
   Differences differences;
+  std::set<const Region*> written;       // by the run: something there is not as it was before
   Result<void> done = for_each_chunk(m_store, jobs, [&](const ChunkJob& job, std::span<const std::byte> golden) -> Result<void> {
     const Region& region = m_plan.regions[job.owner];
     const std::uint64_t address = region.base + job.offset();
     actual.resize(golden.size());
     if (Result<void> read = m_driver.read(region, address, actual); !read) return read;
     last.variables->overlay(address, actual);
-    if (std::memcmp(actual.data(), golden.data(), golden.size()) == 0) return {};
+    const bool is_golden = std::memcmp(actual.data(), golden.data(), golden.size()) == 0;
+    const std::string& before = region.pre->chunks[job.index];
+    if (region.on_host() && (is_golden ? before != region.post->chunks[job.index] : !is_chunk(actual, before))) {
+      written.insert(&region);
+    }
+    if (is_golden) return {};
     for (std::size_t i = 0; i < golden.size(); ++i) {
       if (actual[i] != golden[i]) differences.add(region, region.own_code ? variable_at(address + i) : nullptr, address + i);
     }
     return {};
   });
   if (!done) return done;
+  for (const Region* region : differences.regions()) {
+    // Threads of the program that only write memory go on during a capture.
+    if (!region->on_host() || written.contains(region) || !m_plan.variant.empty()) continue;
+    differences.drop(*region);
+    char name[32];
+    std::snprintf(name, sizeof name, "0x%lx", region->base);
+    m_outcome.notes.push_back(std::string("region ") + name +
+                              " (host memory) was changed by the program itself while the kernel ran, which leaves it alone");
+  }
   m_outcome.differences = differences.list();
   return compare_variables(last);
 }
@@ -128,11 +157,7 @@ Result<void> Engine::dump(const Candidate& last) {
       buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece, region.bytes - at)));
       if (Result<void> read = m_driver.read(region, region.base + at, buffer); !read) return read;
       last.variables->overlay(region.base + at, buffer);
-      if (before != nullptr && !m_unchanged.has_looked(region)) {
-        const std::string& known = before->chunks[at / piece];
-        const bool is_zero = std::all_of(buffer.begin(), buffer.end(), [](std::byte byte) { return byte == std::byte{0}; });
-        if (is_zero ? known.empty() : core::digest_of(buffer).hex() == known) continue;
-      }
+      if (before != nullptr && !m_unchanged.has_looked(region) && is_chunk(buffer, before->chunks[at / piece])) continue;
       if (before != nullptr) list << at / piece << '\n';
       file.seekp(static_cast<std::streamoff>(at));
       file.write(reinterpret_cast<const char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));

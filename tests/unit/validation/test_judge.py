@@ -12,6 +12,7 @@ from manifest_examples import capture as example_capture
 
 from kerncap_stages.bounds import Bounds
 from kerncap_stages.digest import Digest, MemoryRef
+from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.store import Store
@@ -302,3 +303,57 @@ def test_what_a_variant_writes_outside_of_captured_memory_fails_it(store, monkey
     verdict = bench.judge()
     assert verdict.passed is passes
     assert passes or "outside of all captured memory" in verdict.reasons[0]
+
+
+class WithHostMemory(Bench):
+    """The same beside pinned memory that the program changed while the captured kernel ran."""
+
+    HOST = BASE - 0x100000
+    touch = None  # what the variant does to it
+
+    def _capture(self, before):
+        capture = super()._capture(before)
+        self.before, after = self._put(np.zeros(COUNT, np.float32)), self._put(np.ones(COUNT, np.float32))
+        host = capture.regions[0].model_copy(
+            update={
+                "base_address": self.HOST,
+                "kind": MemoryKind.HOST_PINNED,
+                "device_index": None,
+                "pre": self.before,
+                "post": after,
+                "written": ((0, 4 * COUNT),),
+                "written_size_bytes": 4 * COUNT,
+            }
+        )
+        return capture.model_copy(update={"regions": (*capture.regions, host)})
+
+    def run_once(self, store, capture, variant, *words, **more):
+        run = super().run_once(store, capture, variant, *words, **more)
+        host = capture.regions[1].pre
+        if variant is not None and self.touch is not None:
+            host = self.touch
+        return replace(run, outputs={**run.outputs, self.HOST: host}) if run.completed else run
+
+
+def test_what_the_host_wrote_meanwhile_is_no_output(store, monkeypatch):
+    bench = WithHostMemory(store, monkeypatch, double, double)
+    for variant in (VARIANT, None):
+        verdict = bench.judge(variant)
+        assert verdict.passed, verdict.reasons
+        assert any("changed by the program itself" in reason for reason in verdict.reasons)
+    assert bench.replayed.count(None) < 8  # it is no reason to doubt that the kernel is deterministic
+    # A variant that writes there is wrong, whatever it writes.
+    bench.touch = bench._put(np.full(COUNT, 2, np.float32))
+    assert not bench.judge().passed
+    bench.touch = bench.capture.regions[1].post
+    assert not bench.judge().passed
+
+
+def test_a_kernel_that_writes_host_memory_has_to_write_it(store, monkeypatch):
+    class Writes(WithHostMemory):
+        def run_once(self, store, capture, variant, *words, **more):
+            run = super().run_once(store, capture, variant, *words, **more)
+            post = self.capture.regions[1].post if variant is None else capture.regions[1].pre
+            return replace(run, outputs={**run.outputs, self.HOST: post})
+
+    assert not Writes(store, monkeypatch, double, double).judge().passed
