@@ -75,6 +75,8 @@ class ChangedStates:
             if not self._settings.bounds.exact:
                 yield Change.POISON
             yield Change.NUDGE
+        else:
+            yield Change.NUDGE_SAMPLES
         if region.written:
             yield Change.NUDGE_WRITTEN
 
@@ -89,6 +91,23 @@ class ChangedStates:
                 continue
             return state, run
         return None, None
+
+    def together(self, regions: Sequence[Region]) -> tuple[Capture, Run] | None:
+        """The baseline from a state where all of these are changed a little everywhere.
+
+        None where they are too large, or the kernel does not run on that.
+        """
+        gentle = {Change.NUDGE, Change.NUDGE_VARIABLES}
+        changes = [
+            (region, change, self.parts(region))
+            for region in regions
+            for change in self.changes(region)
+            if change in gentle
+        ]
+        if len(changes) < len(regions) or sum(region.size_bytes for region in regions) > MOST_BYTES:
+            return None
+        start, run = self._baselines.run_changed_together(changes)
+        return (start, run) if run.completed else None
 
     def _is_pure(self, region: Region, state: Altered, run: Run, golden: Mapping[int, MemoryRef]) -> bool:
         """Whether what the kernel writes there does not depend on what was there: golden values hold."""

@@ -23,7 +23,7 @@ from kerncap_stages.validation.runs import PATIENCE_S, Baselines, Run, run_once
 from kerncap_stages.validation.states import RegionDifference, States, compare_states
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.bounds import Bounds
@@ -76,7 +76,7 @@ class Judge:
                 ahead.begin(self._changed, self._baselines)
             self._judge_beside(variant, ahead)
 
-    def _run(self, start: Capture, variant: Path, timeout_s: float) -> Run:
+    def _run(self, start: Capture, variant: Path | None, timeout_s: float) -> Run:
         return run_once(self._store, start, variant, timeout_s, standbys=self._baselines.standbys)
 
     def _judge_beside(self, variant: Path, ahead: Ahead) -> None:
@@ -220,9 +220,14 @@ class Judge:
 
     def _judge_changed(self, variant: Path, golden: Mapping[int, MemoryRef], ahead: Ahead) -> None:
         judgement, regions = self._judgement, self._changed.candidates
-        if len(regions) > MOST_REGIONS:
-            judgement.note(f"only {MOST_REGIONS} of {len(regions)} regions were tried with other contents")
         tried = self._try(variant, regions[:MOST_REGIONS], golden, ahead)
+        if judgement.passed and len(regions) > MOST_REGIONS:
+            if self._try_together(variant, regions[MOST_REGIONS:]):
+                tried += len(regions) - MOST_REGIONS
+            else:
+                judgement.note(
+                    f"only {MOST_REGIONS} of {len(regions)} regions were tried with other contents"
+                )
         if regions and tried == len(regions):
             judgement.coverage = Coverage.PERTURBED
         elif regions and judgement.passed:
@@ -240,26 +245,42 @@ class Judge:
         self, variant: Path, regions: Iterable[Region], golden: Mapping[int, MemoryRef], ahead: Ahead
     ) -> int:
         """Judge the variant from changed states of regions; returns how many could be changed everywhere."""
-        judgement = self._judgement
         tried = 0
         for region in regions:
             state, baseline = self._changed.baseline(region, golden)
             if state is None or baseline is None:
                 continue
-            tried += state.change is not Change.NUDGE_WRITTEN
+            tried += state.change not in (Change.NUDGE_SAMPLES, Change.NUDGE_WRITTEN)
             if baseline.outputs.get(region.base_address) == state.pre:
                 continue  # only read: the variant may read it or not
-            judgement.pre_states += 1
-            judgement.poisoned_bytes += region.size_bytes
             changed = with_pre_state(self._capture, region, state.pre)
             run = ahead.completed(region, state.pre)
             run = run or self._run(changed, variant, self._patience_s)
-            if not run.completed:
-                judgement.fail(f"from another pre-state the variant {run.ending}")
-                continue
-            judge_outside(judgement, run, partial(self._run, changed, None, self._patience_s))
-            bounds = self._settings.bounds
-            if bounds.atol is not None and state.change is not Change.POISON:
-                bounds = replace(bounds, atol=bounds.atol * _WIDER)
-            self._compare(changed, baseline.outputs, run, bounds, region.base_address)
+            self._judge_from(changed, [region], baseline, run, gently=state.change is not Change.POISON)
         return tried
+
+    def _try_together(self, variant: Path, regions: Sequence[Region]) -> bool:
+        """Judge the variant from a state where all of these are changed; false: they could not be."""
+        found = self._changed.together(regions)
+        if found is None:
+            return False
+        changed, baseline = found
+        run = self._run(changed, variant, self._patience_s)
+        self._judge_from(changed, regions, baseline, run, gently=True)
+        return True
+
+    def _judge_from(
+        self, changed: Capture, regions: Sequence[Region], baseline: Run, run: Run, *, gently: bool
+    ) -> None:
+        """Compare a variant's replay from a changed state with the baseline's."""
+        judgement = self._judgement
+        judgement.pre_states += 1
+        judgement.poisoned_bytes += sum(region.size_bytes for region in regions)
+        if not run.completed:
+            judgement.fail(f"from another pre-state the variant {run.ending}")
+            return
+        judge_outside(judgement, run, partial(self._run, changed, None, self._patience_s))
+        bounds = self._settings.bounds
+        if bounds.atol is not None and gently:
+            bounds = replace(bounds, atol=bounds.atol * _WIDER)
+        self._compare(changed, baseline.outputs, run, bounds, regions[0].base_address)

@@ -19,6 +19,7 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replaying.plan import own_code
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
+from kerncap_stages.validation.samples import sampled
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +32,8 @@ if TYPE_CHECKING:
     from kerncap_stages.validation.arguments import Pointer, Span
 
 MOST_REGIONS = 16
-# Changing a region costs as much as capturing it once more: of a larger one, only what the kernel is known to
-# write.
+# Changing a region costs as much as capturing it once more: of a larger one, samples and what the kernel is
+# known to write.
 MOST_BYTES = 1 << 30
 # Where pointers to outputs are looked for beyond the arguments: tables of pointers are small.
 _MOST_TABLE_BYTES = 1 << 20
@@ -56,6 +57,7 @@ class Change(StrEnum):
 
     POISON = "poison"  # far off, everywhere: for what is written and never read
     NUDGE = "nudge"  # a little, everywhere
+    NUDGE_SAMPLES = "nudge_samples"  # a little, in some places of a large region and where it is written
     NUDGE_WRITTEN = "nudge_written"  # a little, where the kernel is known to write
     NUDGE_VARIABLES = "nudge_variables"  # a little, the variables that lie there
 
@@ -237,6 +239,8 @@ def altered(
     memory = read_chunk_list(store, region.pre)
     writer = transaction.memory_writer(memory.size_bytes)
     ranges = variables if change is Change.NUDGE_VARIABLES else region.written or ()
+    if change is Change.NUDGE_SAMPLES:
+        ranges = sampled(region.size_bytes, ranges)
     for index in range(len(memory.digests)):
         start = index * memory.chunk_size_bytes
         end = start + memory.length(index)

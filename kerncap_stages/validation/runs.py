@@ -216,6 +216,16 @@ class Baselines:
             self.standbys.start(1)
         self._begun[self._changed_key(region, change, parts)] = pool.submit(work)
 
+    def run_changed_together(
+        self, changes: Sequence[tuple[Region, Change, Sequence[Span]]]
+    ) -> tuple[Capture, Run]:
+        """A replay from a state where all of these regions were changed, and the capture in that state."""
+        start = self.capture
+        for region, change, parts in changes:
+            start = with_pre_state(start, region, self._altered(region, change, parts).pre)
+        timeout_s = self.patience_s or self.timeout_s
+        return start, run_once(self.store, start, None, timeout_s, quiet=True, standbys=self.standbys)
+
     def _altered(self, region: Region, change: Change, parts: Sequence[Span]) -> Altered:
         variables = (
             variable_ranges(self.store, self.capture, region) if change is Change.NUDGE_VARIABLES else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -14,12 +15,14 @@ from kerncap_stages.bounds import Bounds
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.manifests.validation import Mode
+from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.store import Store
+from kerncap_stages.validation import changed_states as changed_states_module
 from kerncap_stages.validation import judge as judge_module
 from kerncap_stages.validation import runs as runs_module
 from kerncap_stages.validation.judge import Judge
 from kerncap_stages.validation.runs import Baselines, Run
+from kerncap_stages.validation.samples import sampled
 from kerncap_stages.validation.settings import Settings
 
 BASE = 0x7F0000000000
@@ -357,3 +360,57 @@ def test_a_kernel_that_writes_host_memory_has_to_write_it(store, monkeypatch):
             return replace(run, outputs={**run.outputs, self.HOST: post})
 
     assert not Writes(store, monkeypatch, double, double).judge().passed
+
+
+class ManyOutputs(Bench):
+    """Twenty regions that hold what the kernel writes; the variant leaves one of them out."""
+
+    left_out = None
+
+    def _capture(self, before):
+        capture = super()._capture(before)
+        step = {i: {"base_address": BASE + i * 0x10000} for i in range(20)}
+        regions = tuple(capture.regions[0].model_copy(update=step[i]) for i in range(20))
+        addresses = b"".join(region.base_address.to_bytes(8, "little") for region in regions)
+        kernel = capture.kernel.model_copy(update={"slots": ()})
+        return capture.model_copy(update={"regions": regions, "kernel": kernel, "kernarg": addresses.hex()})
+
+    def run_once(self, _store, capture, variant, *_, **__):
+        outputs = {region.base_address: region.pre for region in capture.regions}
+        for i, base in enumerate(outputs):
+            if variant is None or i != self.left_out:
+                outputs[base] = self.capture.regions[i].post
+        return Run(ReplayOutcome.COMPLETED, None, outputs)
+
+
+@pytest.mark.parametrize("left_out", [3, 15, 16, 19, None])
+def test_outputs_beyond_the_first_are_tried_together(store, monkeypatch, left_out):
+    bench = ManyOutputs(store, monkeypatch, fill, fill, before=np.full(COUNT, 7, np.float32))
+    bench.left_out = left_out
+    verdict = bench.judge()
+    assert verdict.passed is (left_out is None), verdict.reasons
+    if left_out is None:
+        assert verdict.coverage is Coverage.PERTURBED
+        assert verdict.pre_states == 1 + 16 + 1
+        assert not verdict.reasons
+
+
+def test_of_a_large_output_samples_are_tried(store, monkeypatch):
+    monkeypatch.setattr(changed_states_module, "MOST_BYTES", 8)
+    done = np.full(COUNT, 7, np.float32)
+    verdict = Bench(store, monkeypatch, fill, fill, before=done).judge()
+    assert verdict.passed
+    assert verdict.coverage is not Coverage.PERTURBED
+    assert "too large" in verdict.reasons[0]
+    assert not Bench(store, monkeypatch, fill, lambda _: None, before=done).judge().passed
+
+
+@pytest.mark.parametrize("size", [1, 5 << 20, (2 << 30) + 12345])
+def test_samples_are_apart_and_reach_from_end_to_end(size):
+    known = [(0, 1), (size // 2, 1)]
+    found = sampled(size, known)
+    assert found[0][0] == 0
+    assert found[-1][0] + found[-1][1] == size
+    assert all(a + length < b for (a, length), (b, _) in pairwise(found))
+    assert all(any(a <= at < a + length for a, length in found) for at, _ in known)
+    assert sum(length for _, length in found) <= min(size, 66 << 20)
