@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.collector import protocol
 from kerncap_stages.collector.protocol import Down, Mode, ProtocolError, Reader, Up
 from kerncap_stages.collector.shared_memory import SharedMemory
@@ -40,14 +41,15 @@ class Settings:
     def slots(self, backend: str) -> tuple[int, int]:
         """Count and size in bytes of one process's staging slots.
 
-        On HSA a sixteenth of the budget, so that several processes fit in. On CUDA larger slots, as two at a
-        time are hashed on all cores; all of them are pinned, which takes half a millisecond for each MiB.
+        On HSA a sixteenth of the budget, so that several processes fit in. On CUDA larger slots: two chunks
+        for each core, so that none waits for the last of a slot. All are pinned, half a millisecond a MiB.
         """
         if self.mode is Mode.PROFILE:
             return 1, 4 << 20
         if backend == "cuda":
-            size = max(4 << 20, min(32 << 20, self.memory_bytes // 16))
-            return max(3, min(8, self.memory_bytes // 4 // size)), size
+            cores = len(os.sched_getaffinity(0))
+            size = max(4 << 20, min(2 * cores * CHUNK_SIZE_BYTES, self.memory_bytes // 8))
+            return max(3, min(4, self.memory_bytes // 2 // size)), size
         return max(3, min(8, self.memory_bytes // 16 // (4 << 20))), 4 << 20
 
 

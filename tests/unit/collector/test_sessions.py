@@ -88,6 +88,17 @@ def test_bulk_data_comes_whole_and_in_order_through_few_slots(client):
     assert size > slots * slot_bytes
 
 
+@pytest.mark.parametrize("cores", [2, 16, 32, 256])
+@pytest.mark.parametrize("memory_mib", [128, 512, 1 << 20])
+def test_slots_keep_all_cores_busy_within_the_budget(monkeypatch, cores, memory_mib):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
+    settings = Settings(Mode.CAPTURE, memory_bytes=memory_mib << 20)
+    count, size = settings.slots("cuda")
+    assert count >= 3
+    assert count * size <= settings.memory_bytes // 2
+    assert size == min(2 * cores << 20, settings.memory_bytes // 8)
+
+
 def test_the_library_hears_which_kernels_are_wanted(client, tmp_path):
     printed = tmp_path / "printed"
     settings = Settings(Mode.CAPTURE, rules=[Rule(), Rule()])
