@@ -50,7 +50,9 @@ def _read_amd(data: bytes) -> CodeObjectFacts:
     try:
         elf = ELFFile(io.BytesIO(data))
         if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
-            raise ArtifactError("not a code object for an AMD GPU", hint="give the output of --offload-arch")
+            raise ArtifactError(
+                "an ELF file, and no code object for a GPU", hint="give what the compiler makes"
+            )
         metadata = _metadata(elf, msgpack)
         descriptors = _preloads(elf, data)
         # 0 is code object version 2, and so on.

@@ -9,12 +9,14 @@ from kerncap_stages.collector.launch_facts import language_of
 from kerncap_stages.collector.protocol import ProtocolError
 from kerncap_stages.digest import FileRef
 from kerncap_stages.errors import Refused
-from kerncap_stages.manifests.kernel import CodeObject, Kernel
+from kerncap_stages.manifests.kernel import CodeObject, CodeObjectFormat, Kernel
 
 if TYPE_CHECKING:
     from kerncap_stages.collector.modules import LoadedKernel, Module
     from kerncap_stages.kernel_facts import KernelFacts
     from kerncap_stages.store import Transaction
+
+_NO_METADATA = "assembly kernels need an .amdhsa.kernels entry"
 
 
 def describe_kernel(
@@ -33,7 +35,7 @@ def describe_kernel(
         raise Refused(
             f"the code object says nothing about {loaded.demangled}: its metadata lists "
             f"{len(code.kernels)} other kernels",
-            hint="assembly kernels need an .amdhsa.kernels entry",
+            hint=_NO_METADATA if code.format is CodeObjectFormat.ELF_AMDGPU else "capture another kernel",
         )
     if facts.unsupported:
         raise Refused(

@@ -10,18 +10,18 @@ from kerncap_stages.pages.parts import facts, heading, note, table
 from kerncap_stages.pages.shared import environment_section, program_section
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
 
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.memory import Region, Snapshot
+    from kerncap_stages.manifests.memory import ModuleVariable, Region, Snapshot
 
 
 def render(capture: Capture) -> Iterator[RenderableType]:
     """Show the kernel first, then the memory, then where it came from."""
     yield from kernel_section(capture.kernel)
-    yield from launch_section(capture.launch)
+    yield from launch_section(capture.launch, capture.kernel)
     yield from arguments_section(capture)
     yield from _regions(capture.regions)
     yield from _variables(capture)
@@ -46,8 +46,10 @@ def _regions(regions: tuple[Region, ...]) -> Iterator[RenderableType]:
                 _written(region),
             )
             for index, region in enumerate(regions)
+            if not _is_tag(region)
         ),
     )
+    yield from _tags("region", regions)
     for index, region in enumerate(regions):
         if region.left_out_reason is not None:
             yield note(f"region {index} was left out: {region.left_out_reason}")
@@ -78,8 +80,21 @@ def _variables(capture: Capture) -> Iterator[RenderableType]:
                 _written(variable),
             )
             for variable in capture.module_variables
+            if not _is_tag(variable)
         ),
     )
+    yield from _tags("variable", capture.module_variables)
+
+
+def _is_tag(part: Region | ModuleVariable) -> bool:
+    """Whether it is an object without contents, as CUDA's C++ library has by the dozen."""
+    return part.size_bytes == 1 and part.pre is not None and part.written is not None and not part.written
+
+
+def _tags(noun: str, parts: Sequence[Region | ModuleVariable]) -> Iterator[RenderableType]:
+    count = sum(map(_is_tag, parts))
+    if count:
+        yield note(f"and {formats.count(count, noun)} of 1 B, which it did not change")
 
 
 def _dispatch(capture: Capture) -> Iterator[RenderableType]:

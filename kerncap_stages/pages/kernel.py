@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.pages import formats
@@ -20,6 +21,26 @@ if TYPE_CHECKING:
 
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _FLOATS = {"float": "f", "double": "d"}
+_SHOWN_ABOVE = frozenset({"local", "registers", "static_shared"})  # of CUDA's function attributes
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What each vendor calls the parts of a launch."""
+
+    wavefront: str = "wavefront"
+    lanes: str = "lanes"
+    kernarg: str = "kernarg"
+    items: str = "work-items"
+    lds: str = "LDS"
+    scratch: str = "scratch"
+
+
+_OF_CUDA = _Words("warp", "threads", "parameters", "threads", "shared memory", "local memory")
+
+
+def _words(kernel: Kernel) -> _Words:
+    return _Words() if kernel.code_object.format == "elf_amdgpu" else _OF_CUDA  # it may be a view
 
 
 def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
@@ -37,6 +58,7 @@ def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
         if number
     )
     preload = kernel.kernarg_preload_length_dwords
+    words = _words(kernel)
     yield heading("Kernel")
     yield facts(
         [
@@ -45,8 +67,8 @@ def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
             ("language", kernel.language.value),
             ("code object", code_object_text(kernel.code_object)),
             ("registers", registers or None),
-            ("wavefront", f"{kernel.wavefront_size} lanes"),
-            ("kernarg", formats.size(kernel.kernarg_size_bytes)),
+            (words.wavefront, f"{kernel.wavefront_size} {words.lanes}"),
+            (words.kernarg, formats.size(kernel.kernarg_size_bytes)),
             ("preloaded", f"{preload} dwords of kernarg" if preload else None),
         ]
     )
@@ -62,25 +84,26 @@ def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
         )
 
 
-def launch_section(launch: Launch) -> Iterator[RenderableType]:
+def launch_section(launch: Launch, kernel: Kernel) -> Iterator[RenderableType]:
     """Show the shape, in both units."""
+    words = _words(kernel)
     yield heading("Launch")
     yield table(
         ["", ">x", ">y", ">z"],
         [
-            ("grid, work-items", *map(str, launch.grid_work_items)),
+            (f"grid, {words.items}", *map(str, launch.grid_work_items)),
             ("grid, blocks", *map(str, launch.grid_blocks)),
-            ("block, work-items", *map(str, launch.block_work_items)),
+            (f"block, {words.items}", *map(str, launch.block_work_items)),
         ],
     )
     lds = f"{formats.size(launch.static_lds_bytes)} static + {formats.size(launch.dynamic_lds_bytes)} dynamic"
     yield facts(
         [
-            ("LDS", lds),
-            ("scratch", f"{formats.size(launch.private_segment_bytes)} a work-item"),
+            (words.lds, lds),
+            (words.scratch, f"{formats.size(launch.private_segment_bytes)} a {words.items[:-1]}"),
             ("cluster", formats.shape(launch.cluster_blocks) if launch.cluster_blocks else None),
             ("cooperative", "yes" if launch.is_cooperative else None),
-            *sorted(launch.attributes.items()),
+            *sorted(item for item in launch.attributes.items() if item[0] not in _SHOWN_ABOVE),
         ]
     )
 
@@ -120,7 +143,7 @@ def slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, ...]) -
     if letter is None:
         return raw[:16].hex(" ", 4) + (" ..." if len(raw) > 16 else "")
     (number,) = struct.unpack("<" + letter, raw)
-    if slot.value_kind != "by_value":
+    if slot.value_kind != "by_value" or (len(raw) == 8 and _is_in(number, regions)):
         return _pointer(number, regions)
     real = _FLOATS.get(slot.type_name or "")
     if real is not None and struct.calcsize(real) == len(raw):
@@ -129,6 +152,11 @@ def slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, ...]) -
         (number,) = struct.unpack("<" + letter.lower(), raw)
         return str(number)
     return f"{number} (0x{number:x})" if number > 9 else str(number)
+
+
+def _is_in(value: int, regions: tuple[Region, ...]) -> bool:
+    """Whether a number is an address of the capture: a cubin does not say which parameters are pointers."""
+    return any(0 <= value - region.base_address < region.size_bytes for region in regions)
 
 
 def _pointer(value: int, regions: tuple[Region, ...]) -> str:

@@ -123,6 +123,32 @@ def test_capture_page_shows_what_was_captured():
         assert part in text
 
 
+def test_cuda_captures_are_described_in_cudas_words():
+    capture = examples.capture(Backend.CUDA)
+    assert capture.kernel.code_object.format.value == "cubin"
+    text = shown(capture)
+    for word in ("warp", "parameters", "shared memory", "local memory", "block, threads"):
+        assert word in text
+    for word in ("wavefront", "kernarg", "LDS", "scratch", "work-items"):
+        assert word not in text
+    assert "work-items" in shown(examples.capture())
+
+
+def test_empty_variables_that_did_not_change_are_one_line():
+    capture = examples.capture()
+    (variable,) = capture.module_variables
+    tags = [
+        variable.model_copy(update={"symbol": f"tag_{number}", "size_bytes": 1, "address": number})
+        for number in range(40)
+    ]
+    changed = tags[0].model_copy(update={"symbol": "counter", "written": ((0, 1),), "written_size_bytes": 1})
+    text = shown(capture.model_copy(update={"module_variables": (variable, *tags, changed)}))
+    assert "tag_" not in text
+    assert "and 40 variables of 1 B" in text
+    assert "counter" in text
+    assert "table" in text
+
+
 def test_triton_page_shows_the_chosen_configuration():
     assert "num_warps=4 (chosen by an autotuner)" in shown(examples.capture(Backend.CUDA))
 
@@ -134,6 +160,8 @@ def test_triton_page_shows_the_chosen_configuration():
         ({"size_bytes": 8, "value_kind": "global_buffer"}, 0x7F0000000000, "0x7f0000000000  region 0"),
         ({"size_bytes": 8, "value_kind": "global_buffer"}, 0x10, "0x000000000010  in no region"),
         ({"size_bytes": 8, "value_kind": "global_buffer"}, 0, "null"),
+        ({"size_bytes": 8, "value_kind": "by_value"}, 0x7F0000000010, "0x7f0000000010  region 0 + 16"),
+        ({"size_bytes": 8, "value_kind": "by_value"}, 0x10, "16 (0x10)"),
         ({"size_bytes": 4, "value_kind": "by_value", "type_name": "float"}, 0x3FC00000, "1.5"),
         ({"size_bytes": 4, "value_kind": "by_value", "type_name": "int"}, 0xFFFFFFFF, "-1"),
         ({"size_bytes": 4, "value_kind": "by_value", "type_name": "unsigned int"}, 255, "255 (0xff)"),
