@@ -3,6 +3,7 @@
 #include "cuda/callbacks.hpp"
 
 #include "cuda/api.hpp"
+#include "cuda/copy_calls.hpp"
 #include "cuda/memory_calls.hpp"
 #include "cuda/tool.hpp"
 
@@ -136,9 +137,11 @@ bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
 
 void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
+  if (is_copy(call)) return data.callbackSite == CUPTI_API_ENTER ? state.snapshots.begin_copy() : state.snapshots.end_copy();
   if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.stand_aside();
   if (is_launch(call)) return on_launch(call, data);
   if (on_graph_call(call, data)) return;
+  if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.make_room(allocated_bytes(call, data));
   if (track_memory_call(state.allocations, call, data)) return;
   switch (call) {
     case CUPTI_DRIVER_TRACE_CBID_cuModuleLoad:
@@ -229,7 +232,7 @@ CUptiResult enable_what_matters() noexcept {
   CUptiResult status = CUPTI_SUCCESS;
   for (const std::span<const CUpti_CallbackId> ids :
        {std::span<const CUpti_CallbackId>(k_launches), std::span<const CUpti_CallbackId>(k_module_loads),
-        std::span<const CUpti_CallbackId>(k_ends), std::span<const CUpti_CallbackId>(k_graphs), memory_calls()}) {
+        std::span<const CUpti_CallbackId>(k_ends), std::span<const CUpti_CallbackId>(k_graphs), memory_calls(), copy_calls()}) {
     if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_DRIVER_API, ids);
   }
   return status;

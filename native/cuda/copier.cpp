@@ -21,6 +21,10 @@ constexpr std::uint64_t k_spare_bytes = 512ull << 20;
 // Less than this is sent through slots that are not pinned: at a third of the rate, but pinning them all takes longer.
 constexpr std::uint64_t k_worth_pinning_bytes = 64ull << 20;
 
+// What is smaller shares a block with the program's memory; and a block lies before and behind each copy, or a kernel that
+// writes beyond its memory would change what was kept of it.
+constexpr std::uint64_t k_block_bytes = 2ull << 20;
+
 }  // namespace
 
 Result<void> Copier::prepare() noexcept {
@@ -61,12 +65,13 @@ CUdeviceptr Copier::allocate(std::uint64_t bytes) noexcept {
   std::size_t total = 0;
   if (driver().cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS || free_bytes < bytes + k_spare_bytes) return 0;
   CUdeviceptr memory = 0;
-  if (driver().cuMemAlloc_v2(&memory, std::max<std::uint64_t>(bytes, 1)) != CUDA_SUCCESS) return 0;
-  return memory;
+  const std::uint64_t whole = (bytes + k_block_bytes - 1) & ~(k_block_bytes - 1);
+  if (driver().cuMemAlloc_v2(&memory, whole + 2 * k_block_bytes) != CUDA_SUCCESS) return 0;
+  return memory + k_block_bytes;
 }
 
 void Copier::free(CUdeviceptr memory) noexcept {
-  if (memory != 0) driver().cuMemFree_v2(memory);
+  if (memory != 0) driver().cuMemFree_v2(memory - k_block_bytes);
 }
 
 Result<void> Copier::wait(Deadline deadline) noexcept {

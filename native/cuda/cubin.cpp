@@ -59,6 +59,8 @@ CubinSymbols read_cubin(std::span<const std::byte> file) noexcept {
       const auto symbol = elf.at<Elf64_Sym>(table->sh_offset + at);
       if (!symbol) break;
       const std::string_view name = elf.text(strings->sh_offset, strings->sh_size, symbol->st_name);
+      // The driver supplies it.
+      if (name == "malloc" && symbol->st_shndx == SHN_UNDEF) found.uses_heap = true;
       if (name.empty() || symbol->st_shndx == SHN_UNDEF) continue;
       const unsigned type = ELF64_ST_TYPE(symbol->st_info);
       if (type == STT_FUNC && (symbol->st_other & k_other_entry) != 0) found.kernels.push_back(name);

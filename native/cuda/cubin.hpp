@@ -20,6 +20,7 @@ struct CubinVariable {
 struct CubinSymbols {
   std::vector<std::string_view> kernels;
   std::vector<CubinVariable> variables;       // __device__, __managed__ and __constant__
+  bool uses_heap = false;                     // a kernel of it calls malloc
 };
 
 [[nodiscard]] CubinSymbols read_cubin(std::span<const std::byte> file) noexcept;

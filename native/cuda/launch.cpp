@@ -130,7 +130,9 @@ core::Result<std::vector<std::byte>> pack_parameters(CUfunction function, const 
   for (std::size_t i = 0;; ++i) {
     std::size_t offset = 0;
     std::size_t bytes = 0;
-    if (driver().cuFuncGetParamInfo(function, i, &offset, &bytes) != CUDA_SUCCESS) break;
+    const CUresult told = driver().cuFuncGetParamInfo(function, i, &offset, &bytes);
+    if (told == CUDA_ERROR_INVALID_VALUE) break;  // behind the last one
+    if (told != CUDA_SUCCESS) return Error{ErrorCode::device, describe("asking for the kernel's parameters", told)};
     packed.resize(std::max(packed.size(), offset + bytes));
     if (launch.parameters != nullptr && launch.parameters[i] != nullptr) {
       std::memcpy(&packed[offset], launch.parameters[i], bytes);

@@ -200,6 +200,19 @@ void entered(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callba
 
 std::span<const CUpti_CallbackId> memory_calls() noexcept { return k_calls; }
 
+std::uint64_t allocated_bytes(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  switch (call) {
+    case KC_ID(cuMemAlloc_v2): return as<cuMemAlloc_v2_params>(data).bytesize;
+    case KC_ID(cuMemAllocPitch_v2): return as<cuMemAllocPitch_v2_params>(data).WidthInBytes * as<cuMemAllocPitch_v2_params>(data).Height;
+    case KC_ID(cuMemAllocAsync):
+    case KC_ID(cuMemAllocAsync_ptsz): return as<cuMemAllocAsync_params>(data).bytesize;
+    case KC_ID(cuMemAllocFromPoolAsync):
+    case KC_ID(cuMemAllocFromPoolAsync_ptsz): return as<cuMemAllocFromPoolAsync_params>(data).bytesize;
+    case KC_ID(cuMemCreate): return as<cuMemCreate_params>(data).size;
+    default: return 0;
+  }
+}
+
 bool track_memory_call(Allocations& allocations, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   for (const CUpti_CallbackId known : k_calls) {
     if (known != call) continue;

@@ -13,4 +13,7 @@ namespace kerncap::cuda {
 // False when this is no call of that list.
 bool track_memory_call(Allocations& allocations, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept;
 
+// How much device memory a call is about to ask for; 0: none.
+[[nodiscard]] std::uint64_t allocated_bytes(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept;
+
 }  // namespace kerncap::cuda

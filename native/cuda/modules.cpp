@@ -26,6 +26,7 @@ void Modules::loaded(CUcontext context, std::uint32_t cupti_id, std::span<const 
   std::uint32_t device = 0;
   if (cupti().cuptiGetDeviceId(context, &device) != CUPTI_SUCCESS) device = 0;
   const CubinSymbols symbols = read_cubin(cubin);
+  if (symbols.uses_heap) m_uses_heap.store(true);
   Module module;
   module.number = g_next_module.fetch_add(1, std::memory_order_relaxed);
   module.cupti_id = cupti_id;

@@ -1,6 +1,7 @@
 // The cubins that the program has loaded, and which kernel a function handle stands for.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -40,6 +41,8 @@ class Modules {
     std::uint32_t device;
     std::vector<ModuleVariable> variables;
   };
+  // Whether a kernel of any module that was ever loaded takes memory from the device's own heap.
+  [[nodiscard]] bool uses_heap() const noexcept { return m_uses_heap.load(); }
   // Modules of a device whose handle is known.
   [[nodiscard]] std::vector<Variables> variables(std::uint32_t device) const;
 
@@ -55,6 +58,7 @@ class Modules {
   };
   static void tell_gone(std::uint64_t module) noexcept;
 
+  std::atomic<bool> m_uses_heap{false};
   mutable std::mutex m_mutex;
   std::map<std::uint64_t, Module> m_by_number;
 };

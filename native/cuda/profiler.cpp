@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <cstdlib>
+#include <system_error>
 #include <thread>
 
 #include "cuda/api.hpp"
@@ -40,15 +41,21 @@ Result<void> Profiler::start() noexcept {
   sigfillset(&all);
   pthread_sigmask(SIG_SETMASK, &all, &before);
   // A program that is killed loses what has not been flushed: a tenth of a second.
-  std::thread([this] {
-    const Inside inside;
-    pthread_setname_np(pthread_self(), "kc-profile");
-    while (!m_finished.load(std::memory_order_relaxed)) {
-      std::this_thread::sleep_for(k_flush_every);
-      if (!m_finished.load(std::memory_order_relaxed)) cupti().cuptiActivityFlushAll(0);
-    }
-  }).detach();
+  bool started = true;
+  try {
+    std::thread([this] {
+      const Inside inside;
+      pthread_setname_np(pthread_self(), "kc-profile");
+      while (!m_finished.load(std::memory_order_relaxed)) {
+        std::this_thread::sleep_for(k_flush_every);
+        if (!m_finished.load(std::memory_order_relaxed)) cupti().cuptiActivityFlushAll(0);
+      }
+    }).detach();
+  } catch (const std::system_error&) {
+    started = false;
+  }
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!started) return Error{ErrorCode::io, "no thread can be started to record kernels"};
   return {};
 }
 

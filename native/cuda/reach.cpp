@@ -42,6 +42,10 @@ Result<void> Snapshots::list_regions(Job& job, const std::vector<std::byte>& par
   tool()->allocations.drop_what_went(is_known_to_the_driver);
   job.regions = tool()->allocations.reachable(job.device);
   add_variables(job);
+  if (tool()->modules.uses_heap()) {
+    warn("kernels of the program take memory from the device's own heap (malloc in a kernel), which no capture holds: a "
+         "replay that follows a pointer there faults");
+  }
   return add_peers(job, parameters);
 }
 

@@ -8,7 +8,7 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
+#include <system_error>
 
 #include "capture/selection.hpp"
 #include "capture/streams.hpp"
@@ -131,11 +131,7 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
   job.device = static_cast<std::uint32_t>(device);
   Result<std::vector<std::byte>> parameters = pack_parameters(job.kernel.function, launch);
   if (!parameters) return parameters.error();
-  if (Result<void> drained = tool()->streams.drain(job.device, wait_deadline()); !drained) return drained;
-  // A call of another thread that was past its callback when the window opened has submitted its work by now.
-  const timespec moment{0, 30'000};
-  ::nanosleep(&moment, nullptr);
-  if (Result<void> drained = tool()->streams.drain(job.device, wait_deadline()); !drained) return drained;
+  if (Result<void> settled = settle(job); !settled) return settled;
   job.drain_ns = ns_since(job.held_since);
   // Not before the device has come to rest: where it does not, calls that make something may wait for ever.
   if (Result<void> ready = job.engines->copier.prepare(); !ready) return ready;
@@ -149,6 +145,18 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
     }
   }
   return {};
+}
+
+Result<void> Snapshots::settle(const Job& job) noexcept {
+  const auto deadline = wait_deadline();
+  if (Result<void> drained = tool()->streams.drain(job.device, deadline); !drained) return drained;
+  // A call of another thread that was past its callback when the window opened has submitted its work by now.
+  const timespec moment{0, 30'000};
+  do {
+    ::nanosleep(&moment, nullptr);
+    if (Clock::now() > deadline) return Error{ErrorCode::timeout, "a copy from or to the host did not end in time"};
+  } while (m_copies.load(std::memory_order_seq_cst) != 0);
+  return tool()->streams.drain(job.device, deadline);
 }
 
 Result<void> Snapshots::take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept {
@@ -250,6 +258,27 @@ void Snapshots::stand_aside() noexcept {
   m_changed.wait_for(lock, 4 * tool()->channel->wait_limit(), [this] { return !m_window.load(); });
 }
 
+// Either the window sees the copy, or the copy sees the window.
+void Snapshots::begin_copy() noexcept {
+  for (;;) {
+    m_copies.fetch_add(1, std::memory_order_seq_cst);
+    if (!m_window.load(std::memory_order_seq_cst) || t_holds_window) return;
+    m_copies.fetch_sub(1, std::memory_order_seq_cst);
+    stand_aside();
+  }
+}
+
+void Snapshots::end_copy() noexcept { m_copies.fetch_sub(1, std::memory_order_seq_cst); }
+
+void Snapshots::make_room(std::uint64_t bytes) noexcept {
+  constexpr std::uint64_t k_margin_bytes = 64ull << 20;   // of granules, and of the driver's own
+  if (bytes == 0 || !is_sending()) return;
+  const Inside inside;
+  std::size_t free_bytes = 0;
+  std::size_t total = 0;
+  if (driver().cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS && free_bytes < bytes + k_margin_bytes) finish();
+}
+
 void Snapshots::release(Job& job) noexcept {
   job.engines->copier.free(job.pre);
   job.engines->copier.free(job.post);
@@ -259,29 +288,54 @@ void Snapshots::release(Job& job) noexcept {
   }
 }
 
-void Snapshots::hand_over(std::unique_ptr<Job> job) noexcept {
-  const std::lock_guard lock(m_mutex);
-  if (!m_started) {
-    // Takes none of the program's signals.
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
-    // Handlers run in reverse order, and the driver makes its own when it has started: these have to come after.
-    constexpr auto k_finish = [] {
-      const Inside inside;
-      tool()->snapshots.finish();
-    };
-    std::atexit(k_finish);
-    std::at_quick_exit(k_finish);
+// False where the process may have no more threads.
+bool Snapshots::start_thread() noexcept {
+  // Takes none of the program's signals.
+  sigset_t all;
+  sigset_t before;
+  sigfillset(&all);
+  pthread_sigmask(SIG_SETMASK, &all, &before);
+  bool started = true;
+  try {
     std::thread([this] { run(); }).detach();
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
-    m_started = true;
+  } catch (const std::system_error&) {
+    started = false;
   }
-  if (!job->is_sent) hold_endings(true);
-  ++m_unsent;
-  m_begun.fetch_sub(1);
-  m_taken.push_back(std::move(job));
+  pthread_sigmask(SIG_SETMASK, &before, nullptr);
+  if (!started) return false;
+  // Handlers run in reverse order, and the driver makes its own when it has started: these have to come after.
+  constexpr auto k_finish = [] {
+    const Inside inside;
+    tool()->snapshots.finish();
+  };
+  std::atexit(k_finish);
+  std::at_quick_exit(k_finish);
+  return true;
+}
+
+void Snapshots::hand_over(std::unique_ptr<Job> job) noexcept {
+  {
+    const std::lock_guard lock(m_mutex);
+    if (!m_started) m_started = start_thread();
+    if (!job->is_sent) hold_endings(true);
+    ++m_unsent;
+    m_begun.fetch_sub(1);
+    if (m_started) m_taken.push_back(std::move(job));
+    m_changed.notify_all();
+  }
+  if (job != nullptr) deliver(std::move(job));
+}
+
+void Snapshots::deliver(std::unique_ptr<Job> job) noexcept {
+  driver().cuCtxSetCurrent(job->context);
+  if (!job->is_sent) {
+    Result<void> sent = send(job->engines->sender, *job);
+    if (sent) sent = finish_job(*job);
+    if (!sent) report(job->number, sent.error());
+  }
+  release(*job);
+  const std::lock_guard lock(m_mutex);
+  if (--m_unsent == 0) hold_endings(false);
   m_changed.notify_all();
 }
 
@@ -296,18 +350,7 @@ void Snapshots::run() noexcept {
       job = std::move(m_taken.front());
       m_taken.pop_front();
     }
-    driver().cuCtxSetCurrent(job->context);
-    if (!job->is_sent) {
-      Result<void> sent = send(job->engines->sender, *job);
-      if (sent) sent = finish_job(*job);
-      if (!sent) report(job->number, sent.error());
-    }
-    release(*job);
-    {
-      const std::lock_guard lock(m_mutex);
-      if (--m_unsent == 0) hold_endings(false);
-      m_changed.notify_all();
-    }
+    deliver(std::move(job));
     // Nothing is wanted any more: from here on the program runs as if we were not there.
     if (all_taken() && is_idle()) {
       unsubscribe();

@@ -70,6 +70,11 @@ class Snapshots {
   void count() noexcept { m_launches.fetch_add(1, std::memory_order_relaxed); }
   // Other threads' calls, while a launch is held: waits, bounded.
   void stand_aside() noexcept;
+  // Around a call that copies from or to the host: no window opens while one is under way.
+  void begin_copy() noexcept;
+  void end_copy() noexcept;
+  // Before the program allocates: our copies on the device leave it where it would not find enough.
+  void make_room(std::uint64_t bytes) noexcept;
   // Before the program tears its contexts down, or ends: until what was taken has been handed over.
   void finish() noexcept;
   // Something lies on the device that the collector does not have yet. Safe in signal handlers.
@@ -97,6 +102,10 @@ class Snapshots {
   core::Result<void> list_regions(Job& job, const std::vector<std::byte>& parameters) noexcept;
   core::Result<void> add_peers(Job& job, const std::vector<std::byte>& parameters) noexcept;
   void add_variables(Job& job) noexcept;
+  // Drains the device, and waits for copies that were under way when the window opened.
+  core::Result<void> settle(const Job& job) noexcept;
+  [[nodiscard]] bool start_thread() noexcept;
+  void deliver(std::unique_ptr<Job> job) noexcept;
   core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters, const Job& job) noexcept;
   void describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
                              std::uint64_t index_of_kernel) noexcept;
@@ -123,6 +132,7 @@ class Snapshots {
   std::map<CUcontext, std::shared_ptr<Engines>> m_engines;
   std::mutex m_window_mutex;                 // held from enter() to leave()
   std::atomic<bool> m_window{false};
+  std::atomic<std::uint32_t> m_copies{0};    // calls under way
   std::mutex m_mutex;
   std::condition_variable m_changed;
   std::deque<std::unique_ptr<Job>> m_taken;

@@ -31,6 +31,7 @@ EXACT = [
     ("graph_order", "accumulate", 2),
     ("huge_grid", "count_blocks", 0),
     ("texture", "stride_on", 0),
+    ("beyond_the_end", "overrun", 1),
 ]
 
 
@@ -89,6 +90,18 @@ def kernel_words(kc, capture):
         return struct.unpack_from("<i", memory, address - region["base_address"])[0]
 
     return read
+
+
+def test_a_copy_that_is_under_way_ends_before_the_state_is_taken(kc, built):
+    done = kc.ok("kc-capture", "--kernel", "target", "--count", 6, "--", built["pageable_copies"])
+    captures = [kc.show(digest) for digest in done.out.split()]
+    written = [sum(region["written_size_bytes"] for region in each["regions"]) for each in captures]
+    assert written == [64] * 6
+
+
+def test_memory_of_the_devices_own_heap_is_said_to_be_missing(kc, built):
+    done = kc.ok("kc-capture", "--kernel", "follow", "--", built["device_heap"])
+    assert "the device's own heap" in done.err
 
 
 def test_kernels_of_two_contexts_are_captured_in_one_run(kc, built):

@@ -20,6 +20,7 @@ int main(int argc, char** argv) {
   std::sort(symbols.kernels.begin(), symbols.kernels.end());
   CHECK(symbols.kernels == std::vector<std::string_view>{"_Z8allocatePPi", "_Z9incrementIfEvPT_", "add"});
   CHECK(symbols.variables.size() == 2);
+  CHECK(symbols.uses_heap);
   for (const CubinVariable& variable : symbols.variables) {
     CHECK(variable.name == "bias" || variable.name == "scale_by");
     CHECK(variable.is_const == (variable.name == "scale_by"));
