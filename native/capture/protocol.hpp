@@ -63,7 +63,7 @@ namespace kerncap::capture {
 
 inline constexpr std::uint64_t k_magic = 0x31504143434E524Bull;  // "KRNCCAP1"
 inline constexpr std::uint32_t k_version = 2;
-inline constexpr std::size_t k_max_message_bytes = 32 * 1024;
+inline constexpr std::size_t k_max_message_bytes = 48 * 1024;    // the parameters of a kernel of CUDA's: up to 32,764
 inline constexpr std::uint32_t k_no_device = 0xFFFFFFFFu;
 inline constexpr std::uint64_t k_no_capture = ~std::uint64_t{0};
 inline constexpr std::size_t k_max_rules = 64;

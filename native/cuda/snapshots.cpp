@@ -138,7 +138,8 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
   if (Result<void> listed = list_regions(job, parameters.value()); !listed) return listed;
   if (Result<void> fine = refuse_unreachable(parameters.value(), job); !fine) return fine;
   for (const Allocation& region : job.regions) job.bytes += region.bytes;
-  describe_to_collector(job, launch, parameters.value(), index_of_kernel);
+  Result<void> described = describe_to_collector(job, launch, parameters.value(), index_of_kernel);
+  if (!described) return described;
   for (CUevent* event : {&job.before, &job.after}) {
     if (Result<void> made = checked("creating an event", driver().cuEventCreate(event, CU_EVENT_DEFAULT)); !made) {
       return made;
@@ -219,9 +220,9 @@ void Snapshots::measure(Job& job) noexcept {
   }
 }
 
-void Snapshots::describe_to_collector(const Job& job, const LaunchCall& launch,
-                                      const std::vector<std::byte>& parameters,
-                                      std::uint64_t index_of_kernel) noexcept {
+Result<void> Snapshots::describe_to_collector(const Job& job, const LaunchCall& launch,
+                                              const std::vector<std::byte>& parameters,
+                                              std::uint64_t index_of_kernel) noexcept {
   std::uint64_t grid[3];
   for (int axis = 0; axis < 3; ++axis) grid[axis] = std::uint64_t{launch.grid_blocks[axis]} * launch.block[axis];
   const std::string attributes = describe_attributes(job.kernel.function, launch);
@@ -232,8 +233,10 @@ void Snapshots::describe_to_collector(const Job& job, const LaunchCall& launch,
   message.u32((launch.cooperative ? capture::k_capture_cooperative : 0) |
               (job.from_graph ? capture::k_capture_from_batch : 0));
   message.bytes(parameters).text(attributes);
-  tool()->channel->send(message);
+  if (!message.ok()) return Error{ErrorCode::unsupported, "the kernel has more parameters than a capture can hold"};
+  if (!tool()->channel->send(message)) return Error{ErrorCode::io, "the collector is gone"};
   send_regions(*tool()->channel, job.number, job.regions, tool()->device_count);
+  return {};
 }
 
 void Snapshots::open_window() noexcept {

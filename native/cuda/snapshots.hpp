@@ -107,8 +107,8 @@ class Snapshots {
   [[nodiscard]] bool start_thread() noexcept;
   void deliver(std::unique_ptr<Job> job) noexcept;
   core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters, const Job& job) noexcept;
-  void describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
-                             std::uint64_t index_of_kernel) noexcept;
+  core::Result<void> describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
+                                           std::uint64_t index_of_kernel) noexcept;
   void open_window() noexcept;
   void close_window() noexcept;
   void release(Job& job) noexcept;

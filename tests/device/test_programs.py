@@ -32,6 +32,7 @@ EXACT = [
     ("huge_grid", "count_blocks", 0),
     ("texture", "stride_on", 0),
     ("beyond_the_end", "overrun", 1),
+    ("large_parameters", "look_up_all", 1),
 ]
 
 
