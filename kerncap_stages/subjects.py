@@ -11,7 +11,11 @@ import shlex
 from typing import Any, NamedTuple
 
 from kerncap_stages.digest import Digest, ManifestRef
+from kerncap_stages.pages.kernel_names import shorten
 
+_NAME_WIDTH = (
+    72  # names of templates over lambdas have hundreds of letters; the artifact's page has them whole
+)
 _NOT_AS_EXPECTED = (ValueError, KeyError, TypeError, IndexError, AttributeError, RecursionError)
 
 
@@ -44,15 +48,16 @@ def _profile(content: Any) -> str:
 
 
 def _capture(content: Any) -> str:
-    return f"{content['kernel']['demangled_name']}, dispatch {content['dispatch']['index_of_kernel']}"
+    name = shorten(content["kernel"]["demangled_name"], _NAME_WIDTH)
+    return f"{name}, dispatch {content['dispatch']['index_of_kernel']}"
 
 
 def _source(content: Any) -> str:
-    return f"{content['kernel_name']}, {content['outcome'].replace('_', ' ')}"
+    return f"{shorten(content['kernel_name'], _NAME_WIDTH)}, {content['outcome'].replace('_', ' ')}"
 
 
 def _reproducer(content: Any) -> str:
-    return ", ".join(kernel["name"] for kernel in content["kernels"])
+    return ", ".join(shorten(kernel["name"], _NAME_WIDTH) for kernel in content["kernels"])
 
 
 def _validation(content: Any) -> str:

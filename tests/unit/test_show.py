@@ -72,6 +72,16 @@ def test_latest_are_listed_without_arguments(show, capture):
     assert "./app --size 512" in lines[3]
 
 
+def test_a_list_has_the_name_of_a_kernel_in_one_line(show, store):
+    name = f"void at::native::vectorized_elementwise_kernel<4, {'tanh_kernel_cuda::' * 20}lambda>(int)"
+    example = examples.capture()
+    kernel = example.kernel.model_copy(update={"demangled_name": name})
+    executables.publish(store, example.model_copy(update={"kernel": kernel}))
+    (line,) = [line for line in show(env={"COLUMNS": "160"}).stdout.splitlines() if "elementwise" in line]
+    assert "vectorized_elementwise_kernel" in line
+    assert line.endswith("dispatch 2")
+
+
 def publish_long(store, size_bytes, number=0):
     content = json.loads(dump(examples.profile())) | {"made_by": "x" * size_bytes, "wall_ns": number}
     payload = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
