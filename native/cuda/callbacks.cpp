@@ -4,6 +4,7 @@
 
 #include "cuda/api.hpp"
 #include "cuda/copy_calls.hpp"
+#include "cuda/graph_updates.hpp"
 #include "cuda/memory_calls.hpp"
 #include "cuda/tool.hpp"
 
@@ -37,14 +38,6 @@ constexpr CUpti_CallbackId k_graphs[] = {
     CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
     CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled,
 };
 // The program gives its contexts up: what lies on the device has to leave it first.
 constexpr CUpti_CallbackId k_ends[] = {
@@ -117,21 +110,8 @@ bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
         state.graphs.destroyed(static_cast<const cuGraphExecDestroy_params*>(data.functionParams)->hGraphExec);
       }
       return true;
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate:
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2:
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams:
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2:
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams:
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams:
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams:
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled:
-      // All of these begin with the executable.
-      if (entry) {
-        state.graphs.changed(static_cast<const cuGraphExecDestroy_params*>(data.functionParams)->hGraphExec);
-      }
-      return true;
     default:
-      return false;
+      return track_graph_update(call, data);
   }
 }
 
@@ -232,7 +212,8 @@ CUptiResult enable_what_matters() noexcept {
   CUptiResult status = CUPTI_SUCCESS;
   for (const std::span<const CUpti_CallbackId> ids :
        {std::span<const CUpti_CallbackId>(k_launches), std::span<const CUpti_CallbackId>(k_module_loads),
-        std::span<const CUpti_CallbackId>(k_ends), std::span<const CUpti_CallbackId>(k_graphs), memory_calls(), copy_calls()}) {
+        std::span<const CUpti_CallbackId>(k_ends), std::span<const CUpti_CallbackId>(k_graphs), graph_updates(),
+        memory_calls(), copy_calls()}) {
     if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_DRIVER_API, ids);
   }
   return status;

@@ -21,7 +21,9 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     if (!wanted(item.kernel, item.shape, index_of_kernel)) continue;
     send_facts();
     std::string refusal = item.refusal;
-    if (graph->was_changed) refusal = "it is in a CUDA graph that was changed after it had been made executable";
+    if (graph->was_changed) {
+      refusal = "it is in a CUDA graph that was changed, or had nodes switched off or on, after it had been made executable";
+    }
     Result<LaunchCall> read = LaunchCall{};
     if (refusal.empty()) read = read_kernel_node(graph->nodes[item.node].node);
     if (refusal.empty() && !read) refusal = read.error().message;

@@ -113,7 +113,7 @@ Result<std::vector<WatchedGraph::Node>> read_nodes(CUgraph graph) {
     const std::size_t next = *ready.begin();
     ready.erase(ready.begin());
     place[next] = nodes.size();
-    WatchedGraph::Node node{made.value()[next], type_of(made.value()[next]), {}};
+    WatchedGraph::Node node{made.value()[next], made.value()[next], type_of(made.value()[next]), {}};
     for (const std::size_t each : before[next]) node.before.push_back(place[each]);
     nodes.push_back(std::move(node));
     for (const std::size_t each : behind[next]) {
@@ -173,6 +173,19 @@ WatchedGraph::~WatchedGraph() {
 }
 
 void Graphs::instantiated(CUgraphExec executable, CUgraph graph) noexcept {
+  destroyed(executable);  // one that had the same address: it may have gone without a call that we saw
+  watch(executable, graph);
+}
+
+void Graphs::updated(CUgraphExec executable, CUgraph graph) noexcept {
+  {
+    const std::lock_guard lock(m_mutex);
+    m_watched.erase(executable);
+  }
+  watch(executable, graph);
+}
+
+void Graphs::watch(CUgraphExec executable, CUgraph graph) noexcept {
   Result<std::vector<WatchedGraph::Node>> nodes = read_nodes(graph);
   if (!nodes) return;
   auto watched = std::make_shared<WatchedGraph>();
@@ -196,7 +209,33 @@ void Graphs::instantiated(CUgraphExec executable, CUgraph graph) noexcept {
     node.node = twin;
   }
   const std::lock_guard lock(m_mutex);
+  watched->was_changed = m_switched.contains(executable);
   m_watched[executable] = std::move(watched);
+}
+
+void Graphs::node_changed(CUgraphExec executable, CUgraphNode node,
+                          const std::function<CUresult(CUgraphNode)>& set) noexcept {
+  const auto watched = find(executable);
+  if (watched == nullptr) return;
+  std::vector<WatchedGraph::Node>& nodes = watched->nodes;
+  const auto found = std::find_if(nodes.begin(), nodes.end(), [node](const auto& each) { return each.original == node; });
+  // A graph that it was updated with lends its parameters alone: its nodes have other names than the program's.
+  if (found == nodes.end() || found->node == nullptr || set(found->node) != CUDA_SUCCESS) {
+    watched->was_changed = true;
+    return;
+  }
+  if (found->type != CU_GRAPH_NODE_TYPE_KERNEL) return;
+  const auto place = static_cast<std::size_t>(found - nodes.begin());
+  std::erase_if(watched->wanted, [place](const WatchedGraph::Wanted& item) { return item.node == place; });
+  add_wanted(*watched, place, found->node, why_not(nodes, place));
+  std::stable_sort(watched->wanted.begin(), watched->wanted.end(),
+                   [](const auto& a, const auto& b) { return a.node < b.node; });
+}
+
+void Graphs::switched(CUgraphExec executable) noexcept {
+  changed(executable);
+  const std::lock_guard lock(m_mutex);
+  m_switched.insert(executable);
 }
 
 void Graphs::changed(CUgraphExec executable) noexcept {
@@ -206,6 +245,7 @@ void Graphs::changed(CUgraphExec executable) noexcept {
 void Graphs::destroyed(CUgraphExec executable) noexcept {
   const std::lock_guard lock(m_mutex);
   m_watched.erase(executable);
+  m_switched.erase(executable);
 }
 
 std::shared_ptr<WatchedGraph> Graphs::find(CUgraphExec executable) const noexcept {

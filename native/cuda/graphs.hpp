@@ -4,8 +4,10 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -26,13 +28,14 @@ struct WatchedGraph {
   };
   struct Node {
     CUgraphNode node;                        // of the copy
+    CUgraphNode original;                    // what the program calls it: maybe gone, never given to the driver
     CUgraphNodeType type;
     std::vector<std::size_t> before;         // what has to end before it begins
   };
   CUgraph copy = nullptr;
   std::vector<Node> nodes;                   // each behind those that it waits for
   std::vector<Wanted> wanted;
-  std::atomic<bool> was_changed{false};      // after it had been made executable
+  std::atomic<bool> was_changed{false};      // after it had been made executable, and the copy does not follow
 
   ~WatchedGraph();
 };
@@ -40,14 +43,24 @@ struct WatchedGraph {
 class Graphs {
  public:
   void instantiated(CUgraphExec executable, CUgraph graph) noexcept;
+  // All nodes of an executable have the parameters of this graph's now.
+  void updated(CUgraphExec executable, CUgraph graph) noexcept;
+  // One of them has others: `set` gives them to the same node of the copy.
+  void node_changed(CUgraphExec executable, CUgraphNode node, const std::function<CUresult(CUgraphNode)>& set) noexcept;
+  // In a way that the copy cannot follow.
   void changed(CUgraphExec executable) noexcept;
+  // A node may have been switched off, and no later update switches it on again.
+  void switched(CUgraphExec executable) noexcept;
   void destroyed(CUgraphExec executable) noexcept;
   // Null: nothing in it is wanted.
   [[nodiscard]] std::shared_ptr<WatchedGraph> find(CUgraphExec executable) const noexcept;
 
  private:
+  void watch(CUgraphExec executable, CUgraph graph) noexcept;
+
   mutable std::mutex m_mutex;
   std::unordered_map<CUgraphExec, std::shared_ptr<WatchedGraph>> m_watched;
+  std::set<CUgraphExec> m_switched;
 };
 
 // The launch that a kernel node stands for. The parameters belong to the node.

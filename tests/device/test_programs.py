@@ -79,6 +79,32 @@ def test_what_a_thread_of_the_program_writes_meanwhile_is_no_output(kc, built):
     assert "changed by the program itself" in judged.err
 
 
+@pytest.mark.parametrize(
+    ("dispatch", "seen"),
+    [
+        (0, [0, 1, 0, 0]),
+        (1, [1, 10, 0, 0]),
+        (2, [11, 10, 3, 1000]),
+        (3, [1024, 100, 0, 0]),
+    ],
+)
+def test_a_graph_that_was_updated_is_captured_as_it_is_now(kc, built, dispatch, seen):
+    digest = kc.capture("accumulate", built["updated_graph"], dispatch=dispatch)
+    capture = kc.show(digest)
+    words = kernel_words(kc, capture)
+    found = [words(argument, "pre") for argument in range(4)]
+    found[2] &= 0xFF
+    assert found == seen
+    assert words(0, "post") == sum(seen)
+    assert kc.show(kc.ok("kc-replay", digest).digest)["matches_golden"] is True
+
+
+def test_a_graph_of_which_a_node_was_switched_off_is_refused(kc, built):
+    done = kc.run("kc-capture", "--kernel", "accumulate", "--dispatch", 4, "--", built["updated_graph"])
+    assert done.code == 6, done.err
+    assert "switched" in done.err
+
+
 def kernel_words(kc, capture):
     """Read the first word of the memory that the n-th argument, a pointer, leads to: before or after."""
 

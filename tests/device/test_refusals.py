@@ -9,8 +9,6 @@ GRAPHS = {
     "host": "a host function",
     "conditional": "a conditional node",
     "memory": "memory that it allocates",
-    "update": "changed after it had been made executable",
-    "parameters": "changed after it had been made executable",
 }
 
 

@@ -1,0 +1,113 @@
+// Programs that do the same work again and again with other numbers change their executable graph rather than making
+// another. The copy that we have of it follows; where it cannot, nothing in it is captured.
+#include "cuda/graph_updates.hpp"
+
+#include "cuda/api.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+constexpr CUpti_CallbackId k_updates[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecChildGraphNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled,
+};
+
+// The second version has two members more, which say for which context a kernel is.
+CUDA_KERNEL_NODE_PARAMS widened(const CUDA_KERNEL_NODE_PARAMS_v1& from) noexcept {
+  CUDA_KERNEL_NODE_PARAMS to{};
+  to.func = from.func;
+  to.gridDimX = from.gridDimX;
+  to.gridDimY = from.gridDimY;
+  to.gridDimZ = from.gridDimZ;
+  to.blockDimX = from.blockDimX;
+  to.blockDimY = from.blockDimY;
+  to.blockDimZ = from.blockDimZ;
+  to.sharedMemBytes = from.sharedMemBytes;
+  to.kernelParams = from.kernelParams;
+  to.extra = from.extra;
+  return to;
+}
+
+void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
+  Graphs& graphs = tool()->graphs;
+  switch (call) {
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams: {
+      const auto& from = *static_cast<const cuGraphExecKernelNodeSetParams_params*>(parameters);
+      const CUDA_KERNEL_NODE_PARAMS wide = widened(*from.nodeParams);
+      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+        return driver().cuGraphKernelNodeSetParams_v2(twin, &wide);
+      });
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2: {
+      const auto& from = *static_cast<const cuGraphExecKernelNodeSetParams_v2_params*>(parameters);
+      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+        return driver().cuGraphKernelNodeSetParams_v2(twin, from.nodeParams);
+      });
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams: {
+      const auto& from = *static_cast<const cuGraphExecMemcpyNodeSetParams_params*>(parameters);
+      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+        return driver().cuGraphMemcpyNodeSetParams(twin, from.copyParams);
+      });
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams: {
+      const auto& from = *static_cast<const cuGraphExecMemsetNodeSetParams_params*>(parameters);
+      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+        return driver().cuGraphMemsetNodeSetParams(twin, from.memsetParams);
+      });
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams: {
+      const auto& from = *static_cast<const cuGraphExecNodeSetParams_params*>(parameters);
+      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+        return driver().cuGraphNodeSetParams(twin, from.nodeParams);
+      });
+    }
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+std::span<const CUpti_CallbackId> graph_updates() noexcept { return k_updates; }
+
+bool track_graph_update(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  Graphs& graphs = tool()->graphs;
+  // All of these begin with the executable, the updates with executable and graph.
+  const auto& update = *static_cast<const cuGraphExecUpdate_v2_params*>(data.functionParams);
+  const bool ends = data.callbackSite == CUPTI_API_EXIT;
+  const bool succeeded = ends && *static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS;
+  switch (call) {
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecUpdate_v2:
+      // After one that failed, nobody says how much of it was done.
+      if (succeeded) graphs.updated(update.hGraphExec, update.hGraph);
+      else if (ends) graphs.changed(update.hGraphExec);
+      return true;
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams:
+      if (succeeded) set_node(call, data.functionParams);
+      return true;
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecChildGraphNodeSetParams:
+      if (succeeded) graphs.changed(update.hGraphExec);
+      return true;
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled:
+      if (succeeded) graphs.switched(update.hGraphExec);
+      return true;
+    default:
+      return false;
+  }
+}
+
+}  // namespace kerncap::cuda
