@@ -52,6 +52,7 @@ class PlanFiles:
     variant: Path | None = None
     variant_kernel: KernelFacts | None = None
     devices: Mapping[int, int] = field(default_factory=dict)
+    lines: tuple[str, ...] = ()  # further ones, of the back end
 
 
 def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> None:
@@ -78,6 +79,7 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
         if variable.code_object == capture.kernel.code_object.payload.digest
     ]
     lines += _static_variables(store, capture)
+    lines += files.lines
     bad = next((line for line in lines if "\n" in line), None)
     if bad is not None:
         raise ArtifactError(f"a name with a line break cannot be replayed: {bad!r}")

@@ -15,6 +15,7 @@ from kerncap_stages.kernel_facts import without_unit
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.native_paths import native_file
+from kerncap_stages.replaying.cuda_code import link_baseline, link_variant
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
 from kerncap_stages.replaying.process import run_replayer
 from kerncap_stages.replaying.report import ReplayResult, read_report, told
@@ -84,6 +85,9 @@ def replay_capture(
         request = replace(request, hip_launch=_through_hip(request, slots, is_hsa=is_hsa))
         to_load = None if variant is None else loadable(variant, capture, folder)
         files = PlanFiles(baseline, to_load, facts, request.devices)
+        notes: tuple[str, ...] = ()
+        if not is_hsa:
+            files, notes = _linked(store, capture, files, folder)
         write_plan(store, capture, files, plan)
         captured = capture.environment.devices[capture.dispatch.device_index]
         counts = folder / "counts"
@@ -95,10 +99,29 @@ def replay_capture(
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
         command = [str(program), str(plan), *_arguments(request)]
         result = _run(command, environment, request, folder / "report", None if request.timed else standbys)
-        result = replace(result, hip_launch=request.hip_launch)
+        result = replace(result, hip_launch=request.hip_launch, notes=(*notes, *result.notes))
         if result.mismatches and uses_heap(capture.kernel.slots):
             result = replace(result, notes=(*result.notes, _OTHER_HEAP))
         return _with_instructions(result, request, counts, without_unit(capture.kernel.mangled_name))
+
+
+def _linked(
+    store: Store, capture: Capture, files: PlanFiles, folder: Path
+) -> tuple[PlanFiles, tuple[str, ...]]:
+    """The same files, and beside them linked to the captured addresses; and what is to be said of that."""
+    made = {"baseline": link_baseline(store, capture, files.baseline.read_bytes())}
+    if files.variant is not None:
+        made["variant"] = link_variant(store, capture, files.variant.read_bytes())
+    lines: list[str] = []
+    for role, linked in made.items():
+        if linked.data is not None:
+            path = folder / f"{role}.linked"
+            path.write_bytes(linked.data)
+            lines.append(f"linked {role} {path}")
+        lines += linked.lines
+    return replace(files, lines=tuple(lines)), tuple(
+        note for linked in made.values() for note in linked.notes
+    )
 
 
 def _with_instructions(

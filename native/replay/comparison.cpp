@@ -84,6 +84,7 @@ Result<void> Engine::compare(const Candidate& last) {
     actual.resize(golden.size());
     if (Result<void> read = m_driver.read(region, address, actual); !read) return read;
     last.variables->overlay(address, actual);
+    m_functions.take_back(actual);
     const bool is_golden = std::memcmp(actual.data(), golden.data(), golden.size()) == 0;
     const std::string& before = region.pre->chunks[job.index];
     if (region.on_host() && (is_golden ? before != region.post->chunks[job.index] : !is_chunk(actual, before))) {
@@ -111,22 +112,20 @@ Result<void> Engine::compare(const Candidate& last) {
 
 // Those that lie in no captured region: a back end that does not know where its code objects are has only them.
 Result<void> Engine::compare_variables(const Candidate& last) {
-  Region own;
-  own.device = m_plan.kernel_device;
-  own.kind = Kind::code_object;
   for (const Variable& variable : m_plan.variables) {
     const Region* region = m_plan.region_at(variable.address);
     if (variable.post == nullptr || (region != nullptr && region->post != nullptr)) continue;
-    const auto address = m_driver.variable(*last.code, variable.name, variable.bytes);
+    const auto address = last.variables->named(variable.name, variable.bytes);
     if (!address) continue;  // a variant may have done away with it
     std::vector<std::byte> actual(variable.bytes);
     if (const std::vector<std::byte>* state = last.variables->state_of(variable)) {
       actual = *state;
-    } else if (Result<void> read = m_driver.read(own, *address, actual); !read) {
+    } else if (Result<void> read = m_driver.read(m_plan.place_of_code(), *address, actual); !read) {
       return read;
     }
     m_outcome.compared = true;
     m_outcome.compared_bytes += variable.bytes;
+    m_functions.take_back(actual);
     Difference difference{variable.name, variable.address, 0, 0};
     const Result<std::vector<std::byte>> golden = read_memory(*m_store, *variable.post);
     if (!golden) return golden.error();
@@ -157,6 +156,7 @@ Result<void> Engine::dump(const Candidate& last) {
       buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece, region.bytes - at)));
       if (Result<void> read = m_driver.read(region, region.base + at, buffer); !read) return read;
       last.variables->overlay(region.base + at, buffer);
+      m_functions.take_back(buffer);
       if (before != nullptr && !m_unchanged.has_looked(region) && is_chunk(buffer, before->chunks[at / piece])) continue;
       if (before != nullptr) list << at / piece << '\n';
       file.seekp(static_cast<std::streamoff>(at));

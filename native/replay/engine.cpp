@@ -43,6 +43,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   m_store = std::move(store.value());
   if (Result<void> placed = place(ranges); !placed) return placed.error();
   if (Result<void> loaded = load(); !loaded) return loaded.error();
+  if (Result<void> known = look_up_functions(); !known) return known.error();
   if (Result<void> restored = restore(ranges); !restored) return restored.error();
   if (Result<void> bound = bind_variables(); !bound) return bound.error();
   if (m_options.compare || m_options.changes_only) {
@@ -76,13 +77,11 @@ Result<void> Engine::load() {
   const bool has_place = m_plan.loaded_bytes != 0;
   const std::optional<std::uint64_t> at = has_place ? std::optional(m_plan.loaded_address) : std::nullopt;
   if (m_plan.variant.empty() || m_options.interleave) {
-    if (Result<void> added = add(m_plan.baseline, m_plan.symbol, at, &m_outcome.baseline_ns); !added) return added;
+    if (Result<void> added = add(false, at); !added) return added;
   } else if (has_place || !m_plan.variables.empty()) {
-    const Result<std::vector<std::byte>> file = read_file(m_plan.baseline);
-    if (!file) return file.error();
-    Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), m_plan.symbol, at);
-    if (!code) return code.error();
-    m_beside = std::move(code.value());
+    Result<Loaded> loaded = load_code(false, at);
+    if (!loaded) return loaded.error();
+    m_beside = std::move(loaded.value().code);
   }
   if (m_plan.variant.empty()) return {};
   if (!m_plan.variables.empty()) {
@@ -92,22 +91,48 @@ Result<void> Engine::load() {
     m_initial = std::move(initial.value());
   }
   m_references.emplace(m_plan);
-  Result<void> added = add(m_plan.variant, m_plan.variant_symbol, std::nullopt, &m_outcome.variant_ns);
-  if (!added) return added;
+  if (Result<void> added = add(true, std::nullopt); !added) return added;
   const Code& code = *m_candidates.back().code;
   m_outcome.variant_address = code.load_address;
   m_outcome.variant_bytes = code.load_bytes;
   return {};
 }
 
-Result<void> Engine::add(const std::string& path, const std::string& symbol, std::optional<std::uint64_t> at,
-                         std::vector<std::uint64_t>* times) {
-  const Result<std::vector<std::byte>> file = read_file(path);
+Result<Engine::Loaded> Engine::load_code(bool is_variant, std::optional<std::uint64_t> at) {
+  const std::string& symbol = is_variant ? m_plan.variant_symbol : m_plan.symbol;
+  if (const std::string& linked = is_variant ? m_plan.variant_linked : m_plan.linked; !linked.empty()) {
+    const Result<std::vector<std::byte>> file = read_file(linked);
+    if (!file) return file.error();
+    Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), symbol, at);
+    if (code) return Loaded{std::move(code.value()), true};
+    m_outcome.notes.push_back("variables are not where they were captured, and pointers to them lead to copies, as the driver "
+                              "does not take the code that was linked to their places: " + code.error().message);
+  }
+  const Result<std::vector<std::byte>> file = read_file(is_variant ? m_plan.variant : m_plan.baseline);
   if (!file) return file.error();
   Result<std::unique_ptr<Code>> code = m_driver.load(file.value(), symbol, at);
   if (!code) return code.error();
-  auto variables = std::make_unique<MovedVariables>(m_plan, m_driver, *code.value());
-  m_candidates.push_back({std::move(code.value()), std::move(variables), times});
+  return Loaded{std::move(code.value()), false};
+}
+
+Result<void> Engine::add(bool is_variant, std::optional<std::uint64_t> at) {
+  Result<Loaded> loaded = load_code(is_variant, at);
+  if (!loaded) return loaded.error();
+  auto& [code, is_linked] = loaded.value();
+  auto variables = std::make_unique<MovedVariables>(m_plan, m_driver, *code, is_variant, is_linked);
+  auto* times = is_variant ? &m_outcome.variant_ns : &m_outcome.baseline_ns;
+  m_candidates.push_back({std::move(code), std::move(variables), times});
+  return {};
+}
+
+// Before anything is written to their variables. Where two code objects run in turn, both call the captured one's functions.
+Result<void> Engine::look_up_functions() {
+  for (const Candidate& candidate : m_candidates) {
+    const bool is_variant = candidate.times == &m_outcome.variant_ns;
+    const bool is_home = &candidate == &m_candidates.front();
+    Result<void> found = m_functions.look_up(m_plan, m_driver, *candidate.code, is_variant, is_home);
+    if (!found) return found;
+  }
   return {};
 }
 
@@ -125,15 +150,12 @@ Result<MovedVariables::Contents> Engine::variables_in_place() {
 
 // Where the captured code object has no place of its own: what it has in its variables wherever it was loaded now.
 Result<MovedVariables::Contents> Engine::variables_of(Code& code) {
-  Region own;
-  own.device = m_plan.kernel_device;
-  own.kind = Kind::code_object;
   MovedVariables::Contents initial;
   for (const Variable& variable : m_plan.variables) {
     const auto address = m_driver.variable(code, variable.name, variable.bytes);
     if (!address) continue;
     std::vector<std::byte> data(variable.bytes);
-    if (Result<void> read = m_driver.read(own, *address, data); !read) return read.error();
+    if (Result<void> read = m_driver.read(m_plan.place_of_code(), *address, data); !read) return read.error();
     initial.emplace(&variable, std::move(data));
   }
   return initial;
@@ -150,14 +172,15 @@ Result<void> Engine::bind_variables() {
     captured.value().emplace(&variable, std::move(data.value()));
   }
   for (Candidate& candidate : m_candidates) {
-    if (Result<void> bound = candidate.variables->bind(captured.value(), m_initial); !bound) return bound;
+    if (Result<void> bound = candidate.variables->bind(captured.value(), m_initial, m_functions); !bound) return bound;
   }
   return {};
 }
 
 Result<void> Engine::restore(const std::vector<Range>& ranges) {
   const std::uint64_t begin = now_ns();
-  const auto look = [&](const Region& region, std::span<const std::byte> data) {
+  const auto look = [&](const Region& region, std::span<std::byte> data) {
+    if (m_functions.wanted()) m_function_words += m_functions.bring_here(data);
     // Tables of the code object's own addresses are as it was loaded: only other memory counts as pointing to it.
     if (m_references && m_references->wanted() && !region.own_code) m_references->look_at(data);
   };
@@ -234,7 +257,8 @@ Result<void> Engine::run_once(Candidate& candidate, bool counts) {
   std::copy_n(launch.grid, 3, shape.grid);
   std::copy_n(launch.block, 3, shape.block);
   shape.dynamic_lds_bytes = launch.dynamic_lds_bytes;
-  const std::vector<std::byte> kernarg = rebuild_kernarg(m_plan, is_variant, shape);
+  std::vector<std::byte> kernarg = rebuild_kernarg(m_plan, is_variant, shape);
+  m_functions.bring_here(kernarg);
   launch.kernarg = kernarg;
   launch.hidden = is_variant ? &m_plan.variant_hidden : &m_plan.hidden;
   const Result<Timing> timing = m_driver.launch(*candidate.code, launch);
@@ -259,6 +283,10 @@ Result<void> Engine::finish(Candidate& last) {
     char at[32];
     std::snprintf(at, sizeof at, "0x%lx", m_outcome.outside.front().base);
     m_outcome.notes.push_back(std::string("the kernel writes outside of all captured memory, first at ") + at);
+  }
+  if (m_function_words != 0) {
+    m_outcome.notes.push_back("functions lie elsewhere than in the capture: " + std::to_string(m_function_words) +
+                              " words of memory that held their addresses lead to where they are now");
   }
   if (m_references) {
     for (const std::string& name : last.variables->written_twofold(m_references->found())) {

@@ -13,6 +13,7 @@
 #include "replay/plan.hpp"
 #include "replay/progress.hpp"
 #include "replay/references.hpp"
+#include "replay/stored_functions.hpp"
 #include "replay/unchanged.hpp"
 
 namespace kerncap::replay {
@@ -77,9 +78,14 @@ class Engine {
 
   core::Result<void> place(const std::vector<Range>& ranges);
   core::Result<void> load();
-  core::Result<void> add(const std::string& path, const std::string& symbol, std::optional<std::uint64_t> at,
-                         std::vector<std::uint64_t>* times);
+  struct Loaded {
+    std::unique_ptr<Code> code;
+    bool is_linked;
+  };
+  core::Result<Loaded> load_code(bool is_variant, std::optional<std::uint64_t> at);
+  core::Result<void> add(bool is_variant, std::optional<std::uint64_t> at);
   core::Result<void> restore(const std::vector<Range>& ranges);
+  core::Result<void> look_up_functions();
   core::Result<void> bind_variables();
   core::Result<MovedVariables::Contents> variables_in_place();
   core::Result<MovedVariables::Contents> variables_of(Code& code);
@@ -102,6 +108,8 @@ class Engine {
   MovedVariables::Contents m_initial;
   std::optional<References> m_references;
   Progress m_progress;
+  StoredFunctions m_functions;
+  std::uint64_t m_function_words = 0;     // of restored memory that were replaced
   Unchanged m_unchanged;
   Outcome m_outcome;
   std::vector<std::vector<std::uint64_t>*> m_untold;  // launches whose times the driver will tell; null: they do not count

@@ -10,16 +10,9 @@ using core::Error;
 using core::ErrorCode;
 using core::Result;
 
-Region MovedVariables::place() const {
-  Region own;
-  own.device = m_plan.kernel_device;
-  own.kind = Kind::code_object;
-  return own;
-}
-
 Result<std::vector<std::byte>> MovedVariables::read(std::uint64_t address, std::uint64_t bytes) {
   std::vector<std::byte> data(bytes);
-  if (Result<void> done = m_driver.read(place(), address, data); !done) return done.error();
+  if (Result<void> done = m_driver.read(m_plan.place_of_code(), address, data); !done) return done.error();
   return data;
 }
 
@@ -41,10 +34,10 @@ Result<std::optional<std::uint64_t>> MovedVariables::place_here(const Variable& 
   for (const Variable& other : m_plan.variables) {
     if (other.bytes != variable.bytes || without_number(other.name) != name || !captured.contains(&other)) continue;
     twins.push_back(&other);
-    one_each = one_each && m_driver.variable(m_code, other.name, other.bytes).has_value();
+    one_each = one_each && named(other.name, other.bytes).has_value();
   }
-  if (twins.size() < 2 || one_each) return m_driver.variable(m_code, variable.name, variable.bytes);
-  const auto here = m_driver.variable(m_code, name, variable.bytes);
+  if (twins.size() < 2 || one_each) return named(variable.name, variable.bytes);
+  const auto here = named(name, variable.bytes);
   if (!here) return here;
   // What the captured kernel writes by name is its own unit's. If it writes none, and all hold the same, any will do.
   const auto is_written = [this](const Variable* twin) { return m_plan.is_written(*twin); };
@@ -61,30 +54,40 @@ Result<std::optional<std::uint64_t>> MovedVariables::place_here(const Variable& 
   return own == &variable ? here : std::nullopt;
 }
 
-Result<void> MovedVariables::bind(const Contents& captured, const Contents& initial) {
+std::optional<std::uint64_t> MovedVariables::named(const std::string& name, std::uint64_t bytes) {
+  const auto renamed = m_plan.renamed.find(name);
+  return m_driver.variable(m_code, m_is_variant && renamed != m_plan.renamed.end() ? renamed->second : name, bytes);
+}
+
+Result<void> MovedVariables::bind(const Contents& captured, const Contents& initial, const StoredFunctions& functions) {
   for (const Variable& variable : m_plan.variables) {
     const auto found = captured.find(&variable);
     if (found == captured.end()) continue;
     const Result<std::optional<std::uint64_t>> place = place_here(variable, captured);
     if (!place) return place.error();
-    const std::optional<std::uint64_t>& here = place.value();
-    if (!here || *here == variable.address) continue;
-    Moved moved{&variable, *here, m_plan.region_at(variable.address) != nullptr, found->second, found->second, {}};
+    const std::optional<std::uint64_t>& own = place.value();
+    if (!own || *own == variable.address) continue;
+    const bool is_fixed = m_is_linked && (m_is_variant ? m_plan.variant_fixed : m_plan.fixed).contains(variable.name);
+    const bool has_original = !is_fixed && m_plan.region_at(variable.address) != nullptr;
+    Moved moved{&variable, is_fixed ? variable.address : *own, has_original, found->second, found->second, {}};
     const auto first = initial.find(&variable);
     const bool untouched = first != initial.end() && first->second == found->second;
     if (untouched && !m_plan.is_written(variable)) {
-      Result<std::vector<std::byte>> own = read(*here, variable.bytes);
-      if (!own) return own.error();
-      moved.start = std::move(own.value());
+      Result<std::vector<std::byte>> given = read(*own, variable.bytes);
+      if (!given) return given.error();
+      moved.start = std::move(given.value());
     }
-    m_moved.push_back(std::move(moved));
+    functions.bring_here(moved.original);
+    functions.bring_here(moved.start);
+    // What is restored anyway need not be written once more.
+    if (!is_fixed || moved.start != moved.original) m_moved.push_back(std::move(moved));
   }
   return {};
 }
 
 Result<void> MovedVariables::restore() {
   for (const Moved& moved : m_moved) {
-    if (Result<void> written = m_driver.write(place(), moved.here, moved.start); !written) return written;
+    if (Result<void> written = m_driver.write(m_plan.place_of_code(), moved.here, moved.start); !written) return written;
   }
   return {};
 }

@@ -3,7 +3,8 @@
 //
 // Pointers in captured memory lead to the captured places, and code reaches its variables by name at the places of its
 // own file. So one variable may have two places in a replay. What was there before the run is in both; what the run
-// writes to one is not seen through the other, and that is noted wherever it can matter.
+// writes to one is not seen through the other, and that is noted wherever it can matter. A code object that was linked
+// to a variable's captured address ("fixed" in the plan) has one place of it, the captured one.
 #pragma once
 
 #include <optional>
@@ -14,19 +15,25 @@
 #include "core/result.hpp"
 #include "replay/driver.hpp"
 #include "replay/plan.hpp"
+#include "replay/stored_functions.hpp"
 
 namespace kerncap::replay {
 
 class MovedVariables {
  public:
-  MovedVariables(const Plan& plan, Driver& driver, Code& code) : m_plan(plan), m_driver(driver), m_code(code) {}
+  // `is_linked`: the code object is the plan's linked one.
+  MovedVariables(const Plan& plan, Driver& driver, Code& code, bool is_variant, bool is_linked)
+      : m_plan(plan), m_driver(driver), m_code(code), m_is_variant(is_variant), m_is_linked(is_linked) {}
 
   // What variables of the captured code object hold, where that is known.
   using Contents = std::map<const Variable*, std::vector<std::byte>>;
 
+  // Where this code object has a variable of its own of that captured name, whatever it calls it itself.
+  [[nodiscard]] std::optional<std::uint64_t> named(const std::string& name, std::uint64_t bytes);
   // Finds the variables, and what a run starts from. `captured`: their pre-states; `initial`: right after loading. What
-  // neither the program nor the captured kernel ever changed keeps the value that this code object gives it.
-  core::Result<void> bind(const Contents& captured, const Contents& initial);
+  // neither the program nor the captured kernel ever changed keeps the value that this code object gives it. `functions`:
+  // what stored addresses of functions become.
+  core::Result<void> bind(const Contents& captured, const Contents& initial, const StoredFunctions& functions);
   // Before each run.
   core::Result<void> restore();
   // After the last run: brings both places of each variable together. Fails when both were written.
@@ -41,7 +48,7 @@ class MovedVariables {
  private:
   struct Moved {
     const Variable* captured;
-    std::uint64_t here;
+    std::uint64_t here;                   // the captured place itself, where the code object was linked to that
     bool has_original;                    // the captured place is there too
     std::vector<std::byte> original;      // there, before the run
     std::vector<std::byte> start;         // here, before the run
@@ -51,11 +58,12 @@ class MovedVariables {
   // Where this code object has a variable, if it does.
   core::Result<std::optional<std::uint64_t>> place_here(const Variable& variable, const Contents& captured);
   core::Result<std::vector<std::byte>> read(std::uint64_t address, std::uint64_t bytes);
-  [[nodiscard]] Region place() const;
 
   const Plan& m_plan;
   Driver& m_driver;
   Code& m_code;
+  bool m_is_variant;
+  bool m_is_linked;
   std::vector<Moved> m_moved;
 };
 

@@ -83,6 +83,7 @@ class Parser {
     const std::string_view what = words.word();
     if (what == "store") m_plan.store = words.rest();
     else if (what == "code") code(words);
+    else if (what == "linked") linked(words);
     else if (what == "symbol") m_plan.symbol = words.rest();
     else if (what == "variant_symbol") m_plan.variant_symbol = words.rest();
     else if (what == "isa") m_plan.isa = words.rest();
@@ -106,6 +107,9 @@ class Parser {
     else if (what == "region") region(words);
     else if (what == "written") written(words);
     else if (what == "variable") variable(words);
+    else if (what == "fixed") fixed(words);
+    else if (what == "renamed") { const std::string name(words.word()); m_plan.renamed[name] = words.rest(); }
+    else if (what == "function") function(words);
     else if (what == "memory") memory(words);
     else if (what == "chunk") chunk(words);
     else return false;
@@ -119,18 +123,20 @@ class Parser {
     return &m_plan.memories[std::string(name)];
   }
   void code(Words& words) {
-    const std::string_view role = words.word();
-    words.ok = words.ok && (role == "baseline" || role == "variant");
-    (role == "variant" ? m_plan.variant : m_plan.baseline) = words.rest();
+    const bool is_variant = of_variant(words);
+    (is_variant ? m_plan.variant : m_plan.baseline) = words.rest();
+  }
+  void linked(Words& words) {
+    const bool is_variant = of_variant(words);
+    (is_variant ? m_plan.variant_linked : m_plan.linked) = words.rest();
   }
   void hidden(Words& words) {
-    const std::string_view role = words.word();
-    const bool of_variant = role == "variant";
+    const bool is_variant = of_variant(words);
     HiddenSlot slot{words.number(), words.number(), {}};
     slot.kind = words.word();
-    const std::uint64_t room = of_variant ? m_plan.variant_kernarg_bytes : m_plan.kernarg.size();
-    words.ok = words.ok && (of_variant || role == "baseline") && slot.offset <= room && slot.bytes <= room - slot.offset;
-    (of_variant ? m_plan.variant_hidden : m_plan.hidden).push_back(std::move(slot));
+    const std::uint64_t room = is_variant ? m_plan.variant_kernarg_bytes : m_plan.kernarg.size();
+    words.ok = words.ok && slot.offset <= room && slot.bytes <= room - slot.offset;
+    (is_variant ? m_plan.variant_hidden : m_plan.hidden).push_back(std::move(slot));
   }
   void launch_attribute(Words& words) {
     constexpr std::size_t k_value_bytes = 64;
@@ -178,6 +184,26 @@ class Parser {
     variable.name = words.rest();
     m_plan.variables.push_back(std::move(variable));
   }
+  // Whether a role is the variant's.
+  static bool of_variant(Words& words) {
+    const std::string_view role = words.word();
+    words.ok = words.ok && (role == "baseline" || role == "variant");
+    return role == "variant";
+  }
+  void fixed(Words& words) {
+    auto& names = of_variant(words) ? m_plan.variant_fixed : m_plan.fixed;
+    names.emplace(words.rest());
+  }
+  void function(Words& words) {
+    StoredFunction found;
+    found.of_variant = of_variant(words);
+    found.captured = words.number();
+    found.offset = words.number();
+    found.bytes = words.number();
+    found.variable = words.rest();
+    words.ok = words.ok && found.offset < found.bytes && found.bytes - found.offset >= sizeof(std::uint64_t);
+    m_plan.functions.push_back(std::move(found));
+  }
   void memory(Words& words) {
     m_memory = &m_plan.memories[std::string(words.word())];
     m_memory->bytes = words.number();
@@ -211,6 +237,13 @@ const Region* Plan::region_at(std::uint64_t address) const {
   if (after == regions.begin()) return nullptr;
   const Region& found = *std::prev(after);
   return address < found.end() ? &found : nullptr;
+}
+
+Region Plan::place_of_code() const {
+  Region own;
+  own.device = kernel_device;
+  own.kind = Kind::code_object;
+  return own;
 }
 
 bool Plan::is_written(const Variable& variable) const {

@@ -4,6 +4,8 @@
 //   plan      = "kcplan 1" NL line*
 //   line      = "store" folder                        the rest of the line is the path
 //             | "code" role path                      role: baseline | variant
+//             | "linked" role path                    the same with the "fixed" variables at their captured addresses: to be
+//                                                   loaded instead, where the driver takes it
 //             | "symbol" name                         of the kernel, mangled, without .kd
 //             | "variant_symbol" name                 the same of the variant, where it is another
 //             | "isa" name                            of the captured device
@@ -25,6 +27,10 @@
 //             | "region" base bytes kind device access flags host align own piece pre post
 //             | "written" region offset bytes         a part of a region that the kernel changed
 //             | "variable" address bytes pre post name  pre, post: - where it is a part of a region only
+//             | "fixed" role name                     a variable that the linked code object has where it was captured
+//             | "renamed" name other                  what the variant calls a variable
+//             | "function" role address offset bytes name   where a function was; the code object has the address of now
+//                                                   in a variable of its own, of that size, at that offset
 //             | "memory" name bytes chunk_bytes       followed by its chunks, in order
 //             | "chunk" digest|-                      - : all zero
 //   region    : device, pre, post may be -; access: mask of captured devices; flags: see below; host: its host
@@ -36,6 +42,7 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -93,6 +100,15 @@ struct Variable {
   const Memory* post = nullptr;
 };
 
+// A function of the captured code object, whose address memory may hold.
+struct StoredFunction {
+  bool of_variant = false;                      // which code object's variable
+  std::uint64_t captured = 0;                   // where it was
+  std::string variable;
+  std::uint64_t bytes = 0;                      // of the variable
+  std::uint64_t offset = 0;                     // in it, of the word that holds where the function is now
+};
+
 struct HiddenSlot {
   std::uint64_t offset;
   std::uint64_t bytes;
@@ -103,6 +119,8 @@ struct Plan {
   std::string store;
   std::string baseline;
   std::string variant;
+  std::string linked;                           // the baseline; empty: as it is
+  std::string variant_linked;
   std::string symbol;
   std::string variant_symbol;                   // the same unless the plan says otherwise
   std::string isa;
@@ -130,11 +148,17 @@ struct Plan {
   std::uint64_t loaded_bytes = 0;
   std::vector<Region> regions;                  // by ascending address
   std::vector<Variable> variables;
+  std::set<std::string, std::less<>> fixed;          // variables that the linked baseline has where they were
+  std::set<std::string, std::less<>> variant_fixed;  // the same of the variant
+  std::map<std::string, std::string> renamed;   // variables that the variant calls otherwise
+  std::vector<StoredFunction> functions;
   std::map<std::string, Memory> memories;       // the pointers above lead here
 
   // The captured device's number here.
   [[nodiscard]] std::uint32_t actual_device(std::uint32_t captured) const;
   [[nodiscard]] const Region* region_at(std::uint64_t address) const;
+  // Stands for wherever the driver put the kernel's code object.
+  [[nodiscard]] Region place_of_code() const;
   // Whether the captured kernel changed it.
   [[nodiscard]] bool is_written(const Variable& variable) const;
 };

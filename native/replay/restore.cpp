@@ -23,7 +23,7 @@ constexpr std::size_t k_least_cleared_bytes = 64 << 10;  // fewer zeros are sent
 
 class Restore {
  public:
-  using Look = std::function<void(const Region&, std::span<const std::byte>)>;
+  using Look = std::function<void(const Region&, std::span<std::byte>)>;
 
   Restore(const Plan& plan, std::shared_ptr<core::ObjectStore> store, Driver& driver, bool verify, Progress& progress,
           const Look& look)

@@ -46,7 +46,7 @@ Result<void> CudaDriver::reserve(const replay::Plan& plan) {
     });
     // Variables are restored by name where the module is now. Only a pointer to them would need their old address,
     // and a kernel that follows one faults rather than reading something else.
-    if (only_variables) {
+    if (only_variables && plan.fixed.empty() && plan.variant_fixed.empty()) {
       void* shadow = ::mmap(nullptr, wanted.bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
                             -1, 0);
       if (shadow == MAP_FAILED) return Error{ErrorCode::no_space, "no memory: " + std::string(std::strerror(errno))};

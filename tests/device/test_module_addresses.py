@@ -1,0 +1,91 @@
+"""Virtual functions, pointers to functions and to variables: a replay has the module elsewhere."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from nvidia_gpu import architecture
+
+PROGRAMS = Path(__file__).parent / "programs"
+SOURCE = (PROGRAMS / "functions.cu").read_text()
+EDITS = {
+    "right": ("side * side * x", "side * (x * side)"),
+    "wrong": ("side * side * x", "side * side * x + 1"),
+    "one more": (
+        "__device__ __noinline__ float increment",
+        "__device__ __noinline__ float another(float x) { return x - 1; }\n"
+        "__device__ Function before_table[1] = {another};\n"
+        "__device__ __noinline__ float increment",
+    ),
+    # Nobody changed it after it was loaded: the edit counts.
+    "edited value": ("value = &values[1]", "value = &values[2]"),
+}
+
+
+@pytest.fixture(params=["functions", "functions_linked"])
+def program(request):
+    return request.param
+
+
+@pytest.fixture
+def variant(program, tmp_path):
+    """A cubin of the program's kernels with one edit, made in another folder."""
+
+    def build(name):
+        old, new = EDITS[name]
+        assert old in SOURCE
+        (tmp_path / "functions.cu").write_text(SOURCE.replace(old, new))
+        source = tmp_path / f"{program}.cu"  # the unit's name is in the names of what its namespaces hide
+        if program != "functions":
+            shutil.copy(PROGRAMS / source.name, source)
+        cubin = tmp_path / "variant.cubin"
+        words = ["nvcc", f"-arch={architecture()}", "-O2", f"-I{PROGRAMS}", "-cubin"]
+        if program == "functions":
+            subprocess.run([*words, "-o", cubin, source], check=True, capture_output=True)
+        else:
+            part = tmp_path / "part.cubin"
+            subprocess.run([*words, "-rdc=true", "-o", part, source], check=True, capture_output=True)
+            link = ["nvlink", f"-arch={architecture()}", part, "-o", cubin]
+            subprocess.run(link, check=True, capture_output=True)
+        return cubin
+
+    return build
+
+
+@pytest.mark.parametrize("kernel", ["build_scene", "render"])
+def test_a_replay_follows_what_captured_memory_points_to(kc, built, program, kernel):
+    capture = kc.capture(kernel, built[program])
+    for options in ((), ("-n", 5, "--warmup", 1)):
+        shown = kc.show(kc.ok("kc-replay", capture, *options).digest)
+        assert shown["outcome"] == "completed", shown["explanation"]
+        assert shown["matches_golden"] is True
+    done = kc.run("kc-validate", capture)
+    assert done.code == 0, done.err
+
+
+def test_words_that_held_addresses_of_functions_are_told(kc, built, program):
+    capture = kc.capture("render", built[program])
+    told = "words of memory that held their addresses" in kc.ok("kc-replay", capture).err
+    assert told == (program == "functions_linked")  # the others are numbers, the same everywhere
+
+
+@pytest.mark.parametrize("kernel", ["build_scene", "render"])
+@pytest.mark.parametrize("edit", EDITS)
+def test_edits_are_judged_by_what_they_compute(kc, built, program, variant, kernel, edit):
+    capture = kc.capture(kernel, built[program])
+    cubin = variant(edit)
+    done = kc.run("kc-validate", capture, "--variant", cubin)
+    fails = kernel == "render" and edit in ("wrong", "edited value")
+    assert done.code == int(fails), done.out + done.err
+
+
+@pytest.mark.parametrize("kernel", ["build_scene", "render"])
+def test_baseline_and_variant_in_turn(kc, built, program, variant, kernel):
+    capture = kc.capture(kernel, built[program])
+    shown = kc.show(kc.ok("kc-replay", capture, "--compare", variant("right"), "-n", 4).digest)
+    assert shown["outcome"] == "completed"
+    assert shown["matches_golden"] is True
+    assert len(shown["timing"]["samples_ns"]) == 4

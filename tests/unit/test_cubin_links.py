@@ -1,0 +1,105 @@
+"""What cubins ask the driver's linker for: nvcc's own, with and without separate compilation."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kerncap_stages.cubin_links import Links
+
+GOLDEN = Path(__file__).parents[1] / "golden/cuda"
+WHOLE = (GOLDEN / "links.cubin").read_bytes()
+SEPARATE = (GOLDEN / "links_separate.cubin").read_bytes()
+DEVICE = ("_ZTV6Square", "table", "values", "pointer", "zeros")
+PLACES = {name: 0x7123_4567_0000 + 0x100 * index for index, name in enumerate(DEVICE)}
+
+
+@pytest.mark.parametrize("code", [WHOLE, SEPARATE], ids=["whole", "separate"])
+def test_variables_have_sizes_and_kinds(code):
+    variables = Links(code).variables
+    assert {name: variable.size_bytes for name, variable in variables.items()} == {
+        "_ZTV6Square": 24, "table": 16, "values": 16, "pointer": 8, "constant_pointer": 8, "zeros": 16,
+    }  # fmt: skip
+    assert [name for name, variable in variables.items() if variable.is_const] == ["constant_pointer"]
+
+
+@pytest.mark.parametrize("code", [WHOLE, SEPARATE], ids=["whole", "separate"])
+def test_fixed_variables_leave_nothing_to_the_driver(code):
+    made, fixed = Links(code).with_fixed(PLACES)
+    assert fixed == set(DEVICE)
+    assert len(made) == len(code)
+    # Nothing refers to them any more, so a second time there is nothing to change.
+    again, _ = Links(made).with_fixed(dict.fromkeys(DEVICE, 0x5555_5555_5555))
+    assert again == made
+
+
+def test_tables_of_addresses_hold_the_places():
+    made, _ = Links(WHOLE).with_fixed(PLACES)
+    for name in DEVICE:
+        assert struct.pack("<Q", PLACES[name]) in made
+    assert struct.pack("<Q", PLACES["values"] + 4) in made  # pointer = &values[1]
+    assert struct.pack("<Q", PLACES["values"] + 8) in made  # constant_pointer = &values[2]
+
+
+def test_instructions_hold_both_halves_of_the_places():
+    made, _ = Links(SEPARATE).with_fixed(PLACES)
+    for name in ("table", "pointer", "zeros", "_ZTV6Square"):
+        low = struct.pack("<I", PLACES[name] & 0xFFFFFFFF)
+        assert made.count(low) > SEPARATE.count(low)
+    assert made.count(struct.pack("<I", 0x7123)) >= SEPARATE.count(struct.pack("<I", 0x7123)) + 4
+
+
+def test_what_is_not_asked_for_stays_with_the_driver():
+    made, fixed = Links(WHOLE).with_fixed({"zeros": PLACES["zeros"], "gone": 1})
+    assert fixed == {"zeros"}
+    _, others = Links(made).with_fixed(PLACES)
+    assert others == set(DEVICE)
+    untouched, none = Links(WHOLE).with_fixed({})
+    assert (untouched, none) == (WHOLE, frozenset())
+
+
+def test_a_relocation_that_is_not_known_leaves_its_variable_alone():
+    changed = bytearray(WHOLE)
+    for each in Links(WHOLE)._relocations:
+        if Links(WHOLE)._symbols[each.symbol].name == "zeros":
+            struct.pack_into("<I", changed, each.at + 8, 0x77)
+    made, fixed = Links(bytes(changed)).with_fixed(PLACES)
+    assert fixed == set(DEVICE) - {"zeros"}
+    assert struct.pack("<Q", PLACES["zeros"]) not in made
+
+
+def test_slots_of_functions_are_those_of_separate_compilation():
+    slots = {
+        (slot.function, slot.variable.name, slot.offset_bytes) for slot in Links(SEPARATE).function_slots()
+    }
+    assert slots == {
+        ("_Z3onef", "table", 0),
+        ("_Z3twof", "table", 8),
+        ("_ZNK6Square4areaEf", "_ZTV6Square", 16),
+    }
+    assert Links(WHOLE).function_slots() == []
+
+
+def test_functions_of_a_whole_program_have_numbers():
+    numbers = Links(WHOLE).function_numbers("use")
+    assert set(numbers.values()) == {"_Z3onef", "_Z3twof", "_ZNK6Square4areaEf"}
+    one = next(number for number, name in numbers.items() if name == "_Z3onef")
+    assert struct.pack("<Q", one) in WHOLE  # what table[0] is loaded with
+    assert Links(SEPARATE).function_numbers("use") == {}
+
+
+@given(st.integers(0, len(SEPARATE) - 1), st.integers(0, 255))
+def test_a_changed_byte_is_read_or_damage(at, value):
+    changed = bytearray(SEPARATE)
+    changed[at] = value
+    try:
+        links = Links(bytes(changed))
+        links.with_fixed(PLACES)
+        links.function_slots()
+        links.function_numbers("use")
+    except (ValueError, IndexError, OverflowError, struct.error):
+        return
