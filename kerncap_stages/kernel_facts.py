@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
+
+if TYPE_CHECKING:
+    from collections.abc import Collection
 
 _UNIT = re.compile(r"(?:\.intern\.|\.static\.|__intern__|__static__)[0-9a-f]+$")
 # __nv_static_28__5d2e0014_7_main_cu_4d11ce8d__ZN39_GLOBAL__N_...: nvcc's, with separate compilation
 _NVCC_STATIC = re.compile(r"__nv_static_\d+__[0-9a-f]{8}_\d+_.*?_[0-9a-f]{8}_(?=_Z)")
-# _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: a hash of the folder, the file's name, and another hash
-# or, as in _GLOBAL__N__ad82676b_4_a_cu__Z1kPi, the symbol of something that the unit exports.
-_NVCC_UNIT = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_\d+_)")
+# _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: a hash of the folder, the file's name, and a hash of what
+# the unit defines or, as in _GLOBAL__N__ad82676b_4_a_cu__Z1kPi, the symbol of something that it exports.
+_NVCC_FOLDER = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_\d+_)")
+_NVCC_FILE = re.compile(r"(?:_GLOBAL__N__|_INTERNAL_)_(\d{1,4})_")  # where the folder's hash is gone
+_HASH = re.compile(r"_[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
@@ -47,10 +53,8 @@ class CodeObjectFacts:
 
     def kernel(self, symbol: str) -> KernelFacts | None:
         """The kernel of a symbol, or else the only one whose symbol differs in the mark of its unit alone."""
-        if symbol in self.kernels:
-            return self.kernels[symbol]
-        alike = [facts for name, facts in self.kernels.items() if same_but_for_unit(name, symbol)]
-        return alike[0] if len(alike) == 1 else None
+        name = find_symbol(symbol, self.kernels)
+        return None if name is None else self.kernels[name]
 
 
 def without_unit(symbol: str) -> str:
@@ -63,9 +67,39 @@ def without_unit(symbol: str) -> str:
     return _UNIT.sub("", symbol[own.end() :] if own else symbol)
 
 
+def find_symbol(symbol: str, names: Collection[str]) -> str | None:
+    """What a rebuilt code object calls a symbol: as it is, else the only one but for marks of the unit.
+
+    Of nvcc's two marks the folder's goes first: units of one file name may each have a symbol of that name.
+    """
+    if symbol in names:
+        return symbol
+    for plain in (_without_folder, _without_marks):
+        wanted = plain(symbol)
+        alike = [name for name in names if plain(name) == wanted]
+        if alike:
+            return alike[0] if len(alike) == 1 else None
+    return None
+
+
 def same_but_for_unit(name: str, other: str) -> bool:
     """Whether two symbols differ only in what compilers call the translation unit.
 
-    nvcc marks what stands in anonymous namespaces with a hash of the folder that it was compiled in.
+    nvcc marks what stands in anonymous namespaces with a hash of the folder that it was compiled in and
+    another of what the unit defines, which an edit changes.
     """
-    return _NVCC_UNIT.sub(r"\1", without_unit(name)) == _NVCC_UNIT.sub(r"\1", without_unit(other))
+    return _without_marks(name) == _without_marks(other)
+
+
+def _without_folder(symbol: str) -> str:
+    return _NVCC_FOLDER.sub(r"\1", without_unit(symbol))
+
+
+def _without_marks(symbol: str) -> str:
+    kept, rest = "", _without_folder(symbol)
+    while found := _NVCC_FILE.search(rest):
+        end_of_file_name = found.end() + int(found[1])
+        contents = _HASH.match(rest, end_of_file_name)
+        kept += rest[:end_of_file_name]
+        rest = rest[contents.end() if contents else end_of_file_name :]
+    return kept + rest

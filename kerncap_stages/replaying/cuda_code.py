@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cubin_links import Links
-from kerncap_stages.kernel_facts import same_but_for_unit
+from kerncap_stages.kernel_facts import find_symbol, same_but_for_unit
 from kerncap_stages.ptx import is_ptx
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 _DAMAGE = (struct.error, ValueError, IndexError, OverflowError)
+_MARKS_OF_UNITS = ("_GLOBAL__N__", "_INTERNAL_", "__nv_static_")
 _WORD_BYTES = 8
 _IDENTIFIER = re.compile(rb"[\w$]+")
 
@@ -95,13 +96,9 @@ def _own_variables(capture: Capture) -> dict[str, ModuleVariable]:
 def _called(own: Iterable[str], names: Iterable[str]) -> dict[str, str]:
     """What a rebuilt code object calls each captured variable: the mark of the unit may be another."""
     known = set(names)
-    marked = [name for name in known if "_GLOBAL__N__" in name or "_INTERNAL_" in name]
-    called = {}
-    for name in own:
-        alike = [name] if name in known else [each for each in marked if same_but_for_unit(each, name)]
-        if len(alike) == 1:
-            called[name] = alike[0]
-    return called
+    marked = [name for name in known if any(mark in name for mark in _MARKS_OF_UNITS)]
+    found = {name: name if name in known else find_symbol(name, marked) for name in own}
+    return {name: other for name, other in found.items() if other is not None}
 
 
 def _renamed(called: dict[str, str]) -> Iterator[str]:

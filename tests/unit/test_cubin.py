@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kerncap_stages.code_object import read_code_object
 from kerncap_stages.cubin import kernel_code
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.kernel_facts import same_but_for_unit
+from kerncap_stages.kernel_facts import find_symbol, same_but_for_unit
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 
 CUBIN_FOLDER = Path(__file__).parents[1] / "golden/cuda"
@@ -81,6 +81,27 @@ def test_symbols_that_differ_in_the_name_of_the_unit():
     assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_b_cu_acc5a52f4anonEPf")
     assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPd")
     assert not same_but_for_unit("_Z5plainPf", "_Z5plainPd")
+
+
+# As nvcc 13.0 names one variable before and after an edit that adds a function to its unit.
+VALUES = "_ZN43_INTERNAL_{0}_12_functions_cu_{1}45_GLOBAL__N__{0}_12_functions_cu_{1}6valuesE"
+
+
+def test_symbols_that_differ_in_what_else_their_unit_defines():
+    before, after = VALUES.format("2b786969", "a08dc475"), VALUES.format("f7b836d8", "5fc946b7")
+    assert same_but_for_unit(before, after)
+    assert not same_but_for_unit(before, after.replace("6values", "6valued"))
+    assert not same_but_for_unit(before, after.replace("_12_functions_cu", "_12_junctions_cu"))
+
+
+def test_of_units_of_one_name_the_one_that_defines_the_same_is_taken():
+    here, there = VALUES.format("2b786969", "a08dc475"), VALUES.format("0a0b0c0d", "5fc946b7")
+    moved = VALUES.format("11112222", "a08dc475")
+    assert find_symbol(here, [there, moved]) == moved
+    assert find_symbol(here, [there]) == there
+    assert find_symbol(here, [there, VALUES.format("33334444", "99998888")]) is None  # either may be meant
+    assert find_symbol(here, [there, here]) == here
+    assert find_symbol(here, ["_Z5plainPf"]) is None
 
 
 def test_device_side_launches_are_found_where_the_device_runtime_is_linked_in():
