@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _ENTRY = re.compile(rb"^[ \t]*(?:\.visible[ \t]+|\.weak[ \t]+)*\.entry[ \t]+([\w$]+)", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d+)", re.MULTILINE)
+_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _MOST_COMPARED = 16
 
 
@@ -47,8 +48,10 @@ class PtxSearch:
 def find_ptx(capture: Capture, code_object: bytes, roots: Sequence[Path], consulted: Consulted) -> PtxSearch:
     """PTX of the captured kernel below ``roots``: ``.ptx`` files, and programs and libraries given by name.
 
-    Where several fit, as of a kernel that was compiled for several shapes, the one that ptxas makes the
-    captured instructions of. The program itself is looked into too, and the cubin's line information.
+    The program itself is looked into too, and the cubin's line information, which repeats the PTX that it
+    was made of. Where several fit, as of a kernel that was compiled for several shapes, the file that says
+    the same as that; else what ptxas makes the captured instructions of; else, as this ptxas may be another,
+    the line information's.
     """
     symbol, isa = capture.kernel.mangled_name, capture.kernel.code_object.isa
     number = int(re.sub(r"\D", "", isa) or 0)
@@ -56,7 +59,7 @@ def find_ptx(capture: Capture, code_object: bytes, roots: Sequence[Path], consul
     own = embedded_ptx(code_object)
     program = program_file(capture) or Path("/program")
     made_of = [(program.with_name(f"{program.name}:line-information.ptx"), own)] if own else []
-    for path, text in (*made_of, *_texts(capture, roots, consulted)):
+    for path, text in (*_texts(capture, roots, consulted), *made_of):
         target = _TARGET.search(text)
         if target is None or int(target[1]) > number:
             continue
@@ -65,17 +68,27 @@ def find_ptx(capture: Capture, code_object: bytes, roots: Sequence[Path], consul
                 line = text.count(b"\n", 0, entry.start()) + 1
                 fitting.setdefault(text, Ptx(path, text, line))
     options = list(fitting.values())
+    repeated = fitting.get(own) if own else None
+    if repeated is not None:
+        bare = _bare(repeated.text)
+        files = [each for each in options if each is not repeated and _bare(each.text) == bare]
+        options = files[:1] or options
     if len(options) > 1:
         captured = kernel_code(code_object, symbol)
         some = options[:_MOST_COMPARED] if captured is not None else []
         same = [each for each in some if _assembled(each, isa, symbol) == captured]
-        options = same[:1] or options
+        options = same[:1] or ([repeated] if repeated else options)
     if len(options) == 1:
         return PtxSearch(options[0])
     if options:
         return PtxSearch(None, f"{len(options)} PTX files have it and none makes the captured instructions")
     without = "" if find_cuda_tool("cuobjdump") else " (programs were not looked into: there is no cuobjdump)"
     return PtxSearch(None, f"no PTX of it was found{without}")
+
+
+def _bare(text: bytes) -> bytes:
+    """PTX without comments and white space: line information has neither comments nor indentation."""
+    return re.sub(rb"\s+", b"", _COMMENT.sub(b"", text))
 
 
 def _texts(capture: Capture, roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:

@@ -16,7 +16,7 @@ def no_toolkit(monkeypatch):
     monkeypatch.setattr(ptx, "find_cuda_tool", lambda _name: None)
 
 
-def look(root, symbol="_Z5plainPf", isa="sm_90"):
+def look(root, symbol="_Z5plainPf", isa="sm_90", code=b""):
     base = example_capture(Backend.CUDA)
     kernel = base.kernel.model_copy(
         update={
@@ -24,7 +24,7 @@ def look(root, symbol="_Z5plainPf", isa="sm_90"):
             "code_object": code_object(CodeObjectFormat.CUBIN).model_copy(update={"isa": isa}),
         }
     )
-    return find_ptx(base.model_copy(update={"kernel": kernel}), b"", (root,), Consulted())
+    return find_ptx(base.model_copy(update={"kernel": kernel}), code, (root,), Consulted())
 
 
 def test_an_entry_of_the_kernels_name_is_found(tmp_path):
@@ -69,3 +69,32 @@ def test_the_same_text_twice_is_one(tmp_path):
 
 def test_it_says_that_programs_were_not_looked_into(tmp_path):
     assert "no cuobjdump" in look(tmp_path).problem
+
+
+OWN = TEXT.format("sm_90", "_Z5plainPf").replace("\t", "")
+
+
+@pytest.fixture
+def line_information(monkeypatch):
+    """A cubin made with -lineinfo: it repeats its PTX, without comments and indentation."""
+    monkeypatch.setattr(ptx, "embedded_ptx", lambda code: OWN.encode() if code == b"cubin" else None)
+    return b"cubin"
+
+
+def test_of_several_the_one_that_line_information_repeats_is_taken(tmp_path, line_information):
+    text = TEXT.format("sm_90", "_Z5plainPf")
+    (tmp_path / "one.ptx").write_text(text.replace("ret;", "bar.sync 0; ret;"))
+    (tmp_path / "two.ptx").write_text("// a comment\n" + text.replace("ret;", "/* here */ ret;"))
+    found = look(tmp_path, code=line_information).found
+    assert found is not None
+    assert found.path == tmp_path / "two.ptx"
+
+
+def test_where_no_file_says_the_same_line_information_itself_is_taken(tmp_path, line_information):
+    for name in ("one", "two"):
+        (tmp_path / f"{name}.ptx").write_text(TEXT.format("sm_90", "_Z5plainPf") + f".global .b8 {name};\n")
+    found = look(tmp_path, code=line_information).found
+    assert found is not None
+    assert found.path.name == "program:line-information.ptx"
+    assert found.text == OWN.encode()
+    assert look(tmp_path, "_Z5otherPf", code=line_information).found is None
