@@ -149,9 +149,10 @@ def _replays(bench: Bench, store: Path, taken: Taken) -> None:
 def without_room(bench: Bench) -> None:
     """The program waits while both states go to the host."""
     store = bench.memory / "no-room"
+    collector = min(device_to_host(), bench.hash_and_write_rate(bench.memory / "plain"))
+    torch.cuda.empty_cache()  # what PyTorch keeps is not free for the program
     free, _ = torch.cuda.mem_get_info()
     spare = int(free / GIB) - bench.gib - 4
-    collector = min(device_to_host(), bench.hash_and_write_rate(bench.memory / "plain"))
     taken = capture(bench, store, bench.gib, 40, spare)
     both = 2 * taken.size_bytes
     plain_s = both / collector / 1e9
