@@ -159,14 +159,16 @@ class Connection:
         """
         if self._hung_up or self._pidfd is None:
             return False
-        if self._shared is not None and self._shared.lost:
-            return True
         process_ends = select.poll()
         process_ends.register(self._pidfd, select.POLLIN)
-        return not any(
-            process_ends.poll(_LOOK_EVERY_MS) or not has_memory(self.process_id)
-            for _ in range(_ENDING_MS // _LOOK_EVERY_MS)
-        )
+        for _ in range(_ENDING_MS // _LOOK_EVERY_MS):
+            ended = process_ends.poll(_LOOK_EVERY_MS) or not has_memory(self.process_id)
+            # Asked last: the library may find out between the end of the conversation and the program's.
+            if self._shared is not None and self._shared.lost:
+                return True
+            if ended:
+                return False
+        return True
 
     def close(self) -> None:
         """Give everything back."""

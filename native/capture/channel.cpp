@@ -222,6 +222,7 @@ void Channel::hear_selected(Reader& reader) noexcept {
 }
 
 void Channel::hang_up() noexcept {
+  if (m_control != nullptr && !owns_socket()) m_control->lost.store(1, std::memory_order_relaxed);
   const std::lock_guard lock(m_mutex);
   m_active.store(false, std::memory_order_relaxed);
   m_connected.store(false, std::memory_order_relaxed);
@@ -237,7 +238,6 @@ bool Channel::send(const Message& message) noexcept {
   if (!connected() || !message.ok()) return false;
   const std::lock_guard lock(m_send_mutex);
   if (!owns_socket()) {
-    if (m_control != nullptr) m_control->lost.store(1, std::memory_order_relaxed);
     hang_up();
     return false;
   }
