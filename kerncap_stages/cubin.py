@@ -8,9 +8,9 @@ format:u8 attribute:u8 value:u16, and for format 4 the value is the size of what
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncap_stages.cubin_elf import STT_FUNC, read_sections, read_symbols
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts, same_but_for_unit
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
@@ -19,11 +19,11 @@ from kerncap_stages.sass import uses_textures
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from kerncap_stages.cubin_elf import Section, Symbol
+
 EM_CUDA = 190
 _ET_REL = 1
 
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
 _RELOCATION = struct.Struct("<QQq")
 _FORMAT_SIZED = 4
 # Attributes of .nv.info (EIATTR_*), as cuobjdump -elf names them.
@@ -36,21 +36,11 @@ _PARAMETER_BYTES = 0x19
 _REGISTER_COUNT = 0x2F
 _TEXTURES_AND_SURFACES = {0x02, 0x06, 0x13, 0x14, 0x15}
 _TEXT = ".text."
-_STT_OBJECT, _STT_FUNC = 1, 2
 _ENTRY = 0x10
 # Hopper and later keep the first KiB of shared memory to themselves and count it in the section.
 _RESERVED_SHARED_BYTES = 1024
 _ACCELERATED_V7, _ACCELERATED_V8 = 0x800, 0x8  # in the ELF header's flags
 _ACCELERATED = 0x09  # in .nv.compat
-
-
-@dataclass(frozen=True)
-class _Section:
-    name: str
-    kind: int
-    offset: int
-    size: int
-    link: int
 
 
 def is_cubin(data: bytes) -> bool:
@@ -78,7 +68,7 @@ def read_cubin(data: bytes) -> CodeObjectFacts:
 def kernel_code(data: bytes, symbol: str) -> bytes | None:
     """The instructions of a kernel, whatever its unit is called; None where a cubin does not have it."""
     try:
-        sections = _sections(data) if is_cubin(data) else []
+        sections = read_sections(data) if is_cubin(data) else []
     except (struct.error, IndexError, OverflowError, ValueError):
         return None  # a file that anybody may have written
     found = [
@@ -102,7 +92,7 @@ def line_program(data: bytes) -> bytes | None:
 
 def _section(data: bytes, name: str) -> bytes | None:
     try:
-        sections = _sections(data) if is_cubin(data) else []
+        sections = read_sections(data) if is_cubin(data) else []
     except (struct.error, IndexError, OverflowError, ValueError):
         return None  # a file that anybody may have written
     found = next((section for section in sections if section.name == name), None)
@@ -112,23 +102,23 @@ def _section(data: bytes, name: str) -> bytes | None:
 def _read(data: bytes) -> CodeObjectFacts:
     if not is_cubin(data):
         raise ArtifactError("not a cubin", hint="give the output of nvcc -cubin")
-    sections = _sections(data)
+    sections = read_sections(data)
     by_name = {section.name: section for section in sections}
-    symbols = _symbols(data, sections, by_name)
-    kernels = {name for _, name, info, other, _ in symbols if info & 15 == _STT_FUNC and other & _ENTRY}
+    symbols = read_symbols(data, sections)
+    kernels = {symbol.name for symbol in symbols if symbol.kind == STT_FUNC and symbol.other & _ENTRY}
     whole = list(_attributes(data, by_name.get(".nv.info")))
     by_symbol: dict[tuple[int, str], int] = {}
     for attribute, value in whole:
         if len(value) == 8 and attribute in (_REGISTER_COUNT, _FRAME_SIZE):
             index, number = struct.unpack("<II", value)
             if index < len(symbols):
-                by_symbol[attribute, symbols[index][1]] = number
+                by_symbol[attribute, symbols[index].name] = number
     target, major = _target(data, by_name.get(".nv.compat"))
     facts = {name: _kernel(data, name, by_name, by_symbol, symbols, major) for name in sorted(kernels)}
     return CodeObjectFacts(target, data[8], facts, CodeObjectFormat.CUBIN)
 
 
-def _target(data: bytes, compatibility: _Section | None) -> tuple[str, int]:
+def _target(data: bytes, compatibility: Section | None) -> tuple[str, int]:
     """``sm_90a``, and its major version. ABI 8 has the number in the second byte of the flags.
 
     CUDA 12's ptxas says in the flags that code is for one GPU alone, CUDA 13's in a section of its own.
@@ -143,34 +133,7 @@ def _target(data: bytes, compatibility: _Section | None) -> tuple[str, int]:
     return f"sm_{number}{'a' if accelerated else ''}", number // 10
 
 
-def _sections(data: bytes) -> list[_Section]:
-    (table,) = struct.unpack_from("<Q", data, 40)
-    size, count, names = struct.unpack_from("<HHH", data, 58)
-    raw = [_SECTION.unpack_from(data, table + index * size) for index in range(count)]
-    strings = raw[names][4]
-    return [_Section(_text(data, strings + head[0]), head[1], head[4], head[5], head[6]) for head in raw]
-
-
-def _text(data: bytes, at: int) -> str:
-    return data[at : data.index(b"\0", at)].decode(errors="replace")
-
-
-def _symbols(
-    data: bytes, sections: list[_Section], by_name: dict[str, _Section]
-) -> list[tuple[int, str, int, int, int]]:
-    """(index, name, info, other, section) of every symbol."""
-    table = by_name.get(".symtab")
-    if table is None:
-        return []
-    strings = sections[table.link].offset
-    found = []
-    for index in range(table.size // _SYMBOL.size):
-        name, info, other, section, _, _ = _SYMBOL.unpack_from(data, table.offset + index * _SYMBOL.size)
-        found.append((index, _text(data, strings + name), info, other, section))
-    return found
-
-
-def _attributes(data: bytes, section: _Section | None) -> Iterator[tuple[int, bytes]]:
+def _attributes(data: bytes, section: Section | None) -> Iterator[tuple[int, bytes]]:
     if section is None:
         return
     at, end = section.offset, section.offset + section.size
@@ -187,9 +150,9 @@ def _attributes(data: bytes, section: _Section | None) -> Iterator[tuple[int, by
 def _kernel(
     data: bytes,
     name: str,
-    sections: dict[str, _Section],
+    sections: dict[str, Section],
     by_symbol: dict[tuple[int, str], int],
-    symbols: list[tuple[int, str, int, int, int]],
+    symbols: list[Symbol],
     major: int,
 ) -> KernelFacts:
     parameters: list[tuple[int, int, int]] = []
@@ -209,7 +172,7 @@ def _kernel(
             required = (x, y, z) if attribute == _REQUIRED_THREADS else required
         elif attribute == _EXTERNS:
             names = [
-                symbols[index][1] for (index,) in struct.iter_unpack("<I", value) if index < len(symbols)
+                symbols[index].name for (index,) in struct.iter_unpack("<I", value) if index < len(symbols)
             ]
             unsupported += [_unsupported(external) for external in names]
         elif attribute in _TEXTURES_AND_SURFACES:  # references, of old programs
@@ -245,9 +208,7 @@ def _kernel(
     )
 
 
-def _called(
-    data: bytes, kernel: str, sections: dict[str, _Section], symbols: list[tuple[int, str, int, int, int]]
-) -> set[str]:
+def _called(data: bytes, kernel: str, sections: dict[str, Section], symbols: list[Symbol]) -> set[str]:
     """Every symbol that a kernel refers to, also through functions: libraries are linked into a cubin."""
     seen, waiting = {kernel}, [kernel]
     while waiting:
@@ -256,7 +217,7 @@ def _called(
         for at in range(0, len(entries) - _RELOCATION.size + 1, _RELOCATION.size):
             _, info, _ = _RELOCATION.unpack_from(entries, at)
             index = info >> 32
-            name = symbols[index][1] if index < len(symbols) else ""
+            name = symbols[index].name if index < len(symbols) else ""
             if name not in seen:
                 seen.add(name)
                 waiting.append(name)

@@ -20,15 +20,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cubin import is_cubin
+from kerncap_stages.cubin_elf import (
+    SHT_NOBITS,
+    SHT_RELA,
+    STT_FUNC,
+    STT_OBJECT,
+    STT_SECTION,
+    read_sections,
+    read_symbols,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
+    from kerncap_stages.cubin_elf import Symbol
+
 _RELOCATION = struct.Struct("<QQq")
-_SHT_SYMTAB, _SHT_RELA, _SHT_NOBITS = 2, 4, 8
-_STT_OBJECT, _STT_FUNC, _STT_SECTION = 1, 2, 3
 _CONSTANTS = ".nv.constant3"  # __constant__ variables
 _GLOBALS = ".nv.global"
 _LOADED_SECTIONS = (_GLOBALS, ".nv.constant", ".text.")
@@ -58,26 +65,6 @@ class FunctionSlot:
 
 
 @dataclass(frozen=True)
-class _Section:
-    name: str
-    kind: int
-    offset: int
-    size: int
-    link: int
-    info: int
-    header: int  # where it is in the file
-
-
-@dataclass(frozen=True)
-class _Symbol:
-    name: str
-    kind: int
-    section: int
-    value: int
-    size: int
-
-
-@dataclass(frozen=True)
 class _Relocation:
     at: int  # in the file, of the entry itself
     section: int  # that it changes
@@ -95,14 +82,14 @@ class Links:
         if not is_cubin(data):
             raise ValueError("not a cubin")
         self._data = data
-        self._sections = self._read_sections()
-        self._symbols = self._read_symbols()
+        self._sections = read_sections(data)
+        self._symbols = read_symbols(data, self._sections)
         self._relocations = self._read_relocations()
-        names = Counter(symbol.name for symbol in self._symbols if symbol.kind == _STT_OBJECT)
+        names = Counter(symbol.name for symbol in self._symbols if symbol.kind == STT_OBJECT)
         self._by_name = {
             symbol.name: (index, self._variable(symbol))
             for index, symbol in enumerate(self._symbols)
-            if symbol.kind == _STT_OBJECT and names[symbol.name] == 1 and self._holds_variables(symbol)
+            if symbol.kind == STT_OBJECT and names[symbol.name] == 1 and self._holds_variables(symbol)
         }
 
     @property
@@ -120,7 +107,7 @@ class Links:
         found = []
         for each in self._relocations:
             symbol = self._symbols[each.symbol]
-            if symbol.kind != _STT_FUNC or each.kind not in _WHOLE or each.addend:
+            if symbol.kind != STT_FUNC or each.kind not in _WHOLE or each.addend:
                 continue
             for index, variable in self._by_name.values():
                 place = self._symbols[index]
@@ -138,7 +125,7 @@ class Links:
         names = {
             symbol.value: symbol.name.removeprefix(f"${kernel}$")
             for symbol in self._symbols
-            if symbol.kind == _STT_FUNC and symbol.section == text and symbol.name.startswith("$")
+            if symbol.kind == STT_FUNC and symbol.section == text and symbol.name.startswith("$")
         }
         if table is None:
             # Functions that are only called are there, too: those count that a variable is loaded with.
@@ -160,7 +147,7 @@ class Links:
         unnamed = set()  # sections that are referred to by no variable's name
         mine = []
         for each in self._relocations:
-            if self._symbols[each.symbol].kind == _STT_SECTION:
+            if self._symbols[each.symbol].kind == STT_SECTION:
                 unnamed.add(self._symbols[each.symbol].section)
             elif each.symbol in wanted:
                 mine.append(each)
@@ -184,7 +171,7 @@ class Links:
     def _initial_words(self) -> set[int]:
         words: set[int] = set()
         for section in self._sections:
-            if section.kind != _SHT_NOBITS and (
+            if section.kind != SHT_NOBITS and (
                 section.name.startswith(_GLOBALS) or section.name == _CONSTANTS
             ):
                 count = section.size // _WORD_BYTES
@@ -196,7 +183,7 @@ class Links:
         gone = set(entries)
         for table in self._sections:
             places = range(table.offset, table.offset + table.size, _RELOCATION.size)
-            if table.kind != _SHT_RELA or gone.isdisjoint(places):
+            if table.kind != SHT_RELA or gone.isdisjoint(places):
                 continue
             kept = [made[at : at + _RELOCATION.size] for at in places if at not in gone]
             whole = b"".join(kept)
@@ -205,48 +192,19 @@ class Links:
 
     def _fits(self, each: _Relocation) -> bool:
         section = self._sections[each.section]
-        return section.kind != _SHT_NOBITS and 0 <= each.offset <= section.size - _WORD_BYTES
+        return section.kind != SHT_NOBITS and 0 <= each.offset <= section.size - _WORD_BYTES
 
-    def _holds_variables(self, symbol: _Symbol) -> bool:
+    def _holds_variables(self, symbol: Symbol) -> bool:
         name = self._sections[symbol.section].name if symbol.section < len(self._sections) else ""
         return symbol.size > 0 and (name.startswith(_GLOBALS) or name == _CONSTANTS)
 
-    def _variable(self, symbol: _Symbol) -> Variable:
+    def _variable(self, symbol: Symbol) -> Variable:
         return Variable(symbol.name, symbol.size, self._sections[symbol.section].name == _CONSTANTS)
-
-    def _read_sections(self) -> list[_Section]:
-        (table,) = struct.unpack_from("<Q", self._data, 40)
-        size, count, names = struct.unpack_from("<HHH", self._data, 58)
-        raw = [_SECTION.unpack_from(self._data, table + index * size) for index in range(count)]
-        strings = raw[names][4] if names < len(raw) else 0
-        return [
-            _Section(
-                self._text(strings + head[0]),
-                head[1],
-                head[4],
-                head[5],
-                head[6],
-                head[7],
-                table + index * size,
-            )
-            for index, head in enumerate(raw)
-        ]
-
-    def _read_symbols(self) -> list[_Symbol]:
-        table = next((section for section in self._sections if section.kind == _SHT_SYMTAB), None)
-        if table is None or table.link >= len(self._sections):
-            return []
-        strings = self._sections[table.link].offset
-        found = []
-        for at in range(table.offset, table.offset + table.size - _SYMBOL.size + 1, _SYMBOL.size):
-            name, info, _, section, value, size = _SYMBOL.unpack_from(self._data, at)
-            found.append(_Symbol(self._text(strings + name), info & 15, section, value, size))
-        return found
 
     def _read_relocations(self) -> list[_Relocation]:
         found = []
         for table in self._sections:
-            if table.kind != _SHT_RELA or table.info >= len(self._sections):
+            if table.kind != SHT_RELA or table.info >= len(self._sections):
                 continue
             if not self._sections[table.info].name.startswith(_LOADED_SECTIONS):
                 continue  # debug information, much of it
@@ -255,6 +213,3 @@ class Links:
                 if info >> 32 < len(self._symbols):
                     found.append(_Relocation(at, table.info, offset, info >> 32, info & 0xFFFFFFFF, addend))
         return found
-
-    def _text(self, at: int) -> str:
-        return self._data[at : self._data.index(b"\0", at)].decode(errors="replace")

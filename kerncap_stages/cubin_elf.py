@@ -1,0 +1,69 @@
+"""Sections and symbols of a cubin, an ELF file of 64 bits (gABI, chapters 4 and 5)."""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+
+SHT_SYMTAB, SHT_RELA, SHT_NOBITS = 2, 4, 8
+STT_OBJECT, STT_FUNC, STT_SECTION = 1, 2, 3
+
+_SECTION = struct.Struct("<IIQQQQIIQQ")
+_SYMBOL = struct.Struct("<IBBHQQ")
+
+
+@dataclass(frozen=True)
+class Section:
+    """A section; offsets and sizes are in bytes of the file."""
+
+    name: str
+    kind: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    header: int  # where its entry of the table is in the file
+
+
+@dataclass(frozen=True)
+class Symbol:
+    """A symbol; ``value`` and ``size`` are bytes of its section."""
+
+    name: str
+    kind: int
+    other: int
+    section: int
+    value: int
+    size: int
+
+
+def read_sections(data: bytes) -> list[Section]:
+    """All sections. Like `read_symbols`, raises struct.error, IndexError or ValueError for a damaged file."""
+    (table,) = struct.unpack_from("<Q", data, 40)
+    size, count, names = struct.unpack_from("<HHH", data, 58)
+    places = [table + index * size for index in range(count)]
+    raw = [_SECTION.unpack_from(data, place) for place in places]
+    strings = raw[names][4]
+    return [
+        Section(_text(data, strings + head[0]), head[1], head[4], head[5], head[6], head[7], place)
+        for place, head in zip(places, raw, strict=True)
+    ]
+
+
+def read_symbols(data: bytes, sections: list[Section]) -> list[Symbol]:
+    """All symbols, by their numbers; none where there is no table of them."""
+    table = next((section for section in sections if section.kind == SHT_SYMTAB), None)
+    if table is None:
+        return []
+    strings = sections[table.link].offset
+    found = []
+    for index in range(table.size // _SYMBOL.size):
+        name, info, other, section, value, size = _SYMBOL.unpack_from(
+            data, table.offset + index * _SYMBOL.size
+        )
+        found.append(Symbol(_text(data, strings + name), info & 15, other, section, value, size))
+    return found
+
+
+def _text(data: bytes, at: int) -> str:
+    return data[at : data.index(b"\0", at)].decode(errors="replace")
