@@ -26,8 +26,13 @@ _OPAQUE_BITS = 64
 
 def is_ptx(data: bytes) -> bool:
     """Whether this is PTX: text that begins, after comments, with its version."""
-    head = _COMMENT.sub("", data[:65536].decode(errors="replace"))
+    head = without_comments(data[:65536])
     return head.lstrip().startswith(".version")
+
+
+def without_comments(data: bytes) -> str:
+    """The text of PTX without its comments."""
+    return _COMMENT.sub("", data.decode(errors="replace"))
 
 
 def read_ptx(data: bytes) -> CodeObjectFacts:
@@ -35,7 +40,7 @@ def read_ptx(data: bytes) -> CodeObjectFacts:
 
     Raises ArtifactError for a parameter of a type that is not known.
     """
-    text = _COMMENT.sub("", data.decode(errors="replace"))
+    text = without_comments(data)
     target = _TARGET.search(text)
     kernels = {entry[1]: _kernel(entry[1], entry[2] or "") for entry in _ENTRY.finditer(text)}
     return CodeObjectFacts(target[1] if target else "unknown", None, kernels, CodeObjectFormat.PTX)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cubin import embedded_ptx, kernel_code
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import same_but_for_unit
+from kerncap_stages.ptx import without_comments
 from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.consulted import source_folders
 from kerncap_stages.source.nvcc import find_cuda_tool
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 
 _ENTRY = re.compile(rb"^[ \t]*(?:\.visible[ \t]+|\.weak[ \t]+)*\.entry[ \t]+([\w$]+)", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d+)", re.MULTILINE)
-_COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/", re.DOTALL)
 _MOST_COMPARED = 16
 
 
@@ -86,9 +86,9 @@ def find_ptx(capture: Capture, code_object: bytes, roots: Sequence[Path], consul
     return PtxSearch(None, f"no PTX of it was found{without}")
 
 
-def _bare(text: bytes) -> bytes:
+def _bare(text: bytes) -> str:
     """PTX without comments and white space: line information has neither comments nor indentation."""
-    return re.sub(rb"\s+", b"", _COMMENT.sub(b"", text))
+    return "".join(without_comments(text).split())
 
 
 def _texts(capture: Capture, roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
