@@ -30,6 +30,7 @@ from kerncap_stages.rocm_root.enter import MARKER  # noqa: E402 - likewise
 CACHE = Path(os.environ["KERNCAP_ROOT_CACHE"])
 CONSTRAINTS = TOP / "tools/constraints.txt"
 FUZZ_S = 20  # of each `make test`; what it learns is kept for the next
+WORKERS = 2  # two captures at once, or a capture and a compiler, want less than CI's memory
 
 
 def _key(*parts: str) -> str:
@@ -132,7 +133,9 @@ class Workbench:
         call("meson", "test", "-C", self.build, "--no-rebuild", "--print-errorlogs", "--quiet")
         self.sanitize(FUZZ_S)
         say("pytest")
-        call("pytest", *selection, variables={"PYTEST_DEBUG_TEMPROOT": str(self._test_folder())})
+        # By file: what the tests of one share is made once. What comes later on the line counts: ARGS='-n 0'.
+        words = ["-n", WORKERS, "--dist", "loadfile", *selection]
+        call("pytest", *words, variables={"PYTEST_DEBUG_TEMPROOT": str(self._test_folder())})
 
     def sanitize(self, fuzz_s: int) -> None:
         """The store's native part under sanitizers, and fuzzed."""

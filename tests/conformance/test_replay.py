@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
+
 import numpy as np
 import pytest
+from shared import folder_of_run, made_once
 
 
 @pytest.fixture
-def scaled(stages, program):
-    """A captured dispatch of a simple kernel, and the stages."""
-    (digest,) = stages.capture("scale_into", program("idempotent"))
+def scaled(stages, program, target, tmp_path_factory):
+    """A captured dispatch of a simple kernel, made once and copied into the test's own store."""
+
+    def capture(folder):
+        (digest,) = replace(stages, store=folder / "store").capture("scale_into", program("idempotent"))
+        return digest
+
+    folder = folder_of_run(tmp_path_factory) / f"scaled-{target}"
+    digest = made_once(folder, capture)
+    shutil.copytree(folder / "store", stages.store, dirs_exist_ok=True)
     return digest
 
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-from functools import cache
 from typing import TYPE_CHECKING
 
 import pytest
 from programs import COMMON_FLAGS, SOURCES, Build, Program, compile_once
+from shared import folder_of_run, made_once
 from stages import Stages
 
 from kerncap_stages.store import Store
@@ -34,24 +33,12 @@ def program() -> Callable[..., Path]:
 
 
 @pytest.fixture(scope="session")
-def variant(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+def variant() -> Callable[[str], Path]:
     """The code object of typed_outputs.hip made wrong in one way, by its name."""
-    folder = tmp_path_factory.mktemp("variants")
 
-    @cache
     def build(way: str) -> Path:
-        output = folder / f"{way}.hsaco"
-        command = [
-            "hipcc",
-            f"--offload-arch={TARGET}",
-            "--offload-device-only",
-            "--no-gpu-bundle-output",
-            "-O3",
-        ]
-        command += [*COMMON_FLAGS, "-Wno-unused-command-line-argument"]
-        command += [f"-DVARIANT={WAYS.index(way)}", "-o", str(output), str(OUTPUTS)]
-        subprocess.run(command, check=True, capture_output=True)
-        return output
+        defines = (f"VARIANT={WAYS.index(way)}",)
+        return compile_once(Build(Program(OUTPUTS), TARGET, "O3", defines=defines, device_only=True))
 
     return build
 
@@ -59,17 +46,21 @@ def variant(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 @pytest.fixture(scope="session")
 def captured(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, int], tuple[Path, str]]:
     """A store with the n-th dispatch of a kernel of typed_outputs.hip, and its digest."""
-    folder = tmp_path_factory.mktemp("captured")
-    app = compile_once(Build(Program(OUTPUTS), TARGET, "O3"))
 
-    @cache
-    def capture(kernel: str, dispatch: int) -> tuple[Path, str]:
-        store = folder / f"{kernel}-{dispatch}"
-        Store.open(store)
-        (digest,) = Stages(store, folder).capture(kernel, app, options=("--dispatch", dispatch))
-        return store, digest
+    def once(kernel: str, dispatch: int) -> tuple[Path, str]:
+        def capture(folder: Path) -> str:
+            Store.open(folder / "store")
+            app = compile_once(Build(Program(OUTPUTS), TARGET, "O3"))
+            (digest,) = Stages(folder / "store", folder).capture(
+                kernel, app, options=("--dispatch", dispatch)
+            )
+            return digest
 
-    return capture
+        folder = folder_of_run(tmp_path_factory) / "typed_outputs" / f"{kernel}-{dispatch}"
+        digest = made_once(folder, capture)
+        return folder / "store", digest
+
+    return once
 
 
 @pytest.fixture
