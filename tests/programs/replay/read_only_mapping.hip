@@ -28,6 +28,7 @@ int main() {
   std::vector<int> values(100);
   for (int i = 0; i < 100; ++i) values[i] = i;
   HIP_OK(hipMemcpy(base, values.data(), 400, hipMemcpyHostToDevice));
+  HIP_OK(hipDeviceSynchronize());  // such a copy may return before its bytes have arrived
   access.flags = hipMemAccessFlagsProtRead;
   HIP_OK(hipMemSetAccess(base, granule, &access, 1));
   const DeviceArray<int> out(1);
