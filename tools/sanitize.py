@@ -44,7 +44,8 @@ def sanitize(folder: Path, top: Path, fuzz_s: int, call: Callable[..., None]) ->
         target = ["tests/native/core/fuzz_object_reader"] if name == "address" else []
         left_out = [f"-D{part}=disabled" for part in ("bindings", "softgpu", "hsa", "cuda")]
         _build(build, top, name, left_out, chosen, ["core-tests", *target], call)
-        _test(build, ["--suite", "core"], OPTIONS, call)
+        chosen_tests = ["--suite", "core", *(["--no-suite", "one-thread"] if name == "thread" else [])]
+        _test(build, chosen_tests, OPTIONS, call)
     fuzz(folder / "sanitize-address/tests/native/core", folder / "fuzz-object-reader", fuzz_s, call)
 
 
