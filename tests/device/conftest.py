@@ -5,15 +5,17 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import re
+import shutil
 import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from nvidia_gpu import architecture, why_none
-from programs import Build, Program, compile_once
+from device_programs import device_build
+from nvidia_gpu import why_none
+from programs import compile_once
+from shared import folder_of_run, made_once
 
 HERE = Path(__file__).parent
 LIMIT_S = 120
@@ -81,16 +83,38 @@ def kc(tmp_path):
     return Commands(tmp_path / "store", tmp_path)
 
 
+@pytest.fixture(scope="session")
+def of_run(tmp_path_factory):
+    return folder_of_run(tmp_path_factory)
+
+
+@pytest.fixture
+def captured(kc, of_run):
+    """Captures a dispatch once for all tests of a run; its digest, and the test's own copy of the store.
+
+    It passes validation, whose replays of it are in that store: judging a variant does not make them again.
+    """
+
+    def copy(kernel: str, program: Path, dispatch: int = 0) -> str:
+        def capture(folder: Path) -> str:
+            commands = Commands(folder / "store", folder)
+            digest = commands.capture(kernel, program, dispatch=dispatch)
+            commands.ok("kc-validate", digest)
+            return digest
+
+        folder = of_run / "captures" / f"{program.name}-{kernel}-{dispatch}"
+        digest = made_once(folder, capture)
+        shutil.copytree(folder / "store", kc.store)
+        return digest
+
+    return copy
+
+
 class Built:
     """Programs and variants of this folder by name, or name.FORM; each is built when it is first wanted."""
 
     def __getitem__(self, name: str) -> Path:
-        stem, _, form = name.partition(".")
-        source = HERE / ("variants" if form else "programs") / f"{stem}.cu"
-        # What a program needs besides stands in its own first lines.
-        needs = re.search(r"^// nvcc: (.*)", source.read_text(), re.MULTILINE)
-        flags = (f"-{form}",) if form else tuple(needs[1].split() if needs else ())
-        return compile_once(Build(Program(source), architecture(), "O2", flags=flags))
+        return compile_once(device_build(name))
 
 
 @pytest.fixture

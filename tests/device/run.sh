@@ -37,11 +37,17 @@ nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv
 kc-show --about > "$out/about.txt" 2>&1
 failed=0
 if [ $tests = 1 ]; then
+  workers=''
+  # A GPU makes contexts one after the other: many more would only wait.
+  python3 -c 'import xdist' 2> /dev/null && workers="-n 5 --dist worksteal"
+  # The compiler on all cores, beside the tests, which mostly wait.
+  python3 "$top/tests/helpers/device_programs.py" & building=$!
   # -P: the package that was built, not the folder beside which this may be started.
-  # That plugin warns of workers, and warnings are errors here.
-  python3 -P -m pytest -p no:cacheprovider -p no:benchmark -m "gpu or nvcc" "$top/tests/conformance" "$top/tests/device" \
-    "$top/tests/integration/cuda" -q --durations=10 "$@" 2>&1 | tee -i "$out/tests.txt"
+  # That plugin warns of workers, and warnings are errors here. What takes longest comes first.
+  python3 -P -m pytest -p no:cacheprovider -p no:benchmark -m "gpu or nvcc" $workers "$top/tests/device" \
+    "$top/tests/integration/cuda" "$top/tests/conformance" -q --durations=10 "$@" 2>&1 | tee -i "$out/tests.txt"
   failed=${PIPESTATUS[0]}
+  wait $building
 fi
 if [ $benchmark = 1 ]; then
   python3 "$top/tests/device/benchmark" --markdown --json "$out/benchmark.json" 2>&1 | tee -i "$out/benchmark.txt"

@@ -14,8 +14,8 @@ HERE = Path(__file__).parent
 
 
 @pytest.fixture
-def capture(kc, built):
-    return kc.capture("vector_add", built["vector_add"], dispatch=1)
+def capture(captured, built):
+    return captured("vector_add", built["vector_add"], dispatch=1)
 
 
 @pytest.mark.parametrize("form", ["cubin", "ptx", "fatbin"])
@@ -85,8 +85,8 @@ TABLES = [
 
 
 @pytest.mark.parametrize(("defines", "passes"), TABLES)
-def test_variables_and_overruns_decide(kc, built, defines, passes):
-    capture = kc.capture("look_up", built["tables"], dispatch=1)
+def test_variables_and_overruns_decide(kc, captured, built, defines, passes):
+    capture = captured("look_up", built["tables"], dispatch=1)
     variant = compile_once(
         Build(Program(HERE / "programs/tables.cu"), architecture(), "O2", defines=defines, flags=("-cubin",))
     )
