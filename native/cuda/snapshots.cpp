@@ -32,7 +32,6 @@ using Clock = std::chrono::steady_clock;
 
 // Between enter() and leave().
 thread_local Job* t_job = nullptr;
-thread_local bool t_holds_window = false;
 
 FailureCode failure_of(ErrorCode code) noexcept {
   if (code == ErrorCode::timeout) return FailureCode::timeout;
@@ -238,40 +237,6 @@ Result<void> Snapshots::describe_to_collector(const Job& job, const LaunchCall& 
   send_regions(*tool()->channel, job.number, job.regions, tool()->device_count);
   return {};
 }
-
-void Snapshots::open_window() noexcept {
-  m_window.store(true, std::memory_order_seq_cst);
-  watch_everything(true);
-}
-
-void Snapshots::close_window() noexcept {
-  watch_everything(false);
-  m_window.store(false, std::memory_order_seq_cst);
-  t_holds_window = false;
-  {
-    const std::lock_guard lock(m_mutex);
-    m_changed.notify_all();
-  }
-  m_window_mutex.unlock();
-}
-
-void Snapshots::stand_aside() noexcept {
-  if (!m_window.load(std::memory_order_seq_cst) || t_holds_window) return;
-  std::unique_lock lock(m_mutex);
-  m_changed.wait_for(lock, 4 * tool()->channel->wait_limit(), [this] { return !m_window.load(); });
-}
-
-// Either the window sees the copy, or the copy sees the window.
-void Snapshots::begin_copy() noexcept {
-  for (;;) {
-    m_copies.fetch_add(1, std::memory_order_seq_cst);
-    if (!m_window.load(std::memory_order_seq_cst) || t_holds_window) return;
-    m_copies.fetch_sub(1, std::memory_order_seq_cst);
-    stand_aside();
-  }
-}
-
-void Snapshots::end_copy() noexcept { m_copies.fetch_sub(1, std::memory_order_seq_cst); }
 
 void Snapshots::make_room(std::uint64_t bytes) noexcept {
   constexpr std::uint64_t k_margin_bytes = 64ull << 20;   // of granules, and of the driver's own

@@ -111,6 +111,7 @@ class Snapshots {
                                            std::uint64_t index_of_kernel) noexcept;
   void open_window() noexcept;
   void close_window() noexcept;
+  void watch_less() noexcept;
   void release(Job& job) noexcept;
   void hand_over(std::unique_ptr<Job> job) noexcept;
   [[nodiscard]] static bool all_taken() noexcept;
@@ -129,10 +130,12 @@ class Snapshots {
   core::Result<void> keep_changed(Job& job) noexcept;
   core::Result<void> finish_job(const Job& job, capture::Up how = capture::Up::done) noexcept;
 
+  static inline thread_local bool t_holds_window = false;   // between enter() and leave()
   std::map<CUcontext, std::shared_ptr<Engines>> m_engines;
   std::mutex m_window_mutex;                 // held from enter() to leave()
   std::atomic<bool> m_window{false};
   std::atomic<std::uint32_t> m_copies{0};    // calls under way
+  std::atomic<bool> m_watches_all{false};    // CUPTI shows every call
   std::mutex m_mutex;
   std::condition_variable m_changed;
   std::deque<std::unique_ptr<Job>> m_taken;
