@@ -1,8 +1,6 @@
 // One stream of our own, which waits for nobody's.
 #include "cuda/copier.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 
 #include "capture/streams.hpp"
@@ -75,15 +73,9 @@ void Copier::free(CUdeviceptr memory) noexcept {
 }
 
 Result<void> Copier::wait(Deadline deadline) noexcept {
-  timespec pause{0, 2'000};
-  for (;;) {
-    const CUresult status = driver().cuStreamQuery(m_stream);
-    if (status == CUDA_SUCCESS) return {};
-    if (status != CUDA_ERROR_NOT_READY) return Error{ErrorCode::device, describe("copying", status)};
-    if (std::chrono::steady_clock::now() > deadline) return Error{ErrorCode::timeout, "copying took too long"};
-    ::nanosleep(&pause, nullptr);
-    pause.tv_nsec = std::min(pause.tv_nsec * 2, 100'000L);
-  }
+  const CUresult status = poll(m_stream, deadline);
+  if (status == CUDA_ERROR_NOT_READY) return Error{ErrorCode::timeout, "copying took too long"};
+  return checked("copying", status);
 }
 
 Result<void> Copier::gather(const std::vector<Allocation>& regions, CUdeviceptr to, Deadline deadline) noexcept {

@@ -19,6 +19,7 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
   for (const WatchedGraph::Wanted& item : graph->wanted) {
     std::uint64_t index_of_kernel = 0;
     if (!wanted(item.kernel, item.shape, index_of_kernel)) continue;
+    const RelaxedMode relaxed;
     send_facts();
     std::string refusal = item.refusal;
     if (graph->was_changed) {
@@ -38,8 +39,6 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     job->context = context;
     job->from_graph = true;
     hold(*job);
-    CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-    driver().cuThreadExchangeStreamCaptureMode(&mode);
     CUgraphExec before = nullptr;
     Result<CUgraphExec> made = instantiate_before(*graph, item.node);
     Result<void> taken = made ? Result<void>() : Result<void>(made.error());
@@ -47,7 +46,6 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     if (taken) taken = take_from_graph(*job, launch, index_of_kernel, before);
     if (taken) taken = send_small(*job);
     if (before != nullptr) driver().cuGraphExecDestroy(before);
-    driver().cuThreadExchangeStreamCaptureMode(&mode);
     end(std::move(job), taken);
   }
 }

@@ -186,6 +186,7 @@ void Graphs::updated(CUgraphExec executable, CUgraph graph) noexcept {
 }
 
 void Graphs::watch(CUgraphExec executable, CUgraph graph) noexcept {
+  const RelaxedMode relaxed;
   Result<std::vector<WatchedGraph::Node>> nodes = read_nodes(graph);
   if (!nodes) return;
   auto watched = std::make_shared<WatchedGraph>();

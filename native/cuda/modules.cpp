@@ -104,6 +104,7 @@ void Modules::name_last(CUmodule handle) noexcept {
 
 const Kernel* Modules::resolve(CUfunction function, const char* symbol) noexcept {
   if (symbol == nullptr) return nullptr;
+  const RelaxedMode relaxed;   // the question may load the module
   CUfunction plain = function;
   CUmodule handle = nullptr;
   // A launch may name a CUkernel: that has a function in each context.

@@ -48,6 +48,7 @@ Result<void> Profiler::start() noexcept {
       pthread_setname_np(pthread_self(), "kc-profile");
       while (!m_finished.load(std::memory_order_relaxed)) {
         std::this_thread::sleep_for(k_flush_every);
+        const RelaxedMode relaxed;   // not sooner: the driver may still be starting
         if (!m_finished.load(std::memory_order_relaxed)) cupti().cuptiActivityFlushAll(0);
       }
     }).detach();
@@ -61,6 +62,7 @@ Result<void> Profiler::start() noexcept {
 
 void Profiler::finish() noexcept {
   const Inside inside;
+  const RelaxedMode relaxed;
   send_facts();
   cupti().cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
 }

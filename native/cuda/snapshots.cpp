@@ -109,17 +109,14 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   std::uint64_t index_of_kernel = 0;
   if (is_recording(launch.stream)) return;  // becomes a node of a graph: nothing runs now
   if (!wanted(kernel, launch, index_of_kernel)) return;
+  const RelaxedMode relaxed;
   send_facts();
   auto job = std::make_unique<Job>();
   job->kernel = kernel;
   job->context = context;
   job->stream = launch.stream;
   hold(*job);
-  // Calls that other threads may not make while a graph is recorded somewhere are allowed to us.
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  driver().cuThreadExchangeStreamCaptureMode(&mode);
   Result<void> taken = take_pre(*job, launch, index_of_kernel);
-  driver().cuThreadExchangeStreamCaptureMode(&mode);
   if (!taken) return end(std::move(job), taken);
   t_job = job.release();
 }
@@ -149,9 +146,11 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
 
 Result<void> Snapshots::settle(const Job& job) noexcept {
   const auto deadline = wait_deadline();
-  if (Result<void> drained = tool()->streams.drain(job.device, deadline); !drained) return drained;
-  // A call of another thread that was past its callback when the window opened has submitted its work by now.
+  // A call of another thread that was past its callback when the window opened has submitted its work, or begun its
+  // recording, when a moment has passed.
   const timespec moment{0, 30'000};
+  ::nanosleep(&moment, nullptr);
+  if (Result<void> drained = tool()->streams.drain(job.device, deadline); !drained) return drained;
   do {
     ::nanosleep(&moment, nullptr);
     if (Clock::now() > deadline) return Error{ErrorCode::timeout, "a copy from or to the host did not end in time"};
@@ -187,12 +186,10 @@ void Snapshots::leave(CUresult status) noexcept {
     close_window();
     return;
   }
-  CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_RELAXED;
-  driver().cuThreadExchangeStreamCaptureMode(&mode);
+  const RelaxedMode relaxed;
   Result<void> taken = checked("the launch", status);
   if (taken) taken = take_post(*job);
   if (taken) taken = send_small(*job);
-  driver().cuThreadExchangeStreamCaptureMode(&mode);
   end(std::move(job), taken);
 }
 
@@ -242,6 +239,7 @@ void Snapshots::make_room(std::uint64_t bytes) noexcept {
   constexpr std::uint64_t k_margin_bytes = 64ull << 20;   // of granules, and of the driver's own
   if (bytes == 0 || !is_sending()) return;
   const Inside inside;
+  const RelaxedMode relaxed;
   std::size_t free_bytes = 0;
   std::size_t total = 0;
   if (driver().cuMemGetInfo_v2(&free_bytes, &total) == CUDA_SUCCESS && free_bytes < bytes + k_margin_bytes) finish();
@@ -310,6 +308,7 @@ void Snapshots::deliver(std::unique_ptr<Job> job) noexcept {
 void Snapshots::run() noexcept {
   pthread_setname_np(pthread_self(), "kc-capture");
   const Inside inside;
+  const RelaxedMode relaxed;
   for (;;) {
     std::unique_ptr<Job> job;
     {

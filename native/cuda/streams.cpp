@@ -9,6 +9,17 @@
 #include "cuda/api.hpp"
 
 namespace kerncap::cuda {
+
+CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns) noexcept {
+  timespec pause{0, 2'000};
+  for (;;) {
+    const CUresult status = driver().cuStreamQuery(stream);
+    if (status != CUDA_ERROR_NOT_READY || std::chrono::steady_clock::now() > deadline) return status;
+    ::nanosleep(&pause, nullptr);
+    pause.tv_nsec = std::min(pause.tv_nsec * 2, longest_pause_ns);
+  }
+}
+
 namespace {
 
 using core::Error;
@@ -16,17 +27,9 @@ using core::ErrorCode;
 using core::Result;
 
 Result<void> wait_for(CUstream stream, Streams::Deadline deadline) noexcept {
-  timespec pause{0, 2'000};
-  for (;;) {
-    const CUresult status = driver().cuStreamQuery(stream);
-    if (status == CUDA_SUCCESS) return {};
-    if (status != CUDA_ERROR_NOT_READY) return Error{ErrorCode::device, describe("waiting for a stream", status)};
-    if (std::chrono::steady_clock::now() > deadline) {
-      return Error{ErrorCode::timeout, "work that was submitted before did not end in time"};
-    }
-    ::nanosleep(&pause, nullptr);
-    pause.tv_nsec = std::min(pause.tv_nsec * 2, 200'000L);
-  }
+  const CUresult status = poll(stream, deadline, 200'000);
+  if (status == CUDA_ERROR_NOT_READY) return Error{ErrorCode::timeout, "work that was submitted before did not end in time"};
+  return checked("waiting for a stream", status);
 }
 
 Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadline deadline) noexcept {
@@ -37,23 +40,41 @@ Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadli
   return {};
 }
 
+// On a stream of the current context that is not made non-blocking, or on a thread's own default stream, wherever: the
+// driver's answer to this question alone leaves the recording whole.
+bool records_on_blocking_stream() noexcept {
+  CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
+  return driver().cuStreamIsCapturing(CU_STREAM_LEGACY, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+}
+
 // Of the current context, with its default streams.
-Result<void> drain_context(std::vector<CUstream> streams, Streams::Deadline deadline) noexcept {
+Result<void> drain_context(std::vector<CUstream> streams, bool is_recorded, Streams::Deadline deadline) noexcept {
+  if (records_on_blocking_stream()) {
+    return Error{ErrorCode::unsupported,
+                 "a CUDA graph is being recorded on a stream that is not cudaStreamNonBlocking: until that has ended, nobody "
+                 "can wait for the default stream; take a dispatch that is launched when nothing is recorded (--dispatch)"};
+  }
   if (Result<void> done = wait_for(CU_STREAM_LEGACY, deadline); !done) return done;
   streams.push_back(CU_STREAM_PER_THREAD);
   if (Result<void> done = drain_streams(streams, deadline); !done) return done;
   // No call that waits for all of a context may be made while a graph is recorded in it.
-  if (std::any_of(streams.begin(), streams.end(), is_recording)) return {};
+  if (is_recorded) return {};
   // Per-thread default streams of other threads are in nobody's list. By now there is little left to wait for.
   return checked("waiting for the device", driver().cuCtxSynchronize());
 }
 
 }  // namespace
 
+RelaxedMode::RelaxedMode() noexcept { m_is_set = driver().cuThreadExchangeStreamCaptureMode(&m_mode) == CUDA_SUCCESS; }
+
+RelaxedMode::~RelaxedMode() {
+  if (m_is_set) driver().cuThreadExchangeStreamCaptureMode(&m_mode);
+}
+
 bool is_recording(CUstream stream) noexcept {
+  if (stream == nullptr || stream == CU_STREAM_LEGACY) return false;   // nothing is ever recorded on it
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   const CUresult asked = driver().cuStreamIsCapturing(stream, &status);
-  // The default stream may not be asked while another one records: then nothing is recorded on it.
   return asked == CUDA_SUCCESS && status != CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
@@ -97,10 +118,14 @@ Result<void> Streams::drain(std::uint32_t device, Deadline deadline) const noexc
       if (const auto found = contexts.find(known.context); found != contexts.end()) found->second.push_back(stream);
     }
   }
+  // Anywhere on the device: green contexts belong to one that is asked with them.
+  const bool is_recorded = std::any_of(contexts.begin(), contexts.end(), [](const auto& item) {
+    return std::any_of(item.second.begin(), item.second.end(), is_recording);
+  });
   for (const auto& [context, streams] : contexts) {
     // Green contexts cannot be entered so; their streams can be asked from anywhere.
     const bool is_entered = driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
-    const Result<void> done = is_entered ? drain_context(streams, deadline) : drain_streams(streams, deadline);
+    const Result<void> done = is_entered ? drain_context(streams, is_recorded, deadline) : drain_streams(streams, deadline);
     CUcontext popped = nullptr;
     if (is_entered) driver().cuCtxPopCurrent_v2(&popped);
     if (!done) return done;

@@ -22,7 +22,8 @@ class Streams {
   // Numbered as the program made them; 0 is the default stream.
   [[nodiscard]] std::uint32_t index_of(CUstream stream) const noexcept;
   // Everything that was submitted to the device has ended, by whichever of its contexts: green contexts share memory.
-  // Streams that are being captured into a graph hold no work and are passed over.
+  // Streams on which a graph is recorded hold no work that runs, and are passed over; where one of them makes it impossible
+  // to wait for the others, that is an error, and the recording is not touched.
   [[nodiscard]] core::Result<void> drain(std::uint32_t device, Deadline deadline) const noexcept;
 
  private:
@@ -34,6 +35,23 @@ class Streams {
   std::map<CUcontext, std::uint32_t> m_contexts;   // their devices
   std::map<CUstream, Known> m_streams;
   std::uint32_t m_next = 1;
+};
+
+// The stream's status when its work has ended, or when the time is over: CUDA_ERROR_NOT_READY then.
+[[nodiscard]] CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns = 100'000) noexcept;
+
+// While it lives, this thread may make the calls that a recording in global mode forbids to all threads. Without it such a
+// call of ours fails, and spoils the program's recording.
+class RelaxedMode {
+ public:
+  RelaxedMode() noexcept;
+  ~RelaxedMode();
+  RelaxedMode(const RelaxedMode&) = delete;
+  RelaxedMode& operator=(const RelaxedMode&) = delete;
+
+ private:
+  CUstreamCaptureMode m_mode = CU_STREAM_CAPTURE_MODE_RELAXED;   // then what was before
+  bool m_is_set = false;                                         // not before the driver has started
 };
 
 // A graph is being recorded on this stream: nothing runs, and most calls would spoil the recording.

@@ -1,0 +1,37 @@
+"""What a program does while we are in it: it comes out as ever, whether a capture is made or not."""
+
+from __future__ import annotations
+
+import pytest
+
+MODES = ("global", "local", "relaxed")
+
+
+def run(kc, *words, dispatch=1):
+    """Captures `target` with the program's own output beside: what came of it, and what the program said."""
+    options = ("--kernel", "target", "--dispatch", dispatch, "--wait", 5, "--app-stdout", "said")
+    done = kc.run("kc-capture", *options, "--", *words)
+    return done, (kc.folder / "said").read_text()
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_graph_that_another_thread_records_is_whole(kc, built, mode):
+    done, said = run(kc, built["recordings"], "thread", "other", mode)
+    assert said == "ok\n", done.err
+    assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("stream", ["blocking", "own"])
+@pytest.mark.parametrize("mode", MODES)
+def test_a_graph_that_bars_the_default_stream_is_whole_and_the_capture_refused(kc, built, stream, mode):
+    done, said = run(kc, built["recordings"], "thread", stream, mode)
+    assert said == "ok\n", done.err
+    assert done.code == 6, done.err
+    assert "a CUDA graph is being recorded" in done.err
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_graph_that_is_recorded_while_a_state_is_sent_is_whole(kc, built, mode):
+    done, said = run(kc, built["recordings"], "behind", 1024, mode)
+    assert said == "ok\n", done.err
+    assert done.code == 0, done.err

@@ -1,0 +1,107 @@
+// Waiting for the program's streams while it records a graph on one of them: what the driver would answer with a spoiled
+// recording is never asked. The driver is a table of functions of ours.
+#include <algorithm>
+#include <vector>
+
+#include "../check.hpp"
+#include "cuda/api.hpp"
+#include "cuda/streams.hpp"
+
+using namespace kerncap::cuda;
+
+namespace {
+
+const auto k_context = reinterpret_cast<CUcontext>(0x1000);
+const auto k_plain = reinterpret_cast<CUstream>(0x2000);
+const auto k_recorded = reinterpret_cast<CUstream>(0x3000);
+
+bool g_records = false;                // on k_recorded
+bool g_blocks = false;                 // which is a blocking stream
+std::vector<CUstream> g_queried;
+int g_waited_for_all = 0;
+CUstreamCaptureMode g_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
+
+CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
+  if (stream == CU_STREAM_LEGACY && g_records && g_blocks) return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  *status = stream == k_recorded && g_records ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI query(CUstream stream) {
+  g_queried.push_back(stream);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI wait_for_all() {
+  ++g_waited_for_all;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI push(CUcontext) { return CUDA_SUCCESS; }
+CUresult CUDAAPI pop(CUcontext*) { return CUDA_SUCCESS; }
+CUresult CUDAAPI exchange(CUstreamCaptureMode* mode) {
+  std::swap(*mode, g_mode);
+  return CUDA_SUCCESS;
+}
+CUptiResult CUPTIAPI device_of(CUcontext, std::uint32_t* device) {
+  *device = 0;
+  return CUPTI_SUCCESS;
+}
+
+void fill_tables() {
+  auto& table = const_cast<Driver&>(driver());
+  table.cuStreamIsCapturing = is_capturing;
+  table.cuStreamQuery = query;
+  table.cuCtxSynchronize = wait_for_all;
+  table.cuCtxPushCurrent_v2 = push;
+  table.cuCtxPopCurrent_v2 = pop;
+  table.cuThreadExchangeStreamCaptureMode = exchange;
+  const_cast<Cupti&>(cupti()).cuptiGetDeviceId = device_of;
+}
+
+kerncap::core::Result<void> drain(const Streams& streams) {
+  g_queried.clear();
+  g_waited_for_all = 0;
+  return streams.drain(0, std::chrono::steady_clock::now() + std::chrono::seconds(1));
+}
+
+bool was_queried(CUstream stream) { return std::find(g_queried.begin(), g_queried.end(), stream) != g_queried.end(); }
+
+void test_drain() {
+  Streams streams;
+  streams.context_created(k_context);
+  streams.created(k_context, k_plain);
+  streams.created(k_context, k_recorded);
+
+  CHECK(static_cast<bool>(drain(streams)));
+  for (CUstream stream : {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, k_plain, k_recorded}) CHECK(was_queried(stream));
+  CHECK(g_waited_for_all == 1);
+
+  g_records = true;
+  CHECK(static_cast<bool>(drain(streams)));
+  for (CUstream stream : {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, k_plain}) CHECK(was_queried(stream));
+  CHECK(!was_queried(k_recorded));
+  CHECK(g_waited_for_all == 0);
+
+  g_blocks = true;
+  const kerncap::core::Result<void> refused = drain(streams);
+  CHECK(!refused && refused.error().code == kerncap::core::ErrorCode::unsupported);
+  CHECK(g_queried.empty());
+  CHECK(g_waited_for_all == 0);
+}
+
+void test_relaxed_mode() {
+  {
+    const RelaxedMode relaxed;
+    CHECK(g_mode == CU_STREAM_CAPTURE_MODE_RELAXED);
+    const RelaxedMode again;
+    CHECK(g_mode == CU_STREAM_CAPTURE_MODE_RELAXED);
+  }
+  CHECK(g_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+}
+
+}  // namespace
+
+int main() {
+  fill_tables();
+  test_drain();
+  test_relaxed_mode();
+  return kerncap::test::exit_code();
+}
