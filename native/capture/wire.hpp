@@ -1,9 +1,13 @@
-// Writes and reads the messages of protocol.hpp in buffers of fixed size: no allocation, every bound checked.
+// Writes and reads the messages of protocol.hpp, every bound checked. Messages are made on the program's threads, whose
+// stacks may be small: a short one lies in the object, a longer one on the heap.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <memory>
 #include <span>
 #include <string_view>
 
@@ -25,30 +29,49 @@ class Message {
   }
   // Text that does not fit is cut, never refused: it only serves people.
   Message& text(std::string_view value) noexcept {
-    const std::size_t room = m_data.size() - m_size;
-    const std::size_t fits = room > 4 ? room - 4 : 0;
+    const std::size_t fits = room() > 4 ? room() - 4 : 0;
     return bytes(std::as_bytes(std::span(value.data(), value.size() < fits ? value.size() : fits)));
   }
   // Overwrites four bytes, such as a count that is known only at the end.
-  void patch_u32(std::size_t at, std::uint32_t value) noexcept { std::memcpy(&m_data[at], &value, sizeof value); }
+  void patch_u32(std::size_t at, std::uint32_t value) noexcept { std::memcpy(data() + at, &value, sizeof value); }
 
+  // False: more than a message can hold was written, or there was no memory for it.
   [[nodiscard]] bool ok() const noexcept { return !m_overflow; }
   [[nodiscard]] std::size_t size() const noexcept { return m_size; }
-  [[nodiscard]] std::size_t room() const noexcept { return m_data.size() - m_size; }
-  [[nodiscard]] std::span<const std::byte> view() const noexcept { return {m_data.data(), m_size}; }
+  [[nodiscard]] std::size_t room() const noexcept { return k_max_message_bytes - m_size; }
+  [[nodiscard]] std::span<const std::byte> view() const noexcept {
+    return {m_long == nullptr ? m_short.data() : m_long.get(), m_size};
+  }
 
  private:
   Message& raw(const void* from, std::size_t count) noexcept {
-    if (count > m_data.size() - m_size) {
+    if (count > room() || (count > m_capacity - m_size && !grow(m_size + count))) {
       m_overflow = true;
     } else if (count != 0) {
-      std::memcpy(&m_data[m_size], from, count);
+      std::memcpy(data() + m_size, from, count);
       m_size += count;
     }
     return *this;
   }
+  [[nodiscard]] std::byte* data() noexcept { return m_long == nullptr ? m_short.data() : m_long.get(); }
+  bool grow(std::size_t least) noexcept {
+    const std::size_t capacity = std::min(k_max_message_bytes, std::max(least, 2 * m_capacity));
+    auto* longer = static_cast<std::byte*>(std::realloc(m_long.get(), capacity));
+    if (longer == nullptr) return false;
+    if (m_long == nullptr) std::memcpy(longer, m_short.data(), m_size);
+    (void)m_long.release();
+    m_long.reset(longer);
+    m_capacity = capacity;
+    return true;
+  }
+  struct Free {
+    void operator()(std::byte* memory) const noexcept { std::free(memory); }
+  };
 
-  std::array<std::byte, k_max_message_bytes> m_data;
+  static constexpr std::size_t k_short_bytes = 512;
+  std::array<std::byte, k_short_bytes> m_short;
+  std::unique_ptr<std::byte[], Free> m_long;
+  std::size_t m_capacity = k_short_bytes;
   std::size_t m_size = 0;
   bool m_overflow = false;
 };

@@ -6,6 +6,7 @@
 #include "cuda/copy_calls.hpp"
 #include "cuda/graph_updates.hpp"
 #include "cuda/memory_calls.hpp"
+#include "cuda/spare_memory.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
@@ -181,8 +182,13 @@ void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept
   }
 }
 
+void give_up() noexcept {
+  if (tool()->enabled.exchange(false)) warn("the process may have no more host memory: nothing is captured from here on");
+}
+
 void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
-  if (!tool()->enabled.load(std::memory_order_relaxed)) return;
+  // A launch that is held is let go, whatever has happened since.
+  if (!tool()->enabled.load(std::memory_order_relaxed) && !tool()->snapshots.holding()) return;
   // A question of ours about a function may be what makes the driver load its module: that is the program's.
   if (domain == CUPTI_CB_DOMAIN_RESOURCE && id == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
     if (!Inside::own_module()) on_resource(id, *static_cast<const CUpti_ResourceData*>(data));
@@ -191,6 +197,7 @@ void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId i
   if (Inside::is()) return;
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API) on_driver_call(id, *static_cast<const CUpti_CallbackData*>(data));
   if (domain == CUPTI_CB_DOMAIN_RESOURCE) on_resource(id, *static_cast<const CUpti_ResourceData*>(data));
+  if (spare_memory_is_used()) give_up();
 }
 
 Error cupti_error(const char* what, CUptiResult status) {

@@ -34,7 +34,8 @@ void start(const char* socket) noexcept {
   if (core::Result<void> loaded = load_driver(); !loaded) return complain(loaded.error());
   core::Result<capture::Channel*> channel = capture::Channel::connect(socket, "cuda");
   if (!channel) return complain(channel.error());
-  auto* made = new (std::nothrow) Tool();
+  OwnProcess* own = make_own_process();
+  auto* made = own == nullptr ? nullptr : new (std::nothrow) Tool(*own);
   if (made == nullptr) return;
   made->channel = channel.value();
   g_tool = made;
@@ -48,6 +49,7 @@ void start(const char* socket) noexcept {
   // A forked child cannot use the parent's driver; it must not use the parent's conversation either.
   ::pthread_atfork(nullptr, nullptr, [] {
     if (g_tool == nullptr) return;
+    g_tool->is_ours.store(false);
     g_tool->enabled.store(false);
     g_tool->channel->abandon_in_child();
   });
@@ -62,7 +64,7 @@ void start(const char* socket) noexcept {
 
 Tool* tool() noexcept { return g_tool; }
 
-void warn(const std::string& text) noexcept {
+void warn(std::string_view text) noexcept {
   g_tool->channel->send(
       capture::Message(capture::Up::note).u32(static_cast<std::uint32_t>(capture::NoteLevel::warning)).text(text));
 }

@@ -188,6 +188,8 @@ void Snapshots::leave(CUresult status) noexcept {
   }
   const RelaxedMode relaxed;
   Result<void> taken = checked("the launch", status);
+  // Since we gave up, no thread has stood aside.
+  if (taken && !tool()->enabled.load()) taken = Error{ErrorCode::no_space, "the process may have no more host memory"};
   if (taken) taken = take_post(*job);
   if (taken) taken = send_small(*job);
   end(std::move(job), taken);
@@ -270,10 +272,7 @@ bool Snapshots::start_thread() noexcept {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!started) return false;
   // Handlers run in reverse order, and the driver makes its own when it has started: these have to come after.
-  constexpr auto k_finish = [] {
-    const Inside inside;
-    tool()->snapshots.finish();
-  };
+  constexpr auto k_finish = [] { tool()->snapshots.finish(); };
   std::atexit(k_finish);
   std::at_quick_exit(k_finish);
   return true;
@@ -346,11 +345,14 @@ bool Snapshots::all_taken() noexcept {
   return true;
 }
 
-bool Snapshots::is_sending() const noexcept { return m_unsent.load() != 0 && tool()->channel->connected(); }
+// Not in a child, where nobody sends and nobody would ever unlock what was locked then.
+bool Snapshots::is_sending() const noexcept {
+  return tool()->is_ours.load() && m_unsent.load() != 0 && tool()->channel->connected();
+}
 
 void Snapshots::finish() noexcept {
-  // In a forked child, where nobody would ever unlock what was locked then, there is nothing to wait for.
   if (!is_sending()) return;
+  const Inside inside;
   std::unique_lock lock(m_mutex);
   m_changed.wait(lock, [this] { return !is_sending(); });
 }

@@ -2,14 +2,17 @@
 // static destructors have run.
 #pragma once
 
+#include <pthread.h>
+
 #include <atomic>
-#include <string>
+#include <string_view>
 
 #include "capture/channel.hpp"
 #include "cuda/allocations.hpp"
 #include "cuda/function_table.hpp"
 #include "cuda/graphs.hpp"
 #include "cuda/modules.hpp"
+#include "cuda/own_process.hpp"
 #include "cuda/profiler.hpp"
 #include "cuda/snapshots.hpp"
 #include "cuda/streams.hpp"
@@ -17,7 +20,10 @@
 namespace kerncap::cuda {
 
 struct Tool {
-  std::atomic<bool> enabled{false};      // false in a forked child
+  explicit Tool(OwnProcess& own) noexcept : is_ours(own.is_ours), enabled(own.enabled) {}
+
+  std::atomic<bool>& is_ours;            // both are false in a child
+  std::atomic<bool>& enabled;
   capture::Channel* channel = nullptr;
   CUpti_SubscriberHandle subscriber = nullptr;
   Allocations allocations;
@@ -34,15 +40,20 @@ struct Tool {
 // Null before InitializeInjection has run.
 [[nodiscard]] Tool* tool() noexcept;
 
-void warn(const std::string& text) noexcept;
+void warn(std::string_view text) noexcept;
 // Describes machine and devices to the collector, once. Calls the driver.
 void send_facts() noexcept;
 
-// Calls of ours come back to our own callbacks: those do nothing on a thread that is inside.
+// Calls of ours come back to our own callbacks: those do nothing on a thread that is inside. Nor can the thread be
+// cancelled there: our waits would be where it ends, with our locks held, though its launches are no such place.
 class Inside {
  public:
-  Inside() noexcept { ++depth(); }
-  ~Inside() { --depth(); }
+  Inside() noexcept {
+    if (depth()++ == 0) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &m_cancel_state);
+  }
+  ~Inside() {
+    if (--depth() == 0) pthread_setcancelstate(m_cancel_state, nullptr);
+  }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
   [[nodiscard]] static bool is() noexcept { return depth() != 0; }
@@ -57,6 +68,8 @@ class Inside {
     static thread_local int t_depth = 0;
     return t_depth;
   }
+
+  int m_cancel_state = PTHREAD_CANCEL_ENABLE;
 };
 
 }  // namespace kerncap::cuda

@@ -35,3 +35,20 @@ def test_a_graph_that_is_recorded_while_a_state_is_sent_is_whole(kc, built, mode
     done, said = run(kc, built["recordings"], "behind", 1024, mode)
     assert said == "ok\n", done.err
     assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("kibibytes", [64, 128])
+def test_a_thread_with_a_small_stack_can_be_captured(kc, built, kibibytes):
+    done, said = run(kc, built["scarce"], "stack", kibibytes)
+    assert said == "ok\n", done.err
+    assert done.code == 0, done.err
+
+
+def test_a_thread_can_be_cancelled_between_launches_that_are_captured(kc, built):
+    done = kc.run("kc-capture", "--kernel", "target", "--count", 500, "--", built["scarce"], "cancelled", 30)
+    assert "ok" in done.out.split() + done.err.split(), done.err
+
+
+def test_a_program_that_may_have_no_more_memory_goes_on(kc, built):
+    _, said = run(kc, built["scarce"], "memory", 1)
+    assert said == "ok\n"

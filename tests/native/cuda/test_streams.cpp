@@ -1,11 +1,15 @@
 // Waiting for the program's streams while it records a graph on one of them: what the driver would answer with a spoiled
 // recording is never asked. The driver is a table of functions of ours.
+#include <pthread.h>
+
 #include <algorithm>
+#include <thread>
 #include <vector>
 
 #include "../check.hpp"
 #include "cuda/api.hpp"
 #include "cuda/streams.hpp"
+#include "cuda/tool.hpp"
 
 using namespace kerncap::cuda;
 
@@ -97,11 +101,31 @@ void test_relaxed_mode() {
   CHECK(g_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
 }
 
+// A thread that is cancelled while it is inside of ours goes on to where the program can be cancelled.
+void test_cancellation() {
+  bool went_on = false;
+  std::thread thread([&went_on] {
+    pthread_cancel(pthread_self());
+    {
+      const Inside inside;
+      const Inside deeper;
+      pthread_testcancel();
+    }
+    went_on = true;
+    int state = PTHREAD_CANCEL_DISABLE;
+    pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &state);
+    CHECK(state == PTHREAD_CANCEL_ENABLE);
+  });
+  thread.join();
+  CHECK(went_on);
+}
+
 }  // namespace
 
 int main() {
   fill_tables();
   test_drain();
   test_relaxed_mode();
+  test_cancellation();
   return kerncap::test::exit_code();
 }
