@@ -39,6 +39,10 @@ constexpr CUpti_CallbackId k_graphs[] = {
     CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
     CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphDestroyNode,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphDestroy,
 };
 // The program gives its contexts up: what lies on the device has to leave it first.
 constexpr CUpti_CallbackId k_ends[] = {
@@ -80,6 +84,13 @@ void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   state.snapshots.enter(*kernel, launch, data.context);
 }
 
+void node_added(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams* parameters) noexcept {
+  if (parameters->type != CU_GRAPH_NODE_TYPE_CONDITIONAL) return;
+  const CUDA_CONDITIONAL_NODE_PARAMS& conditional = parameters->conditional;
+  if (conditional.phGraph_out == nullptr) return;
+  tool()->graph_bodies.added(graph, *node, {conditional.phGraph_out, conditional.size});
+}
+
 // False when this is no call about graphs.
 bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
@@ -110,6 +121,22 @@ bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
       if (entry) {
         state.graphs.destroyed(static_cast<const cuGraphExecDestroy_params*>(data.functionParams)->hGraphExec);
       }
+      return true;
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode: {
+      const auto& added = *static_cast<const cuGraphAddNode_params*>(data.functionParams);
+      if (succeeded) node_added(added.hGraph, added.phGraphNode, added.nodeParams);
+      return true;
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode_v2: {
+      const auto& added = *static_cast<const cuGraphAddNode_v2_params*>(data.functionParams);
+      if (succeeded) node_added(added.hGraph, added.phGraphNode, added.nodeParams);
+      return true;
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphDestroyNode:
+      if (entry) state.graph_bodies.node_gone(static_cast<const cuGraphDestroyNode_params*>(data.functionParams)->hNode);
+      return true;
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphDestroy:
+      if (entry) state.graph_bodies.graph_gone(static_cast<const cuGraphDestroy_params*>(data.functionParams)->hGraph);
       return true;
     default:
       return track_graph_update(call, data);

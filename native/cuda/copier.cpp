@@ -69,7 +69,12 @@ CUdeviceptr Copier::allocate(std::uint64_t bytes) noexcept {
 }
 
 void Copier::free(CUdeviceptr memory) noexcept {
-  if (memory != 0) driver().cuMemFree_v2(memory - k_block_bytes);
+  const CUresult freed = memory == 0 ? CUDA_SUCCESS : driver().cuMemFree_v2(memory - k_block_bytes);
+  if (freed == CUDA_SUCCESS) return;
+  // A context that a kernel has broken takes all of its memory with it.
+  const CUresult status = driver().cuStreamQuery(m_stream);
+  if (status != CUDA_SUCCESS && status != CUDA_ERROR_NOT_READY) return;
+  warn(describe("device memory that held a snapshot could not be given back to the program", freed));
 }
 
 Result<void> Copier::wait(Deadline deadline) noexcept {
@@ -87,10 +92,11 @@ Result<void> Copier::gather(const std::vector<Allocation>& regions, CUdeviceptr 
   return wait(deadline);
 }
 
-Result<void> Copier::scatter(const std::vector<Allocation>& regions, CUdeviceptr from) noexcept {
+Result<void> Copier::scatter(const std::vector<Allocation>& regions, CUdeviceptr from,
+                             const std::vector<bool>& wanted) noexcept {
   const std::vector<std::uint64_t> offsets = layout(regions);
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if ((regions[i].flags & capture::k_region_read_only) != 0) continue;
+    if (!wanted[i] || (regions[i].flags & capture::k_region_read_only) != 0) continue;
     const CUresult status = driver().cuMemcpyAsync(regions[i].base, from + offsets[i], regions[i].bytes, m_stream);
     if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("putting a region back", status)};
   }

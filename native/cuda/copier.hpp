@@ -29,7 +29,8 @@ class Copier {
   // Copies all regions to `to`, laid out so, and waits.
   core::Result<void> gather(const std::vector<Allocation>& regions, CUdeviceptr to, Deadline deadline) noexcept;
   // The way back; what the device may only read is left alone.
-  core::Result<void> scatter(const std::vector<Allocation>& regions, CUdeviceptr from) noexcept;
+  core::Result<void> scatter(const std::vector<Allocation>& regions, CUdeviceptr from,
+                             const std::vector<bool>& wanted) noexcept;
   [[nodiscard]] CUstream stream() const noexcept { return m_stream; }
   // Pins the slots if that pays for so many bytes, of all that will be sent. Before the first are: it takes a while.
   core::Result<void> pin_for(std::uint64_t bytes) noexcept;

@@ -1,9 +1,10 @@
 // Captures a kernel out of a graph. The launch of a graph cannot be stopped half-way, so the way to the kernel is
 // gone twice: all state is kept, the nodes before the kernel and then the kernel alone are run by us, and the state is
 // put back before the program's own launch goes on as if nothing had happened (docs/decisions/0021).
-#include <time.h>
+#include <string>
 
 #include "cuda/api.hpp"
+#include "cuda/graph_effects.hpp"
 #include "cuda/snapshots.hpp"
 #include "cuda/tool.hpp"
 
@@ -12,6 +13,17 @@ namespace kerncap::cuda {
 using core::Error;
 using core::ErrorCode;
 using core::Result;
+
+namespace {
+
+Result<void> wait_for(CUstream stream, Streams::Deadline deadline, const std::string& what) noexcept {
+  const CUresult status = poll(stream, deadline);
+  if (status != CUDA_ERROR_NOT_READY) return checked(what, status);
+  return Error{ErrorCode::timeout, what + " did not end in time: does it wait for something that the program does once it "
+                                          "has launched the graph, or for another GPU?"};
+}
+
+}  // namespace
 
 void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext context) noexcept {
   const std::shared_ptr<WatchedGraph> graph = tool()->graphs.find(executable);
@@ -43,7 +55,7 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     Result<CUgraphExec> made = instantiate_before(*graph, item.node);
     Result<void> taken = made ? Result<void>() : Result<void>(made.error());
     if (made) before = made.value();
-    if (taken) taken = take_from_graph(*job, launch, index_of_kernel, before);
+    if (taken) taken = take_from_graph(*job, launch, index_of_kernel, before, *graph, item.node);
     if (taken) taken = send_small(*job);
     if (before != nullptr) driver().cuGraphExecDestroy(before);
     end(std::move(job), taken);
@@ -51,10 +63,11 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
 }
 
 Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel,
-                                        CUgraphExec before) noexcept {
+                                        CUgraphExec before, const WatchedGraph& graph, std::size_t node) noexcept {
   Result<void> ready = prepare_job(job, launch, index_of_kernel);
   if (!ready) return ready;
-  const bool with_post = tool()->channel->with_post();
+  const Result<std::vector<bool>> wanted_back = regions_to_put_back(graph, node, job.regions);
+  if (!wanted_back) return wanted_back.error();
   const std::uint64_t room = Copier::layout(job.regions).back();
   Copier& copier = job.engines->copier;
   const CUdeviceptr kept = copier.allocate(room);
@@ -70,11 +83,28 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
     copier.free(kept);
     return done;
   }
-  // From here on the program's memory is changed, and put back whatever happens. No time limit: the program is about
-  // to run the same work without one.
+  // From here on the program's memory is changed, and put back.
   job.stream = copier.stream();
-  done = checked("running the nodes before the kernel", driver().cuGraphLaunch(before, job.stream));
-  if (done) done = checked("the nodes before the kernel", driver().cuStreamSynchronize(job.stream));
+  done = run_to_kernel(job, launch, before);
+  if (!done && driver().cuStreamQuery(job.stream) == CUDA_ERROR_NOT_READY) {
+    // What runs may end once the program is let go, and not before. Nothing can be put back under it, and to free memory
+    // waits for it: the copies stay.
+    job.pre = 0;
+    warn("what had been begun of a CUDA graph goes on beside the program, whose results may be wrong");
+    return done;
+  }
+  const Result<void> put_back = copier.scatter(job.regions, kept, wanted_back.value());
+  copier.free(kept);
+  if (!put_back) warn("the program's memory could not be put back after a kernel of a graph had been captured: its "
+                      "results may be wrong");
+  return done ? put_back : done;
+}
+
+Result<void> Snapshots::run_to_kernel(Job& job, const LaunchCall& launch, CUgraphExec before) noexcept {
+  const bool with_post = tool()->channel->with_post();
+  Copier& copier = job.engines->copier;
+  Result<void> done = checked("running the nodes before the kernel", driver().cuGraphLaunch(before, job.stream));
+  if (done) done = wait_for(job.stream, wait_deadline(), "what a CUDA graph runs before the kernel");
   if (done) done = copier.gather(job.regions, job.pre, wait_deadline());
   job.held_ns = ns_since(job.held_since);
   if (done && !with_post) done = send(copier, job);
@@ -82,16 +112,10 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
   if (done) done = checked("recording an event", driver().cuEventRecord(job.before, job.stream));
   if (done) done = run_alone(launch, job.stream);
   if (done) done = checked("recording an event", driver().cuEventRecord(job.after, job.stream));
-  if (done) done = checked("the kernel", driver().cuStreamSynchronize(job.stream));
-  if (done) {
-    measure(job);
-    if (with_post) done = keep_changed(job);
-  }
-  const Result<void> put_back = copier.scatter(job.regions, kept);
-  copier.free(kept);
-  if (!put_back) warn("the program's memory could not be put back after a kernel of a graph had been captured: its "
-                      "results may be wrong");
-  return done ? put_back : done;
+  if (done) done = wait_for(job.stream, wait_deadline(), "the kernel");
+  if (!done) return done;
+  measure(job);
+  return with_post ? keep_changed(job) : done;
 }
 
 Result<void> Snapshots::run_alone(const LaunchCall& launch, CUstream stream) noexcept {

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <map>
+#include <mutex>
 #include <set>
 #include <utility>
 
@@ -10,6 +11,17 @@
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
+
+std::vector<bool> ancestors_of(const std::vector<WatchedGraph::Node>& nodes, std::size_t node) {
+  std::vector<bool> found(nodes.size());
+  for (const std::size_t each : nodes[node].before) found[each] = true;
+  for (std::size_t i = node; i-- > 0;) {
+    if (!found[i]) continue;
+    for (const std::size_t each : nodes[i].before) found[each] = true;
+  }
+  return found;
+}
+
 namespace {
 
 using core::Error;
@@ -123,17 +135,6 @@ Result<std::vector<WatchedGraph::Node>> read_nodes(CUgraph graph) {
   return nodes;
 }
 
-// Which nodes have to end before that one begins.
-std::vector<bool> ancestors_of(const std::vector<WatchedGraph::Node>& nodes, std::size_t node) {
-  std::vector<bool> found(nodes.size());
-  for (const std::size_t each : nodes[node].before) found[each] = true;
-  for (std::size_t i = node; i-- > 0;) {
-    if (!found[i]) continue;
-    for (const std::size_t each : nodes[i].before) found[each] = true;
-  }
-  return found;
-}
-
 std::string why_not(const std::vector<WatchedGraph::Node>& nodes, std::size_t node) {
   const std::vector<bool> before = ancestors_of(nodes, node);
   for (std::size_t i = 0; i < node; ++i) {
@@ -141,6 +142,12 @@ std::string why_not(const std::vector<WatchedGraph::Node>& nodes, std::size_t no
     if (what != nullptr) return std::string("it is in a CUDA graph behind ") + what;
   }
   return {};
+}
+
+bool allocates(const std::vector<WatchedGraph::Node>& nodes) {
+  return std::any_of(nodes.begin(), nodes.end(), [](const WatchedGraph::Node& node) {
+    return node.type == CU_GRAPH_NODE_TYPE_MEM_ALLOC || node.type == CU_GRAPH_NODE_TYPE_MEM_FREE;
+  });
 }
 
 void add_wanted(WatchedGraph& watched, std::size_t place, CUgraphNode node, const std::string& refusal) {
@@ -154,15 +161,33 @@ void add_wanted(WatchedGraph& watched, std::size_t place, CUgraphNode node, cons
   watched.wanted.push_back({place, *kernel, shape, refusal});
 }
 
+// The graphs that a node runs: a child, or what a condition decides about.
+std::vector<CUgraph> graphs_within(CUgraphNode node, CUgraphNodeType type) {
+  if (type == CU_GRAPH_NODE_TYPE_GRAPH) {
+    CUgraph child = nullptr;
+    if (driver().cuGraphChildGraphNodeGetGraph(node, &child) == CUDA_SUCCESS) return {child};
+  }
+  if (type == CU_GRAPH_NODE_TYPE_CONDITIONAL) {
+    if (auto bodies = tool()->graph_bodies.of(node)) return std::move(*bodies);
+    static std::once_flag s_said;
+    std::call_once(s_said, [] {
+      warn("a conditional node of a CUDA graph was added by no call that we know: kernels in its bodies are not seen");
+    });
+  }
+  return {};
+}
+
 // What is wanted in a graph that is one node of another.
-void add_wanted_of_child(WatchedGraph& watched, std::size_t place, CUgraphNode node) {
-  CUgraph child = nullptr;
-  if (driver().cuGraphChildGraphNodeGetGraph(node, &child) != CUDA_SUCCESS) return;
-  const Result<std::vector<WatchedGraph::Node>> nodes = read_nodes(child);
-  if (!nodes) return;
-  for (const WatchedGraph::Node& each : nodes.value()) {
-    if (each.type == CU_GRAPH_NODE_TYPE_KERNEL) add_wanted(watched, place, each.node, "it is in a child graph of a CUDA graph");
-    if (each.type == CU_GRAPH_NODE_TYPE_GRAPH) add_wanted_of_child(watched, place, each.node);
+void add_wanted_within(WatchedGraph& watched, std::size_t place, const WatchedGraph::Node& outer) {
+  const char* where = outer.type == CU_GRAPH_NODE_TYPE_GRAPH ? "it is in a child graph of a CUDA graph"
+                                                             : "it is in the body of a conditional node of a CUDA graph";
+  for (const CUgraph graph : graphs_within(outer.node, outer.type)) {
+    const Result<std::vector<WatchedGraph::Node>> nodes = read_nodes(graph);
+    if (!nodes) continue;
+    for (const WatchedGraph::Node& each : nodes.value()) {
+      if (each.type == CU_GRAPH_NODE_TYPE_KERNEL) add_wanted(watched, place, each.node, where);
+      add_wanted_within(watched, place, each);
+    }
   }
 }
 
@@ -194,14 +219,15 @@ void Graphs::watch(CUgraphExec executable, CUgraph graph) noexcept {
   for (std::size_t i = 0; i < watched->nodes.size(); ++i) {
     const WatchedGraph::Node& node = watched->nodes[i];
     if (node.type == CU_GRAPH_NODE_TYPE_KERNEL) add_wanted(*watched, i, node.node, {});
-    if (node.type == CU_GRAPH_NODE_TYPE_GRAPH) add_wanted_of_child(*watched, i, node.node);
+    add_wanted_within(*watched, i, node);
   }
   if (watched->wanted.empty()) return;
   const CUresult cloned = driver().cuGraphClone(&watched->copy, graph);
   for (WatchedGraph::Wanted& item : watched->wanted) {
     if (item.refusal.empty()) item.refusal = why_not(watched->nodes, item.node);
     if (item.refusal.empty() && cloned != CUDA_SUCCESS) {
-      item.refusal = describe("it is in a CUDA graph that cannot be copied", cloned);
+      item.refusal = allocates(watched->nodes) ? "it is in a CUDA graph that allocates memory of its own, and cannot be copied"
+                                               : describe("it is in a CUDA graph that cannot be copied", cloned);
     }
   }
   for (WatchedGraph::Node& node : watched->nodes) {

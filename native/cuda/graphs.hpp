@@ -63,6 +63,8 @@ class Graphs {
   std::set<CUgraphExec> m_switched;
 };
 
+// Which nodes have to end before that one begins.
+[[nodiscard]] std::vector<bool> ancestors_of(const std::vector<WatchedGraph::Node>& nodes, std::size_t node);
 // The launch that a kernel node stands for. The parameters belong to the node.
 [[nodiscard]] core::Result<LaunchCall> read_kernel_node(CUgraphNode node);
 // All nodes that `node` waits for, directly or not, ready to run alone.

@@ -17,6 +17,7 @@
 #include "cuda/allocations.hpp"
 #include "cuda/changed.hpp"
 #include "cuda/copier.hpp"
+#include "cuda/graphs.hpp"
 #include "cuda/launch.hpp"
 
 namespace kerncap::cuda {
@@ -88,7 +89,9 @@ class Snapshots {
   core::Result<void> take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept;
   core::Result<void> take_post(Job& job) noexcept;
   core::Result<void> take_from_graph(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel,
-                                     CUgraphExec before) noexcept;
+                                     CUgraphExec before, const WatchedGraph& graph, std::size_t node) noexcept;
+  // A node, or the kernel itself, may wait for what the program does once it has launched the graph.
+  core::Result<void> run_to_kernel(Job& job, const LaunchCall& launch, CUgraphExec before) noexcept;
   core::Result<void> run_alone(const LaunchCall& launch, CUstream stream) noexcept;
   // Drains, lists the regions and tells the collector; nothing is copied yet.
   core::Result<void> prepare_job(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept;

@@ -10,6 +10,7 @@
 #include "capture/channel.hpp"
 #include "cuda/allocations.hpp"
 #include "cuda/function_table.hpp"
+#include "cuda/graph_bodies.hpp"
 #include "cuda/graphs.hpp"
 #include "cuda/modules.hpp"
 #include "cuda/own_process.hpp"
@@ -31,6 +32,7 @@ struct Tool {
   FunctionTable functions;
   Streams streams;
   Graphs graphs;
+  GraphBodies graph_bodies;
   Snapshots snapshots;
   Profiler profiler;
   std::atomic<bool> facts_sent{false};

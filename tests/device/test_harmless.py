@@ -52,3 +52,23 @@ def test_a_thread_can_be_cancelled_between_launches_that_are_captured(kc, built)
 def test_a_program_that_may_have_no_more_memory_goes_on(kc, built):
     _, said = run(kc, built["scarce"], "memory", 1)
     assert said == "ok\n"
+
+
+def test_a_graph_that_copies_from_and_to_ordinary_memory_is_refused(kc, built):
+    done, said = run(kc, built["graph_effects"], "both_ways")
+    assert said == "ok\n", done.err
+    assert done.code == 6, done.err
+    assert "ordinary memory of the host" in done.err
+
+
+def test_what_a_thread_loads_while_a_graph_is_gone_through_is_not_lost(kc, built):
+    done, said = run(kc, built["graph_effects"], "loader")
+    assert said == "ok\n", done.err
+    assert done.code == 0, done.err
+
+
+def test_a_graph_that_waits_for_the_program_is_let_go(kc, built):
+    done, said = run(kc, built["graph_effects"], "waits")
+    assert said == "ok\n", done.err
+    assert done.code != 0, done.err
+    assert "did not end in time" in done.err

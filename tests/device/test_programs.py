@@ -189,6 +189,7 @@ def needs_two_gpus():
         ("device_heap", "allocate", "heap"),
         ("device_launch", "outer", "device-side launches"),
         ("graph_order", "inside", "child graph"),
+        ("conditional_graph", "in_body", "body of a conditional node"),
         ("unknown_memory", "add_one", "made by no call"),
     ],
 )

@@ -9,6 +9,7 @@ GRAPHS = {
     "host": "a host function",
     "conditional": "a conditional node",
     "memory": "memory that it allocates",
+    "memory_behind": "allocates memory of its own",
 }
 
 

@@ -1,21 +1,10 @@
 // Graphs made by hand: a kernel that is made before what it waits for, one that waits for nothing, one in a child graph.
-#include "check.cuh"
+#include "graph_nodes.cuh"
 
 __global__ void prepare(int* data) { data[threadIdx.x] += 7; }
 __global__ void accumulate(int* out, const int* data) { out[threadIdx.x] += data[threadIdx.x]; }
 __global__ void apart(int* other) { other[threadIdx.x] += 100; }
 __global__ void inside(int* out) { out[threadIdx.x] += 1; }
-
-cudaGraphNode_t add(cudaGraph_t graph, void* kernel, void** arguments) {
-  cudaKernelNodeParams parameters{};
-  parameters.func = kernel;
-  parameters.gridDim = 1;
-  parameters.blockDim = 128;
-  parameters.kernelParams = arguments;
-  cudaGraphNode_t node;
-  CHECK(cudaGraphAddKernelNode(&node, graph, nullptr, 0, &parameters));
-  return node;
-}
 
 int main() {
   int* data = nullptr;
@@ -31,13 +20,13 @@ int main() {
   void* of_data[] = {&data};
   void* of_other[] = {&other};
   void* of_inside[] = {&out};
-  const cudaGraphNode_t free_one = add(graph, reinterpret_cast<void*>(apart), of_other);
-  const cudaGraphNode_t last = add(graph, reinterpret_cast<void*>(accumulate), of_out);
-  const cudaGraphNode_t first = add(graph, reinterpret_cast<void*>(prepare), of_data);
+  const cudaGraphNode_t free_one = add_kernel(graph, reinterpret_cast<void*>(apart), of_other, 128);
+  const cudaGraphNode_t last = add_kernel(graph, reinterpret_cast<void*>(accumulate), of_out, 128);
+  const cudaGraphNode_t first = add_kernel(graph, reinterpret_cast<void*>(prepare), of_data, 128);
   CHECK(cudaGraphAddDependencies(graph, &first, &last, nullptr, 1));
   cudaGraph_t child;
   CHECK(cudaGraphCreate(&child, 0));
-  add(child, reinterpret_cast<void*>(inside), of_inside);
+  add_kernel(child, reinterpret_cast<void*>(inside), of_inside, 128);
   cudaGraphNode_t child_node;
   CHECK(cudaGraphAddChildGraphNode(&child_node, graph, &last, 1, child));
   (void)free_one;

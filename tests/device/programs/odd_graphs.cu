@@ -1,25 +1,15 @@
 // A kernel in a CUDA graph of a kind that cannot be gone through twice: a capture has to refuse it by name, and the
 // program has to come out as ever.
 //
-//   odd_graphs child|host|conditional|memory|large
+//   odd_graphs child|host|conditional|memory|memory_behind|large
 #include <string>
 
-#include "check.cuh"
+#include "graph_nodes.cuh"
 
 __global__ void add(int* data, int what) { *data += what; }
 __global__ void target(int* data) { *data *= 3; }
 
 static void CUDART_CB nothing(void*) {}
-
-static cudaGraphNode_t kernel_node(cudaGraph_t graph, cudaGraphNode_t after, void* function, void** arguments) {
-  cudaKernelNodeParams parameters{};
-  parameters.func = function;
-  parameters.gridDim = parameters.blockDim = dim3(1);
-  parameters.kernelParams = arguments;
-  cudaGraphNode_t node;
-  CHECK(cudaGraphAddKernelNode(&node, graph, after == nullptr ? nullptr : &after, after == nullptr ? 0 : 1, &parameters));
-  return node;
-}
 
 int main(int argc, char** argv) {
   const std::string mode = argc > 1 ? argv[1] : "";
@@ -39,12 +29,12 @@ int main(int argc, char** argv) {
   if (mode == "child") {
     cudaGraph_t child;
     CHECK(cudaGraphCreate(&child, 0));
-    kernel_node(child, nullptr, reinterpret_cast<void*>(add), arguments);
+    add_kernel(child, reinterpret_cast<void*>(add), arguments);
     CHECK(cudaGraphAddChildGraphNode(&before, graph, nullptr, 0, child));
   } else if (mode == "host") {
     cudaHostNodeParams parameters{nothing, nullptr};
     CHECK(cudaGraphAddHostNode(&before, graph, nullptr, 0, &parameters));
-    before = kernel_node(graph, before, reinterpret_cast<void*>(add), arguments);
+    before = add_kernel(graph, reinterpret_cast<void*>(add), arguments, 1, before);
   } else if (mode == "conditional") {
     cudaGraphConditionalHandle handle;
     CHECK(cudaGraphConditionalHandleCreate(&handle, graph, 1, cudaGraphCondAssignDefault));
@@ -54,7 +44,7 @@ int main(int argc, char** argv) {
     parameters.conditional.type = cudaGraphCondTypeIf;
     parameters.conditional.size = 1;
     CHECK(cudaGraphAddNode(&before, graph, nullptr, nullptr, 0, &parameters));
-    kernel_node(parameters.conditional.phGraph_out[0], nullptr, reinterpret_cast<void*>(add), arguments);
+    add_kernel(parameters.conditional.phGraph_out[0], reinterpret_cast<void*>(add), arguments);
   } else if (mode == "memory") {
     // The kernel works in memory that there is while the graph runs only.
     int* own = nullptr;
@@ -66,6 +56,15 @@ int main(int argc, char** argv) {
     CHECK(cudaMemcpyAsync(data, own, sizeof(int), cudaMemcpyDefault, stream));
     CHECK(cudaFreeAsync(own, stream));
     CHECK(cudaStreamEndCapture(stream, &graph));
+  } else if (mode == "memory_behind") {
+    int* own = nullptr;
+    CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+    add<<<1, 1, 0, stream>>>(data, 1);
+    target<<<1, 1, 0, stream>>>(data);
+    CHECK(cudaMallocAsync(&own, 4096, stream));
+    add<<<1, 1, 0, stream>>>(own, 1);
+    CHECK(cudaFreeAsync(own, stream));
+    CHECK(cudaStreamEndCapture(stream, &graph));
   } else if (mode == "large") {
     // More than a third of the device: two copies have no room.
     std::size_t free = 0;
@@ -73,9 +72,9 @@ int main(int argc, char** argv) {
     void* much = nullptr;
     CHECK(cudaMemGetInfo(&free, &total));
     CHECK(cudaMalloc(&much, free / 5 * 2));
-    before = kernel_node(graph, nullptr, reinterpret_cast<void*>(add), arguments);
+    before = add_kernel(graph, reinterpret_cast<void*>(add), arguments);
   }
-  if (mode != "memory") kernel_node(graph, before, reinterpret_cast<void*>(target), arguments);
+  if (!mode.starts_with("memory")) add_kernel(graph, reinterpret_cast<void*>(target), arguments, 1, before);
   CHECK(cudaGraphInstantiate(&executable, graph, 0));
   CHECK(cudaGraphLaunch(executable, stream));
   CHECK(cudaStreamSynchronize(stream));

@@ -1,0 +1,97 @@
+// From the parameters of the nodes, the kernel's own among them.
+#include "cuda/graph_effects.hpp"
+
+#include <algorithm>
+#include <cstring>
+#include <optional>
+
+#include "cuda/api.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+using capture::MemoryKind;
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+bool is_filled_by_threads(const Allocation& region) noexcept {
+  return region.kind == MemoryKind::host_pinned || region.kind == MemoryKind::host_registered ||
+         (region.device == capture::k_no_device && region.kind != MemoryKind::managed);
+}
+
+std::optional<std::size_t> region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
+  const auto after = std::upper_bound(regions.begin(), regions.end(), address,
+                                      [](std::uint64_t at, const Allocation& region) { return at < region.base; });
+  if (after == regions.begin() || address >= std::prev(after)->end()) return std::nullopt;
+  return static_cast<std::size_t>(std::prev(after) - regions.begin());
+}
+
+struct End {
+  CUmemorytype type;
+  const void* host;
+  CUdeviceptr device;
+
+  // 0: an array's, which has no address.
+  [[nodiscard]] std::uint64_t address() const noexcept {
+    if (type == CU_MEMORYTYPE_ARRAY) return 0;
+    return type == CU_MEMORYTYPE_HOST ? reinterpret_cast<std::uint64_t>(host) : device;
+  }
+};
+
+}  // namespace
+
+Result<std::vector<bool>> regions_to_put_back(const WatchedGraph& graph, std::size_t node,
+                                              const std::vector<Allocation>& regions) {
+  std::vector<bool> put_back(regions.size());
+  for (std::size_t i = 0; i < regions.size(); ++i) put_back[i] = !is_filled_by_threads(regions[i]);
+  const auto mark = [&](std::uint64_t address) {
+    // One behind the last element is how many ends are given.
+    for (const std::uint64_t each : {address, address - 1}) {
+      if (const auto found = region_at(regions, each)) put_back[*found] = true;
+    }
+  };
+  bool reads_elsewhere = false;
+  bool writes_elsewhere = false;
+  std::vector<bool> runs = ancestors_of(graph.nodes, node);
+  runs[node] = true;
+  for (std::size_t i = 0; i < graph.nodes.size(); ++i) {
+    if (!runs[i]) continue;
+    const CUgraphNode each = graph.nodes[i].node;
+    if (graph.nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL) {
+      const Result<LaunchCall> launch = read_kernel_node(each);
+      if (!launch) return launch.error();
+      CUfunction function = launch.value().function;
+      CUmodule home = nullptr;
+      // A node may name a CUkernel: that has a function in each context.
+      if (driver().cuFuncGetModule(&home, function) != CUDA_SUCCESS && driver().cuKernelGetFunction != nullptr) {
+        driver().cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(launch.value().function));
+      }
+      const Result<std::vector<std::byte>> parameters = pack_parameters(function, launch.value());
+      if (!parameters) return std::vector<bool>(regions.size(), true);  // whatever it was given
+      std::vector<std::uint64_t> words(parameters.value().size() / sizeof(std::uint64_t));
+      std::memcpy(words.data(), parameters.value().data(), words.size() * sizeof(std::uint64_t));
+      for (const std::uint64_t word : words) mark(word);
+    } else if (graph.nodes[i].type == CU_GRAPH_NODE_TYPE_MEMSET) {
+      CUDA_MEMSET_NODE_PARAMS set{};
+      Result<void> asked = checked("reading a graph", driver().cuGraphMemsetNodeGetParams(each, &set));
+      if (!asked) return asked.error();
+      mark(set.dst);
+    } else if (graph.nodes[i].type == CU_GRAPH_NODE_TYPE_MEMCPY) {
+      CUDA_MEMCPY3D copy{};
+      Result<void> asked = checked("reading a graph", driver().cuGraphMemcpyNodeGetParams(each, &copy));
+      if (!asked) return asked.error();
+      const End from{copy.srcMemoryType, copy.srcHost, copy.srcDevice};
+      const End to{copy.dstMemoryType, copy.dstHost, copy.dstDevice};
+      reads_elsewhere = reads_elsewhere || !region_at(regions, from.address());
+      writes_elsewhere = writes_elsewhere || !region_at(regions, to.address());
+      mark(to.address());
+    }
+  }
+  // Either alone does the same a second time.
+  if (!reads_elsewhere || !writes_elsewhere) return put_back;
+  return Error{ErrorCode::unsupported, "it is in a CUDA graph behind copies from and to memory that no capture holds, ordinary "
+                                       "memory of the host or arrays, which would be done twice"};
+}
+
+}  // namespace kerncap::cuda
