@@ -1,6 +1,7 @@
 // Describes cubins to the collector as they are loaded, and finds them again when a kernel of theirs is launched.
 #include "cuda/modules.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 #include "capture/send_list.hpp"
@@ -100,6 +101,35 @@ void Modules::name_last(CUmodule handle) noexcept {
   const auto found = m_by_number.find(t_last_loaded);
   if (found != m_by_number.end() && found->second.handle == nullptr) found->second.handle = handle;
   t_last_loaded = 0;
+}
+
+// Which cubin the handle is: the latest without a handle that has all the variables that the driver finds in the module.
+void Modules::variable_asked_for(CUmodule handle, const char* name) noexcept {
+  if (handle == nullptr || name == nullptr) return;
+  std::vector<std::pair<std::uint64_t, std::vector<ModuleVariable>>> nameless;
+  {
+    const std::lock_guard lock(m_mutex);
+    for (const auto& [number, module] : m_by_number) {
+      if (module.handle == handle) return;
+      if (module.handle == nullptr) nameless.emplace_back(number, module.variables);
+    }
+  }
+  // Asked without the lock: the driver holds locks of its own when it tells us of modules.
+  const auto is_there = [handle](const ModuleVariable& variable) {
+    CUdeviceptr address = 0;
+    std::size_t bytes = 0;
+    return driver().cuModuleGetGlobal_v2(&address, &bytes, handle, variable.name.c_str()) == CUDA_SUCCESS &&
+           bytes == variable.bytes;
+  };
+  for (auto it = nameless.rbegin(); it != nameless.rend(); ++it) {
+    const auto& [number, variables] = *it;
+    const bool has_it = std::any_of(variables.begin(), variables.end(), [name](const auto& each) { return each.name == name; });
+    if (!has_it || !std::all_of(variables.begin(), variables.end(), is_there)) continue;
+    const std::lock_guard lock(m_mutex);
+    const auto found = m_by_number.find(number);
+    if (found != m_by_number.end() && found->second.handle == nullptr) found->second.handle = handle;
+    return;
+  }
 }
 
 const Kernel* Modules::resolve(CUfunction function, const char* symbol) noexcept {

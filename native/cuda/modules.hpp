@@ -32,6 +32,9 @@ class Modules {
   // The cubin that this thread loaded last is `handle`'s: at the end of cuModuleLoad*.
   void name_last(CUmodule handle) noexcept;
 
+  // The program asked for a variable of this module: kernels may be given its address though none of its own ever ran.
+  void variable_asked_for(CUmodule handle, const char* name) noexcept;
+
   // For the first launch of a function: which kernel it is. Null when nothing is known of it.
   const Kernel* resolve(CUfunction function, const char* symbol) noexcept;
 

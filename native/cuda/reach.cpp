@@ -110,8 +110,7 @@ Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& paramet
     if (region_at(job.regions, word) != nullptr || region_at(job.regions, word - 1) != nullptr) continue;
     if (is_known_to_the_driver(word)) {
       return Error{ErrorCode::unsupported, "an argument points to memory that was made by no call that we know, such as "
-                                           "a buffer of a graphics interface, or a variable of a module whose kernels "
-                                           "never ran: it cannot be captured"};
+                                           "a buffer of a graphics interface: it cannot be captured"};
     }
   }
   return {};

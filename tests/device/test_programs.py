@@ -33,6 +33,7 @@ EXACT = [
     ("texture", "stride_on", 0),
     ("beyond_the_end", "overrun", 1),
     ("large_parameters", "look_up_all", 1),
+    ("other_module", "add_table", 1),
 ]
 
 
