@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import struct
+import subprocess
 
 import pytest
 from nvidia_gpu import architecture
@@ -77,6 +78,21 @@ def test_only_the_write_set_is_put_back_between_runs(stages, built, tmp_path):
 
     assert float_at(a + 4 * 7) == 7 + 5 + 2
     assert [float_at(c + 4 * i) for i in (7, 8)] == [3 * 7, 3 * 8]
+
+
+@pytest.mark.parametrize("how", ["at_once", "async"])
+def test_an_allocation_waits_for_room_behind_a_capture(stages, built, how):
+    """Nearly all memory of a GPU: of the second one, where tests beside this one do not run out of it."""
+    told = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=True)
+    if len(told.stdout.splitlines()) < 2:
+        pytest.skip("needs a second GPU, as it takes all memory of it")
+    stages.variables["CUDA_VISIBLE_DEVICES"] = "1"
+    # The program ends with 1 where it gets no memory.
+    options = ("--dispatch", 1)
+    (capture,), printed = stages.capture_and_listen("target", built["growing"], how, options=options)
+    assert "ok" in printed.split()
+    assert max(region["size_bytes"] for region in capture["regions"]) == 4 << 30
+    assert stages.replay("@capture").must().manifest["matches_golden"] is True
 
 
 @pytest.mark.slow
