@@ -10,14 +10,16 @@ from kerncap_stages.collector.protocol import (
     EXECUTABLE,
     MEMORY_KINDS,
     NO_DEVICE,
+    READ_MOSTLY,
     READ_ONLY,
+    STAYS_ON_HOST,
     UNCACHED,
     ProtocolError,
 )
 from kerncap_stages.collector.write_set import WrittenRanges, changed_ranges, read_part, written_ranges
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.manifests.capture import Reach
-from kerncap_stages.manifests.memory import ModuleVariable, Region
+from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG, ModuleVariable, Region
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -63,7 +65,12 @@ def describe_regions(
 
 
 def _region(region: SentRegion, written: WrittenRanges | None, is_shared: bool) -> Region:
-    flags = {EXECUTABLE: "executable", UNCACHED: "uncached"}
+    flags = {
+        EXECUTABLE: "executable",
+        UNCACHED: "uncached",
+        STAYS_ON_HOST: ON_HOST_FLAG,
+        READ_MOSTLY: READ_MOSTLY_FLAG,
+    }
     return Region(
         base_address=region.base,
         size_bytes=region.size_bytes,

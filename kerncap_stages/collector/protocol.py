@@ -38,6 +38,8 @@ HOLD = 1 << 2
 READ_ONLY = 1 << 0
 EXECUTABLE = 1 << 2
 UNCACHED = 1 << 3
+STAYS_ON_HOST = 1 << 4
+READ_MOSTLY = 1 << 5
 
 # CAPTURE.flags
 FROM_BATCH = 1 << 0

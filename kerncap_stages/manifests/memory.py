@@ -19,6 +19,10 @@ from kerncap_stages.manifests.base import (
     refuse,
 )
 
+# Of managed memory: kernels reach it over the bus; it is copied to whoever reads it.
+ON_HOST_FLAG = "stays_on_host"
+READ_MOSTLY_FLAG = "read_mostly"
+
 
 class MemoryKind(StrEnum):
     """How a region was allocated, and so how replay must make it again."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG
 from kerncap_stages.pages import formats
 from kerncap_stages.pages.kernel import arguments_section, kernel_section, launch_section
 from kerncap_stages.pages.parts import facts, heading, note, table
@@ -41,7 +42,7 @@ def _regions(regions: tuple[Region, ...]) -> Iterator[RenderableType]:
                 str(index),
                 formats.address(region.base_address),
                 formats.size(region.size_bytes),
-                region.kind.value + (", read only" if region.read_only else ""),
+                _kind(region),
                 "host" if region.device_index is None else str(region.device_index),
                 _written(region),
             )
@@ -53,6 +54,12 @@ def _regions(regions: tuple[Region, ...]) -> Iterator[RenderableType]:
     for index, region in enumerate(regions):
         if region.left_out_reason is not None:
             yield note(f"region {index} was left out: {region.left_out_reason}")
+
+
+def _kind(region: Region) -> str:
+    marks = ["read only"] if region.read_only else []
+    marks += [flag.replace("_", " ") for flag in region.flags if flag in (ON_HOST_FLAG, READ_MOSTLY_FLAG)]
+    return ", ".join((region.kind.value, *marks))
 
 
 def _written(part: Snapshot) -> str:

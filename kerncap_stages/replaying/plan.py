@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.code_object import data_symbols
 from kerncap_stages.collector.launch_facts import LAUNCH_ATTRIBUTES
 from kerncap_stages.errors import ArtifactError
+from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG
 from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.chunks import read_chunk_list
 
@@ -191,7 +192,7 @@ def _region_line(capture: Capture, region: Region) -> str:
         region.kind.value,
         "-" if region.device_index is None else region.device_index,
         f"{access:#x}",
-        _READ_ONLY if region.read_only else 0,
+        _flags(region),
         f"{region.host_address or 0:#x}",
         region.alignment_bytes or 0,
         int(own),
@@ -200,6 +201,11 @@ def _region_line(capture: Capture, region: Region) -> str:
         _name(region.post),
     )
     return "region " + " ".join(map(str, words))
+
+
+def _flags(region: Region) -> int:
+    bits = {ON_HOST_FLAG: 1 << 1, READ_MOSTLY_FLAG: 1 << 2}
+    return (_READ_ONLY if region.read_only else 0) | sum(bits.get(flag, 0) for flag in region.flags)
 
 
 def _piece(region: Region) -> int:

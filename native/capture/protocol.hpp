@@ -100,6 +100,9 @@ enum class MemoryKind : std::uint32_t {
 inline constexpr std::uint32_t k_region_read_only = 1u << 0;
 inline constexpr std::uint32_t k_region_executable = 1u << 2;
 inline constexpr std::uint32_t k_region_uncached = 1u << 3;
+// Of managed memory: kernels reach it over the bus; it is copied to whoever reads it.
+inline constexpr std::uint32_t k_region_stays_on_host = 1u << 4;
+inline constexpr std::uint32_t k_region_read_mostly = 1u << 5;
 
 enum class FailureCode : std::uint32_t {
   timeout = 1, device, unsupported_memory, unsupported_queue, too_large_a_batch, cancelled,

@@ -61,6 +61,11 @@ void Allocations::add_multicast(std::uint64_t handle) {
   m_handles[handle] = {capture::k_no_device, false, true, 0};
 }
 
+bool Allocations::knows_handle(std::uint64_t handle) const {
+  const std::lock_guard lock(m_mutex);
+  return m_handles.contains(handle);
+}
+
 void Allocations::add_handle_at(std::uint64_t handle, std::uint64_t address) {
   const std::lock_guard lock(m_mutex);
   const auto after = m_mappings.upper_bound(address);
@@ -144,7 +149,7 @@ std::vector<Allocation> Allocations::reachable(std::uint32_t device) const {
       region.base = base;
       region.bytes = mapping.bytes;
       region.kind = mapping.handle.imported ? MemoryKind::ipc : MemoryKind::vmem;
-      region.device = mapping.handle.device == capture::k_no_device ? device : mapping.handle.device;
+      region.device = mapping.handle.device;
       region.access = mapping.readable;
       region.piece = mapping.handle.piece;
       region.flags = (mapping.writable & bit_of(device)) == 0 ? capture::k_region_read_only : 0;

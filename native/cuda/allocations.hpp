@@ -38,10 +38,12 @@ class Allocations {
   void context_destroyed(std::uint64_t context);
   void drop_what_went(const std::function<bool(std::uint64_t base)>& is_there);
 
-  // cuMemCreate / cuMemMap / cuMemSetAccess: handles are physical memory, mappings give it addresses.
+  // cuMemCreate / cuMemMap / cuMemSetAccess: handles are physical memory, mappings give it addresses. `device`: whose it
+  // is; k_no_device: the host's.
   void add_handle(std::uint64_t handle, std::uint32_t device, bool imported);
   // Memory of several GPUs under one address, which only special instructions may use: it cannot be read or copied.
   void add_multicast(std::uint64_t handle);
+  [[nodiscard]] bool knows_handle(std::uint64_t handle) const;
   // cuMemRetainAllocationHandle: a handle of the memory that is mapped at an address.
   void add_handle_at(std::uint64_t handle, std::uint64_t address);
   void map(std::uint64_t base, std::uint64_t bytes, std::uint64_t handle);

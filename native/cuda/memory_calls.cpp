@@ -38,6 +38,11 @@ std::uint32_t current_device() noexcept {
   return driver().cuCtxGetDevice(&device) == CUDA_SUCCESS ? static_cast<std::uint32_t>(device) : 0;
 }
 
+// Memory of a host's NUMA node is the host's.
+std::uint32_t owner_of(const CUmemLocation& location) noexcept {
+  return location.type == CU_MEM_LOCATION_TYPE_DEVICE ? static_cast<std::uint32_t>(location.id) : capture::k_no_device;
+}
+
 Allocation on_device(const CUpti_CallbackData& data, CUdeviceptr base, std::uint64_t bytes, MemoryKind kind) noexcept {
   Allocation made;
   made.base = base;
@@ -64,13 +69,26 @@ void allocated_async(Allocations& allocations, const CUpti_CallbackData& data, C
   const Inside inside;
   if (is_recording(stream)) return allocations.add_graph_memory(base, bytes);
   Allocation made = on_device(data, base, bytes, MemoryKind::async_pool);
-  // A pool may be another GPU's than the stream's.
+  // A pool may be another GPU's than the stream's, or the host's.
+  CUmemorytype type{};
   int owner = 0;
-  if (driver().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, base) == CUDA_SUCCESS && owner >= 0) {
+  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base) == CUDA_SUCCESS &&
+      type == CU_MEMORYTYPE_HOST) {
+    made.device = capture::k_no_device;
+    made.access = 0;
+  } else if (driver().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, base) == CUDA_SUCCESS && owner >= 0) {
     made.device = static_cast<std::uint32_t>(owner);
     made.access = std::uint64_t{1} << made.device;
   }
   allocations.add(made);
+}
+
+// Made by another process, or before we listened.
+void add_foreign(Allocations& allocations, CUmemGenericAllocationHandle handle) noexcept {
+  const Inside inside;
+  CUmemAllocationProp made{};
+  const bool is_known = driver().cuMemGetAllocationPropertiesFromHandle(&made, handle) == CUDA_SUCCESS;
+  allocations.add_handle(handle, is_known ? owner_of(made.location) : current_device(), true);
 }
 
 // Of another process, which alone knows how much it is.
@@ -132,18 +150,17 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
       return shared(allocations, data, *as<cuMemPoolImportPointer_params>(data).ptr_out);
     case KC_ID(cuMemCreate): {
       const auto& made = as<cuMemCreate_params>(data);
-      const bool device = made.prop->location.type == CU_MEM_LOCATION_TYPE_DEVICE;
-      return allocations.add_handle(
-          *made.handle, device ? static_cast<std::uint32_t>(made.prop->location.id) : capture::k_no_device, false);
+      return allocations.add_handle(*made.handle, owner_of(made.prop->location), false);
     }
     case KC_ID(cuMemImportFromShareableHandle):
-      return allocations.add_handle(*as<cuMemImportFromShareableHandle_params>(data).handle, current_device(), true);
+      return add_foreign(allocations, *as<cuMemImportFromShareableHandle_params>(data).handle);
     case KC_ID(cuMemRetainAllocationHandle): {
       const auto& made = as<cuMemRetainAllocationHandle_params>(data);
       return allocations.add_handle_at(*made.handle, reinterpret_cast<std::uint64_t>(made.addr));
     }
     case KC_ID(cuMemMap): {
       const auto& made = as<cuMemMap_params>(data);
+      if (!allocations.knows_handle(made.handle)) add_foreign(allocations, made.handle);
       return allocations.map(made.ptr, made.size, made.handle);
     }
     case KC_ID(cuMemSetAccess): {

@@ -5,6 +5,7 @@
 #include <set>
 
 #include "cuda/api.hpp"
+#include "cuda/managed.hpp"
 #include "cuda/snapshots.hpp"
 #include "cuda/tool.hpp"
 
@@ -41,6 +42,9 @@ bool is_known_to_the_driver(std::uint64_t address) noexcept {
 Result<void> Snapshots::list_regions(Job& job, const std::vector<std::byte>& parameters) noexcept {
   tool()->allocations.drop_what_went(is_known_to_the_driver);
   job.regions = tool()->allocations.reachable(job.device);
+  for (Allocation& region : job.regions) {
+    if (region.kind == capture::MemoryKind::managed) region.flags |= managed_flags(region, job.device);
+  }
   add_variables(job);
   if (tool()->modules.uses_heap()) {
     warn("kernels of the program take memory from the device's own heap (malloc in a kernel), which no capture holds: a "

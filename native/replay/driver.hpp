@@ -127,6 +127,8 @@ class Driver {
   // What runs have written outside of all regions, in memory that is there because it comes in larger pieces than the
   // regions are. Ascending; the first few of very many.
   virtual core::Result<std::vector<AddressRange>> written_outside() { return std::vector<AddressRange>(); }
+  // Of what memory was restored as another kind than it was, in words for people: times may differ.
+  [[nodiscard]] virtual std::vector<std::string> stand_ins() const { return {}; }
   // Drives what the last run left in the device's caches out of them.
   virtual core::Result<void> flush_cache() = 0;
 

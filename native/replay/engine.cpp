@@ -57,6 +57,9 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (Result<void> timed = take_times(); !timed) return timed.error();
   if (!ran) return ran.error();
   if (Result<void> finished = finish(m_candidates.back()); !finished) return finished.error();
+  if (m_options.timed) {
+    for (std::string& note : m_driver.stand_ins()) m_outcome.notes.push_back(std::move(note));
+  }
   return m_outcome;
 }
 

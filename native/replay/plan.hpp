@@ -53,6 +53,8 @@ namespace kerncap::replay {
 
 inline constexpr std::uint32_t k_no_device = 0xFFFFFFFFu;
 inline constexpr std::uint32_t k_flag_read_only = 1u << 0;
+inline constexpr std::uint32_t k_flag_stays_on_host = 1u << 1;  // managed memory that kernels reach over the bus
+inline constexpr std::uint32_t k_flag_read_mostly = 1u << 2;    // managed memory that is copied to whoever reads it
 
 enum class Kind {
   device_coarse, device_fine, device_extended_fine, vmem, async_pool, ipc, host_coarse, host_pinned,
@@ -90,6 +92,12 @@ struct Region {
     return kind == Kind::host_coarse || kind == Kind::host_pinned || kind == Kind::host_registered ||
            kind == Kind::managed || (kind == Kind::kernarg && device == k_no_device);
   }
+  // Memory of the host that was given an address of the device's: by hand, by a pool, or by another process.
+  [[nodiscard]] bool is_mapped_host() const noexcept {
+    return device == k_no_device && (kind == Kind::vmem || kind == Kind::async_pool || kind == Kind::ipc);
+  }
+  // Threads of the program may have written there while the kernel ran: those cannot be stopped.
+  [[nodiscard]] bool is_shared_with_host() const noexcept { return on_host() || is_mapped_host(); }
 };
 
 struct Variable {

@@ -63,6 +63,38 @@ def test_memory_of_a_pool_on_the_host(stages, built):
     assert stages.replay("@capture").must().manifest["matches_golden"] is True
 
 
+# By where the program had memory: its kind, whether it is the host's, what is said of what stands in for it.
+PLACES = {
+    "device": ("device_coarse", False, ""),
+    "mapped": ("vmem", True, ""),
+    "pool": ("async_pool", True, ""),
+    "managed_device": ("managed", True, "are on the device when the kernel begins"),
+    "managed": ("managed", True, ""),
+    "mapped_managed": ("managed", True, ""),
+}
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_memory_lies_where_it_lay_and_is_as_fast(stages, built, place):
+    """On the host, the kernel takes about fifty times as long."""
+    kind, is_of_host, stand_in = PLACES[place]
+    options = ("--dispatch", 20)
+    (capture,), printed = stages.capture_and_listen("target", built["placed_memory"], place, options=options)
+    address, median_us = printed.split()[:2]
+    region = region_at(capture, int(address, 16))
+    assert region["kind"] == kind
+    assert (region["device_index"] is None) == is_of_host
+    assert ("stays_on_host" in region["flags"]) == (place in ("managed", "mapped_managed"))
+    replayed = stages.replay("@capture", "-n", 20, "--warmup", 2).must()
+    assert replayed.manifest["matches_golden"] is True
+    assert stand_in in replayed.err
+    assert ("managed memory" in replayed.err) == bool(stand_in)
+    ratio = replayed.manifest["timing"]["median_ns"] / 1000 / float(median_us)
+    # The program's own times are of events, which cost some microseconds.
+    assert 0.4 < ratio < 1.5, ratio
+    stages.run("validate", "@capture").must()
+
+
 def test_only_the_write_set_is_put_back_between_runs(stages, built, tmp_path):
     """Seen by what a variant writes elsewhere: that stays."""
     (capture,), _ = stages.capture_and_listen("vector_add", built["vector_add"], options=("--dispatch", 2))

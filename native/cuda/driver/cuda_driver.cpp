@@ -127,6 +127,7 @@ Result<void> CudaDriver::check_devices(const replay::Plan& plan) {
     return Error{ErrorCode::unsupported, "the capture is of a GPU of architecture " + plan.isa + ", and " + name +
                                              " is " + m_about.isa};
   }
+  m_host_node = std::max(0, attribute(m_device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {m_device}};

@@ -44,6 +44,7 @@ class CudaDriver final : public replay::Driver {
   core::Result<std::vector<std::uint32_t>> changed(std::uint64_t chunk_bytes) override;
   core::Result<std::vector<replay::AddressRange>> written_outside() override;
   core::Result<void> flush_cache() override;
+  [[nodiscard]] std::vector<std::string> stand_ins() const override;
   [[nodiscard]] About about() const override;
 
  private:
@@ -69,12 +70,16 @@ class CudaDriver final : public replay::Driver {
   // Stacks and buffers that the program had made larger than they are by default.
   core::Result<void> raise_limits(const replay::Plan& plan);
   core::Result<void> reserve(const replay::Plan& plan);
+  void allocate_managed(const replay::Plan& plan);
+  [[nodiscard]] bool is_managed(const replay::Region& region) const;
+  core::Result<void> settle_managed();
   core::Result<void> map(std::uint64_t base, std::uint64_t bytes, const replay::Region& region);
   // New memory, or that of an earlier mapping of the same piece.
   core::Result<CUmemGenericAllocationHandle> physical_memory(std::uint64_t bytes, const replay::Region& region);
   core::Result<void> grant(std::uint64_t base, std::uint64_t bytes, const replay::Region& region,
                            CUmemAccess_flags rights);
   [[nodiscard]] CUmemLocation location_of(const replay::Region& region) const;
+  [[nodiscard]] static bool is_on_host(const replay::Region& region);
   core::Result<void> fill_slack(std::uint64_t begin, std::uint64_t end);
   core::Result<void> place_registered(const replay::Range& range);
   core::Result<void> make_staging();
@@ -89,7 +94,9 @@ class CudaDriver final : public replay::Driver {
   CUevent m_before = nullptr;
   CUevent m_after = nullptr;
   std::uint64_t m_granule = 2 << 20;
+  int m_host_node = 0;                  // of the host's memory, next to the device
   std::vector<Reservation> m_reservations;
+  std::vector<Reservation> m_managed;   // allocated as such
   std::set<std::uint64_t> m_mapped;     // granules that have memory
   std::map<std::uint32_t, CUmemGenericAllocationHandle> m_pieces;
   std::vector<Slack> m_slack;           // by ascending address

@@ -29,7 +29,8 @@ std::string span_of(std::uint64_t base, std::uint64_t bytes) { return hex(base) 
 
 Result<void> CudaDriver::reserve(const replay::Plan& plan) {
   m_slack = slack_of(plan.regions, m_granule);
-  for (const Reservation& wanted : reservations_of(plan.regions)) {
+  allocate_managed(plan);
+  for (const Reservation& wanted : reservations_of(plan.regions, m_managed)) {
     CUdeviceptr got = 0;
     const std::string what = "reserving " + span_of(wanted.base, wanted.bytes);
     const CUresult status = driver().cuMemAddressReserve(&got, wanted.bytes, 0, wanted.base, 0);
@@ -76,7 +77,8 @@ Result<void> CudaDriver::place(const replay::Range& range) {
     }
     std::uint64_t stop = at;
     while (stop < end && !m_mapped.contains(stop)) m_mapped.insert(stop), stop += m_granule;
-    if (Result<void> mapped = map(at, stop - at, *range.first); !mapped) return mapped;
+    const bool is_there = is_within(m_managed, at);
+    if (Result<void> mapped = is_there ? Result<void>() : map(at, stop - at, *range.first); !mapped) return mapped;
     if (Result<void> filled = fill_slack(at, stop); !filled) return filled;
     at = stop;
   }
@@ -117,15 +119,20 @@ Result<void> CudaDriver::grant(std::uint64_t base, std::uint64_t bytes, const re
 }
 
 CUmemLocation CudaDriver::location_of(const replay::Region& region) const {
-  const bool on_host = region.kind == Kind::host_pinned || region.kind == Kind::host_coarse;
-  if (on_host) return {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+  if (is_on_host(region)) return {CU_MEM_LOCATION_TYPE_HOST_NUMA, {m_host_node}};
   if (region.device == replay::k_no_device) return {CU_MEM_LOCATION_TYPE_DEVICE, {m_device}};
   return {CU_MEM_LOCATION_TYPE_DEVICE, {static_cast<int>(m_plan->actual_device(region.device))}};
 }
 
+// Kernels reach it over the bus.
+bool CudaDriver::is_on_host(const replay::Region& region) {
+  return region.kind == Kind::host_pinned || region.kind == Kind::host_coarse || region.is_mapped_host() ||
+         (region.kind == Kind::managed && (region.flags & replay::k_flag_stays_on_host) != 0);
+}
+
 // Only mappings can have been read-only, and those have granules of their own.
 Result<void> CudaDriver::seal(const std::vector<replay::Range>& ranges) {
-  if (Result<void> settled = settle(); !settled) return settled;
+  if (Result<void> settled = settle_managed(); !settled) return settled;
   for (const replay::Range& range : ranges) {
     if (range.is_code() || (range.first->flags & replay::k_flag_read_only) == 0) continue;
     Result<void> granted = grant(range.base, range.bytes, *range.first, CU_MEM_ACCESS_FLAGS_PROT_READ);

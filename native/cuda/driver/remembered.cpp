@@ -5,7 +5,6 @@ namespace kerncap::cuda {
 namespace {
 
 using core::Result;
-using replay::Kind;
 
 // Left free: the kernel may need local memory, and the driver has needs of its own.
 constexpr std::size_t k_left_free = std::size_t{512} << 20;
@@ -19,8 +18,7 @@ Result<std::vector<const replay::Region*>> CudaDriver::remember(const std::vecto
   std::size_t total = 0;
   if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return taken;
   for (const replay::Region* region : regions) {
-    const bool is_ours = in_place(region->base, region->bytes).memory == nullptr && region->kind != Kind::host_pinned &&
-                         region->kind != Kind::host_coarse;
+    const bool is_ours = in_place(region->base, region->bytes).memory == nullptr && !is_on_host(*region);
     if (!is_ours || region->base % k_access_bytes != 0 || region->bytes == 0) continue;
     CUdeviceptr copy = 0;
     if (free < k_left_free + region->bytes) continue;

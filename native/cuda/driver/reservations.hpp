@@ -27,8 +27,13 @@ struct Slack {
 
 // Whether memory of this kind lies in ranges of the driver's; what a program registered is ordinary host memory.
 [[nodiscard]] bool is_reserved(const replay::Region& region) noexcept;
-// Ascending and apart: regions widened to whole blocks, neighbours in one.
-[[nodiscard]] std::vector<Reservation> reservations_of(const std::vector<replay::Region>& regions);
+// Ascending and apart: regions widened to whole blocks, neighbours in one. Not those that `managed` has.
+[[nodiscard]] std::vector<Reservation> reservations_of(const std::vector<replay::Region>& regions,
+                                                       const std::vector<Reservation>& managed = {});
+// Ascending: what has to be allocated as managed memory, from the beginning of a block to the end of the last region in it
+// and its neighbours. Not blocks that hold other memory, too.
+[[nodiscard]] std::vector<Reservation> managed_blocks_of(const std::vector<replay::Region>& regions);
+[[nodiscard]] bool is_within(const std::vector<Reservation>& ranges, std::uint64_t address) noexcept;
 // Of every granule that regions cover in part. Regions ascend and lie apart.
 [[nodiscard]] std::vector<Slack> slack_of(const std::vector<replay::Region>& regions, std::uint64_t granule_bytes);
 

@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <cstring>
 
-#include "driver_calls.cuh"
+#include "exported_memory.cuh"
 
 __global__ void add_imported(int* mapped, int* pooled, const int* own) {
   const int i = static_cast<int>(threadIdx.x);
@@ -96,16 +96,9 @@ int main() {
   const pid_t pid = fork();  // before any use of CUDA
   if (pid == 0) return child(sockets[1]);
   CHECK(cudaFree(nullptr));
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  CUmemGenericAllocationHandle handle = 0;
-  DRIVER(cuMemCreate, &handle, k_bytes, &properties, 0ull);
-  const CUdeviceptr mapped = map(handle);
+  const Exported memory = export_memory(k_bytes);
+  const CUdeviceptr mapped = map(memory.handle);
   CHECK(cudaMemset(reinterpret_cast<void*>(mapped), 0, k_bytes));
-  int descriptor = -1;
-  DRIVER(cuMemExportToShareableHandle, static_cast<void*>(&descriptor), handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ull);
 
   cudaMemPoolProps pool_properties{};
   pool_properties.allocType = cudaMemAllocationTypePinned;
@@ -122,7 +115,7 @@ int main() {
   cudaMemPoolPtrExportData exported{};
   CHECK(cudaMemPoolExportPointer(&exported, pooled));
   const char nothing = 0;
-  send_descriptor(sockets[0], descriptor, &nothing, 1);
+  send_descriptor(sockets[0], memory.descriptor, &nothing, 1);
   send_descriptor(sockets[0], pool_descriptor, &exported, sizeof exported);
   int status = 0;
   EXPECT(waitpid(pid, &status, 0) == pid && status == 0);

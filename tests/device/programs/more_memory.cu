@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "check.cuh"
+#include "pools.cuh"
 
 __managed__ int managed_word = 70;
 
@@ -16,21 +17,6 @@ struct Words {
 
 __global__ void target(Words words, int count) {
   for (int i = 0; i < count; ++i) *words.word[i] += 1;
-}
-
-static int* from_pool(cudaMemLocationType where) {
-  cudaMemPoolProps properties{};
-  properties.allocType = cudaMemAllocationTypePinned;
-  properties.location.type = where;
-  cudaMemPool_t pool;
-  CHECK(cudaMemPoolCreate(&pool, &properties));
-  cudaMemAccessDesc access{};
-  access.location.type = cudaMemLocationTypeDevice;
-  access.flags = cudaMemAccessFlagsProtReadWrite;
-  CHECK(cudaMemPoolSetAccess(pool, &access, 1));
-  void* address = nullptr;
-  CHECK(cudaMallocFromPoolAsync(&address, 4096, pool, nullptr));
-  return static_cast<int*>(address);
 }
 
 static int* on_host(unsigned flags) {
@@ -49,7 +35,7 @@ int main(int argc, char** argv) {
     names.push_back(name);
   };
   if (argc > 1 && std::strcmp(argv[1], "host_pool") == 0) {
-    add("host_pool", from_pool(cudaMemLocationTypeHost));
+    add("host_pool", static_cast<int*>(from_pool(cudaMemLocationTypeHost, 4096)));
   } else {
     void* pitched = nullptr;
     std::size_t pitch = 0;
@@ -59,7 +45,7 @@ int main(int argc, char** argv) {
     // The last rows: what a size of width times height would miss.
     add("pitched", static_cast<char*>(pitched) + 599 * pitch + 996);
     add("volume", static_cast<char*>(volume.ptr) + (64 * 8 - 1) * volume.pitch + 996);
-    add("own_pool", from_pool(cudaMemLocationTypeDevice));
+    add("own_pool", static_cast<int*>(from_pool(cudaMemLocationTypeDevice, 4096)));
     add("mapped", on_host(cudaHostAllocMapped));
     add("write_combined", on_host(cudaHostAllocMapped | cudaHostAllocWriteCombined));
     add("portable", on_host(cudaHostAllocPortable));

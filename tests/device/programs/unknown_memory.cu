@@ -1,5 +1,5 @@
 // Memory that belongs to no call that allocates: a resource of another interface, imported and mapped as a buffer.
-#include "driver_calls.cuh"
+#include "exported_memory.cuh"
 
 __global__ void add_one(int* data) { data[threadIdx.x] += 1; }
 
@@ -7,17 +7,9 @@ int main() {
   constexpr std::size_t k_bytes = 4 << 20;
   CHECK(cudaFree(nullptr));
   // Physical memory of the driver's own stands in for that of a graphics interface.
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-  properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-  CUmemGenericAllocationHandle handle = 0;
-  DRIVER(cuMemCreate, &handle, k_bytes, &properties, 0ull);
-  int descriptor = -1;
-  DRIVER(cuMemExportToShareableHandle, static_cast<void*>(&descriptor), handle, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0ull);
   cudaExternalMemoryHandleDesc description{};
   description.type = cudaExternalMemoryHandleTypeOpaqueFd;
-  description.handle.fd = descriptor;
+  description.handle.fd = export_memory(k_bytes).descriptor;
   description.size = k_bytes;
   cudaExternalMemory_t external;
   CHECK(cudaImportExternalMemory(&external, &description));

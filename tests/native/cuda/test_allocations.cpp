@@ -116,6 +116,18 @@ void mappings_need_rights_and_outlive_their_handle() {
   CHECK(allocations.reachable(0).empty());
 }
 
+void memory_of_the_host_that_was_mapped_belongs_to_no_device() {
+  Allocations allocations;
+  CHECK(!allocations.knows_handle(7));
+  allocations.add_handle(7, kerncap::capture::k_no_device, false);
+  CHECK(allocations.knows_handle(7));
+  allocations.map(0x200000, 0x200000, 7);
+  allocations.set_access(0x200000, 0x200000, 1, true, true);
+  CHECK(allocations.reachable(0).empty());
+  const std::vector<Allocation> found = allocations.reachable(1);
+  CHECK(found.size() == 1 && found[0].kind == MemoryKind::vmem && found[0].device == kerncap::capture::k_no_device);
+}
+
 void graph_memory_is_known_until_its_address_is_used_again() {
   Allocations allocations;
   allocations.add_graph_memory(0x9000, 0x100);
@@ -172,6 +184,7 @@ int main() {
   what_a_context_held_may_outlive_it();
   host_memory_is_every_device_s();
   mappings_need_rights_and_outlive_their_handle();
+  memory_of_the_host_that_was_mapped_belongs_to_no_device();
   graph_memory_is_known_until_its_address_is_used_again();
   what_cannot_be_read_is_out_of_reach();
   disjoint_covers_all_and_nothing_twice();

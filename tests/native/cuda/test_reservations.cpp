@@ -41,6 +41,20 @@ void registered_memory_is_not_the_driver_s() {
   CHECK(reservations_of({region(k_block, 4096, Kind::host_pinned)}).size() == 1);
 }
 
+void managed_memory_is_apart_unless_it_shares_a_block() {
+  const std::vector<Region> regions{
+      region(2 * k_block + 4096, 100, Kind::managed), region(3 * k_block, k_block + 5, Kind::managed),
+      region(6 * k_block, 4096, Kind::managed), region(7 * k_block, 4096),
+      region(8 * k_block, 4096, Kind::managed), region(8 * k_block + 4096, 16, Kind::host_pinned)};
+  const auto managed = managed_blocks_of(regions);
+  CHECK(managed.size() == 2);
+  // Neighbours are one; the last one ends where its memory does.
+  CHECK(managed[0].base == 2 * k_block && managed[0].end() == 4 * k_block + 5);
+  CHECK(managed[1].base == 6 * k_block && managed[1].end() == 6 * k_block + 4096);
+  const auto others = reservations_of(regions, managed);
+  CHECK(others.size() == 1 && others[0].base == 7 * k_block && others[0].bytes == 2 * k_block);
+}
+
 void every_region_is_inside_and_nothing_overlaps() {
   std::mt19937_64 random(5);
   for (int round = 0; round < 300; ++round) {
@@ -108,6 +122,7 @@ int main() {
   neighbours_are_one_and_strangers_are_not();
   a_region_over_a_border_takes_both_blocks();
   registered_memory_is_not_the_driver_s();
+  managed_memory_is_apart_unless_it_shares_a_block();
   every_region_is_inside_and_nothing_overlaps();
   what_regions_leave_of_their_granules_is_slack();
   slack_is_what_is_mapped_and_no_region_s();

@@ -1,0 +1,36 @@
+"""What is known of managed memory gets from the capture library to the replayer."""
+
+from __future__ import annotations
+
+import numpy as np
+from manifest_examples import capture as example_capture
+
+from kerncap_stages.collector.captured_memory import SentRegion, describe_regions
+from kerncap_stages.collector.protocol import MEMORY_KINDS, NO_DEVICE, READ_MOSTLY, STAYS_ON_HOST
+from kerncap_stages.manifests.capture import Reach
+from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.replaying.plan import PlanFiles, write_plan
+
+BASE = 0x7F0000000000
+# As native/replay/plan.hpp numbers them.
+PLANNED = {STAYS_ON_HOST: 2, READ_MOSTLY: 4, STAYS_ON_HOST | READ_MOSTLY: 6, 0: 0}
+
+
+def test_where_managed_memory_stays_is_in_manifest_and_plan(store, tmp_path):
+    kind = 1 + MEMORY_KINDS.index(MemoryKind.MANAGED)
+    for sent, planned in PLANNED.items():
+        with store.transaction() as transaction:
+            state = transaction.put_memory(np.arange(16, dtype=np.float32))
+            region = SentRegion(kind, NO_DEVICE, sent, BASE, 64, 1, 0, 0, 0, 0, pre=state, post=state)
+            regions = describe_regions(transaction, [region], Reach.ALL)
+            transaction.publish_objects()
+        assert ("stays_on_host" in regions[0].flags) == bool(sent & STAYS_ON_HOST)
+        assert ("read_mostly" in regions[0].flags) == bool(sent & READ_MOSTLY)
+        capture = example_capture().model_copy(
+            update={"regions": regions, "module_variables": (), "loaded_code_objects": ()}
+        )
+        write_plan(store, capture, PlanFiles(baseline=tmp_path / "code"), tmp_path / "plan")
+        (line,) = [
+            each for each in (tmp_path / "plan").read_text().splitlines() if each.startswith("region ")
+        ]
+        assert int(line.split()[6]) == planned
