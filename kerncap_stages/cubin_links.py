@@ -83,6 +83,8 @@ class Links:
             raise ValueError("not a cubin")
         self._data = data
         self._sections = read_sections(data)
+        if any(each.kind == SHT_RELA and each.offset + each.size > len(data) for each in self._sections):
+            raise ValueError("relocations beyond the end of the file")
         self._symbols = read_symbols(data, self._sections)
         self._relocations = self._read_relocations()
         names = Counter(symbol.name for symbol in self._symbols if symbol.kind == STT_OBJECT)

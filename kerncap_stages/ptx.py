@@ -15,12 +15,13 @@ from kerncap_stages.errors import ArtifactError
 from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.MULTILINE)
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_TARGET = re.compile(r"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
 _ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*(?:\(([^()]*)\))?")
-_PARAMETER = re.compile(r"\.param\b(.*?)([\w$%]+)\s*(?:\[\s*(\d+)\s*\])?\s*$", re.DOTALL)
+_PARAMETER = re.compile(r"\.param\b(.*?)([\w$%]+)\s*(?:\[\s*(\d{1,9})\s*\])?\s*$", re.DOTALL)
 _TYPE = re.compile(r"\.(?:[usbf](8|16|32|64|128)|(texref|samplerref|surfref))(?![\w.])")
-_ALIGN = re.compile(r"^\s*\.align\s+(\d+)")
+_ALIGN = re.compile(r"^\s*\.align\s+(\d{1,9})\b")
+_MOST_LETTERS = 4096  # of a parameter: looking for its parts takes the square of its length
 _OPAQUE_BITS = 64
 
 
@@ -60,11 +61,11 @@ def _kernel(name: str, parameters: str) -> KernelFacts:
 
 
 def _size_and_alignment(kernel: str, text: str) -> tuple[int, int]:
-    parameter = _PARAMETER.search(text)
+    parameter = _PARAMETER.search(text) if len(text) <= _MOST_LETTERS else None
     kind = _TYPE.search(parameter[1]) if parameter else None
     if parameter is None or kind is None:
         raise ArtifactError(
-            f"a parameter of {kernel} is not understood: {text.strip()!r}", hint="give a cubin of it"
+            f"a parameter of {kernel} is not understood: {text.strip()[:200]!r}", hint="give a cubin of it"
         )
     each = (int(kind[1]) if kind[1] else _OPAQUE_BITS) // 8
     align = _ALIGN.search(parameter[1])

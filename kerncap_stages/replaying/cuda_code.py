@@ -43,12 +43,14 @@ class LinkedCode:
 def link_baseline(store: Store, capture: Capture, code: bytes) -> LinkedCode:
     """The captured cubin."""
     own = _own_variables(capture)
-    if not own:
-        return LinkedCode()
     try:
-        links = Links(code)
+        return _linked_baseline(store, own, code) if own else LinkedCode()
     except _DAMAGE:
         return LinkedCode()
+
+
+def _linked_baseline(store: Store, own: dict[str, ModuleVariable], code: bytes) -> LinkedCode:
+    links = Links(code)
     data, fixed = links.with_fixed({name: each.address for name, each in own.items() if not each.is_const})
     lines = [f"fixed baseline {name}" for name in sorted(fixed)]
     lines += _function_lines("baseline", _functions(store, links, own), links)
@@ -58,16 +60,20 @@ def link_baseline(store: Store, capture: Capture, code: bytes) -> LinkedCode:
 def link_variant(store: Store, capture: Capture, code: bytes) -> LinkedCode:
     """A variant: a cubin, or PTX, whose variables stay where the driver puts them."""
     own = _own_variables(capture)
-    if not own:
+    try:
+        return _linked_variant(store, capture, own, code) if own else LinkedCode()
+    except _DAMAGE:
         return LinkedCode()
+
+
+def _linked_variant(
+    store: Store, capture: Capture, own: dict[str, ModuleVariable], code: bytes
+) -> LinkedCode:
     captured = store.get(capture.kernel.code_object.payload.digest)
     if is_ptx(code):
         called = _called(own, {word.decode() for word in _IDENTIFIER.findall(code)})
         return LinkedCode(None, tuple(_renamed(called)))
-    try:
-        ours, theirs = Links(captured), Links(code)
-    except _DAMAGE:
-        return LinkedCode()
+    ours, theirs = Links(captured), Links(code)
     called = _called(own, theirs.variables)
     wanted = {
         other: own[name].address

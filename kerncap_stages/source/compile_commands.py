@@ -21,6 +21,7 @@ _LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})
 _SETTING = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _OPTIONS_FILE = frozenset({"-optf", "--options-file"})
 _MOST_NESTED = 8
+_MOST_BYTES = 512 << 20  # of a database: that of a large browser has a tenth of it
 
 
 @dataclass(frozen=True)
@@ -79,7 +80,7 @@ def find_database(start: Path, is_there: Callable[[Path], bool] = Path.is_file) 
         outs = sorted({folder / "out", *folder.glob("out*")})
         for candidate in (folder, *builds, *outs):
             path = candidate / "compile_commands.json"
-            if is_there(path) and path.stat().st_uid in trusted:
+            if is_there(path) and path.is_file() and path.stat().st_uid in trusted:
                 return path
         if (folder / ".git").exists():
             break
@@ -97,11 +98,13 @@ def load_database(path: Path) -> list[CompileCommand]:
     Raises UsageError if it is not a compilation database.
     """
     try:
+        if not path.is_file() or path.stat().st_size > _MOST_BYTES:  # a pipe or a device may never end
+            raise ValueError(f"no plain file of up to {_MOST_BYTES >> 20} MiB")
         entries = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
         if not isinstance(entries, list):
             raise TypeError("the top level is not a list")
         return [_command(entry, path.parent) for entry in entries]
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"{path} is not a compilation database: {error}",
             hint="make one with cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON, or pass --compile-commands FILE",

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kerncap_stages.cubin_elf import read_sections
 from kerncap_stages.cubin_links import Links
 
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"
@@ -103,3 +104,11 @@ def test_a_changed_byte_is_read_or_damage(at, value):
         links.function_numbers("use")
     except (ValueError, IndexError, OverflowError, struct.error):
         return
+
+
+def test_a_table_of_relocations_beyond_the_end_is_damage():
+    table = next(each for each in read_sections(WHOLE) if each.name == ".rela.debug_frame")
+    damaged = bytearray(WHOLE)
+    struct.pack_into("<Q", damaged, table.header + 32, 1 << 62)
+    with pytest.raises(ValueError, match="relocations beyond the end"):
+        Links(bytes(damaged))

@@ -44,6 +44,28 @@ def test_parameters_lie_at_multiples_of_their_alignment():
     assert kernels["one"].slots == kernels["none"].slots == ()
 
 
+@pytest.mark.parametrize(
+    "parameter",
+    [
+        ".param .b8 a[" + "9" * 5000 + "]",
+        ".param .b8 a[99999999999999999999999]",
+        ".param .align " + "9" * 5000 + " .b8 a[4]",
+        ".param .u64 " + "a" * 60_000 + "!",
+    ],
+)
+def test_a_parameter_without_measure_is_no_guess(parameter):
+    with pytest.raises(ArtifactError, match="parameter of odd"):
+        read_code_object(f".version 8.0\n.target sm_90\n.entry odd({parameter}) {{ ret; }}\n".encode())
+
+
+@pytest.mark.parametrize(
+    "text", ["\n" * 400_000, "/*a" * 200_000, " " * 400_000], ids=["lines", "comments", "spaces"]
+)
+def test_long_texts_of_little_are_read_in_time(text):
+    facts = read_code_object(f".version 8.0\n.entry k() {{ ret; }}\n{text}".encode())
+    assert set(facts.kernels) == {"k"}
+
+
 def test_a_type_that_is_not_known_is_no_guess():
     with pytest.raises(ArtifactError, match=r"parameter of odd .*'\.param \.f80 x'"):
         read_code_object(b".version 8.0\n.target sm_90\n.entry odd(.param .f80 x) { ret; }\n")

@@ -143,6 +143,24 @@ def test_refuses_what_is_no_database(tmp_path, text):
         load_database(path)
 
 
+def test_what_may_never_end_or_has_no_bottom_is_no_database(tmp_path):
+    path = tmp_path / "compile_commands.json"
+    os.mkfifo(path)
+    assert find_database(tmp_path) is None
+    assert find_database(tmp_path, Consulted().exists) is None
+    with pytest.raises(UsageError, match="no plain file"):
+        load_database(path)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    assert find_database(tmp_path, Consulted().exists) is None
+    with pytest.raises(UsageError, match="no plain file"):
+        load_database(path)
+    path.unlink()
+    path.write_text("[" * 200_000)
+    with pytest.raises(UsageError, match="not a compilation database"):
+        load_database(path)
+
+
 @pytest.mark.parametrize("place", ["app", "app/build", "out", "build-old"])
 def test_a_database_that_is_made_later_is_a_change(tmp_path, place):
     (tmp_path / "app/src").mkdir(parents=True)
