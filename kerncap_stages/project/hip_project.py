@@ -46,6 +46,10 @@ class HipProject:
         }
         return Build(placed, files, values)
 
+    def listing(self, store: Store, capture: Capture) -> dict[str, bytes]:  # noqa: ARG002
+        """None: what LLVM disassembles it assembles, too."""
+        return {}
+
     def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:  # noqa: ARG002
         """The instructions of the captured code object."""
         from kerncap_stages.project.assembly import disassemble

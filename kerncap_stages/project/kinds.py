@@ -50,6 +50,9 @@ class ProjectKind(Protocol):
         Raises an error that says what is missing.
         """
 
+    def listing(self, store: Store, capture: Capture) -> dict[str, bytes]:
+        """Files to read, at most one, where neither source nor assembly can be edited."""
+
 
 def kind_of(capture: Capture) -> ProjectKind:
     """The kind of project that a captured kernel takes."""

@@ -13,6 +13,7 @@ from kerncap_stages.errors import Refused, UsageError
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.project.kinds import Build, judged_flags
+from kerncap_stages.project.listing import LISTING, machine_code_listing
 from kerncap_stages.project.mirror import Mirror, nvcc_response_text
 from kerncap_stages.project.overlay import overlay_files, place_files
 from kerncap_stages.project.quoting import named_compiler
@@ -83,3 +84,10 @@ class NvccProject:
                 "that holds the kernel",
             )
         return store.get(source.files[0].payload.digest).decode(errors="surrogateescape")
+
+    def listing(self, store: Store, capture: Capture) -> dict[str, bytes]:
+        """The machine code, as nvdisasm writes it."""
+        kernel = capture.kernel
+        code = store.get(kernel.code_object.payload.digest)
+        text = machine_code_listing(code, kernel.mangled_name)
+        return {} if text is None else {LISTING: text}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
@@ -39,12 +39,16 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Part:
-    """One kernel of a project. ``assembly``: the text of its instructions, where it is edited so."""
+    """One kernel of a project. ``assembly``: the text of its instructions, where it is edited so.
+
+    ``listing``: files that show them, where nothing can be edited.
+    """
 
     digest: Digest
     capture: Capture
     source: Source | None
     assembly: str | None = None
+    listing: Mapping[str, bytes] = field(default_factory=dict)
 
 
 def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
@@ -67,7 +71,7 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
             digests.update((os_string(file.path), str(file.payload.digest)) for file in listed)
     command = found.compile_command if found and not first.assembly else None
     build = kind.build(capture, list(digests), command)
-    files |= build.files
+    files |= {**build.files, **first.listing}
     can_recompile = command is not None and not build.problem
     why_not = build.problem or _why_not(source)
     if first.assembly:
@@ -80,6 +84,7 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
         "assembly": bool(first.assembly),
         "others": [markdown(part.capture.kernel.demangled_name) for part in parts[1:]],
         "why_not": why_not,
+        "listing": next(iter(first.listing), ""),
         **build.values,
         **_page(capture, found, build.placed),
         "assumed": command is not None and command.database is None,

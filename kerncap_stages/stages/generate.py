@@ -164,6 +164,7 @@ def run_generate(
             if assembly:
                 raise
             why_no_assembly = str(error)
+            parts = [_with_listing(store, parts[0])]
     elif assembly:
         raise UsageError("--assembly edits one kernel", hint="leave out --together")
     rendered = render(parts, why_no_assembly)
@@ -181,6 +182,14 @@ def _with_assembly(store: Store, part: Part) -> Part:
 
     text = kind_of(part.capture).assembly_text(store, part.capture, part.source)
     return replace(part, assembly=text)
+
+
+def _with_listing(store: Store, part: Part) -> Part:
+    from dataclasses import replace
+
+    from kerncap_stages.project.kinds import kind_of
+
+    return replace(part, listing=kind_of(part.capture).listing(store, part.capture))
 
 
 def _manifest(

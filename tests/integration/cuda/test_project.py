@@ -313,6 +313,30 @@ def test_without_source_and_ptx_the_project_says_what_to_do(store, tree, tmp_pat
     assert "PTX" in "".join(reproducer.missing)
 
 
+def test_machine_code_alone_is_there_to_be_read(store, tree, tmp_path):
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    digest, _ = run_locate(store, publish_cuda(store, tree[1], SCALE), Options((empty,)))
+    project = project_of(store, digest, tmp_path / "project")
+    listing = (project / "kernel.sass").read_text()
+    assert f".text.{SCALE}:" in listing
+    assert "STG.E" in listing  # it stores
+    assert f".text.{PLAIN}:" not in listing
+    assert "`kernel.sass` shows the kernel's machine code" in (project / "README.md").read_text()
+
+
+def test_the_ptx_in_an_object_file_or_a_program_is_edited(store, tree, tmp_path):
+    folder, code = tree
+    both = "-gencode=arch=compute_90,code=[compute_90,sm_90]"
+    words = ["-DWIDTH=4", f"-I{folder}/include", "-std=c++17", both, "-c", folder / "src/main.cu"]
+    made = [find_cuda_tool("nvcc"), *words, "-o", tmp_path / "main.o"]
+    subprocess.run(made, check=True, capture_output=True)
+    _, source = run_locate(store, publish_cuda(store, code, SCALE), Options((tmp_path / "main.o",)))
+    assert source.language is Language.ASSEMBLY, source.explanation
+    assert source.definition.path.startswith(f"{tmp_path}/main.o:")
+    assert source.explanation.endswith("its PTX is edited")  # this ptxas makes the captured instructions
+
+
 def test_line_information_tells_the_files_and_holds_the_ptx(store, tree, tmp_path):
     folder, _ = tree
     flags = ("-DWIDTH=4", f"-I{folder}/include", "-std=c++17", "-lineinfo")
