@@ -91,6 +91,16 @@ def same_but_for_unit(name: str, other: str) -> bool:
     return _without_marks(name) == _without_marks(other)
 
 
+def end_without_marks(symbol: str) -> str:
+    """What every build calls a kernel at the end: ``4anonEPf``, in an anonymous namespace of nvcc's."""
+    rest = _without_folder(symbol)
+    while found := _NVCC_FILE.search(rest):
+        end_of_file_name = found.end() + int(found[1])
+        contents = _HASH.match(rest, end_of_file_name)
+        rest = rest[contents.end() if contents else end_of_file_name :]
+    return rest
+
+
 def _without_folder(symbol: str) -> str:
     return _NVCC_FOLDER.sub(r"\1", without_unit(symbol))
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
+from kerncap_stages.kernel_facts import end_without_marks
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
@@ -17,13 +19,16 @@ from kerncap_stages.project.request import TEMPLATES
 from kerncap_stages.terminal_text import printable
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     import jinja2
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import Source
+
+
+_NAME = re.compile(r"\w+", re.ASCII)  # means nothing to make, a shell or grep
 
 
 @dataclass(frozen=True)
@@ -84,6 +89,7 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
         "assembly": bool(first.assembly),
         "others": [markdown(part.capture.kernel.demangled_name) for part in parts[1:]],
         "why_not": why_not,
+        "check": "\n".join(_checks(parts)),
         "listing": next(iter(first.listing), ""),
         **build.values,
         **_page(capture, found, build.placed),
@@ -104,6 +110,15 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
         can_recompile=can_recompile,
         missing=tuple(missing),
     )
+
+
+def _checks(parts: Sequence[Part]) -> Iterator[str]:
+    """Recipe lines: a compiler is content with a unit that does not instantiate the kernel."""
+    for part in parts:
+        name = end_without_marks(part.capture.kernel.mangled_name)
+        if _NAME.fullmatch(name):
+            why = "its unit does not instantiate it, or its name or parameters were changed"
+            yield f'\t@grep -q {name} $@ || {{ echo "$@ has no kernel {name}: {why}" >&2; exit 1; }}'
 
 
 def _require_one_unit(parts: Sequence[Part]) -> None:
