@@ -10,13 +10,19 @@ A parameter lies at the next multiple of its alignment, which is its type's size
 from __future__ import annotations
 
 import re
+from typing import TYPE_CHECKING
 
-from kerncap_stages.errors import ArtifactError
+from kerncap_stages.errors import ArtifactError, KerncapError
+from kerncap_stages.fatbin import code_for, is_fatbin
 from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _TARGET = re.compile(r"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
+_ENTRY_LINE = re.compile(rb"^[ \t]*(?:\.visible[ \t]+|\.weak[ \t]+)*\.entry[ \t]+([\w$]+)", re.MULTILINE)
 _ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*(?:\(([^()]*)\))?")
 _PARAMETER = re.compile(r"\.param\b(.*?)([\w$%]+)\s*(?:\[\s*(\d{1,9})\s*\])?\s*$", re.DOTALL)
 _TYPE = re.compile(r"\.(?:[usbf](8|16|32|64|128)|(texref|samplerref|surfref))(?![\w.])")
@@ -34,6 +40,26 @@ def is_ptx(data: bytes) -> bool:
 def without_comments(data: bytes) -> str:
     """The text of PTX without its comments."""
     return _COMMENT.sub("", data.decode(errors="replace"))
+
+
+def entry_lines(text: bytes) -> dict[str, int]:
+    """The symbols of the kernels of PTX, each with its line, from 1."""
+    return {
+        entry[1].decode(): text.count(b"\n", 0, entry.start()) + 1 for entry in _ENTRY_LINE.finditer(text)
+    }
+
+
+def ptx_in_images(images: Iterable[bytes], isa: str, symbol: str) -> list[bytes]:
+    """Texts that have a kernel, of PTX and of fatbins out of which the driver compiled PTX for ``isa``."""
+    texts = [_taken_out(image, isa) if is_fatbin(image) else image for image in images]
+    return [text for text in texts if symbol in entry_lines(text)]
+
+
+def _taken_out(fatbin: bytes, isa: str) -> bytes:
+    try:
+        return code_for(fatbin, isa).rstrip(b"\0")  # with which it ends there
+    except KerncapError:
+        return b""  # packed by a method that we do not know: it is no reason to give the capture up
 
 
 def read_ptx(data: bytes) -> CodeObjectFacts:

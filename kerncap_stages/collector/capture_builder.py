@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import time
 import uuid
 from dataclasses import dataclass, field
@@ -39,6 +40,10 @@ if TYPE_CHECKING:
     from kerncap_stages.collector.selection import KernelRule
     from kerncap_stages.manifests.environment import Environment, Program
     from kerncap_stages.store import MemoryWriter, Store
+
+
+_MOST_IMAGE_BYTES = 16 << 20  # the library's bound
+_MOST_IMAGES = 1024
 
 
 @dataclass(frozen=True)
@@ -88,6 +93,7 @@ class CaptureBuilder:
         self._group_bytes, self._private_bytes = reader.u32(), reader.u32()
         self._kernarg_address, self._flags = reader.u64(), reader.u32()
         self._kernarg, self._packet = reader.raw(), reader.raw()
+        self._images: list[io.BytesIO] = []  # what the driver compiled the kernel from
         self._regions: list[SentRegion] = []
         self._pre_chunks: dict[int, tuple[Digest | None, ...]] = {}
         self._begun = time.monotonic()
@@ -121,6 +127,13 @@ class CaptureBuilder:
             if index != len(self._regions) or not 1 <= kind <= len(MEMORY_KINDS):
                 raise ProtocolError("the capture library lists regions in a way that we do not know")
             self._regions.append(region)
+
+    def open_image(self, size_bytes: int) -> io.BytesIO:
+        """Begin PTX or a fatbin that the program handed to its driver."""
+        if size_bytes > _MOST_IMAGE_BYTES or len(self._images) >= _MOST_IMAGES:
+            raise ProtocolError("the capture library sent more code images than it may")
+        self._images.append(io.BytesIO())
+        return self._images[-1]
 
     def open_stream(self, kind: StreamKind, index: int, size_bytes: int) -> MemoryWriter:
         """Begin the contents of a region."""
@@ -157,7 +170,10 @@ class CaptureBuilder:
         duration_ns = reader.u64() or None
         drain_ns, pre_ns, post_ns, held_ns, copied_bytes = (reader.u64() for _ in range(5))
         loaded = self._modules.kernels[self._kernel_number]
-        kernel, launch_facts = describe_kernel(loaded, self._module, len(self._kernarg), self._transaction)
+        images = [image.getvalue() for image in self._images]
+        kernel, launch_facts = describe_kernel(
+            loaded, self._module, len(self._kernarg), images, self._transaction
+        )
         if self._context.with_post:
             for region in self._regions:
                 # The library does not send again what holds arguments, and what no argument points to.

@@ -36,6 +36,9 @@ if TYPE_CHECKING:
     from kerncap_stages.collector.modules import Module
 
 
+_FILES = {StreamKind.CODE, StreamKind.IMAGE}
+
+
 @dataclass
 class _Stream:
     kind: StreamKind
@@ -176,13 +179,14 @@ class CaptureSession:
     def _open(self, reader: Reader) -> None:
         number, kind = reader.u32(), StreamKind(reader.u32())
         stream = _Stream(kind, reader.u64(), reader.u64(), reader.u64(), None)
+        builder = self._builders.get(stream.capture)
         if kind is StreamKind.CODE:
             path = Path(self._folder.name) / f"{stream.index}.co"
             stream.writer = path.open("wb")
-        else:
-            builder = self._builders.get(stream.capture)
-            if builder is not None:
-                stream.writer = builder.open_stream(kind, stream.index, stream.size_bytes)
+        elif builder is not None and kind is StreamKind.IMAGE:
+            stream.writer = builder.open_image(stream.size_bytes)
+        elif builder is not None:
+            stream.writer = builder.open_stream(kind, stream.index, stream.size_bytes)
         self._streams[number] = stream
 
     def _data(self, reader: Reader) -> None:
@@ -196,7 +200,7 @@ class CaptureSession:
         try:
             if stream.writer is None:
                 pass  # the capture has failed on our side; the library still finishes its sending
-            elif stream.kind is StreamKind.CODE:
+            elif stream.kind in _FILES:
                 stream.writer.write(view)
             else:
                 self._pieces.append(_Piece(stream, slot, view, stream.writer.start(view)))
@@ -230,7 +234,7 @@ class CaptureSession:
     def _repeat(self, kind: Up, number: int, size_bytes: int) -> None:
         """Take in bytes that need not be sent: zeros, or what the pre-state has in the same place."""
         stream = self._streams.get(number)
-        if stream is None or stream.kind is StreamKind.CODE:
+        if stream is None or stream.kind in _FILES:
             raise ProtocolError(f"the capture library sent {kind.name} where it has no place")
         begin = stream.received_bytes
         stream.received_bytes += size_bytes
@@ -264,6 +268,8 @@ class CaptureSession:
             stream.writer.close()
             module: Module = self._modules.module(stream.index)
             module.code = Path(stream.writer.name)
+            return
+        if stream.kind is StreamKind.IMAGE:
             return
         stream.is_closed = True
         if stream.pieces == 0:

@@ -10,8 +10,11 @@ from kerncap_stages.collector.protocol import ProtocolError
 from kerncap_stages.digest import FileRef
 from kerncap_stages.errors import Refused
 from kerncap_stages.manifests.kernel import CodeObject, CodeObjectFormat, Kernel
+from kerncap_stages.ptx import ptx_in_images
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kerncap_stages.collector.modules import LoadedKernel, Module
     from kerncap_stages.kernel_facts import KernelFacts
     from kerncap_stages.store import Transaction
@@ -20,11 +23,16 @@ _NO_METADATA = "assembly kernels need an .amdhsa.kernels entry"
 
 
 def describe_kernel(
-    loaded: LoadedKernel, module: Module, kernarg_size_bytes: int, transaction: Transaction
+    loaded: LoadedKernel,
+    module: Module,
+    kernarg_size_bytes: int,
+    images: Sequence[bytes],
+    transaction: Transaction,
 ) -> tuple[Kernel, KernelFacts]:
     """Read a kernel's code object, and put it into the store.
 
-    ``kernarg_size_bytes``: how much of the arguments arrived. Raises Refused where a replay could not be.
+    ``kernarg_size_bytes``: how much of the arguments arrived. ``images``: PTX and fatbins that the program
+    handed to the driver, which made the code object of them. Raises Refused where a replay could not be.
     """
     if module.code is None:
         raise ProtocolError(f"the code object of {loaded.demangled} never arrived")
@@ -59,6 +67,10 @@ def describe_kernel(
             isa=code.isa,
             abi_version=code.abi_version,
             uri=module.uri or None,
+            ptx=tuple(
+                FileRef.to(transaction.put_bytes(text))
+                for text in ptx_in_images(images, code.isa, loaded.mangled)
+            ),
         ),
         wavefront_size=facts.wavefront_size,
         registers=facts.registers,

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAGIC = 0x31504143434E524B
-VERSION = 2
+VERSION = 3
 MAX_MESSAGE_BYTES = 48 * 1024
 MAX_RULES = 64
 NO_DEVICE = 0xFFFFFFFF
@@ -95,6 +95,7 @@ class StreamKind(IntEnum):
     CODE = 1
     PRE = 2
     POST = 3
+    IMAGE = 4
 
 
 class FailureCode(IntEnum):

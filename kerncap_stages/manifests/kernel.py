@@ -39,6 +39,10 @@ class CodeObject(Frozen):
     isa: str
     abi_version: int | None = Field(default=None, ge=0, description="code object version, or of the cubin")
     uri: str | None = Field(default=None, description="where the loader says it came from; only a hint")
+    ptx: tuple[FileRef, ...] = Field(
+        default=(),
+        description="what the program handed to the driver, which compiled it (CUDA): texts with the kernel",
+    )
 
 
 class KernargSlot(Frozen):

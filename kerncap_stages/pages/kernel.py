@@ -58,6 +58,7 @@ def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
         if number
     )
     preload = kernel.kernarg_preload_length_dwords
+    ptx = kernel.code_object.ptx
     words = _words(kernel)
     yield heading("Kernel")
     yield facts(
@@ -66,6 +67,7 @@ def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
             ("symbol", kernel.mangled_name),
             ("language", kernel.language.value),
             ("code object", code_object_text(kernel.code_object)),
+            ("compiled by the driver from", ", ".join(f"PTX {text.digest.short}" for text in ptx) or None),
             ("registers", registers or None),
             (words.wavefront, f"{kernel.wavefront_size} {words.lanes}"),
             (words.kernarg, formats.size(kernel.kernarg_size_bytes)),

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.ptx import entry_lines
 from kerncap_stages.source.compilers import Compiler
 from kerncap_stages.source.dependencies import run_compiler
 from kerncap_stages.source.hip import HipTool
-from kerncap_stages.source.nvcc import entry_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,7 +33,7 @@ class ClangCudaTool(HipTool):
         """Compile to PTX and look for the kernel's entry."""
         words = self.compiler.command(target, flags, "-w", "-S", "-o", "-", str(unit))
         result = run_compiler(words, directory)
-        return result.returncode == 0 and symbol in entry_names(result.stdout)
+        return result.returncode == 0 and symbol in entry_lines(result.stdout.encode())
 
     def device_code(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str

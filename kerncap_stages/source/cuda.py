@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.source.captured_code import CapturedCode
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.ptx import PtxSearch
@@ -59,12 +60,12 @@ class CudaToolchain:
         return flags
 
     def find_assembly(
-        self, capture: Capture, code_object: bytes, roots: Sequence[Path], consulted: Consulted
+        self, capture: Capture, code: CapturedCode, roots: Sequence[Path], consulted: Consulted
     ) -> PtxSearch | None:
         """PTX, which compilers leave beside the machine code: that cannot be made of text again."""
         from kerncap_stages.source.ptx import find_ptx
 
-        return find_ptx(capture, code_object, roots, consulted)
+        return find_ptx(capture, code, roots, consulted)
 
     def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
         """The instructions of one kernel of a cubin."""

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.source.captured_code import CapturedCode
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.kernel_names import KernelName
     from kerncap_stages.source.line_tables import LineTables
@@ -68,7 +69,7 @@ def _working_folder(capture: Capture) -> Path:
 
 def find_source(
     capture: Capture,
-    code_object: bytes,
+    code: CapturedCode,
     name: KernelName,
     tables: LineTables,
     roots: Sequence[Path],
@@ -97,7 +98,7 @@ def find_source(
         capture.kernel.mangled_name,
         name.base,
         toolchain.target(capture),
-        code_object,
+        code.code_object,
         options.defines,
         options.compiler,
     )
@@ -109,7 +110,7 @@ def find_source(
         if line is not None:
             choice = choose([line], commands, wanted, consulted)
     if choice is None and not candidates:
-        return _without_source(capture, code_object, name, tables, roots, consulted)
+        return _without_source(capture, code, name, tables, roots, consulted)
     if choice is None:
         places = ", ".join(f"{found.path}:{found.line}" for found in candidates)
         return Finding(
@@ -214,14 +215,14 @@ def _database(near: Path | None, roots: Sequence[Path], consulted: Consulted) ->
 
 def _without_source(
     capture: Capture,
-    code_object: bytes,
+    code: CapturedCode,
     name: KernelName,
     tables: LineTables,
     roots: Sequence[Path],
     consulted: Consulted,
 ) -> Finding:
     outcome, explanation = _classify(capture, name, tables, roots, consulted)
-    searched = toolchain_of(capture).find_assembly(capture, code_object, roots, consulted)
+    searched = toolchain_of(capture).find_assembly(capture, code, roots, consulted)
     if searched is None:
         return Finding(outcome, explanation, consulted=consulted)
     if searched.found is None:
@@ -230,7 +231,7 @@ def _without_source(
     last_line = ptx.text.count(b"\n") + 1
     return Finding(
         Outcome.FOUND,
-        f"{explanation}: its PTX is edited",
+        f"{explanation}: its PTX is edited{searched.note}",
         Definition(ptx.path, ptx.line, last_line, name.scopes, is_template=name.is_template),
         assembly=ptx.text,
         consulted=consulted,

@@ -107,7 +107,7 @@ class HipToolchain:
             return ("-O3", *flags)
         return flags
 
-    def find_assembly(self, capture: Capture, code_object: bytes, roots: object, consulted: object) -> None:
+    def find_assembly(self, capture: Capture, code: object, roots: object, consulted: object) -> None:
         """Needs no file: LLVM takes the code object itself apart."""
 
     def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cubin import kernel_code
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import same_but_for_unit
+from kerncap_stages.ptx import entry_lines
 from kerncap_stages.python_packages import package_folders
 from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.dependencies import (
@@ -35,7 +36,6 @@ if TYPE_CHECKING:
 
 
 _NVCC = re.compile(r"nvcc(-\d+(\.\d+)*)?")
-_ENTRY = re.compile(r"^\s*(?:\.visible\s+|\.weak\s+)*\.entry\s+([\w$]+)", re.MULTILINE)
 # nvidia-cuda-nvcc and its companions; Triton brings ptxas and cuobjdump.
 _IN_PACKAGES = ("nvidia/cu13/bin", "triton/backends/nvidia/bin")
 
@@ -82,7 +82,7 @@ class NvccTool:
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:  # noqa: ARG002
         """Compile to PTX and look for the kernel's entry."""
         ptx = self._made("-ptx", unit, flags, target)
-        entries = entry_names(ptx.decode(errors="replace")) if ptx is not None else []
+        entries = entry_lines(ptx) if ptx is not None else ()
         return any(same_but_for_unit(entry, symbol) for entry in entries)
 
     def defined_at(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> None:
@@ -133,11 +133,6 @@ def find_nvcc(compiler: str, *, trusted: bool = False) -> NvccTool:
             hint="put nvcc on PATH, `pip install nvidia-cuda-nvcc`, or pass --compiler PATH",
         )
     return NvccTool(os.path.abspath(found))  # noqa: PTH100 - links stay as they are
-
-
-def entry_names(ptx: str) -> list[str]:
-    """The symbols of the kernels of a PTX file."""
-    return _ENTRY.findall(ptx)
 
 
 def is_nvcc(compiler: str) -> bool:

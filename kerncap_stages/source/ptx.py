@@ -11,19 +11,19 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cubin import embedded_ptx, kernel_code
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import same_but_for_unit
-from kerncap_stages.ptx import without_comments
+from kerncap_stages.ptx import entry_lines, without_comments
 from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.consulted import source_folders
 from kerncap_stages.source.nvcc import find_cuda_tool
 from kerncap_stages.source.program_file import program_file
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.source.captured_code import CapturedCode
     from kerncap_stages.source.consulted import Consulted
 
-_ENTRY = re.compile(rb"^[ \t]*(?:\.visible[ \t]+|\.weak[ \t]+)*\.entry[ \t]+([\w$]+)", re.MULTILINE)
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d+)", re.MULTILINE)
 _MOST_COMPARED = 16
 
@@ -39,51 +39,73 @@ class Ptx:
 
 @dataclass(frozen=True)
 class PtxSearch:
-    """The one that fits, or why there is none."""
+    """The one that fits, or why there is none. ``note``: what there is to say of it, for behind a clause."""
 
     found: Ptx | None
     problem: str = ""
+    note: str = ""
 
 
-def find_ptx(capture: Capture, code_object: bytes, roots: Sequence[Path], consulted: Consulted) -> PtxSearch:
-    """PTX of the captured kernel below ``roots``: ``.ptx`` files, and programs and libraries given by name.
+def find_ptx(capture: Capture, code: CapturedCode, roots: Sequence[Path], consulted: Consulted) -> PtxSearch:
+    """PTX of the captured kernel: what the program handed to its driver, else what is found elsewhere.
 
-    The program itself is looked into too, and the cubin's line information, which repeats the PTX that it
+    That is below ``roots``: ``.ptx`` files, and programs and libraries given by name;
+    the program itself is looked into too, and the cubin's line information, which repeats the PTX that it
     was made of. Where several fit, as of a kernel that was compiled for several shapes, the file that says
     the same as that; else what ptxas makes the captured instructions of; else, as this ptxas may be another,
     the line information's.
     """
-    symbol, isa = capture.kernel.mangled_name, capture.kernel.code_object.isa
-    number = int(re.sub(r"\D", "", isa) or 0)
-    fitting: dict[bytes, Ptx] = {}
-    own = embedded_ptx(code_object)
+    kernel = capture.kernel
+    symbol, isa = kernel.mangled_name, kernel.code_object.isa
+    captured = kernel_code(code.code_object, symbol)
     program = program_file(capture) or Path("/program")
-    made_of = [(program.with_name(f"{program.name}:line-information.ptx"), own)] if own else []
-    for path, text in (*_texts(capture, roots, consulted), *made_of):
-        target = _TARGET.search(text)
-        if target is None or int(target[1]) > number:
-            continue
-        for entry in _ENTRY.finditer(text):
-            if same_but_for_unit(entry[1].decode(), symbol):
-                line = text.count(b"\n", 0, entry.start()) + 1
-                fitting.setdefault(text, Ptx(path, text, line))
-    options = list(fitting.values())
-    repeated = fitting.get(own) if own else None
-    if repeated is not None:
-        bare = _bare(repeated.text)
-        files = [each for each in options if each is not repeated and _bare(each.text) == bare]
-        options = files[:1] or options
+    if code.ptx:
+        path = program.with_name(f"{program.name}:handed-to-the-driver.ptx")
+        options = _fitting(((path, text) for text in code.ptx), symbol, isa)
+        repeated = options[0] if options else None
+    else:
+        own = embedded_ptx(code.code_object)
+        made_of = [(program.with_name(f"{program.name}:line-information.ptx"), own)] if own else []
+        options = _fitting((*_texts(capture, roots, consulted), *made_of), symbol, isa)
+        repeated = next((each for each in options if each.text == own), None)
+        if repeated is not None:
+            bare = _bare(repeated.text)
+            files = [each for each in options if each is not repeated and _bare(each.text) == bare]
+            options = files[:1] or options
     if len(options) > 1:
-        captured = kernel_code(code_object, symbol)
         some = options[:_MOST_COMPARED] if captured is not None else []
         same = [each for each in some if _assembled(each, isa, symbol) == captured]
         options = same[:1] or ([repeated] if repeated else options)
     if len(options) == 1:
-        return PtxSearch(options[0])
+        return PtxSearch(options[0], note=_compared(options[0], isa, symbol, captured))
     if options:
         return PtxSearch(None, f"{len(options)} PTX files have it and none makes the captured instructions")
     without = "" if find_cuda_tool("cuobjdump") else " (programs were not looked into: there is no cuobjdump)"
     return PtxSearch(None, f"no PTX of it was found{without}")
+
+
+def _fitting(texts: Iterable[tuple[Path, bytes]], symbol: str, isa: str) -> list[Ptx]:
+    """Those that have the kernel and can be compiled for the GPU, each text once."""
+    number = int(re.sub(r"\D", "", isa) or 0)
+    fitting: dict[bytes, Ptx] = {}
+    for path, text in texts:
+        target = _TARGET.search(text)
+        if target is None or int(target[1]) > number:
+            continue
+        for entry, line in entry_lines(text).items():
+            if same_but_for_unit(entry, symbol):
+                fitting.setdefault(text, Ptx(path, text, line))
+    return list(fitting.values())
+
+
+def _compared(ptx: Ptx, isa: str, symbol: str, captured: bytes | None) -> str:
+    """Whether `make assemble` begins with the captured instructions; empty where that cannot be seen."""
+    if captured is None or find_cuda_tool("ptxas") is None:
+        return ""
+    made = _assembled(ptx, isa, symbol)
+    if made is None:
+        return ", which ptxas does not take alone: it may refer to code that was linked to it"
+    return "" if made == captured else ", of which this ptxas makes other instructions than the captured"
 
 
 def _bare(text: bytes) -> str:

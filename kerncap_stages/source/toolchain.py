@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import Language
+    from kerncap_stages.source.captured_code import CapturedCode
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.ptx import PtxSearch
@@ -73,7 +74,7 @@ class Toolchain(Protocol):
         """The flags with what the compiler's driver would add to them itself."""
 
     def find_assembly(
-        self, capture: Capture, code_object: bytes, roots: Sequence[Path], consulted: Consulted
+        self, capture: Capture, code: CapturedCode, roots: Sequence[Path], consulted: Consulted
     ) -> PtxSearch | None:
         """Text that can be assembled again, for a kernel without source; None where none is looked for."""
 

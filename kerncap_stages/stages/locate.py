@@ -101,6 +101,7 @@ def run_locate(
     from kerncap_stages.manifests.codec import dump, load_as
     from kerncap_stages.manifests.source import Source
     from kerncap_stages.remembered import remembered_as
+    from kerncap_stages.source.captured_code import CapturedCode
     from kerncap_stages.source.consulted import is_current
     from kerncap_stages.source.finding import find_source, guessed_roots
     from kerncap_stages.source.kernel_names import parse_kernel_name
@@ -120,10 +121,10 @@ def run_locate(
         return known
     capture = load_as(store, capture_digest, Capture)
     name = parse_kernel_name(capture.kernel.demangled_name)
-    code_object = store.get(capture.kernel.code_object.payload.digest)
-    tables = read_line_tables(code_object, capture.kernel.mangled_name)
+    code = CapturedCode.of(store, capture)
+    tables = read_line_tables(code.code_object, capture.kernel.mangled_name)
     roots = tuple(folder.resolve() for folder in options.source_dirs) or guessed_roots(capture)
-    finding = find_source(capture, code_object, name, tables, roots, options)
+    finding = find_source(capture, code, name, tables, roots, options)
     with store.transaction() as transaction:
         manifest = _manifest(capture, capture_digest, name, tables, roots, options, finding, transaction)
         digest = transaction.publish(dump(manifest), "source", [capture_digest])

@@ -62,7 +62,7 @@
 namespace kerncap::capture {
 
 inline constexpr std::uint64_t k_magic = 0x31504143434E524Bull;  // "KRNCCAP1"
-inline constexpr std::uint32_t k_version = 2;
+inline constexpr std::uint32_t k_version = 3;
 inline constexpr std::size_t k_max_message_bytes = 48 * 1024;    // the parameters of a kernel of CUDA's: up to 32,764
 inline constexpr std::uint32_t k_no_device = 0xFFFFFFFFu;
 inline constexpr std::uint64_t k_no_capture = ~std::uint64_t{0};
@@ -86,7 +86,8 @@ inline constexpr std::uint32_t k_flag_no_post = 1u << 0;      // leave the post-
 inline constexpr std::uint32_t k_flag_reachable = 1u << 1;    // only regions that the kernel can reach
 inline constexpr std::uint32_t k_flag_hold = 1u << 2;         // the program goes on when the collector has all of it
 
-enum class StreamKind : std::uint32_t { code = 1, pre, post };
+// image: PTX or a fatbin that the kernel's driver compiled, after CAPTURE; the index counts them
+enum class StreamKind : std::uint32_t { code = 1, pre, post, image };
 
 enum class NoteLevel : std::uint32_t { info = 1, warning };
 

@@ -8,6 +8,7 @@
 #include "cuda/api.hpp"
 #include "cuda/copy_calls.hpp"
 #include "cuda/graph_updates.hpp"
+#include "cuda/images.hpp"
 #include "cuda/memory_calls.hpp"
 #include "cuda/spare_memory.hpp"
 #include "cuda/tool.hpp"
@@ -182,6 +183,7 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
   if (on_graph_call(call, data)) return;
   if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.make_room(allocated_bytes(call, data));
   if (track_memory_call(state.allocations, call, data)) return;
+  track_image_call(state.images, call, data);
   if (on_module_call(call, data)) return;
   switch (call) {
     case CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy:
@@ -269,7 +271,7 @@ CUptiResult enable_what_matters() noexcept {
   for (const std::span<const CUpti_CallbackId> ids :
        {std::span<const CUpti_CallbackId>(k_launches), std::span<const CUpti_CallbackId>(k_module_calls),
         std::span<const CUpti_CallbackId>(k_ends), std::span<const CUpti_CallbackId>(k_graphs), graph_updates(),
-        memory_calls(), copy_calls()}) {
+        memory_calls(), copy_calls(), image_calls()}) {
     if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_DRIVER_API, ids);
   }
   return status;

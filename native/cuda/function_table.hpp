@@ -17,7 +17,8 @@ struct Kernel {
   std::uint32_t id = 0;
   std::uint32_t rule = k_no_rule;
   std::uint64_t module = 0;
-  CUfunction function = nullptr;        // what attributes are asked of; launches may also name a CUkernel
+  CUfunction function = nullptr;        // what attributes are asked of
+  const void* launched = nullptr;       // what launches name: the same, or a CUkernel
   CUmodule handle = nullptr;
 };
 

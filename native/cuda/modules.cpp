@@ -161,6 +161,7 @@ const Kernel* Modules::resolve(CUfunction function, const char* symbol) noexcept
   home->handle = handle;
   auto* kernel = new Kernel(*home->kernels.find(std::string_view(symbol))->second);
   kernel->function = plain;
+  kernel->launched = function;
   kernel->handle = handle;
   tool()->functions.add(function, kernel);
   return kernel;

@@ -234,7 +234,7 @@ Result<void> Snapshots::describe_to_collector(const Job& job, const LaunchCall& 
   if (!message.ok()) return Error{ErrorCode::unsupported, "the kernel has more parameters than a capture can hold"};
   if (!tool()->channel->send(message)) return Error{ErrorCode::io, "the collector is gone"};
   send_regions(*tool()->channel, job.number, job.regions, tool()->device_count);
-  return {};
+  return send_images(job);
 }
 
 void Snapshots::make_room(std::uint64_t bytes) noexcept {

@@ -112,6 +112,7 @@ class Snapshots {
   core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters, const Job& job) noexcept;
   core::Result<void> describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
                                            std::uint64_t index_of_kernel) noexcept;
+  [[nodiscard]] static core::Result<void> send_images(const Job& job) noexcept;
   void open_window() noexcept;
   void close_window() noexcept;
   void watch_less() noexcept;

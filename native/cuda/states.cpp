@@ -1,6 +1,7 @@
 // How the states of a capture get from the device to the collector.
 #include <algorithm>
 
+#include "capture/streams.hpp"
 #include "core/chunk_list.hpp"
 #include "cuda/api.hpp"
 #include "cuda/snapshots.hpp"
@@ -161,6 +162,17 @@ Result<void> Snapshots::send_small(Job& job) noexcept {
   if (sent) sent = finish_job(job);
   job.is_sent = static_cast<bool>(sent);
   return sent;
+}
+
+// What the driver compiled the kernel from, where that was not machine code.
+Result<void> Snapshots::send_images(const Job& job) noexcept {
+  const Kernel& kernel = job.kernel;
+  const std::vector<Bytes> images = tool()->images.of(kernel.launched, kernel.function, kernel.handle);
+  for (std::size_t i = 0; i < images.size(); ++i) {
+    Result<void> sent = capture::send_stream(*tool()->channel, StreamKind::image, job.number, i, images[i]);
+    if (!sent) return sent;
+  }
+  return {};
 }
 
 Result<void> Snapshots::finish_job(const Job& job, Up how) noexcept {

@@ -12,6 +12,7 @@
 #include "cuda/function_table.hpp"
 #include "cuda/graph_bodies.hpp"
 #include "cuda/graphs.hpp"
+#include "cuda/images.hpp"
 #include "cuda/modules.hpp"
 #include "cuda/own_process.hpp"
 #include "cuda/profiler.hpp"
@@ -29,6 +30,7 @@ struct Tool {
   CUpti_SubscriberHandle subscriber = nullptr;
   Allocations allocations;
   Modules modules;
+  Images images;
   FunctionTable functions;
   Streams streams;
   Graphs graphs;

@@ -125,3 +125,42 @@ def test_a_triton_kernel_is_edited_as_ptx(kc, tmp_path, monkeypatch):
     done = kc.run("make", "-C", project, "validate-variant")
     assert done.code == 2, done.out + done.err
     assert "Result: FAIL" in done.err
+
+
+@pytest.mark.parametrize("kernel", ["compiled", "linked", "of_library"])
+def test_a_kernel_that_came_to_the_driver_as_ptx_is_edited_as_that(kc, built, tmp_path, kernel):
+    capture = kc.capture(kernel, built["launch_ways"])
+    assert len(kc.show(capture)["kernel"]["code_object"]["ptx"]) == 1
+    project = project_of_ptx(kc, capture, tmp_path)
+    variant = project / "kernel_variant.ptx"
+    text = variant.read_text()
+    assert f".entry {kernel}(" in text
+    variant.write_text(text.replace("add.u32", "sub.u32"))
+    done = kc.run("make", "-C", project, "validate-variant")
+    assert done.code == 2, done.out + done.err
+    assert "Result: FAIL" in done.err
+
+
+def test_a_kernel_of_a_program_without_machine_code_is_edited_as_its_ptx(kc, tree, tmp_path):
+    target = architecture().removeprefix("sm_")
+    app = tmp_path / "jit"
+    flags = ["-DWIDTH=4", f"-I{tree}/include", "-std=c++17", "-O3"]
+    code = f"-gencode=arch=compute_{target},code=compute_{target}"
+    subprocess.run(["nvcc", *flags, code, "-o", app, tree / "src/main.cu"], check=True, capture_output=True)
+    capture = kc.capture("plain", app, dispatch=1)
+    assert len(kc.show(capture)["kernel"]["code_object"]["ptx"]) == 1
+    project_of_ptx(kc, capture, tmp_path)
+
+
+def project_of_ptx(kc, capture, folder):
+    """A project of a capture that holds the PTX of its kernel, which passes as it is."""
+    empty = folder / "empty"
+    empty.mkdir()
+    source = kc.ok("kc-locate", capture, "--source-dir", empty).digest
+    found = kc.show(source)
+    assert found["language"] == "assembly", found["explanation"]
+    assert found["definition"]["path"].endswith(":handed-to-the-driver.ptx")
+    project = generated(kc, source, folder / "project-of-ptx")
+    for target in ("assemble", "validate-variant"):
+        kc.ok("make", "-C", project, target)
+    return project

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from kerncap_stages.code_object import read_code_object
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat
+from kerncap_stages.ptx import entry_lines, ptx_in_images
+
+FATBIN = (Path(__file__).parents[1] / "golden/cuda/several.fatbin").read_bytes()
 
 PTX = b"""// made by hand
 .version 8.0
@@ -69,3 +74,17 @@ def test_long_texts_of_little_are_read_in_time(text):
 def test_a_type_that_is_not_known_is_no_guess():
     with pytest.raises(ArtifactError, match=r"parameter of odd .*'\.param \.f80 x'"):
         read_code_object(b".version 8.0\n.target sm_90\n.entry odd(.param .f80 x) { ret; }\n")
+
+
+def test_kernels_are_told_by_their_lines():
+    assert entry_lines(PTX) == {"one": 4, "_Z3twov": 7, "none": 8, "mixed": 10}
+
+
+def test_texts_that_have_the_kernel_are_taken_out_of_images():
+    assert ptx_in_images([PTX, b".version 8.0\n.target sm_90\n"], "sm_90", "one") == [PTX]
+    (text,) = ptx_in_images([FATBIN, PTX], "sm_100", "_Z5plainPfi")
+    assert b".entry _Z5plainPfi" in text
+    assert b"\0" not in text  # ptxas takes one for the end
+    assert ptx_in_images([FATBIN], "sm_100", "_Z5otherPfi") == []
+    assert ptx_in_images([FATBIN], "sm_80", "_Z5plainPfi") == []  # has machine code for it
+    assert ptx_in_images([FATBIN[:400]], "sm_100", "_Z5plainPfi") == []

@@ -5,6 +5,7 @@ from manifest_examples import code_object
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.source import ptx
+from kerncap_stages.source.captured_code import CapturedCode
 from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.ptx import find_ptx
 
@@ -16,7 +17,7 @@ def no_toolkit(monkeypatch):
     monkeypatch.setattr(ptx, "find_cuda_tool", lambda _name: None)
 
 
-def look(root, symbol="_Z5plainPf", isa="sm_90", code=b""):
+def look(root, symbol="_Z5plainPf", isa="sm_90", code=b"", handed=()):
     base = example_capture(Backend.CUDA)
     kernel = base.kernel.model_copy(
         update={
@@ -24,7 +25,8 @@ def look(root, symbol="_Z5plainPf", isa="sm_90", code=b""):
             "code_object": code_object(CodeObjectFormat.CUBIN).model_copy(update={"isa": isa}),
         }
     )
-    return find_ptx(base.model_copy(update={"kernel": kernel}), code, (root,), Consulted())
+    capture = base.model_copy(update={"kernel": kernel})
+    return find_ptx(capture, CapturedCode(code, handed), (root,), Consulted())
 
 
 def test_an_entry_of_the_kernels_name_is_found(tmp_path):
@@ -98,3 +100,31 @@ def test_where_no_file_says_the_same_line_information_itself_is_taken(tmp_path, 
     assert found.path.name == "program:line-information.ptx"
     assert found.text == OWN.encode()
     assert look(tmp_path, "_Z5otherPf", code=line_information).found is None
+
+
+HANDED = TEXT.format("sm_70", "_Z5plainPf").encode()
+
+
+def test_what_the_program_handed_to_its_driver_goes_before_files(tmp_path):
+    (tmp_path / "k.ptx").write_text(TEXT.format("sm_90", "_Z5plainPf"))
+    helper = b".version 9.0\n.target sm_70\n.address_size 64\n.visible .func help() { ret; }\n"
+    found = look(tmp_path, handed=(helper, HANDED)).found
+    assert found is not None
+    assert (found.text, found.line, found.path.name) == (HANDED, 4, "program:handed-to-the-driver.ptx")
+    assert look(tmp_path, "_Z5otherPf", handed=(HANDED,)).found is None
+
+
+@pytest.mark.parametrize(
+    ("made", "note"),
+    [
+        (b"captured", ""),
+        (b"other", ", of which this ptxas makes other instructions than the captured"),
+        (None, ", which ptxas does not take alone: it may refer to code that was linked to it"),
+    ],
+)
+def test_it_is_said_whether_the_text_makes_the_captured_instructions(tmp_path, monkeypatch, made, note):
+    monkeypatch.setattr(ptx, "kernel_code", lambda _code, _symbol: b"captured")
+    monkeypatch.setattr(ptx, "_assembled", lambda _ptx, _isa, _symbol: made)
+    assert look(tmp_path, handed=(HANDED,)).note == ""  # there is no ptxas to ask
+    monkeypatch.setattr(ptx, "find_cuda_tool", lambda name: name)
+    assert look(tmp_path, handed=(HANDED,)).note == note

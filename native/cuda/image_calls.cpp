@@ -1,0 +1,157 @@
+// The driver calls by which code comes to it. All is looked at when the call has returned: the driver has accepted it
+// then, and the program's memory still holds it.
+#include <cstring>
+#include <fstream>
+#include <new>
+
+#include "cuda/api.hpp"
+#include "cuda/images.hpp"
+#include "cuda/tool.hpp"
+
+namespace kerncap::cuda {
+namespace {
+
+constexpr CUpti_CallbackId k_calls[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoad,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleUnload,
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadData,
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadFromFile,
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryUnload,
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryGetKernel,
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryEnumerateKernels,
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryGetModule,
+    CUPTI_DRIVER_TRACE_CBID_cuKernelGetFunction,
+    CUPTI_DRIVER_TRACE_CBID_cuLinkAddData,
+    CUPTI_DRIVER_TRACE_CBID_cuLinkAddData_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuLinkAddFile,
+    CUPTI_DRIVER_TRACE_CBID_cuLinkAddFile_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuLinkComplete,
+    CUPTI_DRIVER_TRACE_CBID_cuLinkDestroy,
+};
+constexpr std::size_t k_most_bytes = 16u << 20;   // of one image
+
+// 90 for compute capability 9.0, of the GPU whose context is current.
+unsigned capability() noexcept {
+  const Inside inside;
+  CUdevice device = 0;
+  if (driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) device = 0;
+  int major = 0;
+  int minor = 0;
+  driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
+  driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  return static_cast<unsigned>(10 * major + minor);
+}
+
+// A file's bytes and a zero byte, or none where it is too long.
+Bytes read_file(const char* path) try {
+  std::ifstream file(path, std::ios::binary | std::ios::ate);
+  const auto size = static_cast<std::int64_t>(file.tellg());
+  if (!file || size <= 0 || size > static_cast<std::int64_t>(k_most_bytes)) return {};
+  Bytes bytes(static_cast<std::size_t>(size) + 1);
+  file.seekg(0).read(reinterpret_cast<char*>(bytes.data()), size);
+  return bytes;
+} catch (const std::bad_alloc&) {
+  return {};
+}
+
+Image look_at_file(const Bytes& file) noexcept { return file.empty() ? Image{} : look_at(file.data(), file.size() - 1); }
+
+template <typename Parameters>
+const Parameters& as(const CUpti_CallbackData& data) noexcept {
+  return *static_cast<const Parameters*>(data.functionParams);
+}
+
+bool takes_ptx(CUjitInputType type) noexcept { return type == CU_JIT_INPUT_PTX || type == CU_JIT_INPUT_FATBINARY; }
+
+// Handles that go: before they do, as another call may be given the same at once.
+void track_end(Images& images, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  switch (call) {
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleUnload:
+      return images.module_unloaded(as<cuModuleUnload_params>(data).hmod);
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryUnload:
+      return images.library_unloaded(as<cuLibraryUnload_params>(data).library);
+    case CUPTI_DRIVER_TRACE_CBID_cuLinkDestroy:
+      return images.link_destroyed(as<cuLinkDestroy_params>(data).state);
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+std::span<const CUpti_CallbackId> image_calls() noexcept { return k_calls; }
+
+void track_image_call(Images& images, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  if (data.callbackSite == CUPTI_API_ENTER) return track_end(images, call, data);
+  if (*static_cast<const CUresult*>(data.functionReturnValue) != CUDA_SUCCESS) return;
+  switch (call) {
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoad: {
+      const auto& made = as<cuModuleLoad_params>(data);
+      const Bytes file = read_file(made.fname);
+      return images.module_loaded(*made.module, look_at_file(file), capability());
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData:
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx:
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary: {
+      // All three begin with the module's address, and the image.
+      const auto& made = as<cuModuleLoadData_params>(data);
+      return images.module_loaded(*made.module, look_at(made.image, k_most_bytes), capability());
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadData: {
+      const auto& made = as<cuLibraryLoadData_params>(data);
+      return images.library_loaded(*made.library, look_at(made.code, k_most_bytes), capability());
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadFromFile: {
+      const auto& made = as<cuLibraryLoadFromFile_params>(data);
+      const Bytes file = read_file(made.fileName);
+      return images.library_loaded(*made.library, look_at_file(file), capability());
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryGetKernel: {
+      const auto& asked = as<cuLibraryGetKernel_params>(data);
+      return images.library_part(asked.library, *asked.pKernel);
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryEnumerateKernels: {
+      const auto& asked = as<cuLibraryEnumerateKernels_params>(data);
+      for (unsigned i = 0; i < asked.numKernels; ++i) images.library_part(asked.lib, asked.kernels[i]);
+      return;
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryGetModule: {
+      const auto& asked = as<cuLibraryGetModule_params>(data);
+      return images.library_part(asked.library, *asked.pMod);
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuKernelGetFunction: {
+      const auto& asked = as<cuKernelGetFunction_params>(data);
+      return images.function_of(asked.kernel, *asked.pFunc);
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLinkAddData:
+    case CUPTI_DRIVER_TRACE_CBID_cuLinkAddData_v2: {
+      const auto& added = as<cuLinkAddData_v2_params>(data);
+      if (added.size > k_most_bytes) return;
+      Image input;
+      if (added.type == CU_JIT_INPUT_FATBINARY) input = look_at(added.data, added.size);
+      if (added.type == CU_JIT_INPUT_PTX) {  // that may do without a zero byte here
+        const auto* text = static_cast<const std::byte*>(added.data);
+        input = {Image::Form::ptx, {text, ::strnlen(static_cast<const char*>(added.data), added.size)}};
+      }
+      return images.link_input(added.state, input, capability());
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLinkAddFile:
+    case CUPTI_DRIVER_TRACE_CBID_cuLinkAddFile_v2: {
+      const auto& added = as<cuLinkAddFile_v2_params>(data);
+      const Bytes file = takes_ptx(added.type) ? read_file(added.path) : Bytes();
+      return images.link_input(added.state, look_at_file(file), capability());
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLinkComplete: {
+      const auto& made = as<cuLinkComplete_params>(data);
+      if (made.cubinOut == nullptr || made.sizeOut == nullptr) return;
+      return images.linked(made.state, {static_cast<const std::byte*>(*made.cubinOut), *made.sizeOut});
+    }
+    default:
+      return;
+  }
+}
+
+}  // namespace kerncap::cuda
