@@ -85,9 +85,21 @@ def embedded_ptx(data: bytes) -> bytes | None:
     return None if not section else section.replace(b"\0", b"\n")  # as its lines end
 
 
-def line_program(data: bytes) -> bytes | None:
-    """The DWARF line numbers of a cubin: all of DWARF that ``-lineinfo`` makes."""
-    return _section(data, ".debug_line")
+def line_numbers(data: bytes) -> tuple[bytes, dict[int, str]]:
+    """The DWARF line numbers of a cubin, all of DWARF that ``-lineinfo`` makes; empty where there are none.
+
+    Second: where in them the address of which function is to be put.
+    """
+    found = _section(data, ".debug_line")
+    entries = _section(data, ".rela.debug_line") or b""
+    if not found:
+        return b"", {}
+    symbols = read_symbols(data, read_sections(data))
+    places = {}
+    for at in range(0, len(entries) - _RELOCATION.size + 1, _RELOCATION.size):
+        offset, info, _ = _RELOCATION.unpack_from(entries, at)
+        places[offset] = symbols[info >> 32].name if info >> 32 < len(symbols) else ""
+    return found, places
 
 
 def _section(data: bytes, name: str) -> bytes | None:

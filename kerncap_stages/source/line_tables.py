@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import io
 import os
+import struct
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cubin import line_program
+from kerncap_stages.cubin import is_cubin, line_numbers
+from kerncap_stages.kernel_facts import same_but_for_unit
+from kerncap_stages.source.cubin_lines import read_cubin_lines
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -16,7 +19,7 @@ if TYPE_CHECKING:
     from elftools.dwarf.compileunit import CompileUnit
     from elftools.dwarf.dwarfinfo import DWARFInfo
 
-_OPCODES_AT = 14
+_NAMES = ("linkage_name", "MIPS_linkage_name", "name")  # nvcc writes the second
 
 
 @dataclass(frozen=True)
@@ -35,9 +38,20 @@ def read_line_tables(code_object: bytes, mangled_name: str) -> LineTables:
     try:
         elf = ELFFile(io.BytesIO(code_object))
         if elf.has_dwarf_info():
-            return _read(elf.get_dwarf_info(), mangled_name)
-        return LineTables(tuple(_files_of_lines(line_program(code_object) or b"")))
-    except (ELFError, DWARFError, KeyError, ValueError, IndexError, AssertionError):
+            # Of relocations of a cubin nothing that is read here depends; pyelftools does not know them.
+            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=not is_cubin(code_object))
+            return _read(dwarf, mangled_name)
+        return LineTables(*read_cubin_lines(*line_numbers(code_object), mangled_name))
+    except (
+        ELFError,
+        DWARFError,
+        KeyError,
+        ValueError,
+        IndexError,
+        AssertionError,
+        OverflowError,
+        struct.error,
+    ):
         # Hints from a file that anybody may have written: unreadable is the same as absent.
         return LineTables()
 
@@ -51,52 +65,14 @@ def _read(dwarf: DWARFInfo, mangled_name: str) -> LineTables:
         for die in unit.iter_DIEs():
             if die.tag != "DW_TAG_subprogram":
                 continue
-            name = die.attributes.get("DW_AT_linkage_name") or die.attributes.get("DW_AT_name")
+            names = (die.attributes.get(f"DW_AT_{kind}") for kind in _NAMES)
+            name = next((each for each in names if each), None)
             where, line = die.attributes.get("DW_AT_decl_file"), die.attributes.get("DW_AT_decl_line")
-            if name and where and line and name.value == mangled_name.encode():
+            if name and where and line and same_but_for_unit(os.fsdecode(name.value), mangled_name):
                 path = files[where.value] if where.value < len(files) else None
                 if path is not None:
                     definition = (path, line.value)
     return LineTables(tuple(paths), definition)
-
-
-def _files_of_lines(program: bytes) -> Iterator[Path]:
-    """The files with absolute paths in the line numbers of a cubin: all that nvcc's -lineinfo tells.
-
-    The header of DWARF 2 and 3; raises ValueError or IndexError where it is none:
-
-        header = bytes:u32 version:u16 header:u32 step:u8 default:u8 base:i8 range:u8 opcodes:u8
-                 length:u8*(opcodes-1) folder* 0 file* 0
-        folder = name 0         file = name 0 folder:uleb128 time:uleb128 bytes:uleb128
-    """
-    if int.from_bytes(program[4:6], "little") not in (2, 3):
-        return
-    at = _OPCODES_AT + program[_OPCODES_AT]
-    folders = [Path()]
-    while program[at]:
-        end = program.index(b"\0", at)
-        folders.append(Path(os.fsdecode(program[at:end])))
-        at = end + 1
-    at += 1
-    while program[at]:
-        end = program.index(b"\0", at)
-        name, at = os.fsdecode(program[at:end]), end + 1
-        numbers = []
-        for _ in range(3):
-            number, at = _uleb128(program, at)
-            numbers.append(number)
-        path = folders[numbers[0]] / name
-        if path.is_absolute():
-            yield Path(os.path.normpath(path))
-
-
-def _uleb128(data: bytes, at: int) -> tuple[int, int]:
-    """A number, and where what follows begins."""
-    value = shift = 0
-    while data[at] & 0x80:
-        value |= (data[at] & 0x7F) << shift
-        at, shift = at + 1, shift + 7
-    return value | data[at] << shift, at + 1
 
 
 def _unit_files(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[Path | None]:

@@ -28,6 +28,7 @@ from kerncap_stages.source.dependencies import (
     parse_search_list,
     run_compiler,
 )
+from kerncap_stages.source.line_tables import read_line_tables
 from kerncap_stages.source.nvcc_flags import SEPARATE
 from kerncap_stages.source.nvcc_words import is_path
 
@@ -85,8 +86,17 @@ class NvccTool:
         entries = entry_lines(ptx) if ptx is not None else ()
         return any(same_but_for_unit(entry, symbol) for entry in entries)
 
-    def defined_at(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> None:
-        """PTX has the lines of statements only."""
+    def defined_at(
+        self,
+        unit: Path,
+        flags: Sequence[str],
+        directory: Path,  # noqa: ARG002
+        target: str,
+        symbol: str,
+    ) -> tuple[Path, int] | None:
+        """Compile for the debugger, which is quick, and read where the kernel was declared."""
+        made = self._made("-cubin", unit, (*flags, "-G"), target)
+        return None if made is None else read_line_tables(made, symbol).definition
 
     def device_code(
         self,

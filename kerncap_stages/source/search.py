@@ -41,9 +41,14 @@ def _texts(roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, 
     for root in roots:
         paths = [root] if root.is_file() else consulted.sources(root)
         for path in dict.fromkeys(path.resolve() for path in paths):  # as compile commands name them
-            text = consulted.read(path) if path.suffix.lower() in SOURCE_SUFFIXES else None
+            text = consulted.read(path) if _is_source(path) else None
             if text is not None:
                 yield path, text
+
+
+def _is_source(path: Path) -> bool:
+    """Whether a compiler reads a file of such a name: Triton's line numbers are of Python."""
+    return path.suffix.lower() in SOURCE_SUFFIXES
 
 
 def best_matches(found: Sequence[Definition], name: KernelName) -> list[Definition]:
@@ -66,7 +71,7 @@ def from_line_tables(
         return None
     path, line = tables.definition
     for place in (path, *moved_below(path, roots)):
-        text = consulted.read(place)
+        text = consulted.read(place) if _is_source(place) else None
         if text is None:
             continue
         found = find_definitions(place, text, name.base, collect_macros([text]))
@@ -75,8 +80,8 @@ def from_line_tables(
             for definition in found
             if definition.line <= line + 1 and definition.last_line + 1 >= line
         ]
-        if near:
-            return near[0]
+        if near:  # of neighbours, the one that holds the line
+            return min(near, key=lambda each: not each.line <= line <= each.last_line)
         if found:
             matches = best_matches(found, name)
             return matches[0] if len(matches) == 1 else None
@@ -89,7 +94,7 @@ def line_told(tables: LineTables, roots: Sequence[Path], consulted: Consulted) -
         return None
     path, line = tables.definition
     for place in (path, *moved_below(path, roots)):
-        text = consulted.read(place)
+        text = consulted.read(place) if _is_source(place) else None
         if text is not None and line <= text.count(b"\n") + 1:
             return Definition(place, line, line, (), is_template=False)
     return None

@@ -8,6 +8,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from ambiguous_kernels import AMBIGUOUS, SYMBOLS, marked_line
 from made_up import device_code, make, publish, text_section
 
 from kerncap_stages.manifests.source import Outcome
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
 
-SOURCE = """#include <hip/hip_runtime.h>
+SOURCE = (
+    """#include <hip/hip_runtime.h>
 #define LIST(X) X(first, 2) X(second, 3)
 #define DEFINE(name, by) __global__ void name##_kernel(float* x) { x[threadIdx.x] *= by; }
 LIST(DEFINE)                                                              // first_kernel, second_kernel
@@ -32,31 +34,21 @@ LIST(DEFINE)                                                              // fir
 HEAD(headed)(float* x) { x[threadIdx.x] = 1; }                            // headed
 #define WHOLE(name, ...) __global__ void name(__VA_ARGS__)
 WHOLE(whole, float* x) { x[threadIdx.x] = 2; }                            // whole
-template <typename T> __global__ void spec(T* x) { x[threadIdx.x] = 3; }  // spec<float>
-template <> __global__ void spec<double>(double* x) { x[threadIdx.x] = 4; }  // spec<double>
-template __global__ void spec<float>(float*);
-__global__ void over(float* x) { x[threadIdx.x] = 5; }                    // over(float*)
-__global__ void over(double* x) { x[threadIdx.x] = 6; }                   // over(double*)
-#ifdef ALT
-__global__ void branchy(float* x) { x[threadIdx.x] = 7; }
-#else
-__global__ void branchy(float* x) { x[threadIdx.x] = 8; }                 // branchy
-#endif
+"""
+    + AMBIGUOUS
+    + """\
 template <typename T> requires (sizeof(T) == 4) __global__ void bound(T* x) { x[threadIdx.x] = 9; }  // bound
 template __global__ void bound<float>(float*);
 __attribute__((global)) void spelled(float* x) { x[threadIdx.x] = 10; }   // spelled
 """
+)
 PLACES = {
     "first_kernel": "_Z12first_kernelPf",
     "second_kernel": "_Z13second_kernelPf",
     "headed": "headed",
     "whole": "_Z5wholePf",
-    "spec<float>": "_Z4specIfEvPT_",
-    "spec<double>": "_Z4specIdEvPT_",
-    "over(float*)": "_Z4overPf",
-    "over(double*)": "_Z4overPd",
-    "branchy": "_Z7branchyPf",
     "spelled": "_Z7spelledPf",
+    **SYMBOLS,
 }
 
 
@@ -77,26 +69,21 @@ def located(tmp_path: Path, built: tuple[Path, bytes], symbol: str):
     return store, digest, source
 
 
-def line_of(mark: str) -> int:
-    return next(
-        number
-        for number, line in enumerate(SOURCE.splitlines(), start=1)
-        if mark in re.split(r", ", line.partition("//")[2].strip())
-    )
-
-
 @pytest.mark.parametrize("mark", PLACES)
 def test_the_line_is_the_compilers(tmp_path, built, mark):
     _, _, source = located(tmp_path, built, PLACES[mark])
     assert source.outcome is Outcome.FOUND, source.explanation
-    assert (source.definition.path, source.definition.line) == (str(built[0] / "k.hip"), line_of(mark))
+    assert (source.definition.path, source.definition.line) == (
+        str(built[0] / "k.hip"),
+        marked_line(SOURCE, mark),
+    )
 
 
 def test_a_constrained_template_is_found(tmp_path, built):
     symbol = next(name for name in re.findall(rb"_Z\w*bound\w*", built[1]) if b"." not in name).decode()
     _, _, source = located(tmp_path, built, symbol)
     assert source.outcome is Outcome.FOUND, source.explanation
-    assert source.definition.line == line_of("bound")
+    assert source.definition.line == marked_line(SOURCE, "bound")
 
 
 def test_a_kernel_of_a_list_in_another_file_is_edited_there(tmp_path, built):
@@ -123,7 +110,7 @@ def test_without_a_compile_command_it_says_what_would_help(tmp_path, built):
     assert "compile_commands.json" in source.explanation
     # Of two that differ by what nobody is asked for, the first, without its parameters' types.
     _, _, source = located(tmp_path, alone, "_Z4overPd")
-    assert (source.outcome, source.definition.line) == (Outcome.FOUND, line_of("over(float*)"))
+    assert (source.outcome, source.definition.line) == (Outcome.FOUND, marked_line(SOURCE, "over(float*)"))
     assert "2 definitions fit" in source.explanation
     assert source.definition.parameters == ()
 

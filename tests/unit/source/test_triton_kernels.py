@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from kerncap_stages.source.consulted import Consulted
-from kerncap_stages.source.search import is_triton_kernel
+from kerncap_stages.source.kernel_names import parse_kernel_name
+from kerncap_stages.source.line_tables import LineTables
+from kerncap_stages.source.search import from_line_tables, is_triton_kernel, line_told
 
 
 @pytest.mark.parametrize(
@@ -21,3 +23,13 @@ from kerncap_stages.source.search import is_triton_kernel
 def test_only_functions_that_triton_compiles(tmp_path, decorator, is_triton):
     (tmp_path / "kernels.py").write_text(f"@{decorator}\ndef axpy(x, y):\n    pass\n")
     assert is_triton_kernel((tmp_path,), "axpy", Consulted()) == is_triton
+
+
+@pytest.mark.parametrize("suffix", [".py", ".cu"])
+def test_line_numbers_of_python_lead_to_no_definition(tmp_path, suffix):
+    path = tmp_path / f"attention{suffix}"
+    path.write_text("import triton\n\n@triton.jit\ndef axpy(x, y):\n    pass\n")
+    tables, name = LineTables((path,), (path, 4)), parse_kernel_name("axpy")
+    assert from_line_tables(tables, (tmp_path,), name, Consulted()) is None
+    told = line_told(tables, (tmp_path,), Consulted())
+    assert (None if told is None else told.line) == (None if suffix == ".py" else 4)
