@@ -58,7 +58,9 @@ class CompileCommand(Frozen):
     translation_unit: OsText
     directory: OsText
     arguments: tuple[OsText, ...] = Field(min_length=1)
-    database: OsText | None = Field(default=None, description="the compile_commands.json that it is from")
+    database: OsText | None = Field(
+        default=None, description="the compile_commands.json or build.ninja that it is from"
+    )
     compiler_version: str | None = None
     added_defines: tuple[OsText, ...] = ()
 

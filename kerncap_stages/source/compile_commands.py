@@ -17,6 +17,7 @@ from kerncap_stages.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+DATABASE = "compile_commands.json"
 _LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})
 _SETTING = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _OPTIONS_FILE = frozenset({"-optf", "--options-file"})
@@ -64,9 +65,12 @@ def without_own_compiler(command: CompileCommand) -> CompileCommand:
     return replace(command, arguments=(os.path.normpath(command.directory / compiler), *rest))
 
 
-def find_database(start: Path, is_there: Callable[[Path], bool] = Path.is_file) -> Path | None:
+def find_database(
+    start: Path, is_there: Callable[[Path], bool] = Path.is_file, name: str = DATABASE
+) -> Path | None:
     """``compile_commands.json`` in a folder, its ``build*`` and ``out*`` folders, or the same of an ancestor.
 
+    name: another file to look for, also in ``build/temp*``, where Python's extensions are built.
     is_there: asked about each place in turn, ``build`` and ``out`` also where there are no such folders yet.
 
     Compile commands lead to programs. So a file of another user is not taken, nor one above a folder that
@@ -78,8 +82,9 @@ def find_database(start: Path, is_there: Callable[[Path], bool] = Path.is_file) 
             break
         builds = sorted({folder / "build", *folder.glob("build*")})
         outs = sorted({folder / "out", *folder.glob("out*")})
-        for candidate in (folder, *builds, *outs):
-            path = candidate / "compile_commands.json"
+        temporary = sorted(folder.glob("build*/temp*")) if name != DATABASE else []
+        for candidate in (folder, *builds, *outs, *temporary):
+            path = candidate / name
             if is_there(path) and path.is_file() and path.stat().st_uid in trusted:
                 return path
         if (folder / ".git").exists():
@@ -103,12 +108,20 @@ def load_database(path: Path) -> list[CompileCommand]:
         entries = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
         if not isinstance(entries, list):
             raise TypeError("the top level is not a list")
-        return [_command(entry, path.parent) for entry in entries]
+        return commands_of(entries, path.parent)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"{path} is not a compilation database: {error}",
             hint="make one with cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON, or pass --compile-commands FILE",
         ) from error
+
+
+def commands_of(entries: Sequence[dict[str, object]], base: Path) -> list[CompileCommand]:
+    """The entries of a database. ``base``: what their folders are relative to.
+
+    Raises KeyError or ValueError for what is no entry.
+    """
+    return [_command(entry, base) for entry in entries]
 
 
 def _command(entry: dict[str, object], base: Path) -> CompileCommand:

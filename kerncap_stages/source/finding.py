@@ -12,8 +12,8 @@ from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.source.assumed import assumed_commands, is_unit
 from kerncap_stages.source.choosing import choose, find_made
-from kerncap_stages.source.compile_commands import find_database, load_database, without_own_compiler
 from kerncap_stages.source.consulted import Consulted
+from kerncap_stages.source.databases import read_database
 from kerncap_stages.source.definitions import Definition
 from kerncap_stages.source.program_file import changed_since_built
 from kerncap_stages.source.search import (
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.source.captured_code import CapturedCode
-    from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.kernel_names import KernelName
     from kerncap_stages.source.line_tables import LineTables
     from kerncap_stages.source.options import Options
@@ -86,9 +85,8 @@ def find_source(
         there = [path for path in tables.paths if consulted.exists(path)]
         candidates = find_candidates(there, name, consulted)
     near = candidates[0].path.parent if candidates else None
-    database = options.compile_commands and options.compile_commands.resolve()
-    database = database or _database(near, roots, consulted)
-    commands = _load(database, options, consulted)
+    database = read_database(near, roots, options, consulted)
+    commands = database.commands
     if not candidates:
         units = [file for file in dict.fromkeys(command.file for command in commands) if file.is_file()]
         candidates = find_candidates(units, name, consulted)
@@ -123,7 +121,11 @@ def find_source(
     compiler = options.compiler or (None if command else shutil.which(toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
     guess = None
-    if database is None and command is None and not (unit.headers_by_compiler and is_unit(definition.path)):
+    if (
+        database.path is None
+        and command is None
+        and not (unit.headers_by_compiler and is_unit(definition.path))
+    ):
         guess = _assumed(definition, roots, wanted, consulted)
     if guess is not None:
         unit, problem = guess
@@ -155,15 +157,16 @@ def find_source(
     unsafe = toolchain.unsafe_flags(command, options.defines) if command else ()
     if unsafe:
         notes.append("left out, as the compiler could run code or write files: " + " ".join(unsafe))
-    problem = "; ".join(note for note in notes if note) or None
+    if command is None and not unit.headers_by_compiler:
+        notes.insert(0, f"no compile command found ({database.why_no_command()})")
     return Finding(
         Outcome.FOUND,
-        problem if command or unit.headers_by_compiler else _no_command(database, problem, roots),
+        "; ".join(note for note in notes if note) or None,
         definition,
         candidates,
         named is not None,
         unit,
-        database,
+        database.path,
         consulted,
     )
 
@@ -192,25 +195,6 @@ def _as_included(definition: Definition, unit: Unit) -> Definition:
         if path == definition.path or path.resolve() == definition.path.resolve():
             return replace(definition, path=path)
     return definition
-
-
-def _load(database: Path | None, options: Options, consulted: Consulted) -> list[CompileCommand]:
-    if database is None:
-        return []
-    consulted.read(database)
-    commands = load_database(database)
-    for file in {file for command in commands for file in command.response_files}:
-        consulted.read(file)
-    given = options.compiler is not None
-    return [replace(without_own_compiler(command), compiler_is_given=given) for command in commands]
-
-
-def _database(near: Path | None, roots: Sequence[Path], consulted: Consulted) -> Path | None:
-    for start in (*roots, *((near,) if near else ())):
-        found = find_database(start if start.is_dir() else start.parent, consulted.exists)
-        if found:
-            return found
-    return None
 
 
 def _without_source(
@@ -264,16 +248,3 @@ def _classify(
         f"no definition of {name.base} in {where}, and the code object has no line table; "
         f"pass the right --source-dir, or build the program with {toolchain_of(capture).line_flag}"
     )
-
-
-def _no_command(database: Path | None, problem: str | None, roots: Sequence[Path]) -> str:
-    ninja = next((root for root in roots if (root / "build.ninja").is_file()), None)
-    how = "cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
-    if ninja is not None:  # as PyTorch's extensions are built
-        how = f"ninja -C {ninja} -t compdb > {ninja / 'compile_commands.json'}"
-    lead = (
-        f"{database} has no entry for this file"
-        if database
-        else f"no compile_commands.json: make one with {how}"
-    )
-    return f"no compile command found ({lead})" + (f"; {problem}" if problem else "")

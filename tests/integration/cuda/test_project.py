@@ -255,18 +255,6 @@ def test_what_does_not_preprocess_is_told_by_its_first_error(store, tmp_path):
     assert "#warning" not in source.explanation
 
 
-def test_who_builds_with_ninja_is_told_how_to_get_its_commands(store, tmp_path):
-    folder = tmp_path / "extension"
-    folder.mkdir()
-    kernel = "__global__ void lone(int* p) { p[threadIdx.x] *= 2; }\n"
-    (folder / "k.cu").write_text(kernel)
-    code = nvcc(folder / "k.cu", tmp_path / "k.cubin")
-    (folder / "k.cu").write_text(f"#include <torch/types.h>\n{kernel}")
-    (folder / "build.ninja").write_text("")
-    _, source = run_locate(store, publish_cuda(store, code, "_Z4lonePi"), Options((folder,)))
-    assert f"ninja -C {folder} -t compdb > {folder}/compile_commands.json" in source.explanation
-
-
 def test_a_kernel_without_source_is_edited_as_ptx(store, tree, tmp_path):
     folder, code = tree
     cache = tmp_path / "cache"

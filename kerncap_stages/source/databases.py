@@ -1,0 +1,84 @@
+"""Which file tells how the project is built, and its commands."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import UsageError
+from kerncap_stages.source.compile_commands import (
+    commands_of,
+    find_database,
+    load_database,
+    without_own_compiler,
+)
+from kerncap_stages.source.ninja import is_ninja_file, ninja_entries
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.consulted import Consulted
+    from kerncap_stages.source.options import Options
+
+
+@dataclass(frozen=True)
+class Database:
+    """``path``: None where no build is known; ``problem``: of one that was found and cannot be read."""
+
+    path: Path | None = None
+    commands: tuple[CompileCommand, ...] = ()
+    problem: str | None = None
+
+    def why_no_command(self) -> str:
+        """For people, where none of the commands compiles the file."""
+        if self.path is not None:
+            return f"{self.path} has no entry for this file"
+        if self.problem is not None:
+            return self.problem
+        return "no compile_commands.json: make one with cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
+
+
+def read_database(
+    near: Path | None, roots: Sequence[Path], options: Options, consulted: Consulted
+) -> Database:
+    """The file that the user names; else of the source folders, or of the definition's, ``near``.
+
+    Raises UsageError for one that is not what it is called; a file that ninja cannot read counts as none,
+    unless it is named.
+    """
+    if options.compile_commands is not None:
+        return _read(options.compile_commands.resolve(), options, consulted)
+    starts = (*roots, *((near,) if near else ()))
+    path = _found(starts, consulted)
+    if path is not None:
+        return _read(path, options, consulted)
+    path = _found(starts, consulted, "build.ninja")
+    if path is None:
+        return Database()
+    try:
+        return _read(path, options, consulted)
+    except UsageError as error:
+        return Database(problem=f"{error}; {error.hint}")
+
+
+def _found(starts: Sequence[Path], consulted: Consulted, *name: str) -> Path | None:
+    for start in starts:
+        found = find_database(start if start.is_dir() else start.parent, consulted.exists, *name)
+        if found is not None:
+            return found
+    return None
+
+
+def _read(path: Path, options: Options, consulted: Consulted) -> Database:
+    if is_ninja_file(path):
+        commands = commands_of(ninja_entries(path, consulted), path.parent)
+    else:
+        consulted.read(path)
+        commands = load_database(path)
+    for file in {file for command in commands for file in command.response_files}:
+        consulted.read(file)
+    given = options.compiler is not None
+    own = (replace(without_own_compiler(command), compiler_is_given=given) for command in commands)
+    return Database(path, tuple(own))
