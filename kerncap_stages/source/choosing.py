@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.source.definitions import Definition
 from kerncap_stages.source.trials import MOST_TRIALS, Wanted, defined_at, makes_same_code
-from kerncap_stages.source.units import choose_command, possible_commands, reads
+from kerncap_stages.source.units import MOST_UNITS, choose_command, possible_commands, reads
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -54,8 +54,20 @@ def choose(
     if best is not None:
         return best
     if len({definition.path for definition in candidates}) == 1:
-        return _first(candidates, proven)
+        first = _first(candidates, proven)
+        return first if proven or not possible else replace(first, note=_none_yields(possible, first.note))
     return None
+
+
+def _none_yields(possible: Sequence[tuple[Definition, CompileCommand]], note: str | None) -> str:
+    """Units that reach the definition are there, and none of those asked makes the kernel."""
+    count = len({command.file for _, command in possible})
+    asked = f"none of the first {MOST_UNITS} of {count}" if count > MOST_UNITS else f"none of the {count}"
+    text = (
+        f"{asked} units that read it makes this kernel under its compile command: a compile_commands.json "
+        "with the entry of the one that does would decide"
+    )
+    return f"{note}; {text}" if note else text
 
 
 def find_made(commands: Sequence[CompileCommand], wanted: Wanted, consulted: Consulted) -> Choice | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cubin import kernel_code
@@ -10,12 +12,12 @@ from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.source.clang_cuda import find_clang
 from kerncap_stages.source.compilers import is_clang
 from kerncap_stages.source.flags import compile_flags, unsafe_flags
+from kerncap_stages.source.includes import environment_folders
 from kerncap_stages.source.nvcc import find_nvcc, is_nvcc
 from kerncap_stages.source.nvcc_flags import nvcc_flags, unsafe_nvcc_flags
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.source.captured_code import CapturedCode
@@ -54,6 +56,18 @@ class CudaToolchain:
     def unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
         """What loads code, or is read by the shell that nvcc runs; clang runs none."""
         return unsafe_flags(command) if is_clang(command.compiler) else unsafe_nvcc_flags(command, defines)
+
+    def own_folders(self, commands: Sequence[CompileCommand]) -> list[Path]:
+        """The toolkit's, with those of CUB and thrust."""
+        found: dict[Path, None] = {}
+        for compiler in dict.fromkeys(command.compiler for command in commands):
+            try:
+                bin_folder = Path(os.path.realpath(self.find(compiler).path)).parent
+            except DeviceError:
+                continue
+            for include in (bin_folder.parent / "include", *bin_folder.parent.glob("targets/*/include")):
+                found.update((folder, None) for folder in (include / "cccl", include) if folder.is_dir())
+        return [*found, *environment_folders()]
 
     def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:  # noqa: ARG002
         """Neither adds anything that another one would not."""

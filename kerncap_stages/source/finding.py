@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
-from kerncap_stages.source.assumed import assumed_commands, is_unit
+from kerncap_stages.source.assumed import assumed_commands
 from kerncap_stages.source.choosing import choose, find_made
+from kerncap_stages.source.compile_commands import CompileCommand
 from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.databases import read_database
 from kerncap_stages.source.definitions import Definition
@@ -24,8 +25,8 @@ from kerncap_stages.source.search import (
     line_told,
 )
 from kerncap_stages.source.toolchain import toolchain_of
-from kerncap_stages.source.trials import Wanted, compares_code
-from kerncap_stages.source.units import Unit, choose_command, describe_unit
+from kerncap_stages.source.trials import Wanted, compares_code, yields_kernel
+from kerncap_stages.source.units import Unit, choose_command, describe_unit, reads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -91,6 +92,9 @@ def find_source(
         units = [file for file in dict.fromkeys(command.file for command in commands) if file.is_file()]
         candidates = find_candidates(units, name, consulted)
     toolchain = toolchain_of(capture)
+    if not candidates:  # the kernel may stand in what they include, wherever that lies
+        included = (path for command in commands for path in reads(command, toolchain, consulted))
+        candidates = find_candidates(list(dict.fromkeys(included)), name, consulted)
     wanted = Wanted(
         toolchain,
         capture.kernel.mangled_name,
@@ -121,11 +125,7 @@ def find_source(
     compiler = options.compiler or (None if command else shutil.which(toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
     guess = None
-    if (
-        database.path is None
-        and command is None
-        and not (unit.headers_by_compiler and is_unit(definition.path))
-    ):
+    if database.path is None and command is None:
         guess = _assumed(definition, roots, wanted, consulted)
     if guess is not None:
         unit, problem = guess
@@ -157,8 +157,9 @@ def find_source(
     unsafe = toolchain.unsafe_flags(command, options.defines) if command else ()
     if unsafe:
         notes.append("left out, as the compiler could run code or write files: " + " ".join(unsafe))
-    if command is None and not unit.headers_by_compiler:
-        notes.insert(0, f"no compile command found ({database.why_no_command()})")
+    if command is None and guess is None:
+        assumed = _what_is_assumed(unit, compiler, wanted) if unit.headers_by_compiler and compiler else ""
+        notes.insert(0, f"no compile command found ({database.why_no_command()}){assumed}")
     return Finding(
         Outcome.FOUND,
         "; ".join(note for note in notes if note) or None,
@@ -184,9 +185,23 @@ def _assumed(
     if not unit.headers_by_compiler:
         return None
     return unit, (
-        f"no compile command is known: `{' '.join(command.arguments)}` is assumed; a "
-        "compile_commands.json with one entry says another"
+        f"no compile command is known: `{' '.join(command.arguments)}` is assumed"
+        f"{_how_it_fits(command, wanted)}; a compile_commands.json with one entry says another"
     )
+
+
+def _what_is_assumed(unit: Unit, compiler: str, wanted: Wanted) -> str:
+    """The command of a unit that preprocesses by itself, and whether it makes what was captured."""
+    words = (compiler, "-O3", str(unit.path))
+    command = CompileCommand(unit.path, unit.path.parent, words)
+    return f": `{' '.join(words)}` is assumed{_how_it_fits(command, wanted)}"
+
+
+def _how_it_fits(command: CompileCommand, wanted: Wanted) -> str:
+    same = compares_code(command, wanted)
+    if same is None:  # clang's PTX is no instructions
+        return "" if yields_kernel(command, wanted) else ", which does not make this kernel"
+    return "" if same else ", which does not give the captured instructions"
 
 
 def _as_included(definition: Definition, unit: Unit) -> Definition:

@@ -13,6 +13,7 @@ from kerncap_stages.source.compilers import Compiler, compiler_version, find_com
 from kerncap_stages.source.debug_info import defined_at
 from kerncap_stages.source.dependencies import local_headers, run_compiler
 from kerncap_stages.source.flags import compile_flags, unsafe_flags
+from kerncap_stages.source.includes import environment_folders
 from kerncap_stages.source.trials import function_bytes
 
 if TYPE_CHECKING:
@@ -106,6 +107,10 @@ class HipToolchain:
         if is_hipcc(compiler) and not any(flag.startswith("-O") for flag in flags):
             return ("-O3", *flags)
         return flags
+
+    def own_folders(self, commands: Sequence[CompileCommand]) -> list[Path]:  # noqa: ARG002
+        """ROCm's are named by the flags of a build, as those of other libraries are."""
+        return environment_folders()
 
     def find_assembly(self, capture: Capture, code: object, roots: object, consulted: object) -> None:
         """Needs no file: LLVM takes the code object itself apart."""

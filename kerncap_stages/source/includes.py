@@ -34,6 +34,12 @@ def include_folders(flags: Sequence[str]) -> list[Path]:
     return [folder for flag in ("-iquote", "-I", "-isystem", "-idirafter") for folder in found[flag]]
 
 
+def environment_folders() -> list[Path]:
+    """Those that the environment names to every compiler."""
+    texts = (os.environ.get(name, "") for name in ("CPATH", "CPLUS_INCLUDE_PATH"))
+    return [Path(folder) for text in texts for folder in text.split(":") if folder]
+
+
 def places(text: bytes, includer: Path, folders: Sequence[Path]) -> Iterator[list[Path]]:
     """For each include of a file's text: everywhere that it may lead, in the order of search."""
     for match in _INCLUDE.finditer(text):

@@ -72,7 +72,8 @@ class NvccTool:
                     hint="check that the build folder is complete (generated headers?) and -D is right",
                 )
             prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))
-            words = self.command(target, (), "-E", "-Xcompiler=-v", os.devnull, "-o", os.devnull)
+            host = [flag for flag in flags if flag.startswith("-ccbin=")]  # it has headers of its own
+            words = self.command(target, host, "-E", "-Xcompiler=-v", os.devnull, "-o", os.devnull)
             toolchain = parse_search_list(run_compiler(words, folder).stderr)
         return outside_toolchain(prerequisites, unit, directory, toolchain)
 

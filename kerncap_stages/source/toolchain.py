@@ -70,6 +70,9 @@ class Toolchain(Protocol):
     def unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
         """Those that make a compiler run or load code: told, and never passed on."""
 
+    def own_folders(self, commands: Sequence[CompileCommand]) -> list[Path]:
+        """Include folders that the compilers of some commands look into without being told."""
+
     def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
         """The flags with what the compiler's driver would add to them itself."""
 

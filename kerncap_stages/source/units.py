@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import os
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.source.compile_commands import CompileCommand, commands_for
 from kerncap_stages.source.includes import include_folders, included_files, note_absent
+from kerncap_stages.source.objects import launches
 from kerncap_stages.source.trials import MOST_TRIALS, Wanted, makes_same_code, yields_kernel
 
 if TYPE_CHECKING:
@@ -16,6 +19,9 @@ if TYPE_CHECKING:
 
     from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.toolchain import Tool, Toolchain
+
+
+MOST_UNITS = 64  # that are asked whether they yield a kernel
 
 
 @dataclass(frozen=True)
@@ -37,7 +43,21 @@ def possible_commands(
     if direct:
         return direct
     wanted = definition_file.resolve()
-    return [command for command in database if wanted in reads(command, toolchain, consulted)]
+    found = [command for command in database if wanted in reads(command, toolchain, consulted)]
+    if found:
+        return found
+    # A library's, in folders that compilers look into without being told.
+    for folder in toolchain.own_folders(database):
+        if wanted.is_relative_to(folder.resolve()):
+            told = [_with_folder(command, folder) for command in database]
+            return [command for command in told if wanted in reads(command, toolchain, consulted)]
+    return []
+
+
+def _with_folder(command: CompileCommand, folder: Path) -> CompileCommand:
+    """The command with a folder named that is looked into anyway: a project's copy of it is, too, then."""
+    compiler, *rest = command.arguments
+    return replace(command, arguments=(compiler, f"-I{folder}", *rest))
 
 
 def reads(command: CompileCommand, toolchain: Toolchain, consulted: Consulted) -> Iterator[Path]:
@@ -52,7 +72,7 @@ def choose_command(
     """The command whose unit really yields the kernel; only asked of the compiler when there is a choice.
 
     Where several yield it, as when one file is built twice with different flags, the one that makes the very
-    instructions that were captured; else the first.
+    instructions that were captured; else the first. Units are asked a few at a time, up to ``MOST_UNITS``.
     """
     flags = wanted.toolchain.flags
     different = list({(command.file, flags(command)): command for command in commands}.values())
@@ -61,7 +81,17 @@ def choose_command(
     name = wanted.base_name.encode()
     # Units that name the kernel are likelier to instantiate it than those that only include its header.
     different.sort(key=lambda command: name not in (consulted.read(command.file) or b""))
-    yielding = [command for command in different[:MOST_TRIALS] if yields_kernel(command, wanted)]
+    # Those whose object file has it are nearly sure to.
+    first = [command for command in different if launches(command, wanted.symbol, consulted)]
+    others = [command for command in different if command not in first][:MOST_UNITS]
+    yielding: list[CompileCommand] = []
+    few = [others[at : at + MOST_TRIALS] for at in range(0, len(others), MOST_TRIALS)]
+    for some in (first[:MOST_UNITS], *few):
+        with ThreadPoolExecutor(min(MOST_TRIALS, len(os.sched_getaffinity(0)))) as pool:
+            answers = list(pool.map(lambda command: yields_kernel(command, wanted), some))
+        yielding = [command for command, answer in zip(some, answers, strict=True) if answer]
+        if yielding:
+            break
     if len(yielding) > 1:
         same = (command for command in yielding if makes_same_code(command, wanted))
         return next(same, yielding[0])

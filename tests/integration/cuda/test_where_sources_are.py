@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
 
 import pytest
 from ambiguous_kernels import AMBIGUOUS, SYMBOLS, marked_line
 from cuda_captures import nvcc, publish_cuda, why_no_nvcc
 
+from kerncap_stages.cubin import kernel_code
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.project.checkout import check_out
 from kerncap_stages.rocm_root.enter import MARKER
+from kerncap_stages.source.nvcc import find_cuda_tool
 from kerncap_stages.source.options import Options
+from kerncap_stages.stages.generate import run_generate
 from kerncap_stages.stages.locate import run_locate
 from kerncap_stages.store import Store
 
@@ -66,6 +72,32 @@ def test_a_cubin_with_debug_information_tells_its_kernels_line(store, built, tmp
     _, source = run_locate(store, publish_cuda(store, code, "_Z4overPd"), Options((tree,)))
     assert source.definition.line == marked_line(SOURCE, "over(double*)")
     assert source.definition.via_line_table
+
+
+def test_a_kernel_in_what_a_unit_includes_from_elsewhere_is_found(store, tmp_path):
+    folder = tmp_path / "heat"
+    files = {
+        "src/main.cu": '#include "heat/stencil.cuh"\n__global__ void other() {}\n'
+        "void run(float* x) { step<<<1, 1>>>(x); }\n",
+        "include/heat/stencil.cuh": '#pragma once\n#include "heat/coeff.cuh"\n'
+        "__global__ void step(float* x) { x[threadIdx.x] *= COEFF; }\n",
+        "include/heat/coeff.cuh": "#pragma once\n#define COEFF 2\n",
+    }
+    for name, text in files.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text(text)
+    build = folder / "build"
+    build.mkdir()
+    words = ["nvcc", "-O3", "-I../include", "-c", "../src/main.cu"]
+    database = build / "compile_commands.json"
+    database.write_text(json.dumps([{"directory": str(build), "file": "../src/main.cu", "arguments": words}]))
+    code = nvcc(folder / "src/main.cu", tmp_path / "k.cubin", f"-I{folder}/include")
+    options = Options((folder / "src",), compile_commands=database)
+    _, source = run_locate(store, publish_cuda(store, code, "_Z4stepPf"), options)
+    assert source.outcome is Outcome.FOUND, source.explanation
+    assert source.definition.path == str(folder / "include/heat/stencil.cuh")
+    assert source.compile_command.translation_unit == str(folder / "src/main.cu")
+    assert {os.path.relpath(file.path, folder) for file in source.files} == set(files)
 
 
 KERNEL = "__global__ void lone(float* x) {\n#ifdef WIDTH\n  x[threadIdx.x] *= WIDTH;\n#endif\n}\n"
@@ -173,3 +205,71 @@ def test_the_code_is_the_captured_code_under_the_commands_of_ninja(store, extens
     _, source = run_locate(store, publish_cuda(store, code, "_Z4lonePf"), Options((folder,)))
     assert source.outcome is Outcome.FOUND, source.explanation
     assert source.definition.path == str(folder / "k.cu")
+
+
+def test_a_kernel_of_a_librarys_header_is_compiled_by_the_unit_that_includes_it(store, tmp_path, monkeypatch):
+    """As CUB's: the compiler looks into its folder without being told."""
+    library = tmp_path / "library"
+    (library / "lib").mkdir(parents=True)
+    (library / "lib/k.cuh").write_text(
+        "#pragma once\ntemplate <int N> __global__ void k(float* x) { x[threadIdx.x] *= N; }\n"
+    )
+    monkeypatch.setenv("CPLUS_INCLUDE_PATH", str(library))
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "main.cu").write_text("#include <lib/k.cuh>\nvoid run(float* x) { k<3><<<1, 1>>>(x); }\n")
+    entry = {"directory": str(tree), "file": "main.cu", "arguments": ["nvcc", "-O3", "-c", "main.cu"]}
+    (tree / "compile_commands.json").write_text(json.dumps([entry]))
+    code = nvcc(tree / "main.cu", tmp_path / "k.cubin")
+    capture = publish_cuda(store, code, "_Z1kILi3EEvPf")
+    digest, source = run_locate(store, capture, Options((tree, library)))
+    assert source.definition.path == str(library / "lib/k.cuh")
+    assert source.compile_command.translation_unit == str(tree / "main.cu")
+    # The edit is what the project compiles, and not the library's own file.
+    project = tmp_path / "project"
+    made, reproducer = run_generate(store, digest)
+    check_out(store, made, reproducer, project, force=False)
+    variant = project / "kernel_variant.cu"
+    variant.write_text(variant.read_text().replace("*= N", "*= N + 1"))
+    done = subprocess.run(["make", "-C", project, "recompile"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    rebuilt = kernel_code((project / "optimized.cubin").read_bytes(), "_Z1kILi3EEvPf")
+    assert rebuilt != kernel_code(code, "_Z1kILi3EEvPf")
+
+
+def test_where_no_unit_makes_the_kernel_it_is_said_and_nothing_is_built(store, tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "k.cuh").write_text("template <int N> __global__ void k(float* x) { *x = N; }\n")
+    for number in (1, 2):
+        (tree / f"{number}.cu").write_text(
+            f'#include "k.cuh"\ntemplate __global__ void k<{number}>(float*);\n'
+        )
+    entries = [
+        {"directory": str(tree), "file": f"{number}.cu", "arguments": ["nvcc", "-c", f"{number}.cu"]}
+        for number in (1, 2)
+    ]
+    (tree / "compile_commands.json").write_text(json.dumps(entries))
+    (tmp_path / "3.cu").write_text('#include "tree/k.cuh"\ntemplate __global__ void k<3>(float*);\n')
+    code = nvcc(tmp_path / "3.cu", tmp_path / "3.cubin")
+    options = Options((tree,), compiler=find_cuda_tool("nvcc"))
+    digest, source = run_locate(store, publish_cuda(store, code, "_Z1kILi3EEvPf"), options)
+    assert source.outcome is Outcome.FOUND
+    assert "none of the 2 units that read it makes this kernel" in source.explanation
+    assert "is assumed, which does not make this kernel" in source.explanation
+    made, reproducer = run_generate(store, digest)
+    check_out(store, made, reproducer, tmp_path / "project", force=False)
+    words = ["make", "-C", tmp_path / "project", "recompile"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode != 0
+    assert "optimized.cubin has no kernel _Z1kILi3EEvPf" in done.stderr
+    assert not (tmp_path / "project/optimized.cubin").exists()
+
+
+@pytest.mark.parametrize("flag", ["-O3", "--use_fast_math"])
+def test_the_command_that_is_assumed_is_told(store, tmp_path, flag):
+    (tmp_path / "k.cu").write_text("__global__ void k(float* x) { *x = sinf(*x) / x[1]; }\n")
+    code = nvcc(tmp_path / "k.cu", tmp_path / "k.cubin", flag)
+    _, source = run_locate(store, publish_cuda(store, code, "_Z1kPf"), Options((tmp_path,)))
+    differs = ", which does not give the captured instructions" if flag != "-O3" else ""
+    assert f"`nvcc -O3 {tmp_path}/k.cu` is assumed{differs};" in source.explanation
