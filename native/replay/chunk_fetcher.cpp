@@ -105,4 +105,9 @@ Result<std::vector<std::byte>> read_memory(const core::ObjectStore& store, const
   return data;
 }
 
+bool is_chunk(std::span<const std::byte> data, const std::string& digest) {
+  const bool is_zero = std::all_of(data.begin(), data.end(), [](std::byte byte) { return byte == std::byte{0}; });
+  return is_zero ? digest.empty() : core::digest_of(data).hex() == digest;
+}
+
 }  // namespace kerncap::replay

@@ -9,6 +9,7 @@
 #include <memory>
 #include <mutex>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -75,5 +76,8 @@ class ChunkFetcher {
 
 // All of a small memory, verified, on this thread.
 [[nodiscard]] core::Result<std::vector<std::byte>> read_memory(const core::ObjectStore& store, const Memory& memory);
+
+// Whether these bytes are the chunk of that digest; of zeros it is empty.
+[[nodiscard]] bool is_chunk(std::span<const std::byte> data, const std::string& digest);
 
 }  // namespace kerncap::replay

@@ -1,12 +1,9 @@
-// What a replay left in memory: compared with the golden state, and written to files.
+// What a replay left in memory, compared with the golden state.
 #include <algorithm>
 #include <cstdio>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
 #include <set>
 
-#include "core/digest.hpp"
 #include "replay/chunk_fetcher.hpp"
 #include "replay/engine.hpp"
 
@@ -49,11 +46,6 @@ class Differences {
   std::map<std::pair<const Region*, const Variable*>, Difference> m_found;
 };
 
-bool is_chunk(std::span<const std::byte> data, const std::string& digest) {
-  const bool is_zero = std::all_of(data.begin(), data.end(), [](std::byte byte) { return byte == std::byte{0}; });
-  return is_zero ? digest.empty() : core::digest_of(data).hex() == digest;
-}
-
 }  // namespace
 
 const Variable* Engine::variable_at(std::uint64_t address) const {
@@ -82,9 +74,7 @@ Result<void> Engine::compare(const Candidate& last) {
     const Region& region = m_plan.regions[job.owner];
     const std::uint64_t address = region.base + job.offset();
     actual.resize(golden.size());
-    if (Result<void> read = m_driver.read(region, address, actual); !read) return read;
-    last.variables->overlay(address, actual);
-    m_functions.take_back(actual);
+    if (Result<void> read = read_state(last, region, address, actual); !read) return read;
     const bool is_golden = std::memcmp(actual.data(), golden.data(), golden.size()) == 0;
     const std::string& before = region.pre->chunks[job.index];
     if (region.on_host() && (is_golden ? before != region.post->chunks[job.index] : !is_chunk(actual, before))) {
@@ -133,44 +123,6 @@ Result<void> Engine::compare_variables(const Candidate& last) {
       if (actual[i] != golden.value()[i] && difference.bytes++ == 0) difference.first_offset = i;
     }
     if (difference.bytes != 0) m_outcome.differences.push_back(difference);
-  }
-  return {};
-}
-
-// One file a region, named by its address. With changes only, what is as before stays a hole, and a second file
-// lists the chunks that are written, one number a line.
-Result<void> Engine::dump(const Candidate& last) {
-  constexpr std::uint64_t k_piece = 4 << 20;
-  std::vector<std::byte> buffer;
-  for (const Region& region : m_plan.regions) {
-    const Memory* before = m_options.changes_only ? region.pre : nullptr;
-    const std::uint64_t piece = before == nullptr ? k_piece : before->chunk_bytes;
-    char name[64];
-    std::snprintf(name, sizeof name, "/region_%016lx", region.base);
-    const std::string path = m_options.dump_folder + name;
-    std::ofstream file(path + ".bin", std::ios::binary);
-    std::ofstream list;
-    if (before != nullptr) list.open(path + ".chunks");
-    for (std::uint64_t at = 0; at < region.bytes; at += piece) {
-      if (before != nullptr && m_unchanged.is_known(region, at / piece)) continue;
-      buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece, region.bytes - at)));
-      if (Result<void> read = m_driver.read(region, region.base + at, buffer); !read) return read;
-      last.variables->overlay(region.base + at, buffer);
-      m_functions.take_back(buffer);
-      if (before != nullptr && !m_unchanged.has_looked(region) && is_chunk(buffer, before->chunks[at / piece])) continue;
-      if (before != nullptr) list << at / piece << '\n';
-      file.seekp(static_cast<std::streamoff>(at));
-      file.write(reinterpret_cast<const char*>(buffer.data()), static_cast<std::streamsize>(buffer.size()));
-    }
-    file.close();
-    std::error_code failed;
-    std::filesystem::resize_file(path + ".bin", region.bytes, failed);
-    if (before != nullptr) list.close();
-    if (!file || failed || (before != nullptr && !list)) {
-      // What is there in part must not be taken for the whole.
-      for (const char* ending : {".bin", ".chunks"}) std::remove((path + ending).c_str());
-      return Error{ErrorCode::no_space, "cannot write " + path + ".bin: is there room?"};
-    }
   }
   return {};
 }

@@ -97,6 +97,8 @@ class Engine {
   core::Result<void> compare(const Candidate& last);
   core::Result<void> compare_variables(const Candidate& last);
   core::Result<void> dump(const Candidate& last);
+  // A part of what the last run left, as the captured code object would have it.
+  core::Result<void> read_state(const Candidate& last, const Region& region, std::uint64_t address, std::span<std::byte> data);
   [[nodiscard]] const Variable* variable_at(std::uint64_t address) const;
 
   const Plan& m_plan;

@@ -1,8 +1,6 @@
 // kc-replay-<back end> PLAN OPTION...: argv to exit code. The result is one JSON object, also when something failed; the
 // stage that started us reads it from the file that it named: kernels may print to standard output.
-#include <fcntl.h>
 #include <sys/prctl.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -15,6 +13,7 @@
 #include "replay/address_space.hpp"
 #include "replay/driver.hpp"
 #include "replay/engine.hpp"
+#include "replay/quiet.hpp"
 #include "replay/report.hpp"
 #include "replay/standby.hpp"
 
@@ -102,15 +101,6 @@ void tell(const Options& options, const std::string& report) {
 int fail(const Options& options, const Error& error) {
   tell(options, report_error(error));
   return exit_code_of(error.code);
-}
-
-// What the kernel and the runtime print is for nobody.
-void be_quiet() {
-  const int nowhere = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
-  if (nowhere < 0) return;
-  ::dup2(nowhere, STDOUT_FILENO);
-  ::dup2(nowhere, STDERR_FILENO);
-  ::close(nowhere);
 }
 
 int run(int argc, char** argv, Driver& driver) {
