@@ -102,7 +102,7 @@ class Judge:
         if run.relocated_words:
             judgement.note(relocated_note(run.relocated_words))
         judge_outside(judgement, run, partial(self._run, self._capture, None, self._patience_s))
-        golden = without_host_writes(self._capture, golden, run, self._baselines.run, judgement)
+        golden = without_host_writes(self._store, self._capture, golden, run, self._baselines.run, judgement)
         self._compare(self._capture, golden, run, self._settings.bounds, None)
         if not judgement.passed:
             self._mention_nondeterminism()
@@ -133,7 +133,9 @@ class Judge:
             judgement.note(f"not deterministic: {sum(unsteady.values())} bytes differ between replays")
         if golden is not None:
             judgement.coverage = Coverage.DIFFERENCE
-            golden = without_host_writes(self._capture, golden, runs[0], lambda: runs[-1], judgement)
+            golden = without_host_writes(
+                self._store, self._capture, golden, runs[0], lambda: runs[-1], judgement
+            )
             # What differs between two replays of the very same code says nothing against it.
             steady = {base: state for base, state in golden.items() if base not in unsteady}
             self._compare(self._capture, steady, runs[0], self._settings.bounds, None)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.replaying.variant import runtime_regions
-from kerncap_stages.validation.host_writes import changed_by_host
+from kerncap_stages.validation.host_writes import host_writes
 from kerncap_stages.validation.states import changed_bytes
 
 if TYPE_CHECKING:
@@ -45,10 +45,16 @@ class Repeated:
 
     def _is_odd(self, runs: list[Run], golden: Mapping[int, MemoryRef]) -> bool:
         """Whether a region is the same after all replays and another than in the golden state."""
-        by_host = {region.base_address for region in changed_by_host(self._capture, golden, runs[0])}
-        compared = golden.keys() - runtime_regions(self._capture) - by_host
+        compared = golden.keys() - runtime_regions(self._capture)
         states = {base: {run.outputs.get(base) for run in runs} for base in compared}
-        return any(len(seen) == 1 and golden[base] not in seen for base, seen in states.items())
+        odd = {base for base, seen in states.items() if len(seen) == 1 and golden[base] not in seen}
+        by_host = host_writes(self._store, self._capture, golden, runs[0]) if odd else []
+        odd -= {
+            part.region.base_address
+            for part in by_host
+            if part.expected in states.get(part.region.base_address, ())
+        }
+        return bool(odd)
 
     def unsteady(self, runs: list[Run]) -> dict[int, int]:
         """Bytes that differ between replays, by the region they are in."""

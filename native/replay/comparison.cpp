@@ -28,14 +28,6 @@ class Differences {
     difference.first_offset = std::min(difference.first_offset, address - difference.base);
     ++difference.bytes;
   }
-  void drop(const Region& region) {
-    std::erase_if(m_found, [&region](const auto& item) { return item.first.first == &region; });
-  }
-  [[nodiscard]] std::set<const Region*> regions() const {
-    std::set<const Region*> all;
-    for (const auto& [key, difference] : m_found) all.insert(key.first);
-    return all;
-  }
   [[nodiscard]] std::vector<Difference> list() const {
     std::vector<Difference> all;
     for (const auto& [key, difference] : m_found) all.push_back(difference);
@@ -45,6 +37,9 @@ class Differences {
  private:
   std::map<std::pair<const Region*, const Variable*>, Difference> m_found;
 };
+
+// What two of the program's threads, or one of them and the kernel, write lies no closer than this: a line of the caches.
+constexpr std::size_t k_cell_bytes = 64;
 
 }  // namespace
 
@@ -68,7 +63,9 @@ Result<void> Engine::compare(const Candidate& last) {
     m_outcome.compared_bytes += region.bytes;
   }
   std::vector<std::byte> actual;
+  std::vector<std::byte> before;
   Differences differences;
+  Differences untouched;                 // the same, of host memory where the run left it as it was before
   std::set<const Region*> written;       // by the run: something there is not as it was before
   Result<void> done = for_each_chunk(m_store, jobs, [&](const ChunkJob& job, std::span<const std::byte> golden) -> Result<void> {
     const Region& region = m_plan.regions[job.owner];
@@ -76,32 +73,67 @@ Result<void> Engine::compare(const Candidate& last) {
     actual.resize(golden.size());
     if (Result<void> read = read_state(last, region, address, actual); !read) return read;
     const bool is_golden = std::memcmp(actual.data(), golden.data(), golden.size()) == 0;
-    const std::string& before = region.pre->chunks[job.index];
-    if (region.on_host() && (is_golden ? before != region.post->chunks[job.index] : !is_chunk(actual, before))) {
-      written.insert(&region);
+    const std::string& chunk_before = region.pre->chunks[job.index];
+    if (is_golden) {
+      if (chunk_before != region.post->chunks[job.index]) written.insert(&region);
+      return {};
     }
-    if (is_golden) return {};
-    for (std::size_t i = 0; i < golden.size(); ++i) {
-      if (actual[i] != golden[i]) differences.add(region, region.own_code ? variable_at(address + i) : nullptr, address + i);
+    if (!is_chunk(actual, chunk_before)) written.insert(&region);
+    before.clear();
+    if (region.is_shared_with_host() && m_plan.variant.empty()) {
+      Result<std::vector<std::byte>> read = read_memory(*m_store, {golden.size(), region.pre->chunk_bytes, {chunk_before}});
+      if (!read) return read.error();
+      before = std::move(read.value());
+    }
+    for (std::size_t cell = 0; cell < golden.size(); cell += k_cell_bytes) {
+      const std::size_t end = std::min(golden.size(), cell + k_cell_bytes);
+      const bool is_untouched = !before.empty() && std::memcmp(&actual[cell], &before[cell], end - cell) == 0;
+      for (std::size_t i = cell; i < end; ++i) {
+        if (actual[i] == golden[i]) continue;
+        (is_untouched ? untouched : differences).add(region, region.own_code ? variable_at(address + i) : nullptr, address + i);
+      }
     }
     return {};
   });
   if (!done) return done;
-  for (const Region* region : differences.regions()) {
-    // Threads of the program that only write memory go on during a capture.
-    if (!region->on_host() || written.contains(region) || !m_plan.variant.empty()) continue;
-    differences.drop(*region);
-    char name[32];
-    std::snprintf(name, sizeof name, "0x%lx", region->base);
-    m_outcome.notes.push_back(std::string("region ") + name +
-                              " (host memory) was changed by the program itself while the kernel ran, which leaves it alone");
-  }
   m_outcome.differences = differences.list();
-  return compare_variables(last);
+  const Result<bool> wrote_variable = compare_variables(last);
+  if (!wrote_variable) return wrote_variable.error();
+  weigh_untouched(untouched.list(), !written.empty() || wrote_variable.value(),
+                  [&](const Difference& each) { return written.contains(m_plan.region_at(each.base)); });
+  return {};
+}
+
+// Threads of the program that only write memory go on during a capture: what changed in memory of the host and is as before
+// after a run was theirs, unless the run did nothing at all.
+void Engine::weigh_untouched(const std::vector<Difference>& untouched, bool wrote_anything,
+                             const std::function<bool(const Difference&)>& was_written_beside) {
+  for (const Difference& part : untouched) {
+    char name[32];
+    std::snprintf(name, sizeof name, "0x%lx", part.base);
+    const std::string where = std::string("region ") + name + " (host memory)";
+    const std::string bytes = std::to_string(part.bytes) + (part.bytes == 1 ? " byte" : " bytes");
+    if (!wrote_anything) {
+      m_outcome.differences.push_back(part);
+      m_outcome.notes.push_back("the kernel wrote nothing at all: " + bytes + " of " + where + " changed while it ran in the " +
+                                "program, by its own doing or by that of the program's threads, on which it may wait");
+    } else if (was_written_beside(part) && m_plan.region_at(part.base)->kind == Kind::managed) {
+      // Programs keep their outputs in managed memory, and loaders fill pinned memory.
+      m_outcome.differences.push_back(part);
+    } else if (was_written_beside(part)) {
+      m_outcome.notes.push_back(bytes + " of " + where + " were changed by the program itself while the kernel ran, which " +
+                                "leaves them alone");
+    } else {
+      m_outcome.notes.push_back(where + " was changed by the program itself while the kernel ran, which wrote nothing at all " +
+                                "there");
+    }
+  }
 }
 
 // Those that lie in no captured region: a back end that does not know where its code objects are has only them.
-Result<void> Engine::compare_variables(const Candidate& last) {
+// Returns whether the run wrote one.
+Result<bool> Engine::compare_variables(const Candidate& last) {
+  bool wrote = false;
   for (const Variable& variable : m_plan.variables) {
     const Region* region = m_plan.region_at(variable.address);
     if (variable.post == nullptr || (region != nullptr && region->post != nullptr)) continue;
@@ -111,7 +143,7 @@ Result<void> Engine::compare_variables(const Candidate& last) {
     if (const std::vector<std::byte>* state = last.variables->state_of(variable)) {
       actual = *state;
     } else if (Result<void> read = m_driver.read(m_plan.place_of_code(), *address, actual); !read) {
-      return read;
+      return read.error();
     }
     m_outcome.compared = true;
     m_outcome.compared_bytes += variable.bytes;
@@ -123,8 +155,9 @@ Result<void> Engine::compare_variables(const Candidate& last) {
       if (actual[i] != golden.value()[i] && difference.bytes++ == 0) difference.first_offset = i;
     }
     if (difference.bytes != 0) m_outcome.differences.push_back(difference);
+    else if (variable.post != variable.pre) wrote = true;
   }
-  return {};
+  return wrote;
 }
 
 }  // namespace kerncap::replay

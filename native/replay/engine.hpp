@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -95,7 +96,9 @@ class Engine {
   core::Result<void> take_times();
   core::Result<void> finish(Candidate& last);
   core::Result<void> compare(const Candidate& last);
-  core::Result<void> compare_variables(const Candidate& last);
+  core::Result<bool> compare_variables(const Candidate& last);
+  void weigh_untouched(const std::vector<Difference>& untouched, bool wrote_anything,
+                       const std::function<bool(const Difference&)>& was_written_beside);
   core::Result<void> dump(const Candidate& last);
   // A part of what the last run left, as the captured code object would have it.
   core::Result<void> read_state(const Candidate& last, const Region& region, std::uint64_t address, std::span<std::byte> data);

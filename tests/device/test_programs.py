@@ -66,12 +66,14 @@ def test_a_kernel_of_a_graph_sees_what_it_waits_for_and_nothing_else(kc, built):
     assert words(0, "post") == 7 + 1 + 14 + 1 + 21
 
 
-def test_what_a_thread_of_the_program_writes_meanwhile_is_no_output(kc, built):
-    capture = kc.capture("target", built["host_writer"], dispatch=1)
+@pytest.mark.parametrize("where", ["elsewhere", "shared"])
+def test_what_a_thread_of_the_program_writes_meanwhile_is_no_output(kc, built, where):
+    capture = kc.capture("target", built["host_writer"], where, dispatch=1)
     pinned = [region for region in kc.show(capture)["regions"] if region["kind"] == "host_pinned"]
     assert any(region["written_size_bytes"] for region in pinned)
     replay = kc.ok("kc-replay", capture)
     assert "changed by the program itself" in replay.err
+    assert (" bytes of region" in replay.err) == (where == "shared")
     assert kc.show(replay.digest)["matches_golden"] is True
     judged = kc.run("kc-validate", capture)
     assert judged.code == 0, judged.err

@@ -1,22 +1,26 @@
 // A thread that fills pinned memory all the time, as data loaders do, beside a kernel that has nothing to do with it.
+//
+//   host_writer [shared]             shared: the kernel writes the beginning of the same block
 #include <atomic>
+#include <string>
 #include <thread>
 
 #include "check.cuh"
 
 __global__ void target(float* out) { out[threadIdx.x] += 1.0f; }
 
-int main() {
+int main(int argc, char** argv) {
   constexpr int k_words = 8192;
-  float* out = nullptr;
-  CHECK(cudaMalloc(&out, 256 * sizeof(float)));
-  CHECK(cudaMemset(out, 0, 256 * sizeof(float)));
+  constexpr int k_first = 1024;
   unsigned* loaded = nullptr;
   CHECK(cudaMallocHost(&loaded, k_words * sizeof(unsigned)));
+  auto* out = reinterpret_cast<float*>(loaded);
+  if (argc == 1 || argv[1] != std::string("shared")) CHECK(cudaMalloc(&out, 256 * sizeof(float)));
+  CHECK(cudaMemset(out, 0, 256 * sizeof(float)));
   std::atomic<bool> done{false};
   std::thread loader([&] {
     for (unsigned round = 1; !done; ++round) {
-      for (int i = 0; i < k_words; ++i) static_cast<volatile unsigned*>(loaded)[i] = round;
+      for (int i = k_first; i < k_words; ++i) static_cast<volatile unsigned*>(loaded)[i] = round;
     }
   });
   for (int i = 0; i < 4; ++i) target<<<1, 256>>>(out);
@@ -24,7 +28,7 @@ int main() {
   done = true;
   loader.join();
   float first = 0;
-  CHECK(cudaMemcpy(&first, out, sizeof first, cudaMemcpyDeviceToHost));
+  CHECK(cudaMemcpy(&first, out, sizeof first, cudaMemcpyDefault));
   EXPECT(first == 4.0f);
   std::printf("ok\n");
   return 0;

@@ -1,6 +1,10 @@
 // A driver that does nothing: tests override what they are about.
 #pragma once
 
+#include <cstring>
+#include <vector>
+
+#include "core/chunk_list.hpp"
 #include "replay/driver.hpp"
 
 namespace kerncap::test {
@@ -27,6 +31,31 @@ class StubDriver : public replay::Driver {
   core::Result<void> restore_saved() override { return {}; }
   core::Result<void> flush_cache() override { return {}; }
   About about() const override { return {}; }
+};
+
+// One range of addresses that is memory of this process, and code that loads.
+class MemoryDriver : public StubDriver {
+ public:
+  MemoryDriver(std::uint64_t base, std::size_t words) : m_memory(words), m_base(base) {}
+  std::size_t staging_count() const override { return 4; }
+  std::size_t staging_bytes() const override { return core::k_chunk_bytes; }
+  InPlace in_place(std::uint64_t address, std::uint64_t) const override {
+    return {reinterpret_cast<std::byte*>(const_cast<std::uint32_t*>(m_memory.data())) + (address - m_base), false};
+  }
+  core::Result<void> read(const replay::Region&, std::uint64_t address, std::span<std::byte> data) override {
+    std::memcpy(data.data(), in_place(address, data.size()).memory, data.size());
+    return {};
+  }
+  core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte>, const std::string&,
+                                                   std::optional<std::uint64_t>) override {
+    return std::make_unique<replay::Code>();
+  }
+
+ protected:
+  std::vector<std::uint32_t> m_memory;
+
+ private:
+  std::uint64_t m_base;
 };
 
 }  // namespace kerncap::test

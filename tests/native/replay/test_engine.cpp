@@ -103,70 +103,99 @@ void what_the_program_or_the_kernel_changed_is_as_captured() {
   CHECK(seen_by_variant(7, 9) == 7);
 }
 
-// Pinned memory of two words, of which the program changed one while the captured kernel ran.
-class PinnedMemory final : public test::StubDriver {
+// Memory in which the program changed the last word while the captured kernel ran; the kernel changed the first one.
+constexpr std::size_t k_words = 32;                       // two cells
+
+class SharedMemory final : public test::MemoryDriver {
  public:
-  explicit PinnedMemory(std::uint32_t kernel_writes) : m_kernel_writes(kernel_writes) {}
-  std::size_t staging_count() const override { return 4; }
-  std::size_t staging_bytes() const override { return core::k_chunk_bytes; }
-  InPlace in_place(std::uint64_t address, std::uint64_t) const override {
-    return {reinterpret_cast<std::byte*>(const_cast<std::uint32_t*>(m_words)) + (address - k_captured_at), false};
-  }
-  core::Result<void> read(const replay::Region&, std::uint64_t address, std::span<std::byte> data) override {
-    std::memcpy(data.data(), in_place(address, data.size()).memory, data.size());
-    return {};
-  }
-  core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte>, const std::string&,
-                                                   std::optional<std::uint64_t>) override {
-    return std::make_unique<replay::Code>();
-  }
+  // Which words the replayed kernel writes, and with what.
+  explicit SharedMemory(std::map<std::size_t, std::uint32_t> writes)
+      : MemoryDriver(k_captured_at, 2 * k_words),         // of both regions
+        m_writes(std::move(writes)) {}
   core::Result<replay::Timing> launch(replay::Code&, const replay::Launch&) override {
-    if (m_kernel_writes != 0) m_words[0] = m_kernel_writes;
+    for (const auto& [word, value] : m_writes) m_memory[word] = value;
     return replay::Timing{};
   }
 
  private:
-  std::uint32_t m_kernel_writes;
-  std::uint32_t m_words[2] = {};
+  std::map<std::size_t, std::uint32_t> m_writes;
 };
 
-replay::Outcome with_pinned_memory(std::uint32_t kernel_writes, replay::Kind kind = replay::Kind::host_pinned) {
+struct Case {
+  std::map<std::size_t, std::uint32_t> writes;
+  bool with_output = true;                                // the region behind, device memory: the kernel changed its first word
+  std::size_t loaded_word = k_words - 1;
+  replay::Kind kind = replay::Kind::host_pinned;
+};
+
+replay::Outcome replayed(const Case& each) {
   const test::ScratchStore scratch;
   replay::Plan plan;
   auto transaction = core::Transaction::begin(scratch.open());
-  const auto put = [&](const char* name, std::uint32_t second) {
-    const std::uint32_t words[2] = {1, second};
+  const auto put = [&](const std::string& name, const std::map<std::size_t, std::uint32_t>& changed) {
+    std::uint32_t words[k_words];
+    std::fill(std::begin(words), std::end(words), 1u);
+    for (const auto& [word, value] : changed) words[word] = value;
     core::ChunkDigests digests;
     CHECK(transaction.value()->put_chunks(std::as_bytes(std::span(words)), digests).ok());
     plan.memories[name] = {sizeof words, core::k_chunk_bytes, {digests.at(0)->hex()}};
     return &plan.memories[name];
   };
-  replay::Region region;
-  region.base = k_captured_at;
-  region.bytes = 2 * sizeof(std::uint32_t);
-  region.kind = kind;
-  region.pre = put("pre", 2);
-  region.post = put("post", 3);
-  region.written = {{4, 4}};
-  plan.regions.push_back(region);
+  const auto add = [&](std::uint64_t base, replay::Kind kind, const replay::Memory* post) {
+    replay::Region region;
+    region.base = base;
+    region.bytes = k_words * sizeof(std::uint32_t);
+    region.kind = kind;
+    region.pre = put("pre", {});
+    region.post = post;
+    plan.regions.push_back(region);
+  };
+  std::map<std::size_t, std::uint32_t> changed{{each.loaded_word, 0x09090909}};
+  if (each.writes.contains(0)) changed[0] = 7;
+  add(k_captured_at, each.kind, put("shared", changed));
+  if (each.with_output) {
+    add(k_captured_at + k_words * sizeof(std::uint32_t), replay::Kind::device_coarse, put("output", {{0, 5}}));
+  }
   CHECK(transaction.value()->publish({}).ok());
   plan.store = scratch.path().string();
   plan.baseline = (scratch.path() / "format").string();
   plan.symbol = "kernel";
-  PinnedMemory driver(kernel_writes);
+  SharedMemory driver(each.writes);
   replay::Options options;
   replay::Engine engine(plan, options, driver);
   auto outcome = engine.run({});
-  CHECK(outcome.ok());
+  CHECK(outcome.ok() && outcome.value().compared);
   return outcome.ok() ? outcome.value() : replay::Outcome{};
 }
 
+bool says(const replay::Outcome& outcome, const std::string& words) {
+  return outcome.notes.size() == 1 && outcome.notes.front().find(words) != std::string::npos;
+}
+
 void what_the_host_wrote_meanwhile_is_not_the_kernel_s() {
-  const replay::Outcome untouched = with_pinned_memory(0);
-  CHECK(untouched.compared && untouched.differences.empty() && untouched.notes.size() == 1);
-  // A kernel that writes there has to write all of it, and device memory is nobody else's.
-  CHECK(with_pinned_memory(7).differences.size() == 1);
-  CHECK(with_pinned_memory(0, replay::Kind::device_coarse).differences.size() == 1);
+  const replay::Outcome elsewhere = replayed({{{k_words, 5}}});
+  CHECK(elsewhere.differences.empty() && says(elsewhere, "which wrote nothing at all there"));
+  // Also where both write: 64 bytes apart, or in another line.
+  const replay::Outcome beside = replayed({{{0, 7}, {k_words, 5}}});
+  CHECK(beside.differences.empty() && says(beside, "4 bytes of region"));
+  const replay::Outcome only_there = replayed({{{0, 7}}, false});
+  CHECK(only_there.differences.empty() && says(only_there, "leaves them alone"));
+}
+
+void what_the_kernel_had_to_write_is_its_own() {
+  // Close to what it writes, wrongly written, and in memory that only it can have changed.
+  CHECK(replayed({{{0, 7}, {k_words, 5}}, true, 3}).differences.size() == 1);
+  CHECK(replayed({{{0, 8}, {k_words, 5}}}).differences.size() == 1);
+  // Outputs are in managed memory, too: what is left out there is left out, unless it is all.
+  CHECK(replayed({{{0, 7}, {k_words, 5}}, true, k_words - 1, replay::Kind::managed}).differences.size() == 1);
+  CHECK(replayed({{{k_words, 5}}, true, k_words - 1, replay::Kind::managed}).differences.empty());
+  CHECK(replayed({{{k_words, 5}}, true, 3, replay::Kind::device_coarse}).differences.size() == 1);
+}
+
+void a_kernel_that_writes_nothing_at_all_is_not_right() {
+  const replay::Outcome nothing = replayed({{}, false});
+  CHECK(nothing.differences.size() == 1 && nothing.differences.front().bytes == 4 && says(nothing, "wrote nothing at all"));
+  CHECK(replayed({{}, true}).differences.size() == 2);
 }
 
 }  // namespace
@@ -175,5 +204,7 @@ int main() {
   what_nobody_changed_keeps_the_variant_s_own_first_value();
   what_the_program_or_the_kernel_changed_is_as_captured();
   what_the_host_wrote_meanwhile_is_not_the_kernel_s();
+  what_the_kernel_had_to_write_is_its_own();
+  a_kernel_that_writes_nothing_at_all_is_not_right();
   return test::exit_code();
 }

@@ -362,6 +362,56 @@ def test_a_kernel_that_writes_host_memory_has_to_write_it(store, monkeypatch):
     assert not Writes(store, monkeypatch, double, double).judge().passed
 
 
+def test_a_block_in_which_the_program_and_the_kernel_write_is_told_apart_by_lines_of_the_caches(
+    store, monkeypatch
+):
+    """Words 0 to 15 are the kernel's, 32 to 47 a loader's, of pinned memory that holds 64."""
+
+    class Shared(WithHostMemory):
+        wrong = None  # a word that the variant gets wrong
+
+        def _capture(self, before):
+            capture = super()._capture(before)
+            host = capture.regions[1].model_copy(update={"post": self.left(kernel=True, loader=True)})
+            return capture.model_copy(update={"regions": (capture.regions[0], host)})
+
+        def left(self, *, kernel, loader=False, wrong=None):
+            words = np.zeros(COUNT, np.float32)
+            words[:16] += kernel
+            words[32:48] += 2 * loader
+            if wrong is not None:
+                words[wrong] = 3
+            return self._put(words)
+
+        def run_once(self, store, capture, variant, *words, **more):
+            run = super().run_once(store, capture, variant, *words, **more)
+            wrong = None if variant is None else self.wrong
+            return replace(run, outputs={**run.outputs, self.HOST: self.left(kernel=True, wrong=wrong)})
+
+    bench = Shared(store, monkeypatch, double, double)
+    for variant in (VARIANT, None):
+        verdict = bench.judge(variant)
+        assert verdict.passed, verdict.reasons
+        assert any("16 bytes of region" in reason for reason in verdict.reasons), verdict.reasons
+    assert bench.replayed.count(None) < 8
+    for bench.wrong in (3, 20, 40):
+        assert not bench.judge().passed
+    # Outputs are in managed memory, too: what a kernel leaves out there is missing.
+    bench.wrong = None
+    managed = bench.capture.regions[1].model_copy(update={"kind": MemoryKind.MANAGED})
+    bench.capture = bench.capture.model_copy(update={"regions": (bench.capture.regions[0], managed)})
+    assert not bench.judge(None).passed
+
+
+def test_a_kernel_whose_replay_changes_nothing_at_all_is_not_right(store, monkeypatch):
+    """All that the capture holds may be the program's own, or what the kernel does once a flag is set."""
+    bench = WithHostMemory(store, monkeypatch, lambda _: None, lambda _: None)
+    for variant in (VARIANT, None):
+        verdict = bench.judge(variant)
+        assert not verdict.passed
+        assert any("change nothing at all" in reason for reason in verdict.reasons)
+
+
 class ManyOutputs(Bench):
     """Twenty regions that hold what the kernel writes; the variant leaves one of them out."""
 
