@@ -50,7 +50,7 @@ class Ahead:
         """Replay what is sure to be asked for if the variant is right; nothing where the capture is large."""
         if sum(region.size_bytes for region in self._capture.regions) > MOST_BYTES_AT_ONCE:
             return
-        for region in changed.candidates[:MOST_REGIONS]:
+        for region in changed.reach.candidates[:MOST_REGIONS]:
             # Only where the baseline does not run from this one is another asked for.
             change = next(changed.changes(region), None)
             if change is None:

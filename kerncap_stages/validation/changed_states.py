@@ -8,14 +8,8 @@ from typing import TYPE_CHECKING
 from kerncap_stages.bounds import Bounds
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.validation.arguments import Span, spans
-from kerncap_stages.validation.perturb import (
-    MOST_BYTES,
-    Altered,
-    Change,
-    candidate_regions,
-    other_regions,
-    variable_ranges,
-)
+from kerncap_stages.validation.perturb import MOST_BYTES, Altered, Change, variable_ranges
+from kerncap_stages.validation.reach import Reach, reach
 from kerncap_stages.validation.states import States, compare_states
 
 if TYPE_CHECKING:
@@ -49,14 +43,9 @@ class ChangedStates:
         self._arguments = tuple(arguments)
 
     @cached_property
-    def candidates(self) -> list[Region]:
-        """Regions that the kernel writes, or that something leads to."""
-        return candidate_regions(self._store, self._capture, self._arguments)
-
-    @property
-    def others(self) -> list[Region]:
-        """All the others that it could write, the smallest first."""
-        return other_regions(self._capture, self.candidates)
+    def reach(self) -> Reach:
+        """Which regions the kernel writes, and which others something leads to, or nothing."""
+        return reach(self._store, self._capture, self._arguments)
 
     def parts(self, region: Region) -> tuple[Span, ...]:
         """The parts of a region, with the type of their elements."""

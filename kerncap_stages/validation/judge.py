@@ -8,31 +8,28 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Coverage, Mode
-from kerncap_stages.replaying.variant import runtime_regions
-from kerncap_stages.validation.addresses import explain_addresses
 from kerncap_stages.validation.ahead import Ahead
 from kerncap_stages.validation.arguments import pointers
 from kerncap_stages.validation.changed_states import ChangedStates
 from kerncap_stages.validation.host_writes import without_host_writes
-from kerncap_stages.validation.judgement import NOTHING_KNOWN, Judgement, PartVerdict, part_name, wrong_output
+from kerncap_stages.validation.judgement import NOTHING_KNOWN, Judgement
 from kerncap_stages.validation.outside import judge_outside
 from kerncap_stages.validation.perturb import MOST_REGIONS, Change, with_pre_state
 from kerncap_stages.validation.relocated import relocated_note
 from kerncap_stages.validation.repeated import Repeated
 from kerncap_stages.validation.runs import PATIENCE_S, Baselines, Run, run_once
-from kerncap_stages.validation.states import RegionDifference, States, compare_states
+from kerncap_stages.validation.weighing import Weighing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from kerncap_stages.bounds import Bounds
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.source import Source
     from kerncap_stages.store import Store
-    from kerncap_stages.validation.arguments import Pointer, Span
+    from kerncap_stages.validation.arguments import Pointer
     from kerncap_stages.validation.settings import Settings
 
 # A changed element is up to twice as large, and what is made of two such may have four times the error.
@@ -56,8 +53,10 @@ class Judge:
         self._changed = ChangedStates(store, capture, settings, baselines, self._arguments)
         self._repeated = Repeated(store, capture, baselines)
         self._patience_s = settings.timeout_s
-        self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
         self._judgement = Judgement(Mode.BYTE_EXACT if settings.bounds.exact else Mode.NUMERIC)
+        self._compare = Weighing(
+            store, capture, self._judgement, self._changed, baselines, self._arguments
+        ).compare
 
     def judge(self, variant: Path | None) -> Judgement:
         """Compare a variant, or the baseline itself, with what the captured dispatch did.
@@ -150,78 +149,8 @@ class Judge:
                 "between replays of it): compare with a tolerance"
             )
 
-    def _compare(
-        self,
-        start: Capture,
-        expected: Mapping[int, MemoryRef],
-        run: Run,
-        bounds: Bounds,
-        changed_base: int | None,
-    ) -> None:
-        of_runtime = runtime_regions(self._capture)
-        for region in start.regions:
-            base = region.base_address
-            if region.pre is None or base not in expected or base in of_runtime:
-                continue
-            if base not in run.outputs:
-                self._judgement.fail(f"the replay gave no state of region {base:#x}")
-                continue
-            states = States(region.pre, expected[base], run.outputs[base], region.size_bytes)
-            if states.pre == states.expected == states.actual:
-                continue
-            for part in self._changed.parts(region):
-                found = self._compare_part(region, states, part, bounds)
-                if found.written_bytes or found.differing_bytes or found.stray_bytes:
-                    self._weigh(PartVerdict(region, part, found, changed_base))
-                if changed_base is None and not found.difference.passed:
-                    self._explain(states, part)
-
-    def _compare_part(self, region: Region, states: States, part: Span, bounds: Bounds) -> RegionDifference:
-        kind, window = part.element_type or "bytes", (part.start, part.end)
-        found = compare_states(self._store, states, kind, bounds, window)
-        if found.stray_bytes:
-            # Astray, or in an output that the captured kernel wrote with what was there before?
-            witness = self._witness(region)
-            if witness is not None:
-                known = replace(states, witness=witness)
-                found = compare_states(self._store, known, kind, bounds, window)
-        return found
-
-    def _witness(self, region: Region) -> tuple[MemoryRef, MemoryRef] | None:
-        base = region.base_address
-        if base not in self._witnesses:
-            self._witnesses[base] = None
-            original = next(each for each in self._capture.regions if each.base_address == base)
-            changes = [change for change in self._changed.changes(original) if change is Change.NUDGE]
-            for change in changes if not original.read_only else ():
-                state, run = self._baselines.run_changed(original, change, self._changed.parts(original))
-                if run.completed:
-                    self._witnesses[base] = (state.pre, run.outputs[base])
-        return self._witnesses[base]
-
-    def _weigh(self, verdict: PartVerdict) -> None:
-        judgement, found = self._judgement, verdict.found
-        judgement.verdicts.append(verdict)
-        if judgement.mode is Mode.NUMERIC and verdict.part.element_type is None and found.differing_bytes:
-            judgement.note(
-                f"{part_name(verdict)} holds elements of unknown type and was compared byte for byte: "
-                "--dtype says what they are"
-            )
-        if not found.difference.passed:
-            judgement.fail(wrong_output(found))
-        if found.stray_bytes:
-            judgement.fail("the variant writes where the captured kernel does not")
-
-    def _explain(self, states: States, part: Span) -> None:
-        window = (part.start, part.end)
-        why = explain_addresses(
-            self._store, self._capture, self._arguments, states.expected, states.actual, window
-        )
-        if why is not None:
-            self._judgement.note(why)
-
     def _judge_changed(self, variant: Path, golden: Mapping[int, MemoryRef], ahead: Ahead) -> None:
-        judgement, regions = self._judgement, self._changed.candidates
+        judgement, regions = self._judgement, self._changed.reach.candidates
         tried = self._try(variant, regions[:MOST_REGIONS], golden, ahead)
         if judgement.passed and len(regions) > MOST_REGIONS:
             if self._try_together(variant, regions[MOST_REGIONS:]):
@@ -239,7 +168,7 @@ class Judge:
             )
         if judgement.passed and not judgement.knows_writes:
             # It may write what nothing leads to in sight: a pointer made of numbers, or to const.
-            self._try(variant, self._changed.others[:MOST_REGIONS], golden, ahead)
+            self._try(variant, self._changed.reach.others[:MOST_REGIONS], golden, ahead)
         if judgement.passed and not judgement.knows_writes:
             judgement.fail(NOTHING_KNOWN)
 

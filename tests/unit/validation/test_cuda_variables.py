@@ -10,11 +10,10 @@ from kerncap_stages.manifests.memory import MemoryKind, ModuleVariable
 from kerncap_stages.validation.perturb import (
     Change,
     altered,
-    candidate_regions,
-    other_regions,
     variable_ranges,
     with_pre_state,
 )
+from kerncap_stages.validation.reach import reach
 
 DATA, RESULT, TABLE, FOREIGN = 0x7F0000000000, 0x7F0010000000, 0x7F0010001000, 0x7F0010002000
 SIZE = 256
@@ -51,8 +50,8 @@ def made(store):
 
 
 def test_only_own_variables_that_may_be_written_are_candidates(store, made):
-    assert [region.base_address for region in candidate_regions(store, made, ())] == [RESULT]
-    assert [region.base_address for region in other_regions(made, ())] == [DATA]
+    assert [region.base_address for region in reach(store, made, ()).candidates] == [RESULT]
+    assert [region.base_address for region in reach(store, made, ()).others] == [DATA]
 
 
 def test_another_state_is_that_of_the_region_and_of_the_variable(store, made):

@@ -8,7 +8,7 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.validation.arguments import Pointer
-from kerncap_stages.validation.perturb import candidate_regions
+from kerncap_stages.validation.reach import reach
 
 BASE, SIZE = 0x7F0000000000, 4096
 
@@ -36,7 +36,7 @@ def mappings(store):
             altered[index] = altered[index].model_copy(update=change)
             start = start.model_copy(update={"regions": tuple(altered)})
         pointers = [Pointer("y", words[0], None, is_const=False), Pointer("x", words[1], None, is_const=True)]
-        found = candidate_regions(store, start, pointers)
+        found = reach(store, start, pointers).candidates
         return [(region.base_address - BASE) // SIZE for region in found]
 
     return numbers
