@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kerncap_stages.bounds import Bounds
 from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validation.arguments import Span, spans
 from kerncap_stages.validation.perturb import MOST_BYTES, Altered, Change, variable_ranges
 from kerncap_stages.validation.reach import Reach, reach
@@ -20,8 +22,11 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store
     from kerncap_stages.validation.arguments import Pointer
-    from kerncap_stages.validation.runs import Baselines, Run
+    from kerncap_stages.validation.runs import Baselines, Run, Together
     from kerncap_stages.validation.settings import Settings
+
+# A program may hold tens of GiB that a kernel has nothing to do with.
+MOST_UNREACHED_BYTES = 256 << 20
 
 
 class ChangedStates:
@@ -46,6 +51,13 @@ class ChangedStates:
     def reach(self) -> Reach:
         """Which regions the kernel writes, and which others something leads to, or nothing."""
         return reach(self._store, self._capture, self._arguments)
+
+    @property
+    def unreached(self) -> tuple[list[Region], list[Region]]:
+        """What nothing leads to: regions that are together small enough to be changed, and the rest."""
+        ends = accumulate(region.size_bytes for region in self.reach.unreached)
+        count = sum(end <= MOST_UNREACHED_BYTES for end in ends)
+        return self.reach.unreached[:count], self.reach.unreached[count:]
 
     def parts(self, region: Region) -> tuple[Span, ...]:
         """The parts of a region, with the type of their elements."""
@@ -81,7 +93,7 @@ class ChangedStates:
             return state, run
         return None, None
 
-    def together(self, regions: Sequence[Region]) -> tuple[Capture, Run] | None:
+    def together(self, regions: Sequence[Region]) -> Together | None:
         """The baseline from a state where all of these are changed a little everywhere.
 
         None where they are too large, or the kernel does not run on that.
@@ -95,8 +107,8 @@ class ChangedStates:
         ]
         if len(changes) < len(regions) or sum(region.size_bytes for region in regions) > MOST_BYTES:
             return None
-        start, run = self._baselines.run_changed_together(changes)
-        return (start, run) if run.completed else None
+        found = self._baselines.changed_together(changes)
+        return found if found.replay.outcome is ReplayOutcome.COMPLETED else None
 
     def _is_pure(self, region: Region, state: Altered, run: Run, golden: Mapping[int, MemoryRef]) -> bool:
         """Whether what the kernel writes there does not depend on what was there: golden values hold."""

@@ -12,7 +12,7 @@ from kerncap_stages.validation.ahead import Ahead
 from kerncap_stages.validation.arguments import pointers
 from kerncap_stages.validation.changed_states import ChangedStates
 from kerncap_stages.validation.host_writes import without_host_writes
-from kerncap_stages.validation.judgement import NOTHING_KNOWN, Judgement
+from kerncap_stages.validation.judgement import NOTHING_KNOWN, UNREACHED_UNTRIED, Judgement, unreached_note
 from kerncap_stages.validation.outside import judge_outside
 from kerncap_stages.validation.perturb import MOST_REGIONS, Change, with_pre_state
 from kerncap_stages.validation.relocated import relocated_note
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.source import Source
     from kerncap_stages.store import Store
     from kerncap_stages.validation.arguments import Pointer
+    from kerncap_stages.validation.runs import Together
     from kerncap_stages.validation.settings import Settings
 
 # A changed element is up to twice as large, and what is made of two such may have four times the error.
@@ -166,7 +167,9 @@ class Judge:
                 "some regions could not be tried with other contents everywhere: the kernel does not run on "
                 "them, or they are too large"
             )
-        if judgement.passed and not judgement.knows_writes:
+        if judgement.passed and judgement.knows_writes:
+            self._try_unreached(variant, golden)
+        elif judgement.passed:
             # It may write what nothing leads to in sight: a pointer made of numbers, or to const.
             self._try(variant, self._changed.reach.others[:MOST_REGIONS], golden, ahead)
         if judgement.passed and not judgement.knows_writes:
@@ -195,10 +198,28 @@ class Judge:
         found = self._changed.together(regions)
         if found is None:
             return False
-        changed, baseline = found
-        run = self._run(changed, variant, self._patience_s)
-        self._judge_from(changed, regions, baseline, run, gently=True)
+        self._judge_together(variant, regions, found)
         return True
+
+    def _judge_together(self, variant: Path, regions: Sequence[Region], found: Together) -> None:
+        run = self._run(found.start(), variant, self._patience_s)
+        self._judge_from(found.start(), regions, found.run, run, gently=True)
+
+    def _try_unreached(self, variant: Path, golden: Mapping[int, MemoryRef]) -> None:
+        """Judge the variant where all other data is changed, if the captured kernel reaches any of it.
+
+        Nothing in sight leads there; a kernel may come to it by arithmetic on another address.
+        """
+        regions, left = self._changed.unreached
+        if left:
+            self._judgement.note(unreached_note(left))
+        found = self._changed.together(regions) if regions else None
+        if regions and found is None:
+            self._judgement.note(UNREACHED_UNTRIED)
+        before = {region.base_address: region.pre for region in self._capture.regions}
+        as_captured = {base: post for base, post in golden.items() if post != before[base]}
+        if found is not None and found.changed != as_captured:
+            self._judge_together(variant, regions, found)
 
     def _judge_from(
         self, changed: Capture, regions: Sequence[Region], baseline: Run, run: Run, *, gently: bool

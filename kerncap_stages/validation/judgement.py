@@ -6,6 +6,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.validation import Coverage, Mode
     from kerncap_stages.validation.arguments import Span
@@ -14,6 +16,9 @@ if TYPE_CHECKING:
 NOTHING_KNOWN = (
     "nothing is known to be written by the captured kernel: this dispatch changed nothing, so there is "
     "nothing to judge by; capture another one (--dispatch 0)"
+)
+UNREACHED_UNTRIED = (
+    "memory that no pointer in sight leads to was not tried with other contents: the kernel does not run then"
 )
 
 
@@ -61,6 +66,15 @@ def part_name(verdict: PartVerdict) -> str:
     """What people call a part of a region."""
     where = f"region {verdict.region.base_address:#x}"
     return f"{verdict.part.label} in {where}" if verdict.part.label else where
+
+
+def unreached_note(regions: Sequence[Region]) -> str:
+    """What people are told of memory that was left as captured, as changing it would take too long."""
+    gib = sum(region.size_bytes for region in regions) / (1 << 30)
+    return (
+        f"{len(regions)} regions ({gib:.1f} GiB) that no pointer in sight leads to were not tried with other "
+        "contents: outputs there that hold the right values already would not be missed"
+    )
 
 
 def wrong_output(found: RegionDifference) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -216,15 +216,25 @@ class Baselines:
             self.standbys.start(1)
         self._begun[self._changed_key(region, change, parts)] = pool.submit(work)
 
-    def run_changed_together(
-        self, changes: Sequence[tuple[Region, Change, Sequence[Span]]]
-    ) -> tuple[Capture, Run]:
-        """A replay from a state where all of these regions were changed, and the capture in that state."""
-        start = self.capture
-        for region, change, parts in changes:
-            start = with_pre_state(start, region, self._altered(region, change, parts).pre)
-        timeout_s = self.patience_s or self.timeout_s
-        return start, run_once(self.store, start, None, timeout_s, quiet=True, standbys=self.standbys)
+    def changed_together(self, changes: Sequence[tuple[Region, Change, Sequence[Span]]]) -> Together:
+        """A state where all of these regions are changed, and the replay from there."""
+        key = self._key(changed=[[r.base_address, change, _elements(parts)] for r, change, parts in changes])
+
+        @cache
+        def start() -> Capture:
+            changed = self.capture
+            for region, change, parts in changes:
+                changed = with_pre_state(changed, region, self._altered(region, change, parts).pre)
+            return changed
+
+        known = self._known(key)
+        if known is not None:
+            self.kept.append(known)
+        else:
+            timeout_s = self.patience_s or self.timeout_s
+            run = run_once(self.store, start(), None, timeout_s, quiet=True, standbys=self.standbys)
+            self._keep(key, run, start(), None)
+        return Together(start, self.kept[-1])
 
     def _altered(self, region: Region, change: Change, parts: Sequence[Span]) -> Altered:
         variables = (
@@ -244,8 +254,7 @@ class Baselines:
         return self._known(self._changed_key(region, change, parts))
 
     def _changed_key(self, region: Region, change: Change, parts: Sequence[Span]) -> Digest:
-        elements = [[part.start, part.end, part.element_type] for part in parts]
-        return self._key(changed=[region.base_address, change, elements])
+        return self._key(changed=[region.base_address, change, _elements(parts)])
 
     def _key(self, **what: object) -> Digest:
         return request_key(
@@ -254,9 +263,7 @@ class Baselines:
 
     def _again(self, known: BaselineReplay, start: Capture) -> Run:
         self.kept.append(known)
-        after = {state.base_address: state.post for state in known.outputs}
-        outputs = _states_before(start) | after if known.outcome is ReplayOutcome.COMPLETED else {}
-        return Run(known.outcome, known.explanation, outputs)
+        return _run_of(known, start)
 
     def _keep(self, key: Digest, run: Run, start: Capture, state: Altered | None) -> None:
         before = _states_before(start)
@@ -282,6 +289,34 @@ class Baselines:
     def _known(self, key: Digest) -> BaselineReplay | None:
         known = None if self.fresh else remembered_as(self.store, key, Validation)
         return next((replay for replay in known[1].baselines if replay.key == key), None) if known else None
+
+
+@dataclass(frozen=True)
+class Together:
+    """A state where several regions are changed, and the captured kernel's replay from it."""
+
+    start: Callable[[], Capture]
+    replay: BaselineReplay
+
+    @property
+    def changed(self) -> dict[int, MemoryRef]:
+        """What the replay changed, by base address."""
+        return {state.base_address: state.post for state in self.replay.outputs}
+
+    @property
+    def run(self) -> Run:
+        """The replay with the state of every region."""
+        return _run_of(self.replay, self.start())
+
+
+def _run_of(replay: BaselineReplay, start: Capture) -> Run:
+    after = {state.base_address: state.post for state in replay.outputs}
+    outputs = _states_before(start) | after if replay.outcome is ReplayOutcome.COMPLETED else {}
+    return Run(replay.outcome, replay.explanation, outputs)
+
+
+def _elements(parts: Sequence[Span]) -> list[list[object]]:
+    return [[part.start, part.end, part.element_type] for part in parts]
 
 
 def _states_before(capture: Capture) -> dict[int, MemoryRef]:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 PROGRAM = Program(SOURCES / "edit_loop/hidden_outputs.hip")
 KERNELS = ("through_a_chain", "from_constant", "to_exported", "to_hidden", "through_const", "from_outside")
+BESIDE = "by_stride"
 
 
 def variant(*defines: str) -> Path:
@@ -29,7 +30,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     Store.open(folder / "store")
     stages = Stages(folder / "store", folder)
     app = compile_once(Build(PROGRAM, "gfx90a", "O3"))
-    names = [word for kernel in (*KERNELS, "to_nothing") for word in ("--kernel", kernel)]
+    names = [word for kernel in (*KERNELS, BESIDE, "to_nothing") for word in ("--kernel", kernel)]
     made = stages.run("capture", *names, "--dispatch", 1, "--", app).must().digests
     return folder / "store", {
         stages.show(each)["kernel"]["demangled_name"].split("(")[0]: each for each in made
@@ -49,6 +50,18 @@ def test_only_a_kernel_that_writes_passes(stages: Stages, store: dict[str, str],
     assert "Result: PASS  (byte-exact, 1 of 1 regions identical)" in said
     said = stages.run("validate", store[kernel], "--variant", variant("NOTHING")).must(1).err
     assert "is not written" in said
+
+
+def test_an_output_that_arithmetic_leads_to_beside_one_in_sight(stages: Stages, store: dict[str, str]):
+    said = stages.run("validate", store[BESIDE], "--variant", variant()).must().err
+    assert "Result: PASS  (byte-exact, 2 of 2 regions identical)" in said
+    for runs in (2, 3):  # the captured kernel's replay is kept, and says the same
+        said = (
+            stages.run("validate", store[BESIDE], "--variant", variant("NOTHING"), "--runs", str(runs))
+            .must(1)
+            .err
+        )
+        assert "an output of the captured kernel is not written" in said
 
 
 def test_where_nothing_is_written_there_is_nothing_to_judge_by(stages: Stages, store: dict[str, str]):

@@ -147,7 +147,9 @@ def test_replays_of_the_baseline_are_not_repeated_for_another_variant(on, varian
     stages, digest = on("by_symbol", 1)
     first, _ = validate(stages, digest, "--variant", variant("right"), code=0)
     second, _ = validate(stages, digest, "--variant", variant("half"), code=1)
-    assert {replay["key"] for replay in second["baselines"]} == {
+    # A variant that fails is not tried from each state that one that passes is.
+    assert second["baselines"]
+    assert {replay["key"] for replay in second["baselines"]} <= {
         replay["key"] for replay in first["baselines"]
     }
     store = Store.open(stages.store)

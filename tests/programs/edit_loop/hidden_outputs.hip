@@ -35,6 +35,12 @@ __global__ void through_const(const float* in, const float* out) {
 __global__ void from_outside(const float* in, float* out) {
   WRITE(out[static_cast<int>(threadIdx.x) - 100000], in[threadIdx.x] * 7);
 }
+// The last output is reached by arithmetic alone, beside one that an argument leads to.
+__global__ void by_stride(const float* in, float* out, int slot, long stride) {
+  out[threadIdx.x] = in[threadIdx.x] * 8;
+  float* last = reinterpret_cast<float*>(reinterpret_cast<uintptr_t>(out) + static_cast<uintptr_t>(slot * stride));
+  WRITE(last[threadIdx.x], in[threadIdx.x] * 9);
+}
 __global__ void to_nothing(const float* in, int never) {
   if (never != 0) WRITE(const_cast<float*>(in)[threadIdx.x], 0);
 }
@@ -42,7 +48,7 @@ __global__ void to_nothing(const float* in, int never) {
 int main() {
   constexpr int k_count = 64;
   constexpr size_t k_bytes = k_count * sizeof(float);
-  float *in = nullptr, *out[5] = {};
+  float *in = nullptr, *out[7] = {};
   Node* node = nullptr;
   Leaf* leaf = nullptr;
   if (hipMalloc(&in, k_bytes) != hipSuccess || hipMalloc(&node, sizeof *node) != hipSuccess ||
@@ -69,6 +75,7 @@ int main() {
     of_hidden<<<1, k_count>>>(out[4]);
     through_const<<<1, k_count>>>(in, out[2]);
     from_outside<<<1, k_count>>>(in, out[3] + 100000);
+    by_stride<<<1, k_count>>>(in, out[5], 2, (reinterpret_cast<char*>(out[6]) - reinterpret_cast<char*>(out[5])) / 2);
     to_nothing<<<1, k_count>>>(in, 0);
   }
   return hipDeviceSynchronize() == hipSuccess ? 0 : 1;

@@ -445,6 +445,60 @@ def test_outputs_beyond_the_first_are_tried_together(store, monkeypatch, left_ou
         assert not verdict.reasons
 
 
+class BeyondSight(Bench):
+    """A second region that no argument leads to; it holds what the kernel writes there, if it does."""
+
+    PLACE = BASE + 0x100000
+    written_by = (True, True)  # the captured kernel, the variant
+
+    def _capture(self, before):
+        capture = super()._capture(before)
+        beyond = capture.regions[0].model_copy(
+            update={"base_address": self.PLACE, "pre": self._put(np.full(COUNT, 3, np.float32))}
+        )
+        beyond = beyond.model_copy(update={"post": beyond.pre, "written": (), "written_size_bytes": 0})
+        return capture.model_copy(update={"regions": (*capture.regions, beyond)})
+
+    def run_once(self, store, capture, variant, *words, **more):
+        run = super().run_once(store, capture, variant, *words, **more)
+        is_written = self.written_by[variant is not None]
+        beyond = self.capture.regions[1].post if is_written else capture.regions[1].pre
+        return replace(run, outputs={**run.outputs, self.PLACE: beyond}) if run.completed else run
+
+
+def test_an_output_that_no_pointer_leads_to_is_missed(store, monkeypatch):
+    bench = BeyondSight(store, monkeypatch, double, double)
+    verdict = bench.judge()
+    assert verdict.passed
+    assert verdict.pre_states == 3
+    assert not verdict.reasons
+    bench.written_by = (True, False)
+    verdict = bench.judge()
+    assert not verdict.passed
+    assert "not written" in verdict.reasons[0]
+
+
+def test_memory_that_the_kernel_does_not_reach_costs_one_replay_of_the_captured_kernel(
+    store, monkeypatch, known
+):
+    bench = BeyondSight(store, monkeypatch, double, double)
+    bench.written_by = (False, False)
+    verdict = bench.judge()
+    assert (verdict.passed, verdict.pre_states, len(bench.replayed)) == (True, 2, 4)
+    known += bench.baselines.kept
+    bench.replayed.clear()
+    assert bench.judge().passed
+    assert bench.replayed == [VARIANT, VARIANT]
+
+
+def test_what_is_too_much_to_be_changed_is_told(store, monkeypatch):
+    monkeypatch.setattr(changed_states_module, "MOST_UNREACHED_BYTES", 4 * COUNT - 1)
+    verdict = BeyondSight(store, monkeypatch, double, double).judge()
+    assert verdict.passed
+    assert verdict.pre_states == 2
+    assert "1 regions (0.0 GiB) that no pointer in sight leads to were not tried" in verdict.reasons[0]
+
+
 def test_of_a_large_output_samples_are_tried(store, monkeypatch):
     monkeypatch.setattr(changed_states_module, "MOST_BYTES", 8)
     done = np.full(COUNT, 7, np.float32)
