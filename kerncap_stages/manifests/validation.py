@@ -155,5 +155,6 @@ class Validation(Manifest):
     pre_states: Count = Field(default=1, description="different pre-states that were compared")
     poisoned_size_bytes: SizeBytes = Field(default=0, description="outputs poisoned before the run")
     baseline_runs: Count = Field(default=0, description="replays that looked for nondeterminism")
+    variant_runs: Count = Field(default=0, description="of the variant, from the captured pre-state")
     nondeterministic_share: Share = Field(default=0.0, description="of the bytes of the write set")
     baselines: tuple[BaselineReplay, ...] = ()

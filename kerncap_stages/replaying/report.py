@@ -63,6 +63,8 @@ class ReplayResult:
     compared_size_bytes: int = 0
     mismatches: tuple[Mismatch, ...] = ()
     outside: tuple[tuple[int, int], ...] = ()  # address and length of what was written and is no region's
+    repeats: tuple[int, int] = (0, 0)  # further runs from the same state; those that left something else
+    ran_once: str = ""  # why there are none of these
     notes: tuple[str, ...] = ()
     hip_launch: bool = False
     restored_size_bytes: int = 0
@@ -111,6 +113,8 @@ def _result(report: dict[str, Any], exit_code: int) -> ReplayResult:
             for part in report.get("differences", ())
         ),
         outside=tuple((base, size) for base, size in report.get("outside", ())),
+        repeats=tuple(report.get("repeats", (0, 0))),
+        ran_once=report.get("ran_once", ""),
         notes=tuple(report.get("notes", ())),
         restored_size_bytes=report.get("restored_bytes", 0),
         restore_ns=report.get("restore_ns", 0),

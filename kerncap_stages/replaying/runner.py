@@ -39,6 +39,21 @@ _OTHER_HEAP = (
 
 
 @dataclass(frozen=True)
+class Repeats:
+    """Further runs from the same state, each compared with the first.
+
+    budget_ms: after which no more of them is begun, though one is unless a run takes very long. kept: of
+    those that leave something else, so many are dumped beside the first, in ``differing_1`` and so on.
+    restore_all: whatever the captured kernel writes, all of the state is put back between runs.
+    """
+
+    count: int
+    budget_ms: int
+    kept: int = 1
+    restore_all: bool = True
+
+
+@dataclass(frozen=True)
 class ReplayRequest:
     """One run of the native replayer."""
 
@@ -56,6 +71,7 @@ class ReplayRequest:
     block_work_items: tuple[int, int, int] | None = None
     dynamic_lds_bytes: int | None = None
     timeout_s: float | None = None
+    repeats: Repeats | None = None
     timed: bool = True  # by the device's own clock
     quiet: bool = False  # nothing that it prints is for people: a trial, which may fault
     devices: Mapping[int, int] = field(default_factory=dict)
@@ -179,6 +195,10 @@ def _arguments(request: ReplayRequest) -> list[str]:
             words += [flag, ",".join(map(str, shape))]
     if request.dynamic_lds_bytes is not None:
         words += ["--lds", str(request.dynamic_lds_bytes)]
+    if request.repeats is not None:
+        words += ["--repeats", str(request.repeats.count), "--repeat-ms", str(request.repeats.budget_ms)]
+        words += ["--keep-differing", str(request.repeats.kept)]
+        words += ["--restore-all"] if request.repeats.restore_all else []
     return words
 
 

@@ -67,6 +67,14 @@ def validate(
     runs: Annotated[
         int, typer.Option(min=1, help="Replays of the baseline that look for nondeterminism.")
     ] = 2,
+    variant_runs: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help="Runs of the variant from the captured pre-state, compared with each other; without it as "
+            "many, up to 32, as a tenth of a second allows, and two at least.",
+        ),
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Try the captured pre-state only.")] = False,
     report: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write a page with pictures of where outputs differ.")
@@ -95,7 +103,7 @@ def validate(
 
     if report is not None and report.exists() and not report.is_dir():
         raise UsageError(f"{report} is no folder", hint="give a new or an empty folder to --report")
-    settings = _settings(tolerance, rtol, ulp, dtype, timeout, runs, perturb=not quick)
+    settings = _settings(tolerance, rtol, ulp, dtype, timeout, runs, variant_runs, perturb=not quick)
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts):
         opened, digests = find_captures(store, text)
@@ -193,6 +201,7 @@ def _settings(
     dtype: str | None,
     timeout: float,
     runs: int,
+    variant_runs: int | None,
     *,
     perturb: bool,
 ) -> Settings:
@@ -208,6 +217,7 @@ def _settings(
         timeout_s=timeout,
         baseline_runs=runs,
         perturb=perturb,
+        variant_runs=variant_runs,
     )
 
 
@@ -265,6 +275,7 @@ def _manifest(
         pre_states=judgement.pre_states,
         poisoned_size_bytes=judgement.poisoned_bytes,
         baseline_runs=judgement.baseline_runs,
+        variant_runs=judgement.variant_runs,
         nondeterministic_share=min(1.0, judgement.nondeterministic_bytes / written) if written else 0.0,
         baselines=tuple({replay.key: replay for replay in baselines.kept}.values()),
     )

@@ -16,6 +16,7 @@ from kerncap_stages.validation.judgement import NOTHING_KNOWN, UNREACHED_UNTRIED
 from kerncap_stages.validation.outside import judge_outside
 from kerncap_stages.validation.perturb import MOST_REGIONS, Change, with_pre_state
 from kerncap_stages.validation.relocated import relocated_note
+from kerncap_stages.validation.repeatable import further_runs, unsteady_note
 from kerncap_stages.validation.repeated import Repeated
 from kerncap_stages.validation.runs import PATIENCE_S, Baselines, Run, run_once
 from kerncap_stages.validation.weighing import Weighing
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
+    from kerncap_stages.bounds import Bounds
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
@@ -77,7 +79,10 @@ class Judge:
             self._judge_beside(variant, ahead)
 
     def _run(self, start: Capture, variant: Path | None, timeout_s: float) -> Run:
-        return run_once(self._store, start, variant, timeout_s, standbys=self._baselines.standbys)
+        is_changed = start is not self._capture
+        repeats = None if variant is None else further_runs(self._settings, start, is_changed=is_changed)
+        standbys = self._baselines.standbys
+        return run_once(self._store, start, variant, timeout_s, standbys=standbys, repeats=repeats)
 
     def _judge_beside(self, variant: Path, ahead: Ahead) -> None:
         judgement = self._judgement
@@ -104,6 +109,10 @@ class Judge:
         judge_outside(judgement, run, partial(self._run, self._capture, None, self._patience_s))
         golden = without_host_writes(self._store, self._capture, golden, run, self._baselines.run, judgement)
         self._compare(self._capture, golden, run, self._settings.bounds, None)
+        judgement.variant_runs = 1 + run.further_runs
+        if run.ran_once:
+            judgement.note(f"the variant was run once from each state: {run.ran_once}")
+        self._judge_further(self._capture, golden, run, self._settings.bounds, None)
         if not judgement.passed:
             self._mention_nondeterminism()
         elif self._settings.perturb:
@@ -149,6 +158,38 @@ class Judge:
                 f"the captured kernel itself is not deterministic ({sum(unsteady.values())} bytes differ "
                 "between replays of it): compare with a tolerance"
             )
+
+    def _judge_further(
+        self,
+        start: Capture,
+        expected: Mapping[int, MemoryRef],
+        run: Run,
+        bounds: Bounds,
+        changed_base: int | None,
+    ) -> None:
+        """Whether further runs from the same state left the same, or what is as good."""
+        judgement = self._judgement
+        if not run.differing:
+            return
+        if not judgement.passed:
+            judgement.note(unsteady_note(run))
+            return
+        # What the captured kernel does not leave the same each time either says nothing against the variant.
+        repeats = further_runs(self._settings, start, is_changed=changed_base is not None)
+        baseline = run_once(self._store, start, None, self._patience_s, repeats=repeats)
+        unsteady = {
+            base
+            for outputs in baseline.differing
+            for base, state in outputs.items()
+            if state != baseline.outputs[base]
+        }
+        steady = {base: state for base, state in expected.items() if base not in unsteady}
+        for outputs in run.differing:
+            self._compare(start, steady, replace(run, outputs=outputs), bounds, changed_base)
+        if judgement.passed:
+            judgement.note(unsteady_note(run) + ("; the captured kernel has it too" if unsteady else ""))
+        else:
+            judgement.fail(unsteady_note(run))
 
     def _judge_changed(self, variant: Path, golden: Mapping[int, MemoryRef], ahead: Ahead) -> None:
         judgement, regions = self._judgement, self._changed.reach.candidates
@@ -236,3 +277,4 @@ class Judge:
         if bounds.atol is not None and gently:
             bounds = replace(bounds, atol=bounds.atol * _WIDER)
         self._compare(changed, baseline.outputs, run, bounds, regions[0].base_address)
+        self._judge_further(changed, baseline.outputs, run, bounds, regions[0].base_address)

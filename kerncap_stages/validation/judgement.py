@@ -44,6 +44,7 @@ class Judgement:
     pre_states: int = 1
     poisoned_bytes: int = 0
     baseline_runs: int = 0
+    variant_runs: int = 0
     nondeterministic_bytes: int = 0
 
     @property

@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import tempfile
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
 from kerncap_stages.remembered import remembered_as, request_key
 from kerncap_stages.replaying.plan import own_code
 from kerncap_stages.replaying.runner import ReplayRequest, replay_capture
 from kerncap_stages.replaying.variant import variant_code
-from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
+from kerncap_stages.validation.collected import collected, collected_differing, missing_state
 from kerncap_stages.validation.perturb import Altered, Change, altered, variable_ranges, with_pre_state
 from kerncap_stages.validation.relocated import Relocation
 from kerncap_stages.validation.settings import MOST_BYTES_AT_ONCE
@@ -26,12 +23,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from concurrent.futures import Future, ThreadPoolExecutor
 
-    from kerncap_stages.digest import Digest
+    from kerncap_stages.digest import Digest, MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.replaying.report import ReplayResult
+    from kerncap_stages.replaying.runner import Repeats
     from kerncap_stages.replaying.standby import Standbys
-    from kerncap_stages.store import Store, Transaction
+    from kerncap_stages.store import Store
     from kerncap_stages.validation.arguments import Span
 
 # Of a replay that is begun before it is known whether it is wanted, and that is made again if it took longer.
@@ -47,6 +45,10 @@ class Run:
     outputs: Mapping[int, MemoryRef]
     outside: tuple[tuple[int, int], ...] = ()  # address and length of what it wrote outside of all regions
     relocated_words: int = 0  # addresses of a variant's own functions and tables, taken for the captured ones
+    further_runs: int = 0  # from the same state
+    differing_runs: int = 0  # of these: what they left is not what the first did
+    differing: tuple[Mapping[int, MemoryRef], ...] = ()  # what the first few of these left
+    ran_once: str = ""  # why there are no further runs, where some were wanted
 
     @property
     def completed(self) -> bool:
@@ -67,8 +69,9 @@ def run_once(
     *,
     quiet: bool = False,
     standbys: Standbys | None = None,
+    repeats: Repeats | None = None,
 ) -> Run:
-    """Replay a capture once and store the state of every region; ``quiet``: what it prints is for nobody.
+    """Replay a capture and store the state of every region; ``quiet``: what it prints is for nobody.
 
     Only chunks that are not as they were before are written anywhere; they go with the next collection
     unless a validation keeps them.
@@ -83,13 +86,33 @@ def run_once(
             timeout_s=timeout_s,
             timed=False,
             quiet=quiet,
+            repeats=repeats,
         )
         result = replay_capture(store, capture, request, standbys)
         if standbys is not None and sum(part.size_bytes for part in capture.regions) > MOST_BYTES_AT_ONCE:
             standbys.settle()
+        missing = missing_state(capture, folder)
         if result.outcome is not ReplayOutcome.COMPLETED:
-            return Run(result.outcome, result.explanation, {})
-        return _collected(store, capture, result, folder, _relocation(store, capture, variant, result))
+            why = result.explanation
+            if repeats is not None and result.outcome is ReplayOutcome.TIMED_OUT and missing is None:
+                why = f"{why}: the first run did, and a further one from the same state does not"
+            return Run(result.outcome, why, {})
+        if missing is not None:
+            what = f"the replay gave no whole state of region {missing.base_address:#x}"
+            return Run(ReplayOutcome.CRASHED, what, {})
+        relocation = _relocation(store, capture, variant, result)
+        outputs = collected(store, capture, folder, relocation)
+        words = 0 if relocation is None else relocation.words
+        return Run(
+            result.outcome,
+            result.explanation,
+            outputs,
+            result.outside,
+            words,
+            *result.repeats,
+            collected_differing(store, capture, outputs, folder, relocation),
+            result.ran_once,
+        )
 
 
 def _relocation(
@@ -101,58 +124,6 @@ def _relocation(
     captured = store.get(capture.kernel.code_object.payload.digest)
     code = variant_code(variant.read_bytes(), capture)
     return Relocation(captured, own.load_address, code, *result.variant_loaded)
-
-
-def _collected(
-    store: Store, capture: Capture, result: ReplayResult, folder: Path, relocation: Relocation | None
-) -> Run:
-    outputs: dict[int, MemoryRef] = {}
-    with store.transaction() as transaction:
-        for region in capture.regions:
-            if region.pre is None:
-                continue
-            path = folder / f"region_{region.base_address:016x}.bin"
-            listed = path.with_suffix(".chunks")
-            if not listed.exists() or not path.exists() or path.stat().st_size != region.size_bytes:
-                # Half an answer is none: a region that was not written out must not count as right.
-                what = f"the replay gave no whole state of region {region.base_address:#x}"
-                return Run(ReplayOutcome.CRASHED, what, {})
-            changed = [int(line) for line in listed.read_text().split()]
-            outputs[region.base_address] = (
-                _with_changes(store, transaction, region.pre, path, changed, relocation)
-                if changed
-                else region.pre
-            )
-        transaction.publish_objects()
-    words = 0 if relocation is None else relocation.words
-    return Run(result.outcome, result.explanation, outputs, result.outside, words)
-
-
-def _with_changes(
-    store: Store,
-    transaction: Transaction,
-    before: MemoryRef,
-    path: Path,
-    changed: Sequence[int],
-    relocation: Relocation | None = None,
-) -> MemoryRef:
-    """Stage a state that is another one with some chunks from a file."""
-    memory = read_chunk_list(store, before)
-    content = np.memmap(path, np.uint8, "r")
-    writer = transaction.memory_writer(memory.size_bytes)
-    done = 0
-    for index in (*changed, len(memory.digests)):
-        same = memory.digests[done:index]
-        if same:
-            writer.append_same(sum(memory.length(i) for i in range(done, index)), same)
-        if index < len(memory.digests):
-            start = index * memory.chunk_size_bytes
-            chunk = np.array(content[start : start + memory.length(index)])
-            if relocation is not None:
-                relocation.apply(chunk, partial(read_chunk, store, memory, index))
-            writer.append(chunk)
-        done = index + 1
-    return MemoryRef.to(writer.finish())
 
 
 @dataclass

@@ -19,3 +19,4 @@ class Settings:
     timeout_s: float = 300.0
     baseline_runs: int = 2
     perturb: bool = True
+    variant_runs: int | None = None  # from the captured state; none: as many as take next to no time

@@ -118,7 +118,8 @@ class Driver {
   virtual core::Result<void> save(const std::vector<std::pair<const Region*, ByteRange>>& parts) = 0;
   virtual core::Result<void> restore_saved() = 0;
   // Copies whole regions on the device, so that changed() can tell what a run did to them. Those that it cannot, or
-  // has no room for, it leaves out of what it returns: they are read and compared here.
+  // has no room for, it leaves out of what it returns: they are read and compared here. Once more: as they are now, in
+  // the same copies.
   virtual core::Result<std::vector<const Region*>> remember(const std::vector<const Region*>&) {
     return std::vector<const Region*>();
   }

@@ -1,12 +1,18 @@
-// What a replay left in memory, written to files.
+// What a replay left in memory, written to files; and whether further runs leave the same.
 #include <algorithm>
+#include <chrono>
+#include <filesystem>
 
 #include "replay/chunk_fetcher.hpp"
 #include "replay/engine.hpp"
+#include "replay/quiet.hpp"
+#include "replay/repeats.hpp"
 #include "replay/state_file.hpp"
 
 namespace kerncap::replay {
 
+using core::Error;
+using core::ErrorCode;
 using core::Result;
 
 Result<void> Engine::read_state(const Candidate& last, const Region& region, std::uint64_t address, std::span<std::byte> data) {
@@ -30,11 +36,41 @@ Result<void> Engine::dump(const Candidate& last) {
       if (Result<void> read = read_state(last, region, region.base + at, buffer); !read) return read;
       if (before == nullptr) {
         file.put(at, buffer);
-      } else if (m_unchanged.has_looked(region) || !is_chunk(buffer, before->chunks[at / piece])) {
+      } else if (m_unchanged.remembers(region) || !is_chunk(buffer, before->chunks[at / piece])) {
         file.put_chunk(at / piece, buffer);
       }
     }
     if (Result<void> closed = file.close(); !closed) return closed;
+  }
+  return {};
+}
+
+Result<void> Engine::repeat(Candidate& candidate) {
+  const auto began = std::chrono::steady_clock::now();
+  const std::chrono::milliseconds most(m_options.repeat_ms);
+  Repeats repeats(m_plan, m_driver, [&](const Region& region, std::uint64_t address, std::span<std::byte> data) {
+    return read_state(candidate, region, address, data);
+  });
+  if (Result<void> kept = repeats.keep(); !kept) return kept;
+  if (!m_options.report_file.empty()) be_quiet();  // people have read what the first run printed
+  for (std::uint64_t i = 0; i < m_options.repeats; ++i) {
+    // One there is always: what is right only once shows in it.
+    if (i > 0 && std::chrono::steady_clock::now() - began > most) break;
+    m_progress.tell("repeat", i, m_options.repeats);
+    Result<void> ran = run_once(candidate, false);
+    if (ran) ran = take_times();
+    if (!ran) return m_faulted ? Error{ran.error().code, "once more from the same state, " + ran.error().message} : ran.error();
+    if (Result<void> collected = candidate.variables->collect(); !collected) return collected;
+    const Result<bool> differs = repeats.differs();
+    if (!differs) return differs.error();
+    ++m_outcome.repeats;
+    if (!differs.value()) continue;
+    if (m_outcome.repeats_differing++ >= m_options.keep_differing) continue;
+    const std::string folder = m_options.dump_folder + "/differing_" + std::to_string(m_outcome.repeats_differing);
+    std::error_code failed;
+    std::filesystem::create_directory(folder, failed);
+    if (failed) return Error{ErrorCode::io, "cannot make " + folder + ": " + failed.message()};
+    if (Result<void> dumped = repeats.dump(folder); !dumped) return dumped;
   }
   return {};
 }

@@ -21,6 +21,9 @@ using core::Result;
 // Parts of the write set that are closer than this are put back in one copy: a copy has a price of its own.
 constexpr std::uint64_t k_join_bytes = 64 * 1024;
 
+// A run that takes longer is not repeated unasked.
+constexpr std::uint64_t k_long_run_ms = 20'000;
+
 std::uint64_t now_ns() {
   return static_cast<std::uint64_t>(std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
@@ -49,14 +52,25 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (m_options.compare || m_options.changes_only) {
     if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered.error();
   }
-  if (m_candidates.size() * (m_options.warmup + m_options.iterations) > 1) {
-    if (Result<void> saved = save_write_set(); !saved) return saved.error();
+  const bool repeats = m_options.repeats != 0;
+  if (repeats || m_candidates.size() * (m_options.warmup + m_options.iterations) > 1) {
+    const Result<void> saved = save_write_set();
+    if (!saved && !repeats) return saved.error();
+    if (!saved) m_outcome.ran_once = saved.error().message;
   }
+  const std::uint64_t began = now_ns();
   const Result<void> ran = run_all();
   // Where a launch that was not waited for has failed, whatever came behind it fails too.
   if (Result<void> timed = take_times(); !timed) return timed.error();
   if (!ran) return ran.error();
+  const std::uint64_t took_ms = (now_ns() - began) / 1'000'000;
+  if (took_ms > std::max(k_long_run_ms, m_options.repeat_ms)) {
+    m_outcome.ran_once = "a run takes " + std::to_string(took_ms / 1000) + " s";
+  }
   if (Result<void> finished = finish(m_candidates.back()); !finished) return finished.error();
+  if (repeats && m_outcome.ran_once.empty()) {
+    if (Result<void> repeated = repeat(m_candidates.back()); !repeated) return repeated.error();
+  }
   if (m_options.timed) {
     for (std::string& note : m_driver.stand_ins()) m_outcome.notes.push_back(std::move(note));
   }
@@ -199,8 +213,11 @@ Result<void> Engine::restore(const std::vector<Range>& ranges) {
 Result<void> Engine::save_write_set() {
   std::vector<std::pair<const Region*, ByteRange>> parts;
   for (const Region& region : m_plan.regions) {
-    if (region.pre != nullptr && region.post == nullptr) {
-      parts.push_back({&region, {0, region.bytes}});  // nothing is known of what the kernel writes
+    // A variant may write more than the captured kernel did; but instructions are left alone.
+    const bool is_writable = !region.own_code && (region.flags & k_flag_read_only) == 0;
+    if (region.pre != nullptr && (region.post == nullptr || (m_options.restore_all && is_writable))) {
+      parts.push_back({&region, {0, region.bytes}});
+      continue;
     }
     const Region* previous = nullptr;
     for (const ByteRange& written : region.written) {
@@ -235,6 +252,7 @@ Result<void> Engine::take_times() {
   for (std::size_t i = 0; i < m_untold.size(); ++i) {
     if (m_untold[i] != nullptr) m_untold[i]->push_back(times.value().at(i).duration_ns);
   }
+  m_untold.clear();
   return {};
 }
 

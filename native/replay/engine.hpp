@@ -27,6 +27,10 @@ struct Options {
   bool interleave = false;                // baseline and variant in turn
   bool verify = true;                     // hash what is restored once more
   bool hip_launch = false;
+  std::uint64_t repeats = 0;              // further runs from the same state, to be compared with the first
+  std::uint64_t repeat_ms = 0;            // after which no more of them is begun
+  std::uint64_t keep_differing = 1;       // of those that leave something else, so many are dumped
+  bool restore_all = false;               // between runs, whatever the captured kernel writes
   bool timed = true;                      // whether anybody wants to know how long a run takes
   std::string dump_folder;
   bool changes_only = false;              // dump only the chunks that are not as they were before
@@ -57,6 +61,9 @@ struct Outcome {
   std::uint64_t compared_bytes = 0;
   std::vector<Difference> differences;
   std::vector<AddressRange> outside;      // written, and no region's
+  std::uint64_t repeats = 0;
+  std::uint64_t repeats_differing = 0;    // left something else than the first run
+  std::string ran_once;                   // why there are no repeats, for people; empty: there are, or nobody wanted any
   std::vector<std::string> notes;         // what cannot hold for this variant, for people
 };
 
@@ -100,6 +107,7 @@ class Engine {
   void weigh_untouched(const std::vector<Difference>& untouched, bool wrote_anything,
                        const std::function<bool(const Difference&)>& was_written_beside);
   core::Result<void> dump(const Candidate& last);
+  core::Result<void> repeat(Candidate& candidate);
   // A part of what the last run left, as the captured code object would have it.
   core::Result<void> read_state(const Candidate& last, const Region& region, std::uint64_t address, std::span<std::byte> data);
   [[nodiscard]] const Variable* variable_at(std::uint64_t address) const;

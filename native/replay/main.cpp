@@ -27,7 +27,8 @@ using core::Result;
 constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
     "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES] [--hip-launch] [--no-verify]\n"
-    "       [--untimed] [--quiet] [--report FILE] [--progress FILE]\n"
+    "       [--repeats N] [--repeat-ms MS] [--keep-differing N] [--restore-all] [--untimed] [--quiet] [--report FILE]\n"
+    "       [--progress FILE]\n"
     "       kc-replay-<back end> --standby DEVICE      the same words through standard input\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
@@ -60,6 +61,7 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
     else if (word == "--no-compare") options.compare = false;
     else if (word == "--interleave") options.interleave = true;
     else if (word == "--hip-launch") options.hip_launch = true;
+    else if (word == "--restore-all") options.restore_all = true;
     else if (word == "--untimed") options.timed = false;
     else if (word == "--quiet") options.quiet = true;
     else if (word == "--no-verify") options.verify = false;
@@ -68,6 +70,9 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
     else if (value == nullptr) return false;
     else if (word == "--iterations" && number(value, options.iterations) && options.iterations > 0) ++i;
     else if (word == "--warmup" && number(value, options.warmup)) ++i;
+    else if (word == "--repeats" && number(value, options.repeats)) ++i;
+    else if (word == "--repeat-ms" && number(value, options.repeat_ms)) ++i;
+    else if (word == "--keep-differing" && number(value, options.keep_differing)) ++i;
     else if (word == "--lds" && number(value, options.dynamic_lds_bytes.emplace())) ++i;
     else if (word == "--report") options.report_file = argv[++i];
     else if (word == "--progress") options.progress_file = argv[++i];

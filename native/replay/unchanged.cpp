@@ -1,4 +1,4 @@
-// Asks the driver, once before and once after the runs.
+// Asks the driver, before and after runs.
 #include "replay/unchanged.hpp"
 
 namespace kerncap::replay {
@@ -16,6 +16,7 @@ Result<void> Unchanged::remember() {
   Result<std::vector<const Region*>> remembered = m_driver.remember(wanted);
   if (!remembered) return remembered.error();
   m_remembered = std::move(remembered.value());
+  for (const Region* region : m_remembered) m_changed[region];
   return {};
 }
 
@@ -26,6 +27,7 @@ Result<void> Unchanged::look() {
   std::size_t word = 0;
   for (const Region* region : m_remembered) {
     std::vector<bool>& changed = m_changed[region];
+    changed.clear();
     for (std::size_t chunk = 0; chunk < region->pre->chunks.size(); ++chunk) changed.push_back(words.value().at(word++) != 0);
   }
   return {};
@@ -33,7 +35,7 @@ Result<void> Unchanged::look() {
 
 bool Unchanged::is_known(const Region& region, std::size_t chunk) const {
   const auto found = m_changed.find(&region);
-  return found != m_changed.end() && !found->second[chunk];
+  return found != m_changed.end() && chunk < found->second.size() && !found->second[chunk];
 }
 
 }  // namespace kerncap::replay

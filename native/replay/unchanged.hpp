@@ -14,19 +14,20 @@ class Unchanged {
  public:
   Unchanged(const Plan& plan, Driver& driver) : m_plan(plan), m_driver(driver) {}
 
-  // After the restore, before any run.
+  // Before a run: what is there now.
   core::Result<void> remember();
-  // After the last run.
+  // After a run.
   core::Result<void> look();
   // Whether the device says that a chunk of a region's pre-state is as it was. False: nobody has looked.
   [[nodiscard]] bool is_known(const Region& region, std::size_t chunk) const;
-  [[nodiscard]] bool has_looked(const Region& region) const { return m_changed.contains(&region); }
+  // Whether the device tells that of the region at all.
+  [[nodiscard]] bool remembers(const Region& region) const { return m_changed.contains(&region); }
 
  private:
   const Plan& m_plan;
   Driver& m_driver;
   std::vector<const Region*> m_remembered;
-  std::map<const Region*, std::vector<bool>> m_changed;   // by chunk
+  std::map<const Region*, std::vector<bool>> m_changed;   // by chunk; empty until somebody looks
 };
 
 }  // namespace kerncap::replay

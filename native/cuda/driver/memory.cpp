@@ -243,7 +243,11 @@ Result<void> CudaDriver::save(const std::vector<std::pair<const replay::Region*,
     if (shadow_of(region->base) != nullptr) continue;  // no kernel can write there
     Saved saved{region->base + part.offset, 0, part.bytes};
     const CUresult status = driver().cuMemAlloc_v2(&saved.copy, part.bytes);
-    if (status != CUDA_SUCCESS) return checked("keeping a copy of what the kernel writes", status);
+    if (status != CUDA_SUCCESS) {
+      for (const Saved& other : m_saved) driver().cuMemFree_v2(other.copy);
+      m_saved.clear();
+      return checked("keeping a copy of what the kernel writes", status);
+    }
     m_saved.push_back(saved);
   }
   for (const Saved& saved : m_saved) {

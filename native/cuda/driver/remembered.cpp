@@ -14,6 +14,13 @@ constexpr std::uint64_t k_access_bytes = 16;   // our kernel reads so many at a 
 
 Result<std::vector<const replay::Region*>> CudaDriver::remember(const std::vector<const replay::Region*>& regions) {
   std::vector<const replay::Region*> taken;
+  for (const Remembered& again : m_remembered) {
+    Result<void> copied =
+        checked("keeping a copy", driver().cuMemcpyAsync(again.copy, again.region->base, again.region->bytes, m_stream));
+    if (!copied) return copied.error();
+    taken.push_back(again.region);
+  }
+  if (!taken.empty()) return taken;
   std::size_t free = 0;
   std::size_t total = 0;
   if (driver().cuMemGetInfo_v2(&free, &total) != CUDA_SUCCESS) return taken;

@@ -75,14 +75,26 @@ class Bench:
             update={"regions": (region,), "kernel": kernel, "kernarg": kernarg, "module_variables": ()}
         )
 
-    def run_once(self, store, capture, variant, *_, **__):
+    def run_once(self, store, capture, variant, *_, repeats=None, **__):
         self.replayed.append(variant)
-        values = store.read_memory(capture.regions[0].pre.digest).view(np.float32)
+        before = store.read_memory(capture.regions[0].pre.digest).view(np.float32)
+        states = []
         try:
-            self.kernels[variant is not None](values)
+            for _ in range(1 + (repeats.count if repeats else 0)):
+                values = before.copy()
+                self.kernels[variant is not None](values)
+                states.append({BASE: self._put(values)})
         except ValueError as error:
             return Run(ReplayOutcome.FAULTED, str(error), {})
-        return Run(ReplayOutcome.COMPLETED, None, {BASE: self._put(values)})
+        differing = [state for state in states[1:] if state != states[0]]
+        return Run(
+            ReplayOutcome.COMPLETED,
+            None,
+            states[0],
+            further_runs=len(states) - 1,
+            differing_runs=len(differing),
+            differing=tuple(differing[: repeats.kept if repeats else 0]),
+        )
 
     def judge(self, variant=VARIANT, **settings):
         self.baselines = Baselines(self.store, self.capture, Digest("0" * 64), "machine", 10.0)
@@ -231,11 +243,11 @@ def test_a_later_edit_is_replayed_from_both_states_at_the_same_time(store, monke
         values *= 2
 
     bench = Bench(store, monkeypatch, double, double)
-    assert bench.judge().passed
+    assert bench.judge(variant_runs=1).passed
     known += bench.baselines.kept
     assert bench.replayed.count(VARIANT) == 2
     bench.kernels[True] = later
-    judgement = bench.judge()
+    judgement = bench.judge(variant_runs=1)
     assert judgement.passed
     assert judgement.pre_states == 2
     assert bench.replayed.count(VARIANT) == 4
@@ -256,7 +268,7 @@ def test_the_first_edit_is_replayed_beside_the_captured_kernel(store, monkeypatc
     environment = bench.capture.environment.model_copy(update={"devices": (device,)})
     bench.capture = bench.capture.model_copy(update={"environment": environment})
     bench.kernels[False] = together
-    judgement = bench.judge()
+    judgement = bench.judge(variant_runs=1)
     assert judgement.passed
     assert judgement.pre_states == 2
     assert sorted(map(str, bench.replayed)) == ["/variant", "/variant", "None"]
@@ -518,3 +530,67 @@ def test_samples_are_apart_and_reach_from_end_to_end(size):
     assert all(a + length < b for (a, length), (b, _) in pairwise(found))
     assert all(any(a <= at < a + length for a, length in found) for at, _ in known)
     assert sum(length for _, length in found) <= min(size, 66 << 20)
+
+
+def every(period, wrong, right=double):
+    """A kernel of which each so-manieth call is another one."""
+    calls = iter(range(1, 1 << 30))
+
+    def kernel(values):
+        (wrong if next(calls) % period == 0 else right)(values)
+
+    return kernel
+
+
+def test_a_variant_that_is_wrong_now_and_then_fails(store, monkeypatch):
+    verdict = Bench(store, monkeypatch, double, every(10, fill)).judge(perturb=False)
+    assert not verdict.passed
+    assert any(reason.startswith("not deterministic: 3 of 31 further runs") for reason in verdict.reasons)
+    assert any("outputs differ" in reason or "wholly wrong" in reason for reason in verdict.reasons)
+
+
+def test_a_variant_that_is_right_in_its_first_run_fails_also_where_nothing_changed(store, monkeypatch):
+    def only_once():
+        calls = iter(range(1 << 30))
+        return lambda values: None if next(calls) else fill(values)
+
+    done = np.full(COUNT, 7, np.float32)
+    assert not Bench(store, monkeypatch, double, every(2, fill)).judge().passed
+    bench = Bench(store, monkeypatch, fill, before=done)
+    run_once = bench.run_once
+
+    one_at_a_time = threading.Lock()
+
+    def in_a_process_of_its_own(store, capture, variant, *words, **named):
+        with one_at_a_time:
+            bench.kernels[True] = only_once()
+            return run_once(store, capture, variant, *words, **named)
+
+    monkeypatch.setattr(judge_module, "run_once", in_a_process_of_its_own)
+    verdict = bench.judge()
+    assert not verdict.passed
+    assert any("1 of 1 further runs" in reason for reason in verdict.reasons)
+    assert bench.judge(variant_runs=1).passed
+
+
+def test_what_the_captured_kernel_does_not_leave_the_same_either_is_only_told(store, monkeypatch):
+    verdict = Bench(store, monkeypatch, every(2, fill), every(3, fill)).judge(perturb=False)
+    assert verdict.passed
+    assert any("the captured kernel has it too" in reason for reason in verdict.reasons)
+
+
+def test_runs_that_differ_within_the_bounds_pass_and_are_told(store, monkeypatch):
+    def nearly(values):
+        values *= np.float32(2 + 1e-6)
+
+    for variant, passes in ((every(2, nearly), True), (every(2, fill), False)):
+        verdict = Bench(store, monkeypatch, double, variant).judge(bounds=Bounds(rtol=1e-5))
+        assert verdict.passed is passes
+        assert any(reason.startswith("not deterministic") for reason in verdict.reasons)
+
+
+def test_a_steady_variant_says_how_often_it_ran(store, monkeypatch):
+    verdict = Bench(store, monkeypatch, double, double).judge(variant_runs=5)
+    assert verdict.passed
+    assert not verdict.reasons
+    assert verdict.variant_runs == 5

@@ -8,8 +8,8 @@ from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.validation.arguments import Span
 from kerncap_stages.validation.chunks import read_chunk_list
+from kerncap_stages.validation.collected import collected, collected_differing, missing_state
 from kerncap_stages.validation.perturb import Change, altered
-from kerncap_stages.validation.runs import _with_changes
 
 CHUNKS = 6
 SIZE = CHUNKS * CHUNK_SIZE_BYTES - 100  # the last one is short
@@ -25,6 +25,41 @@ def before(store):
     return reference, data
 
 
+def of_one_region(reference):
+    region = capture().regions[0].model_copy(update={"size_bytes": SIZE, "pre": reference})
+    return capture().model_copy(update={"regions": (region,)})
+
+
+def write_state(folder, region, content, changed):
+    path = folder / f"region_{region.base_address:016x}.bin"
+    path.write_bytes(content)
+    path.with_suffix(".chunks").write_text("".join(f"{index}\n" for index in changed))
+
+
+def test_what_a_further_run_left_is_the_first_run_s_state_but_for_what_differs(store, tmp_path, before):
+    one = of_one_region(before[0])
+    region = one.regions[0]
+    first = before[1].copy()
+    first[0], first[-1] = 1, 2
+    write_state(tmp_path, region, first, [0, CHUNKS - 1])
+    (tmp_path / "differing_1").mkdir()
+    second = first.copy()
+    second[0] = 3
+    write_state(tmp_path / "differing_1", region, second, [0])
+    outputs = collected(store, one, tmp_path, None)
+    (further,) = collected_differing(store, one, outputs, tmp_path, None)
+    assert bytes(store.read_memory(further[region.base_address].digest)) == second.tobytes()
+
+
+def test_a_state_of_another_length_or_without_its_list_is_none(tmp_path, before):
+    one = of_one_region(before[0])
+    assert missing_state(one, tmp_path) == one.regions[0]
+    write_state(tmp_path, one.regions[0], bytes(SIZE), [])
+    assert missing_state(one, tmp_path) is None
+    write_state(tmp_path, one.regions[0], bytes(SIZE - 1), [])
+    assert missing_state(one, tmp_path) == one.regions[0]
+
+
 @pytest.mark.parametrize("changed", [[0], [1, 3], [2], [5], [0, 1, 2, 3, 4, 5], [0, 5]])
 def test_chunks_that_a_replay_changed_are_taken_from_its_file(store, tmp_path, before, changed):
     reference, data = before
@@ -34,11 +69,9 @@ def test_chunks_that_a_replay_changed_are_taken_from_its_file(store, tmp_path, b
         part = slice(index * CHUNK_SIZE_BYTES, min((index + 1) * CHUNK_SIZE_BYTES, SIZE))
         after[part] ^= 7
         written[part] = after[part]
-    path = tmp_path / "region.bin"
-    path.write_bytes(written)
-    with store.transaction() as transaction:
-        made = _with_changes(store, transaction, reference, path, changed)
-        transaction.publish_objects()
+    one = of_one_region(reference)
+    write_state(tmp_path, one.regions[0], written, changed)
+    made = collected(store, one, tmp_path, None)[one.regions[0].base_address]
     assert bytes(store.read_memory(made.digest)) == after.tobytes()
     old, new = read_chunk_list(store, reference).digests, read_chunk_list(store, made).digests
     assert [i for i in range(CHUNKS) if old[i] != new[i]] == changed

@@ -1,0 +1,84 @@
+#include "replay/repeats.hpp"
+
+#include <algorithm>
+
+#include "replay/state_file.hpp"
+
+namespace kerncap::replay {
+namespace {
+
+using core::Result;
+
+// Of what the device does not compare, more than this is watched only where the captured kernel writes.
+constexpr std::uint64_t k_most_kept_bytes = std::uint64_t{1} << 30;
+
+bool is_compared(const Region& region) { return region.pre != nullptr && region.post != nullptr; }
+
+bool is_written(const Region& region, std::uint64_t offset, std::uint64_t bytes) {
+  return std::any_of(region.written.begin(), region.written.end(), [&](const ByteRange& written) {
+    return written.offset < offset + bytes && offset < written.offset + written.bytes;
+  });
+}
+
+}  // namespace
+
+Result<std::vector<std::byte>> Repeats::read(const Chunk& chunk) const {
+  std::vector<std::byte> data(chunk.bytes());
+  if (Result<void> done = m_read(*chunk.region, chunk.region->base + chunk.offset(), data); !done) return done.error();
+  return data;
+}
+
+Result<void> Repeats::keep() {
+  if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered;
+  std::vector<const Region*> regions;
+  std::uint64_t total = 0;
+  for (const Region& region : m_plan.regions) {
+    if (!is_compared(region) || m_unchanged.remembers(region)) continue;
+    regions.push_back(&region);
+    total += region.bytes;
+  }
+  for (const Region* region : regions) {
+    for (std::size_t i = 0; i < region->pre->chunks.size(); ++i) {
+      const Chunk chunk{region, i};
+      if (total > k_most_kept_bytes && !is_written(*region, chunk.offset(), chunk.bytes())) continue;
+      Result<std::vector<std::byte>> data = read(chunk);
+      if (!data) return data.error();
+      m_kept.push_back({chunk, std::move(data.value())});
+    }
+  }
+  return {};
+}
+
+Result<bool> Repeats::differs() {
+  m_differing.clear();
+  if (Result<void> looked = m_unchanged.look(); !looked) return looked.error();
+  for (const Region& region : m_plan.regions) {
+    if (!is_compared(region) || !m_unchanged.remembers(region)) continue;
+    for (std::size_t i = 0; i < region.pre->chunks.size(); ++i) {
+      if (!m_unchanged.is_known(region, i)) m_differing.push_back({&region, i});
+    }
+  }
+  for (const Kept& kept : m_kept) {
+    const Result<std::vector<std::byte>> data = read(kept.chunk);
+    if (!data) return data.error();
+    if (data.value() != kept.data) m_differing.push_back(kept.chunk);
+  }
+  return !m_differing.empty();
+}
+
+Result<void> Repeats::dump(const std::string& folder) const {
+  for (auto first = m_differing.begin(); first != m_differing.end();) {
+    const Region& region = *first->region;
+    const auto last = std::find_if(first, m_differing.end(), [&](const Chunk& chunk) { return chunk.region != &region; });
+    StateFile file(folder, region, true);
+    for (; first != last; ++first) {
+      const Result<std::vector<std::byte>> data = read(*first);
+      if (!data) return data.error();
+      file.put_chunk(first->index, data.value());
+    }
+    if (Result<void> closed = file.close(); !closed) return closed;
+  }
+  return {};
+}
+
+}  // namespace kerncap::replay
