@@ -20,7 +20,7 @@ from kerncap_stages.replaying.plan import PlanFiles, write_plan
 from kerncap_stages.replaying.process import run_replayer
 from kerncap_stages.replaying.report import ReplayResult, read_report, told
 from kerncap_stages.replaying.standby import REPLAYERS
-from kerncap_stages.replaying.variant import loadable, needs_host, read_variant, uses_heap
+from kerncap_stages.replaying.variant import loadable, needs_host, read_variant, uses_heap, why_unfit
 from kerncap_stages.softgpu import fallback
 
 if TYPE_CHECKING:
@@ -97,6 +97,9 @@ def replay_capture(
         is_hsa = capture.environment.backend is Backend.HSA
         variant = request.variant
         facts = read_variant(variant, capture) if variant is not None else None
+        block = request.block_work_items or capture.launch.block_work_items
+        if facts is not None and (why := why_unfit(facts, block)) is not None:
+            return ReplayResult(ReplayOutcome.FAULTED, explanation=f"{why}: it cannot be launched")
         slots = (*capture.kernel.slots, *(facts.slots if facts is not None else ()))
         request = replace(request, hip_launch=_through_hip(request, slots, is_hsa=is_hsa))
         to_load = None if variant is None else loadable(variant, capture, folder)

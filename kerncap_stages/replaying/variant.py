@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import difflib
+from dataclasses import replace
+from math import prod
 from typing import TYPE_CHECKING
 
+from kerncap_stages._native import demangle
 from kerncap_stages.architectures import runs_on
 from kerncap_stages.code_object import read_code_object
 from kerncap_stages.cubin import is_relocatable
 from kerncap_stages.errors import ArtifactError, Refused, UsageError
+from kerncap_stages.kernel_facts import without_unit
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.offload_bundle import code_object_for
+from kerncap_stages.source.kernel_names import parse_kernel_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,6 +25,7 @@ if TYPE_CHECKING:
     from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
+    from kerncap_stages.source.kernel_names import KernelName
 
 _HOSTCALL = "hidden_hostcall_buffer"
 _HEAP = "hidden_heap_v1"
@@ -51,6 +57,11 @@ def read_variant(path: Path, capture: Capture) -> KernelFacts:
         _check_amd(path, facts, capture)
     name = capture.kernel.mangled_name
     kernel = facts.kernel(name)
+    if kernel is None and (others := _overloads(facts, name)):
+        raise Refused(
+            f"{path} has {' and '.join(others[:_MOST_NAMES])}; the captured kernel is {demangle(name)}",
+            hint="a variant has to keep the kernel's signature",
+        )
     if kernel is None:
         raise ArtifactError(
             f"{path} has no kernel {name}; {_known(facts, name)}",
@@ -98,6 +109,16 @@ def _check_nvidia(path: Path, code: bytes, facts: CodeObjectFacts, capture: Capt
             f"{path} was compiled for separate linking (-rdc=true, -dc) and not linked",
             hint="leave -rdc=true out, or link it: nvcc -dlink -cubin",
         )
+
+
+def _overloads(facts: CodeObjectFacts, name: str) -> list[str]:
+    """Kernels of the wanted one's name that take something else: in C++ their symbols differ, too."""
+    wanted = _without_parameters(name)
+    return sorted(demangle(symbol) for symbol in facts.kernels if _without_parameters(symbol) == wanted)
+
+
+def _without_parameters(symbol: str) -> KernelName:
+    return replace(parse_kernel_name(demangle(without_unit(symbol))), parameters=())
 
 
 def _known(facts: CodeObjectFacts, name: str) -> str:
@@ -167,6 +188,23 @@ def runtime_regions(capture: Capture) -> frozenset[int]:
 def architecture(isa: str) -> str:
     """``gfx90a`` of ``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``."""
     return isa.rpartition("--")[2].partition(":")[0] or isa
+
+
+def why_unfit(kernel: KernelFacts, block_work_items: tuple[int, int, int]) -> str | None:
+    """Why a kernel cannot be launched in blocks of that shape: HIP and CUDA refuse it; None: it can."""
+    threads, most = prod(block_work_items), kernel.max_work_group_size
+    required = kernel.required_work_group_size
+    if required is not None and tuple(required) != tuple(block_work_items):
+        return (
+            f"it needs blocks of {_shape(required)} threads, and this launch has {_shape(block_work_items)}"
+        )
+    if most is not None and threads > most:
+        return f"it allows {most} threads a block (__launch_bounds__), and this launch has {threads}"
+    return None
+
+
+def _shape(block_work_items: tuple[int, int, int]) -> str:
+    return " x ".join(map(str, block_work_items))
 
 
 def _explicit(slots: Iterable[KernargSlot]) -> list[tuple[int, int]]:

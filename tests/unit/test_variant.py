@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import struct
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +14,7 @@ from kerncap_stages.code_object import read_code_object
 from kerncap_stages.errors import ArtifactError, Refused, UsageError
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.replaying.variant import loadable, read_variant
+from kerncap_stages.replaying.variant import loadable, read_variant, why_unfit
 from kerncap_stages.store import Store
 
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"
@@ -74,6 +76,43 @@ def test_other_parameters_are_refused_with_both_layouts(add, given, parameters):
     layout = r"4 arguments of 32 bytes \(8 at 0, 8 at 8, 8 at 16, 8 at 24\)"
     with pytest.raises(Refused, match=rf"add takes \d arguments of .*, the captured kernel {layout}"):
         read_variant(given(text), add)
+
+
+@pytest.mark.parametrize(
+    ("symbol", "words"),
+    [
+        ("_Z8allocatePPi", r"allocate\(int\*\*, int\); the captured kernel is allocate\(int\*\*\)"),
+        ("_Z9incrementIfEvPT_", r"increment<float>\(float\*, int\); the captured kernel is void incr"),
+    ],
+)
+def test_a_kernel_of_that_name_with_other_parameters_is_named(capture_of, given, symbol, words):
+    text = PTX.format(target="sm_90", name=f"{symbol}i", parameters="")
+    with pytest.raises(Refused, match=words):
+        read_variant(given(text), capture_of(CUBIN, symbol))
+    other = PTX.format(target="sm_90", name="_Z8allocateIfEvPT_", parameters="")
+    with pytest.raises(ArtifactError, match="has no kernel"):
+        read_variant(given(other), capture_of(CUBIN, symbol))
+
+
+@pytest.mark.parametrize(
+    ("limit", "required", "block", "words"),
+    [
+        (None, None, (1024, 1, 1), None),
+        (256, None, (16, 16, 1), None),
+        (255, None, (16, 16, 1), "allows 255 threads a block .*, and this launch has 256"),
+        (256, (256, 1, 1), (256, 1, 1), None),
+        (
+            256,
+            (256, 1, 1),
+            (16, 16, 1),
+            "needs blocks of 256 x 1 x 1 threads, and this launch has 16 x 16 x 1",
+        ),
+    ],
+)
+def test_blocks_that_a_variant_cannot_have_are_named(limit, required, block, words):
+    facts = read_code_object(CUBIN).kernels["add"]
+    why = why_unfit(replace(facts, max_work_group_size=limit, required_work_group_size=required), block)
+    assert (why is None) if words is None else re.search(words, why)
 
 
 def test_another_architecture_is_refused(add, given):

@@ -6,6 +6,8 @@
 #include <cstring>
 #include <utility>
 
+#include "cuda/driver/launch_limits.hpp"
+
 namespace kerncap::cuda {
 namespace {
 
@@ -198,10 +200,13 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
                                                   " bytes of parameters, and the capture has " +
                                                   std::to_string(launch.kernarg.size())};
   }
+  const auto refused = [&](const char* what, CUresult status) {
+    return Error{ErrorCode::device, describe(what, status) + why_refused(m_device, loaded.function, launch)};
+  };
   if (launch.dynamic_lds_bytes + loaded.static_lds_bytes > k_shared_without_asking) {
     const CUresult status = driver().cuFuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                                         static_cast<int>(launch.dynamic_lds_bytes));
-    if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("asking for shared memory", status)};
+    if (status != CUDA_SUCCESS) return refused("asking for shared memory", status);
   }
   if (m_plan->carveout >= 0) {
     driver().cuFuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, m_plan->carveout);
@@ -242,14 +247,14 @@ Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Laun
                    CU_LAUNCH_PARAM_BUFFER_SIZE, &bytes, CU_LAUNCH_PARAM_END};
   if (m_timer.is_on()) {
     const CUresult status = driver().cuLaunchKernelEx(&config, loaded.function, nullptr, extra);
-    if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("launching the kernel", status)};
+    if (status != CUDA_SUCCESS) return refused("launching the kernel", status);
     ++m_launched;
     return replay::Timing{0, false};
   }
   CUresult status = driver().cuEventRecord(m_before, m_stream);
   if (status == CUDA_SUCCESS) status = driver().cuLaunchKernelEx(&config, loaded.function, nullptr, extra);
   if (status == CUDA_SUCCESS) status = driver().cuEventRecord(m_after, m_stream);
-  if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("launching the kernel", status)};
+  if (status != CUDA_SUCCESS) return refused("launching the kernel", status);
   status = driver().cuEventSynchronize(m_after);
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("the kernel", status)};
   float milliseconds = 0;

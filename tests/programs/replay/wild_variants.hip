@@ -6,7 +6,10 @@ extern "C" __global__ void _Z10scale_intoPKfPfi(const float* in, float* out, int
   out[0] = in[0] + static_cast<float>(count + more + last);
 }
 #else
-extern "C" __global__ void _Z10scale_intoPKfPfi(const float* in, float* out, [[maybe_unused]] int count) {
+#ifndef BOUNDED
+#define BOUNDED 1024
+#endif
+extern "C" __global__ __launch_bounds__(BOUNDED) void _Z10scale_intoPKfPfi(const float* in, float* out, [[maybe_unused]] int count) {
 #if defined(FAULT)
   *reinterpret_cast<volatile float*>(0x123456789000) = in[0];
 #elif defined(HANG)
