@@ -10,9 +10,9 @@ from __future__ import annotations
 import struct
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cubin_elf import STT_FUNC, read_sections, read_symbols
+from kerncap_stages.cubin_elf import STO_ENTRY, STT_FUNC, read_sections, read_symbols
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts, same_but_for_unit
+from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts, find_symbol
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
 from kerncap_stages.sass import uses_textures
 
@@ -36,7 +36,6 @@ _PARAMETER_BYTES = 0x19
 _REGISTER_COUNT = 0x2F
 _TEXTURES_AND_SURFACES = {0x02, 0x06, 0x13, 0x14, 0x15}
 _TEXT = ".text."
-_ENTRY = 0x10
 # Hopper and later keep the first KiB of shared memory to themselves and count it in the section.
 _RESERVED_SHARED_BYTES = 1024
 _ACCELERATED_V7, _ACCELERATED_V8 = 0x800, 0x8  # in the ELF header's flags
@@ -71,12 +70,9 @@ def kernel_code(data: bytes, symbol: str) -> bytes | None:
         sections = read_sections(data) if is_cubin(data) else []
     except (struct.error, IndexError, OverflowError, ValueError):
         return None  # a file that anybody may have written
-    found = [
-        section
-        for section in sections
-        if section.name.startswith(_TEXT) and same_but_for_unit(section.name.removeprefix(_TEXT), symbol)
-    ]
-    return data[found[0].offset : found[0].offset + found[0].size] if len(found) == 1 else None
+    texts = {each.name.removeprefix(_TEXT): each for each in sections if each.name.startswith(_TEXT)}
+    name = find_symbol(symbol, texts)
+    return None if name is None else data[texts[name].offset : texts[name].offset + texts[name].size]
 
 
 def embedded_ptx(data: bytes) -> bytes | None:
@@ -117,7 +113,7 @@ def _read(data: bytes) -> CodeObjectFacts:
     sections = read_sections(data)
     by_name = {section.name: section for section in sections}
     symbols = read_symbols(data, sections)
-    kernels = {symbol.name for symbol in symbols if symbol.kind == STT_FUNC and symbol.other & _ENTRY}
+    kernels = {symbol.name for symbol in symbols if symbol.kind == STT_FUNC and symbol.other & STO_ENTRY}
     whole = list(_attributes(data, by_name.get(".nv.info")))
     by_symbol: dict[tuple[int, str], int] = {}
     for attribute, value in whole:

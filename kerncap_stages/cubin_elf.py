@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 SHT_SYMTAB, SHT_RELA, SHT_NOBITS = 2, 4, 8
 STT_OBJECT, STT_FUNC, STT_SECTION = 1, 2, 3
+STO_ENTRY = 0x10  # of NVIDIA's: a function that can be launched
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")

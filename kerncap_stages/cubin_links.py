@@ -23,6 +23,7 @@ from kerncap_stages.cubin import is_cubin
 from kerncap_stages.cubin_elf import (
     SHT_NOBITS,
     SHT_RELA,
+    STO_ENTRY,
     STT_FUNC,
     STT_OBJECT,
     STT_SECTION,
@@ -116,6 +117,19 @@ class Links:
                 offset = each.offset - place.value
                 if place.section == each.section and 0 <= offset <= variable.size_bytes - _WORD_BYTES:
                     found.append(FunctionSlot(symbol.name, variable, offset))
+        return found
+
+    def taken_functions(self) -> set[str]:
+        """Functions whose address the code takes: with separate compilation, what it may store."""
+        found = set()
+        for each in self._relocations:
+            symbol = self._symbols[each.symbol]
+            is_code = self._sections[each.section].name.startswith(".text.")
+            is_address = each.kind in (*_WHOLE, _LOW, _HIGH)  # a call has a kind of its own
+            is_function = symbol.kind == STT_FUNC and not symbol.other & STO_ENTRY
+            # Return addresses lie behind a function's beginning.
+            if is_code and is_address and is_function and not each.addend:
+                found.add(symbol.name)
         return found
 
     def function_numbers(self, kernel: str) -> dict[int, str]:

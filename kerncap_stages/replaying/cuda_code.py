@@ -12,8 +12,9 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncap_stages._native import demangle
 from kerncap_stages.cubin_links import Links
-from kerncap_stages.kernel_facts import find_symbol, same_but_for_unit
+from kerncap_stages.kernel_facts import find_symbol, same_but_for_unit, without_unit
 from kerncap_stages.ptx import is_ptx
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 _DAMAGE = (struct.error, ValueError, IndexError, OverflowError)
 _MARKS_OF_UNITS = ("_GLOBAL__N__", "_INTERNAL_", "__nv_static_")
 _WORD_BYTES = 8
+_MOST_NAMED = 3
 _IDENTIFIER = re.compile(rb"[\w$]+")
 
 
@@ -92,6 +94,24 @@ def _linked_variant(
     )
 
 
+def why_it_may_fault(store: Store, capture: Capture) -> tuple[str, ...]:
+    """What is to be said of a replay that faulted: addresses in captured memory that cannot be followed."""
+    try:
+        links = Links(store.get(capture.kernel.code_object.payload.digest))
+        followed = _functions(store, links, _own_variables(capture))
+    except _DAMAGE:
+        return ()
+    lost = sorted(links.taken_functions().difference(followed))
+    if not lost:
+        return ()
+    names = ", ".join(demangle(without_unit(name)) for name in lost[:_MOST_NAMED])
+    return (
+        f"captured memory may hold the address of {names}, which the module's code takes and none of its "
+        "variables is loaded with: compiled separately (-rdc=true), it is another in each process, and what "
+        "was stored leads nowhere in a replay",
+    )
+
+
 def _own_variables(capture: Capture) -> dict[str, ModuleVariable]:
     digest = capture.kernel.code_object.payload.digest
     return {
@@ -131,10 +151,9 @@ def _functions(store: Store, links: Links, own: dict[str, ModuleVariable]) -> di
 def _function_lines(role: str, captured: dict[str, int], links: Links) -> Iterator[str]:
     slots = {slot.function: slot for slot in reversed(links.function_slots())}
     for name, address in captured.items():
-        slot = slots.get(name) or next(
-            (each for at, each in slots.items() if same_but_for_unit(at, name)), None
-        )
-        if slot is not None:
+        found = find_symbol(name, slots)
+        if found is not None:
+            slot = slots[found]
             place = f"{slot.offset_bytes} {slot.variable.size_bytes} {slot.variable.name}"
             yield f"function {role} {address:#x} {place}"
 
@@ -150,7 +169,7 @@ def _renumbered(ours: Links, theirs: Links, kernel: str) -> Iterator[str]:
 
     Without separate compilation functions are stored as numbers, which an edit may change.
     """
-    name = next((each for each in theirs.kernels if same_but_for_unit(each, kernel)), kernel)
+    name = find_symbol(kernel, theirs.kernels) or kernel
     before, now = ours.function_numbers(kernel), theirs.function_numbers(name)
     if bool(ours.function_slots()) != bool(theirs.function_slots()) and (ours.function_slots() or before):
         yield (

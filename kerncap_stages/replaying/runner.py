@@ -15,7 +15,7 @@ from kerncap_stages.kernel_facts import without_unit
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.native_paths import native_file
-from kerncap_stages.replaying.cuda_code import link_baseline, link_variant
+from kerncap_stages.replaying.cuda_code import link_baseline, link_variant, why_it_may_fault
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
 from kerncap_stages.replaying.process import run_replayer
 from kerncap_stages.replaying.report import ReplayResult, read_report, told
@@ -119,6 +119,8 @@ def replay_capture(
         command = [str(program), str(plan), *_arguments(request)]
         result = _run(command, environment, request, folder / "report", None if request.timed else standbys)
         result = replace(result, hip_launch=request.hip_launch, notes=(*notes, *result.notes))
+        if result.outcome is ReplayOutcome.FAULTED and not is_hsa:
+            result = replace(result, notes=(*result.notes, *why_it_may_fault(store, capture)))
         if result.mismatches and uses_heap(capture.kernel.slots):
             result = replace(result, notes=(*result.notes, _OTHER_HEAP))
         return _with_instructions(result, request, counts, without_unit(capture.kernel.mangled_name))
