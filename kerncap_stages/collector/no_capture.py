@@ -53,6 +53,7 @@ def why_none(
             FailureCode.UNSUPPORTED_MEMORY,
             FailureCode.UNSUPPORTED_QUEUE,
             FailureCode.TOO_LARGE_A_BATCH,
+            FailureCode.REFUSED,
         )
         kind = Refused if last.code in refused else DeviceError
         hints = {
@@ -60,7 +61,10 @@ def why_none(
             FailureCode.DEVICE: f"if the kernel itself is the cause: {_WITHOUT_POST}",
         }
         hint = None if last.code is None else hints.get(last.code)
-        return kind(f"no capture was made: {last.reason}", hint=hint)
+        text = f"no capture was made: {last.reason}"
+        if program.ended() and program.exit_code != 0:
+            text += f"; {what} {program.describe_end()}"
+        return kind(text, hint=hint)
     if any(process.lost for process in processes):
         return ProgramError(
             f"no capture was made of {what}: {LOST}",

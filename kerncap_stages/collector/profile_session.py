@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.collector.facts import Facts
 from kerncap_stages.collector.modules import Modules
-from kerncap_stages.collector.protocol import ProtocolError, Up
+from kerncap_stages.collector.protocol import FailureCode, ProtocolError, Up
 from kerncap_stages.collector.ranking import UNLISTED
 from kerncap_stages.collector.statistics import Tally, tally_records
 from kerncap_stages.manifests.environment import Backend
@@ -31,6 +31,7 @@ class ProcessProfile:
     untimed: int = 0
     uninterceptable_queues: int = 0
     lost: bool = False  # it went on without its connection to us
+    failure: tuple[FailureCode | None, str] | None = None  # why it was not profiled
 
 
 class ProfileSession:
@@ -42,12 +43,17 @@ class ProfileSession:
         self._facts = Facts()
         self._modules = Modules()
         self._tallies: dict[int, Tally] = {}
+        self._failure: tuple[FailureCode | None, str] | None = None
 
     def hear(self, kind: Up, reader: Reader) -> None:
         """Take in a message."""
         if kind is Up.FACTS:
             self._facts.hear(reader)
-        elif not self._modules.hear(kind, reader) and kind not in (Up.MODULE_END, Up.NOTE, Up.FAILED):
+        elif kind is Up.FAILED:
+            reader.u64()
+            code = reader.u32()
+            self._failure = (FailureCode(code) if code in FailureCode else None, reader.text())
+        elif not self._modules.hear(kind, reader) and kind not in (Up.MODULE_END, Up.NOTE):
             raise ProtocolError(f"the capture library sent {kind.name}, which has no place here")
         self.idle()
 
@@ -69,6 +75,7 @@ class ProfileSession:
             untimed=shared.untimed,
             uninterceptable_queues=shared.uninterceptable_queues,
             lost=self._connection.lost(),
+            failure=self._failure,
         )
         for number, tally in self._tallies.items():
             kernel = self._modules.kernels.get(number)

@@ -107,6 +107,7 @@ class FailureCode(IntEnum):
     UNSUPPORTED_QUEUE = 4
     TOO_LARGE_A_BATCH = 5
     CANCELLED = 6
+    REFUSED = 7
 
 
 class ProtocolError(KerncapError):

@@ -13,7 +13,7 @@ import typer
 
 from kerncap_stages.command_line import take_command
 from kerncap_stages.console import emit, epilog, run, say
-from kerncap_stages.errors import AnswerIsNo, DeviceError, ProgramError, UsageError
+from kerncap_stages.errors import AnswerIsNo, DeviceError, ProgramError, Refused, UsageError
 from kerncap_stages.options import (
     AppStdinOption,
     AppStdoutOption,
@@ -96,9 +96,15 @@ def run_profile(
 
 def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
     from kerncap_stages.collector.no_driver import why_no_cuda
+    from kerncap_stages.collector.protocol import FailureCode
 
     if any(process.tallies for process in processes):
         return
+    for process in processes:
+        if process.failure is not None:
+            code, reason = process.failure
+            kind = Refused if code is FailureCode.REFUSED else DeviceError
+            raise kind(f"no profile was made: {reason}")
     how = program.describe_end()
     dispatches = sum(process.dispatches for process in processes)
     if dispatches and program.exit_code != 0:

@@ -107,6 +107,7 @@ inline constexpr std::uint32_t k_region_read_mostly = 1u << 5;
 
 enum class FailureCode : std::uint32_t {
   timeout = 1, device, unsupported_memory, unsupported_queue, too_large_a_batch, cancelled,
+  refused,                       // no process like this one, whatever is wanted of it
 };
 
 // In CAPTURE.flags.

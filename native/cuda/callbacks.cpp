@@ -282,7 +282,7 @@ CUptiResult enable_what_matters() noexcept {
 Result<void> subscribe(bool profiling) noexcept {
   CUptiResult status = cupti().cuptiSubscribe(&tool()->subscriber, on_callback, nullptr);
   if (status == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
-    return Error{ErrorCode::unsupported, "another tool of CUPTI's is at work in this program"};
+    return Error{ErrorCode::unsupported, "CUPTI takes one subscriber in a process, and this program, or a tool in it, is that already"};
   }
   if (status != CUPTI_SUCCESS) return cupti_error("subscribing to CUPTI", status);
   if (profiling) {

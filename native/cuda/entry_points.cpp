@@ -19,9 +19,11 @@ Tool* g_tool = nullptr;
 void complain(const core::Error& error) noexcept {
   std::fprintf(stderr, "kerncap: %s; the program runs on without being recorded\n", error.message.c_str());
   if (g_tool != nullptr && g_tool->channel != nullptr) {
+    const bool is_refused = error.code == core::ErrorCode::unsupported;
+    const auto code = is_refused ? capture::FailureCode::refused : capture::FailureCode::device;
     g_tool->channel->send(capture::Message(capture::Up::failed)
                               .u64(capture::k_no_capture)
-                              .u32(static_cast<std::uint32_t>(capture::FailureCode::device))
+                              .u32(static_cast<std::uint32_t>(code))
                               .text(error.message));
   }
 }

@@ -37,3 +37,19 @@ def test_a_program_that_another_tool_is_injected_into(kc, built, monkeypatch):
         assert done.code == 2, done.err
         assert "CUDA_INJECTION64_PATH already names another tool: /opt/tool/libtool.so" in done.err
         assert "env -u CUDA_INJECTION64_PATH" in done.err
+
+
+def test_a_program_that_subscribed_to_cupti_first(kc, built):
+    for words in (("kc-capture", "--kernel", "target"), ("kc-profile",)):
+        done = kc.run(*words, "--", built["subscriber"], "before")
+        assert done.code == 6, done.err
+        assert "subscribed: 0" in done.err
+        assert "CUPTI takes one subscriber in a process, and this program, or a tool in it," in done.err
+        assert "ok" in done.err.split()
+
+
+def test_a_program_that_subscribes_to_cupti_behind_us_is_captured(kc, built):
+    """What it asked CUPTI for it does not get, and goes on."""
+    done = kc.ok("kc-capture", "--kernel", "target", "--", built["subscriber"], "behind")
+    assert "subscribed: " in done.err
+    assert "ok" in done.err.split()

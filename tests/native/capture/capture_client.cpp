@@ -137,6 +137,9 @@ int main(int argc, char** argv) {
     if (what == "stream") stream(channel, strtoull(argv[++i], nullptr, 10), fill_with_pattern);
     if (what == "noise") stream(channel, strtoull(argv[++i], nullptr, 10), fill_with_noise);
     if (what == "records") records(channel, strtoull(argv[++i], nullptr, 10));
+    if (what == "refuse") {
+      channel.send(Message(Up::failed).u64(k_no_capture).u32(static_cast<std::uint32_t>(FailureCode::refused)).text("why"));
+    }
     if (what == "fork") fork_a_child(channel);
     if (what == "die") raise(SIGKILL);
     if (what == "wait") {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import socket
+import subprocess
 from typing import ClassVar
 
 import numpy as np
@@ -18,6 +19,7 @@ from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.protocol import FailureCode, Mode, ProtocolError, Rule, Up
 from kerncap_stages.collector.selection import KernelRule
 from kerncap_stages.collector.server import Collector
+from kerncap_stages.errors import ExitCode
 from kerncap_stages.manifests.capture import NameMatch, Reach, Selection
 from kerncap_stages.native_paths import LIBRARY_FOLDER
 from kerncap_stages.store import Store
@@ -134,6 +136,16 @@ def test_a_process_that_is_killed_loses_no_record(client):
     assert program.exit_signal == 9
     (profile,) = [event for event in events if isinstance(event, ProcessProfile)]
     assert sum(tally.calls for tally in profile.tallies.values()) == 5000
+
+
+@pytest.mark.parametrize(
+    "words", [("kc-profile",), ("kc-capture", "--kernel", "any")], ids=["profile", "capture"]
+)
+def test_a_process_that_cannot_be_recorded_at_all_is_named_as_the_reason(client, tmp_path, words):
+    command = [*words, "--store", str(tmp_path / "store"), "--", str(client), "refuse"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == ExitCode.REFUSED, done.stderr
+    assert f"no {words[0].removeprefix('kc-')} was made: why" in done.stderr
 
 
 def test_a_forked_child_is_not_taken_for_its_parent(client):

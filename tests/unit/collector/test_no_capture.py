@@ -1,0 +1,29 @@
+"""The error at the end of a run that gave no capture."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from kerncap_stages.collector.capture_events import CaptureFailed
+from kerncap_stages.collector.no_capture import why_none
+from kerncap_stages.collector.program import ProgramSpec, RunningProgram
+from kerncap_stages.collector.protocol import FailureCode
+from kerncap_stages.errors import Refused
+
+
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [("exit 0", ""), ("exit 3", "; sh ended with exit code 3"), ("kill -9 $$", "; sh ended by SIGKILL")],
+)
+def test_a_refusal_also_tells_that_the_program_ended_badly(line, end):
+    program = RunningProgram(ProgramSpec(("sh", "-c", line)), {})
+    while not program.ended():
+        time.sleep(0.01)
+    os.close(program.pidfd)
+    refusal = CaptureFailed(1, "it has textures", code=FailureCode.REFUSED)
+    error = why_none([], program, [refusal], [])
+    assert isinstance(error, Refused)
+    assert str(error) == f"no capture was made: it has textures{end}"
