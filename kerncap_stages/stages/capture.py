@@ -245,15 +245,18 @@ def capture(
 
 
 def _tell(text: str) -> None:
-    say(f"kc-capture: {text}")
+    from kerncap_stages.terminal_text import printable
+
+    say(f"kc-capture: {printable(text, keep_lines=True)}")
 
 
 def _summary(capture: Capture) -> str:
     from kerncap_stages.pages import formats
+    from kerncap_stages.terminal_text import printable
 
     regions = [region for region in capture.regions if region.pre is not None]
     total = formats.size(sum(region.size_bytes for region in regions))
-    text = f"{capture.kernel.demangled_name}: {formats.count(len(regions), 'region')}, {total}"
+    text = f"{printable(capture.kernel.demangled_name)}: {formats.count(len(regions), 'region')}, {total}"
     if capture.has_post:
         written = sum(region.written_size_bytes or 0 for region in capture.regions)
         text += f", {formats.size(written)} written"
