@@ -23,4 +23,7 @@ def uses_textures(code: bytes) -> bool:
 
     whole = len(code) // _INSTRUCTION_BYTES * _INSTRUCTION_BYTES
     words = np.frombuffer(code[:whole], np.uint16)[:: _INSTRUCTION_BYTES // 2]
-    return bool(np.isin(words & _OPCODE, _OPCODES).any())
+    # Not np.isin: its first call imports masked arrays, which takes longer than all of this.
+    wanted = np.zeros(_OPCODE + 1, np.bool_)
+    wanted[_OPCODES] = True
+    return bool(wanted[words & _OPCODE].any())
