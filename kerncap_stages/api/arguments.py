@@ -70,11 +70,15 @@ def as_folder(folder: Path) -> str:
 def find_variant(folder: Path, hsaco: str | PathLike[str] | None) -> Path | None:
     """Where a code object is: in the current folder, else in the project.
 
+    In a project of a CUDA kernel, what the documentation calls ``optimized.hsaco`` is a cubin or PTX.
     Raises UsageError if it is in neither.
     """
     if hsaco is None:
         return None
-    for path in (Path(hsaco), folder / hsaco):
+    places = [Path(hsaco), folder / hsaco]
+    if places[1].suffix == ".hsaco":
+        places += [places[1].with_suffix(form) for form in (".cubin", ".ptx")]
+    for path in places:
         if path.is_file():
             return path
     raise UsageError(
