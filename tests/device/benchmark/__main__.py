@@ -2,11 +2,10 @@
 
     python3 tests/device/benchmark [--gib 30] [--rounds 3] [--markdown] [--json FILE] [--only WORD ...]
 
-Stores lie in /dev/shm (memory) and in a temporary folder (disk). Every row is measured by turns with what it is
+Stores lie in /dev/shm (memory) and in /var/tmp (disk). Every row is measured by turns with what it is
 compared with; the ratio is the median of the rounds'.
 """
 
-# ruff: noqa: E501 - the rows of a table read better whole
 from __future__ import annotations
 
 import argparse
@@ -65,7 +64,7 @@ def main() -> None:
     text, arch = _machine()
     print(text + "\n", flush=True)
     table = Table(markdown=options.markdown)
-    folder, memory = Path(tempfile.mkdtemp()), Path(tempfile.mkdtemp(dir="/dev/shm"))
+    folder, memory = Path(tempfile.mkdtemp(dir="/var/tmp")), Path(tempfile.mkdtemp(dir="/dev/shm"))
     bench = Bench(table, folder, memory, arch, options.gib, options.rounds)
     try:
         bench.build()

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
-from machine import CHUNK, GIB, Bench, device_to_host, run
+from machine import CHUNK, GIB, SAMPLE_GIB, Bench, device_to_host, run
 from table import each, median, ratios
 
 from kerncap_stages.collector.program import ProgramSpec
@@ -46,8 +46,8 @@ class Taken:
         return self.size_bytes / self.seconds / 1e9
 
 
-def capture(bench: Bench, store: Path, gib: int, steps: int = FOREVER, taken_gib: int = 0) -> Taken:
-    """Capture the tenth step of big_state. ``taken_gib``: of device memory that is left to nobody."""
+def capture(bench: Bench, store: Path, gib: int, steps: int = FOREVER, left_gib: int = 0) -> Taken:
+    """Capture the tenth step of big_state. ``left_gib``: of device memory, where it takes all the rest."""
     first: list[float] = []
     out = Path(tempfile.mkstemp(dir=bench.folder)[1])
     options = CaptureOptions(
@@ -56,7 +56,7 @@ def capture(bench: Bench, store: Path, gib: int, steps: int = FOREVER, taken_gib
         progress=lambda *_: first.append(time.perf_counter()) if not first else None,
         warn=lambda text: print(f"  warning: {text}", file=sys.stderr),
     )
-    command = (str(bench.folder / "big_state"), str(gib), str(steps), str(taken_gib))
+    command = (str(bench.folder / "big_state"), str(gib), str(steps), str(left_gib))
     opened = Store.open(store)
     before = _stored_bytes(store)
     for digest, manifest in run_capture(opened, ProgramSpec(command, stdout=out), options):
@@ -79,33 +79,36 @@ def into_memory(bench: Bench) -> None:
     alone = float(re.search(r"longest_s ([\d.]+)", plain.stdout)[1])
     d2h = device_to_host()
     firsts, ceilings = [], []
-    rounds = min(bench.rounds, 2)  # each fills a store of its own
-    for number in range(rounds):
-        written = bench.hash_and_write_rate(bench.memory / "plain")
-        ceilings.append(min(d2h, written))
-        # The first one runs to its end, and tells of its longest step.
-        steps = FOREVER if number else 300_000
-        firsts.append(capture(bench, bench.memory / f"store-{number}", bench.gib, steps))
-        if number + 1 < rounds:
-            shutil.rmtree(bench.memory / f"store-{number}")
-    store = bench.memory / f"store-{rounds - 1}"
-    bench.held_s += [taken.held_s for taken in firsts]
-    bench.whole_s += [taken.seconds for taken in firsts]
-    size = firsts[0].size_bytes
-    copy_s = size / d2h / 1e9
-    longest = firsts[0].longest_s or float("nan")
+    for number in range(bench.rounds):
+        # The last one is large, and the others are compared with it: each has a store of its own.
+        is_last = number + 1 == bench.rounds
+        gib = bench.gib if is_last else max(SAMPLE_GIB, bench.gib * 2 // 5)
+        store = bench.memory / f"store-{number}"
+        bench.touch(gib)
+        ceilings.append(min(d2h, bench.hash_and_write_rate(bench.memory / "plain", gib)))
+        bench.touch(gib)
+        # The large one runs to its end, and tells of its longest step.
+        firsts.append(capture(bench, store, gib, 300_000 if is_last else FOREVER))
+        if not is_last:
+            shutil.rmtree(store)
+    last = firsts[-1]
+    bench.held_s.append(last.held_s)
+    bench.whole_s.append(last.seconds)
+    copy_s = last.size_bytes / d2h / 1e9
+    longest = last.longest_s or float("nan")
     bench.table.add(
         f"program's pause, {bench.gib} GiB, room on the device",
-        f"{each(bench.held_s, 3)} s; longest step {longest:.3f} s ({alone:.4f} alone)",
-        f"a copy to the host, {copy_s:.2f} s", median(bench.held_s) / copy_s, "at most 0.3 s",
-        holds=max(*bench.held_s, longest) <= 0.3)  # fmt: skip
+        f"{last.held_s:.3f} s; longest step {longest:.3f} s ({alone:.4f} alone)",
+        f"a copy to the host, {copy_s:.2f} s", last.held_s / copy_s, "at most 0.3 s",
+        holds=max(last.held_s, longest) <= 0.3)  # fmt: skip
     rates = [taken.rate for taken in firsts]
     ratio = median(ratios(rates, ceilings))
-    bench.table.add("capture to a store in memory, incompressible", f"{each(rates)} GB/s",
+    sizes = ", ".join(f"{taken.size_bytes / GIB:.0f}" for taken in firsts)
+    bench.table.add(f"capture to a store in memory, incompressible, {sizes} GiB", f"{each(rates)} GB/s",
                     f"hash and write: {each(ceilings)} GB/s", ratio, "at least 0.75",
                     holds=ratio >= 0.75, d2h_gb_s=d2h)  # fmt: skip
     _again(bench, store)
-    _replays(bench, store, firsts[-1])
+    _replays(bench, store, last)
     shutil.rmtree(store)
 
 
@@ -150,13 +153,11 @@ def without_room(bench: Bench) -> None:
     """The program waits while both states go to the host."""
     store = bench.memory / "no-room"
     collector = min(device_to_host(), bench.hash_and_write_rate(bench.memory / "plain"))
-    torch.cuda.empty_cache()  # what PyTorch keeps is not free for the program
-    free, _ = torch.cuda.mem_get_info()
-    spare = int(free / GIB) - bench.gib - 4
-    taken = capture(bench, store, bench.gib, 40, spare)
+    left_gib = max(1, bench.gib // 4)  # a copy has no room there
+    taken = capture(bench, store, bench.gib, 40, left_gib)
     both = 2 * taken.size_bytes
     plain_s = both / collector / 1e9
-    bench.table.add(f"pause with no room there ({spare} GiB taken)",
+    bench.table.add(f"pause, {bench.gib} GiB, {left_gib} GiB free on the device",
                     f"{taken.held_s:.2f} s for {both / 1e9:.0f} GB of two states",
                     f"{plain_s:.2f} s at {collector:.2f} GB/s", taken.held_s / plain_s, "at most 1.3",
                     holds=taken.held_s <= 1.3 * plain_s)  # fmt: skip

@@ -17,7 +17,7 @@ from table import each, median
 if TYPE_CHECKING:
     from pathlib import Path
 
-WHOLE, QUICK = 5, 2  # edits of each kind, after the first
+WHOLE, QUICK = 4, 2  # edits of each kind, after the first
 LIMIT_S = 1.5
 PLACE = "data[i] * 1664525u"
 

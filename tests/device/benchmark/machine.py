@@ -97,13 +97,20 @@ class Bench:
         with self.program():
             return self.sample.size / self.loops.hash(self.sample, CHUNK) / 1e9
 
-    def hash_and_write_rate(self, folder: Path) -> float:
-        """GB/s of hashing the sample's chunks and writing each into a file, while the program runs beside."""
-        folder.mkdir(parents=True)
+    def hash_and_write_rate(self, folder: Path, gib: int = SAMPLE_GIB) -> float:
+        """GB/s of hashing chunks and writing each into a file, of ``gib``, while the program runs beside."""
+        times = gib // SAMPLE_GIB
         with self.program():
-            seconds = self.loops.hash_and_write(self.sample, CHUNK, folder)
+            seconds = 0.0
+            for number in range(times):
+                (folder / str(number)).mkdir(parents=True)
+                seconds += self.loops.hash_and_write(self.sample, CHUNK, folder / str(number))
         run("rm", "-r", folder)
-        return self.sample.size / seconds / 1e9
+        return times * self.sample.size / seconds / 1e9
+
+    def touch(self, gib: int) -> None:
+        """Use so much memory, and give it back: a virtual machine is slower at pages that it never had."""
+        self.loops.fill(np.empty(gib * GIB, np.uint8), 2)
 
     def disk_rate(self, folder: Path) -> float:
         """GB/s of writing the sample's chunks as files, until the disk has them."""

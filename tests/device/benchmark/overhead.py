@@ -1,7 +1,7 @@
 """What a program under kc-capture pays before its target, and after it.
 
-Processes with and without kc-capture by turns; what is printed is the ratio of their medians (of quartiles where
-that is said) with its 95 % confidence interval.
+Processes with and without kc-capture measure by turns; what is printed is the median of the ratios of two that had
+their turns one after the other, with its 95 % confidence interval.
 """
 
 # ruff: noqa: E501 - the rows of a table read better whole
@@ -12,133 +12,112 @@ import sys
 from typing import TYPE_CHECKING
 
 from machine import Bench, run
-from table import confidence, each, lower_quartile, median, ratios
+from table import confidence, each, median, quartiles, ratios
+from turns import Pairs
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from turns import Ratios
 
-PAIRS = 12  # of the short loop
-PARTS = 40  # of it
-WORK_NS = 3500  # between its launches: with what the driver takes, about 6 us each
-TORCH_PAIRS = 3
-NEVER = ("kc-capture", "--kernel", "no_such_kernel", "--")
+CORE = 2  # that launches come from
+LAUNCHES = 1000  # of a turn
+PAIRS, TURNS = 6, 30  # of the bare loop
+WORK_ROUNDS = 2500  # between its launches: with what the driver takes, about 6 us each
+TORCH_PAIRS, TORCH_TURNS, STEP_TURNS = 4, 40, 18
+START_PAIRS = 5
 
 TORCH = """
-import statistics, sys, time, torch
-torch.set_num_threads(1)
+import os, statistics, sys, time, torch
+everywhere, one = os.sched_getaffinity(0), {int(sys.argv[1]) % os.cpu_count()}
 
-def medians(work, rounds, repeat):
-    times = []
-    for _ in range(rounds):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for _ in range(repeat): work()
-        torch.cuda.synchronize()
-        times.append((time.perf_counter() - begin) / repeat)
-    return statistics.median(times)
+def mean(work, repeat, first):
+    for _ in range(first): work()
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(repeat): work()
+    torch.cuda.synchronize()
+    return (time.perf_counter() - begin) / repeat
+
+def middle(work, repeat, first):
+    return statistics.median([mean(work, 1, 0) for _ in range(first + repeat)][first:])
 
 data = torch.zeros(1, device="cuda")
-def launch(): data.add_(1)
-medians(launch, 2, 2000)
-print("launch_us %.4f" % (medians(launch, 10, 2000) * 1e6), file=sys.stderr)
 layers = [torch.nn.TransformerEncoderLayer(512, 8, 2048, batch_first=True) for _ in range(4)]
 model = torch.nn.Sequential(*layers).cuda()
 optimiser = torch.optim.AdamW(model.parameters())
 batch = torch.randn(32, 128, 512, device="cuda")
+def launch(): data.add_(1)
 def step():
     optimiser.zero_grad(set_to_none=True)
     model(batch).square().mean().backward()
     optimiser.step()
-medians(step, 20, 1)
-print("step_ms %.4f" % (medians(step, 80, 1) * 1e3), file=sys.stderr)
+for line in sys.stdin:
+    question = line.strip()
+    os.sched_setaffinity(0, one if question == "launches" else everywhere)
+    took = {"start": lambda: mean(step, 10, 10), "launches": lambda: mean(launch, 1500, 300) * 1e6,
+            "steps": lambda: middle(step, 5, 1) * 1e3}[question]()
+    print("%.4f" % took, flush=True)
 """
 
 
 def _add(
-    bench: Bench,
-    what: str,
-    pairs: tuple[Sequence[float], Sequence[float]],
-    unit: str,
-    most: float | None,
-    statistic: Callable[[Sequence[float]], float] = median,
+    bench: Bench, what: str, measured: tuple[Ratios, list[float], list[float]], unit: str, most: float | None
 ) -> None:
-    """``pairs``: what each process took, alone and under kc-capture."""
-    alone, under = pairs
-    ratio = statistic(under) / statistic(alone)
-    low, high = confidence(under, alone, statistic)
-    spread = (max(alone) - min(alone)) / statistic(alone)
+    """``most``: the bar in percent; none: within the spread of the turns alone."""
+    found, alone, under = measured
+    ratio = median([value for pair in found for value in pair])
+    low, high = confidence(found)
+    quarter, half, three_quarters = quartiles(alone)
+    spread = (three_quarters - quarter) / half
     bench.table.add(
-        f"{what}, {len(alone)} pairs",
-        f"{statistic(under):.3f} {unit}, {statistic(under) - statistic(alone):+.3f}: "
-        f"{(ratio - 1) * 100:+.1f} % ({(low - 1) * 100:+.1f} to {(high - 1) * 100:+.1f})",
-        f"alone {statistic(alone):.3f} ({min(alone):.3f} to {max(alone):.3f})", ratio,
-        "within the spread" if most is None else f"at most +{most:g} %",
-        holds=ratio - 1 <= (spread if most is None else most / 100), interval=(low, high), alone=list(alone),
-        under=list(under))  # fmt: skip
-
-
-def _by_turns(
-    pairs: int, measure: Callable[[Sequence[str]], list[float]]
-) -> list[tuple[list[float], list[float]]]:
-    """Both runs' values, pair by pair; every second pair begins with the other."""
-    found = []
-    for number in range(pairs):
-        order = ((), NEVER) if number % 2 else (NEVER, ())
-        values = {lead: measure(lead) for lead in order}
-        found.append((values[()], values[NEVER]))
-    return found
+        f"{what}, {len(found)} x {len(found[0])} turns",
+        f"{median(under):.3f} {unit}: {(ratio - 1) * 100:+.2f} % ({(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f})",
+        f"alone {half:.3f} ({quarter:.3f} to {three_quarters:.3f})", ratio,
+        f"within the spread, {spread * 100:.1f} %" if most is None else f"at most +{most:g} %",
+        holds=ratio - 1 <= spread if most is None else high - 1 <= most / 100, interval=(low, high), ratios=found,
+        alone=alone, under=under)  # fmt: skip
 
 
 def launches(bench: Bench) -> None:
-    """A loop of short launches on a core of its own; its target is one launch in the middle.
-
-    On a machine whose processors are shared, a process is in one of two modes 15 % apart, and changes between
-    them: the lower quartile of each process's parts, and of the processes, is of the undisturbed one.
-    """
-
-    def parts(lead: Sequence[str]) -> list[float]:
-        words = ("kc-capture", "--kernel", "target", "--") if lead else ()
-        done = run(*words, bench.folder / "launch_loop", 1000, PARTS, WORK_NS, 2, store=bench.memory / "loop")
-        values = [float(value) for value in re.findall(r"launch_us ([\d.]+)", done.stdout + done.stderr)]
-        return [lower_quartile(values[: PARTS // 2]), lower_quartile(values[PARTS // 2 + 1 :])]
-
-    found = _by_turns(PAIRS, parts)
-    for index, what, most in ((0, "before the target", 6.0), (1, "after it", None)):
-        pairs = [alone[index] for alone, _ in found], [under[index] for _, under in found]
-        _add(bench, f"loop of launches, {what}", pairs, "us", most, lower_quartile)
+    """A loop of short launches on a core of its own; its target is one launch in the middle."""
+    words = (bench.folder / "launch_loop", LAUNCHES, WORK_ROUNDS, CORE)
+    lead = ("kc-capture", "--kernel", "target")
+    with Pairs(PAIRS, words, lead, bench.memory / "loop", bench.folder) as pairs:
+        pairs.all_at_once("part")
+        before = pairs.by_turns("part", TURNS)
+        pairs.all_at_once("target")
+        pairs.all_at_once("part")
+        after = pairs.by_turns("part", TURNS)
+    _add(bench, "loop of bare launches, before the target", before, "us", 6.0)
+    _add(bench, "loop of bare launches, after it", after, "us", None)
 
 
 def torch_program(bench: Bench) -> None:
-    """PyTorch's launches, and a training step, of one process."""
+    """A loop of PyTorch's launches, and a training step."""
     script = bench.folder / "program.py"
     script.write_text(TORCH)
-
-    def values(lead: Sequence[str]) -> list[float]:
-        # A kernel that is launched all the time, at a launch that never comes: each is counted.
-        words = ("kc-capture", "--kernel", "elementwise", "--dispatch", 10**9, "--") if lead else ()
-        done = run(*words, sys.executable, script, store=bench.memory / "torch", check=False)
-        text = done.stdout + done.stderr
-        return [float(re.search(rf"{name} ([\d.]+)", text)[1]) for name in ("step_ms", "launch_us")]
-
-    found = _by_turns(TORCH_PAIRS, values)
-    rows = (
-        ("PyTorch training step, before the target", "ms", 2.0),
-        ("loop of PyTorch launches, before it", "us", 6.0),
-    )
-    for index, (what, unit, most) in enumerate(rows):
-        pairs = [alone[index] for alone, _ in found], [under[index] for _, under in found]
-        _add(bench, what, pairs, unit, most)
+    # A kernel that is launched all the time, at a launch that never comes: each is counted.
+    lead = ("kc-capture", "--kernel", "elementwise", "--dispatch", 10**9)
+    words = (sys.executable, script, CORE)
+    with Pairs(TORCH_PAIRS, words, lead, bench.memory / "torch", bench.folder) as pairs:
+        pairs.all_at_once("start")
+        pairs.all_at_once("launches")
+        loop = pairs.by_turns("launches", TORCH_TURNS)
+        steps = pairs.by_turns("steps", STEP_TURNS)
+    _add(bench, "loop of PyTorch launches, before the target", loop, "us", 6.0)
+    _add(bench, "PyTorch training step, before the target", steps, "ms", 2.0)
 
 
 def start_up(bench: Bench) -> None:
     """From a program's start to the end of its first kernel."""
 
-    def seconds(lead: Sequence[str]) -> list[float]:
+    def seconds(*lead: str) -> float:
         done = run(*lead, bench.folder / "start_up", store=bench.memory / "start", check=False)
-        return [float(re.search(r"started_s ([\d.]+)", done.stdout + done.stderr)[1])]
+        return float(re.search(r"started_s ([\d.]+)", done.stdout + done.stderr)[1])
 
-    found = _by_turns(3, seconds)
-    alone, under = [alone[0] for alone, _ in found], [under[0] for _, under in found]
+    alone, under = [], []
+    for _ in range(START_PAIRS):
+        alone.append(seconds())
+        under.append(seconds("kc-capture", "--kernel", "no_such_kernel", "--"))
     more = median([with_us - without for with_us, without in zip(under, alone, strict=True)])
     bench.table.add("start of a program to the end of its first kernel", f"{each(under)} s", f"alone {each(alone)} s",
                     median(ratios(under, alone)), "at most 0.3 s more", holds=more <= 0.3, more_s=more)  # fmt: skip

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
 MARKS = {True: "yes", False: "NO", None: "-"}
 RESAMPLES = 2000
@@ -93,19 +93,19 @@ def ratios(values: Sequence[float], ceilings: Sequence[float]) -> list[float]:
     return [value / ceiling for value, ceiling in zip(values, ceilings, strict=True)]
 
 
-def lower_quartile(values: Sequence[float]) -> float:
-    """The first quartile: what a process takes that nothing disturbs."""
-    return statistics.quantiles(values, n=4, method="inclusive")[0]
+def quartiles(values: Sequence[float]) -> tuple[float, float, float]:
+    """The three of them."""
+    first, second, third = statistics.quantiles(values, n=4, method="inclusive")
+    return first, second, third
 
 
-def confidence(
-    under: Sequence[float], alone: Sequence[float], statistic: Callable[[Sequence[float]], float]
-) -> tuple[float, float]:
-    """The 95 % confidence interval of a ratio of two statistics, by resampling (always the same samples)."""
+def confidence(groups: Sequence[Sequence[float]]) -> tuple[float, float]:
+    """The 95 % confidence interval of the median of all: groups, then values are resampled, always alike."""
     dice = random.Random(1)
 
-    def resampled(values: Sequence[float]) -> float:
-        return statistic(dice.choices(values, k=len(values)))
+    def resampled() -> float:
+        taken = dice.choices(groups, k=len(groups))
+        return median([value for group in taken for value in dice.choices(group, k=len(group))])
 
-    found = sorted(resampled(under) / resampled(alone) for _ in range(RESAMPLES))
+    found = sorted(resampled() for _ in range(RESAMPLES))
     return found[int(RESAMPLES * 0.025)], found[int(RESAMPLES * 0.975)]

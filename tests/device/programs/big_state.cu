@@ -1,7 +1,7 @@
 // Holds as many GiB as it is told, incompressible, and prints how long each step of its loop took. One step launches
 // the kernel that writes a few MiB of it.
 //
-//   big_state GIB STEPS [FILL_GIB]          FILL_GIB more are allocated and freed of contents: no room for a copy
+//   big_state GIB STEPS [LEFT_GIB]          LEFT_GIB: all that is free but so much is taken, too: no room for a copy
 #include <algorithm>
 #include <chrono>
 #include <vector>
@@ -26,7 +26,7 @@ __global__ void touch(unsigned* data, size_t count) {
 int main(int argc, char** argv) {
   const size_t gib = argc > 1 ? std::atoi(argv[1]) : 1;
   const int steps = argc > 2 ? std::atoi(argv[2]) : 50;
-  const size_t spare = argc > 3 ? std::atoi(argv[3]) : 0;
+  const size_t left = argc > 3 ? static_cast<size_t>(std::atoi(argv[3])) << 30 : 0;
   std::vector<unsigned long long*> parts;
   const size_t count = (1ull << 30) / 8;
   for (size_t i = 0; i < gib; ++i) {
@@ -36,14 +36,20 @@ int main(int argc, char** argv) {
     parts.push_back(part);
   }
   // Memory of another context's would be out of reach; this one is reserved without being anybody's allocation.
-  cudaMemPool_t pool;
-  void* held = nullptr;
-  if (spare != 0) {
+  if (left != 0) {
+    cudaMemPool_t pool;
     CHECK(cudaDeviceGetDefaultMemPool(&pool, 0));
     unsigned long long keep = ~0ull;
     CHECK(cudaMemPoolSetAttribute(pool, cudaMemPoolAttrReleaseThreshold, &keep));
-    CHECK(cudaMallocAsync(&held, spare << 30, nullptr));
+    size_t free = 0;
+    size_t total = 0;
+    CHECK(cudaMemGetInfo(&free, &total));
+    void* held = nullptr;
+    CHECK(cudaMallocAsync(&held, free > left ? free - left : 1, nullptr));
     CHECK(cudaFreeAsync(held, nullptr));
+    CHECK(cudaDeviceSynchronize());
+    CHECK(cudaMemGetInfo(&free, &total));
+    std::printf("left_gib %zu\n", free >> 30);
   }
   CHECK(cudaDeviceSynchronize());
   std::vector<double> times;

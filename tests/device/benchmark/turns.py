@@ -1,0 +1,128 @@
+"""Processes that measure when they are asked: with and without kc-capture, by turns of milliseconds.
+
+The processors of a shared machine are slower for seconds at a time. Two processes that measure by turns on
+one core see the same of it, and their ratio tells them apart where two runs, one after the other, do not.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import subprocess
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from types import TracebackType
+
+LOOK_EVERY_S = 0.5
+LIMIT_S = 90.0  # for one answer; the first one comes once the program has started
+
+Ratios = list[list[float]]  # of each pair of processes, turn by turn
+
+
+class Asked:
+    """A program that answers each line of its standard input with a number."""
+
+    def __init__(self, words: Sequence[object], lead: Sequence[object], store: Path, folder: Path) -> None:
+        """``lead``: kc-capture with its options, or nothing for the program alone."""
+        ends = Path(tempfile.mkdtemp(dir=folder))
+        for name in ("questions", "answers"):
+            os.mkfifo(ends / name)
+        # Both ends are ours as well: neither opening nor writing ever waits for the program.
+        self._questions, self._answers = (
+            os.open(ends / name, os.O_RDWR) for name in ("questions", "answers")
+        )
+        self._errors = ends / "errors"
+        with ExitStack() as files:
+            errors = files.enter_context(self._errors.open("wb"))
+            streams = {"stderr": errors, "stdout": errors}
+            if lead:
+                lead = (*lead, "--app-stdin", ends / "questions", "--app-stdout", ends / "answers", "--")
+            else:
+                streams["stdin"] = files.enter_context((ends / "questions").open("rb"))
+                streams["stdout"] = files.enter_context((ends / "answers").open("wb"))
+            self._process = subprocess.Popen(
+                [str(word) for word in (*lead, *words)],
+                env={**os.environ, "KERNCAP_STORE": str(store)},
+                **streams,
+            )
+        self._text = b""
+
+    def ask(self, question: str) -> None:
+        """Have it measure."""
+        os.write(self._questions, question.encode() + b"\n")
+
+    def answer(self) -> float:
+        """What it measured. Raises RuntimeError if it ended, or does not answer."""
+        give_up_at = time.monotonic() + LIMIT_S
+        while b"\n" not in self._text:
+            if select.select([self._answers], [], [], LOOK_EVERY_S)[0]:
+                self._text += os.read(self._answers, 4096)
+            elif self._process.poll() is not None or time.monotonic() > give_up_at:
+                words, text = self._process.args, self._errors.read_text()
+                raise RuntimeError(f"{words} does not answer: {text[-1500:]}")
+        line, self._text = self._text.split(b"\n", 1)
+        return float(line)
+
+    def hang_up(self, *, failed: bool) -> None:
+        """Let it read the end of its input, and end. After a failure it may not have begun to read."""
+        if failed:
+            self._process.terminate()
+        for end in (self._questions, self._answers):
+            os.close(end)
+
+    def wait(self) -> None:
+        """Wait until it has ended."""
+        self._process.wait(LIMIT_S)
+
+
+class Pairs:
+    """A program several times, each time alone and under kc-capture; all run at once, and one measures."""
+
+    def __init__(
+        self, count: int, words: Sequence[object], lead: Sequence[object], store: Path, folder: Path
+    ) -> None:
+        self._pairs = [
+            (Asked(words, (), store, folder), Asked(words, lead, store, folder)) for _ in range(count)
+        ]
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        every = [process for pair in self._pairs for process in pair]
+        for process in every:
+            process.hang_up(failed=kind is not None)
+        for process in every:
+            process.wait()
+
+    def all_at_once(self, question: str) -> None:
+        """What is not measured: they start, or come to a point in their course."""
+        every = [process for pair in self._pairs for process in pair]
+        for process in every:
+            process.ask(question)
+        for process in every:
+            process.answer()
+
+    def by_turns(self, question: str, turns: int) -> tuple[Ratios, list[float], list[float]]:
+        """Of each pair the ratio of each turn, under kc-capture to alone; all answers alone; all under it."""
+        ratios: Ratios = [[] for _ in self._pairs]
+        alone, under = [], []
+        for turn in range(turns):
+            for number, pair in enumerate(self._pairs):
+                answers = {}
+                # Every second turn begins with the other.
+                for which in (0, 1) if turn % 2 else (1, 0):
+                    pair[which].ask(question)
+                    answers[which] = pair[which].answer()
+                ratios[number].append(answers[1] / answers[0])
+                alone.append(answers[0])
+                under.append(answers[1])
+        return ratios, alone, under
