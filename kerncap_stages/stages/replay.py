@@ -81,7 +81,9 @@ def replay(
         int, typer.Option("--iterations", "-n", min=1, max=10**9, help="How often it is run.")
     ] = 1,
     warmup: Annotated[int, typer.Option(min=0, max=10**9, help="Runs before those that count.")] = 0,
-    flush_cache: Annotated[bool, typer.Option(help="Empty the device's caches before each run.")] = False,
+    flush_cache: Annotated[
+        bool, typer.Option(help="Fill the device's caches with other memory before each run.")
+    ] = False,
     hip_launch: Annotated[
         bool,
         typer.Option("--hip-launch", help="Launch through the HIP runtime, where profilers of HIP see it."),
