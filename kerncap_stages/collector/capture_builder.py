@@ -16,7 +16,6 @@ from kerncap_stages.collector.launch_facts import SentLaunch, launch_of
 from kerncap_stages.collector.protocol import (
     FROM_BATCH,
     MEMORY_KINDS,
-    NO_DEVICE,
     ProtocolError,
     Reader,
     StreamKind,
@@ -174,11 +173,6 @@ class CaptureBuilder:
         kernel, launch_facts = describe_kernel(
             loaded, self._module, len(self._kernarg), images, self._transaction
         )
-        if self._context.with_post:
-            for region in self._regions:
-                # The library does not send again what holds arguments, and what no argument points to.
-                if region.post is None and region.device == NO_DEVICE:
-                    region.post = region.pre
         sent = SentLaunch(
             self._grid, self._block, self._group_bytes, self._private_bytes, self._flags, self._packet
         )

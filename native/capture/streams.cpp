@@ -55,6 +55,14 @@ bool send_slot(Channel& channel, std::uint32_t stream, std::uint32_t slot, std::
 
 void close_stream(Channel& channel, std::uint32_t stream) noexcept { channel.send(Message(Up::close).u32(stream)); }
 
+core::Result<void> send_unchanged(Channel& channel, std::uint64_t capture, std::uint64_t index,
+                                  std::uint64_t bytes) noexcept {
+  const std::uint32_t stream = open_stream(channel, StreamKind::post, capture, index, bytes);
+  if (!channel.send(Message(Up::same).u32(stream).u64(bytes))) return Error{ErrorCode::io, "the collector is gone"};
+  close_stream(channel, stream);
+  return {};
+}
+
 core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
                                std::span<const std::byte> bytes, const Look& look) noexcept {
   const std::uint32_t stream = open_stream(channel, kind, capture, index, bytes.size());

@@ -20,6 +20,9 @@ using Look = std::function<void(std::span<const std::byte>)>;
 // The collector owns the slot after this.
 bool send_slot(Channel& channel, std::uint32_t stream, std::uint32_t slot, std::size_t bytes) noexcept;
 void close_stream(Channel& channel, std::uint32_t stream) noexcept;
+// A region is after the kernel what it was before; its pre-state was sent.
+[[nodiscard]] core::Result<void> send_unchanged(Channel& channel, std::uint64_t capture, std::uint64_t index,
+                                                std::uint64_t bytes) noexcept;
 
 // `bytes` must stay readable for the whole call.
 core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,

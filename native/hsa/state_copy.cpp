@@ -30,12 +30,13 @@ Result<void> StateCopy::pre(std::span<const std::byte> kernarg, std::uint64_t ke
   for (std::size_t i = 0; i < m_regions.size(); ++i) {
     if (m_taken[i]) m_copied_bytes += m_regions[i].bytes;
   }
-  // Where the runtime keeps arguments: the kind of memory does not tell, HIP takes ordinary host memory for it.
+  // Where the runtime keeps arguments. The kind of memory does not tell: HIP takes ordinary host memory for it, or, where
+  // the processor reaches all of a device's, device memory.
   std::vector<std::uint64_t> arguments{kernarg_address};
   for (const Queue* queue : tool()->queues.live()) arguments.push_back(queue->last_kernarg.load());
   for (const std::uint64_t address : arguments) {
     const Allocation* region = region_at(m_regions, address);
-    if (region == nullptr || !is_host_readable(*region)) continue;
+    if (region == nullptr) continue;
     const auto index = static_cast<std::size_t>(region - m_regions.data());
     m_unchanged[index] = !direct.reached(index);
   }
@@ -58,8 +59,11 @@ Result<void> StateCopy::send_all(StreamKind kind) noexcept {
   const bool post = kind == StreamKind::post;
   for (const bool on_host : {post, !post}) {
     for (std::size_t i = 0; i < m_regions.size(); ++i) {
-      if (!m_taken[i] || (post && m_unchanged[i]) || is_host_readable(m_regions[i]) != on_host) continue;
-      if (Result<void> sent = send(kind, i, nullptr); !sent) return sent;
+      if (!m_taken[i] || is_host_readable(m_regions[i]) != on_host) continue;
+      const Result<void> sent =
+          post && m_unchanged[i] ? capture::send_unchanged(*tool()->channel, m_capture, i, m_regions[i].bytes)
+                                 : send(kind, i, nullptr);
+      if (!sent) return sent;
     }
     if (Result<void> flushed = m_copier.flush(deadline()); !flushed) return flushed;
   }

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from programs import TARGETS
 from stages import region_at
 
 from kerncap_stages.errors import ExitCode
@@ -63,9 +64,14 @@ def test_a_submission_that_fills_the_whole_ring(stages, program, rocm):
     assert done.digests == []
 
 
-def test_launches_behind_the_held_target_are_not_taken_for_its_writes(stages, program):
-    """The program goes on launching, and puts the arguments of 20,000 dispatches beside the target's."""
-    words = ["--kernel", "other(", "--", program("many_dispatches"), 20000, 1]
+@pytest.mark.parametrize("target", TARGETS)
+def test_launches_behind_the_held_target_are_not_taken_for_its_writes(stages, program, target):
+    """The program goes on launching, and puts the arguments of 20,000 dispatches beside the target's.
+
+    HIP keeps them in host memory on gfx90a, and in device memory on gfx942.
+    """
+    stages.target = target
+    words = ["--kernel", "other(", "--", program("many_dispatches", target), 20000, 1]
     (digest,) = stages.run("capture", *words).must().digests
     capture = stages.show(digest)
     (data,) = [region for region in capture["regions"] if region["written_size_bytes"]]
