@@ -5,6 +5,24 @@
 #include <cstring>
 
 namespace kerncap::hsa {
+namespace {
+
+template <typename Visit>
+void each_word(std::span<const std::byte> bytes, std::size_t step, Visit visit) {
+  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); at += step) {
+    std::uint64_t word;
+    std::memcpy(&word, &bytes[at], sizeof word);
+    visit(word);
+  }
+}
+
+}  // namespace
+
+bool points_into(std::span<const std::byte> arguments, const Allocation& region) noexcept {
+  bool found = false;
+  each_word(arguments, 1, [&](std::uint64_t word) { found = found || word - region.base < region.bytes; });
+  return found;
+}
 
 ReachScan::ReachScan(const std::vector<Allocation>& regions) : m_regions(regions), m_reached(regions.size(), false) {
   if (regions.empty()) return;
@@ -35,19 +53,13 @@ void ReachScan::look_at(std::uint64_t word) {
 }
 
 void ReachScan::look_at_arguments(std::span<const std::byte> bytes) {
-  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); ++at) {
-    std::uint64_t word;
-    std::memcpy(&word, &bytes[at], sizeof word);
-    look_at(word);
-  }
+  each_word(bytes, 1, [this](std::uint64_t word) { look_at(word); });
 }
 
 void ReachScan::look_at_memory(std::span<const std::byte> bytes) {
-  for (std::size_t at = 0; at + sizeof(std::uint64_t) <= bytes.size(); at += sizeof(std::uint64_t)) {
-    std::uint64_t word;
-    std::memcpy(&word, &bytes[at], sizeof word);
+  each_word(bytes, sizeof(std::uint64_t), [this](std::uint64_t word) {
     if (word - m_lowest <= m_highest - m_lowest) look_at(word);
-  }
+  });
 }
 
 std::optional<std::size_t> ReachScan::next() {

@@ -17,6 +17,9 @@ namespace kerncap::hsa {
 // (arrays that count from 1) or to one after the last.
 inline constexpr std::uint64_t k_reach_slack_bytes = 4096;
 
+// Whether one of the arguments is an address in the region itself; they may lie at any byte, as structures may be packed.
+[[nodiscard]] bool points_into(std::span<const std::byte> arguments, const Allocation& region) noexcept;
+
 class ReachScan {
  public:
   // `regions` ascend and are disjoint; they outlive the scan.
@@ -24,7 +27,7 @@ class ReachScan {
 
   // A region that is in reach whatever the words say.
   void add_root(std::size_t index);
-  // Arguments: an address at any byte, as structures may be packed.
+  // Arguments: an address at any byte.
   void look_at_arguments(std::span<const std::byte> bytes);
   // Memory: an address at any multiple of 8 bytes from the span's begin.
   void look_at_memory(std::span<const std::byte> bytes);

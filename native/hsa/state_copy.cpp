@@ -25,8 +25,6 @@ Result<void> StateCopy::pre(std::span<const std::byte> kernarg, std::uint64_t ke
   const bool in_reach = (tool()->channel->flags() & capture::k_flag_reachable) != 0;
   Result<void> sent = in_reach ? pre_in_reach(kernarg, kernarg_address) : send_all(StreamKind::pre);
   if (!sent) return sent;
-  ReachScan direct(m_regions);
-  direct.look_at_arguments(kernarg);
   for (std::size_t i = 0; i < m_regions.size(); ++i) {
     if (m_taken[i]) m_copied_bytes += m_regions[i].bytes;
   }
@@ -38,7 +36,7 @@ Result<void> StateCopy::pre(std::span<const std::byte> kernarg, std::uint64_t ke
     const Allocation* region = region_at(m_regions, address);
     if (region == nullptr) continue;
     const auto index = static_cast<std::size_t>(region - m_regions.data());
-    m_unchanged[index] = !direct.reached(index);
+    m_unchanged[index] = !points_into(kernarg, *region);
   }
   return {};
 }

@@ -79,6 +79,17 @@ void a_word_between_neighbours_leads_to_both() {
   CHECK(scan.reached(0) && scan.reached(1));
 }
 
+void arguments_point_into_a_region_and_not_beside_it() {
+  const Allocation region = regions(2)[1];
+  const auto points = [&region](std::uint64_t word, std::size_t at) {
+    return points_into(bytes_of(word, at, 32), region);
+  };
+  for (std::size_t at = 0; at <= 24; ++at) CHECK(points(region.base + 12, at));
+  CHECK(points(region.base, 8) && points(region.base + k_bytes - 1, 8));
+  CHECK(!points(region.base - 1, 8) && !points(region.base + k_bytes, 8));
+  CHECK(!points_into({}, region));
+}
+
 void each_region_is_handed_out_once() {
   const auto all = regions(3);
   ReachScan scan(all);
@@ -105,6 +116,7 @@ int main() {
   memory_holds_addresses_at_multiples_of_eight();
   first_last_and_a_little_beside_count_as_inside();
   a_word_between_neighbours_leads_to_both();
+  arguments_point_into_a_region_and_not_beside_it();
   each_region_is_handed_out_once();
   nothing_is_found_where_nothing_is();
   return kerncap::test::exit_code();
