@@ -123,7 +123,15 @@ def _symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymb
             # Kernel descriptors are data too, but no kernel reads them.
             and not symbol.name.endswith(".kd")
         ]
-    except (ELFError, ValueError, struct.error, LookupError) as error:
+    except (
+        ELFError,
+        ValueError,
+        struct.error,
+        LookupError,
+        TypeError,
+        AttributeError,
+        OverflowError,
+    ) as error:
         raise ArtifactError(f"damaged code object: {error}", hint="capture the kernel again") from error
 
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pydantic import ValidationError
+
 from kerncap_stages.collector.capture_builder import CaptureBuilder
 from kerncap_stages.collector.capture_events import LOST, Captured, CaptureFailed, ProcessSummary, Warned
 from kerncap_stages.collector.facts import Facts
@@ -23,8 +25,9 @@ from kerncap_stages.collector.protocol import (
     selected,
 )
 from kerncap_stages.collector.selection import KernelRule, first_wanting
-from kerncap_stages.errors import KerncapError
+from kerncap_stages.errors import KerncapError, Refused
 from kerncap_stages.manifests.capture import Reach
+from kerncap_stages.manifests.codec import first_fault
 from kerncap_stages.manifests.environment import Backend
 
 if TYPE_CHECKING:
@@ -36,6 +39,7 @@ if TYPE_CHECKING:
     from kerncap_stages.collector.modules import Module
 
 
+_OTHERS = "capture another dispatch of it, or another kernel"
 _FILES = {StreamKind.CODE, StreamKind.IMAGE}
 
 
@@ -306,6 +310,12 @@ class CaptureSession:
         except (KerncapError, OSError) as error:
             builder.abandon()
             self._report(error)
+            return
+        except ValidationError as error:  # a code object, or a driver, says what no replay could follow
+            builder.abandon()
+            self._report(
+                Refused(f"no replay could follow what was captured: {first_fault(error)}", hint=_OTHERS)
+            )
             return
         self._emit(Captured(digest, manifest, builder.seconds))
 

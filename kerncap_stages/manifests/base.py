@@ -44,6 +44,8 @@ SizeBytes = Annotated[int, Field(ge=0, lt=2**63)]
 Address = Annotated[int, Field(ge=0, lt=2**64)]
 DurationNs = Annotated[int, Field(ge=0, lt=2**63)]
 Dim3 = tuple[Count, Count, Count]
+# Of 32 bits, as the packets and calls of both runtimes have room for.
+Bits32 = Annotated[int, Field(ge=0, lt=2**32)]
 DeviceIndex = Annotated[int, Field(ge=0, lt=4096)]
 Share = Annotated[float, Field(ge=0.0, le=1.0, allow_inf_nan=False)]
 HexBytes = Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{2})*$")]

@@ -19,7 +19,7 @@ from kerncap_stages.manifests.base import (
     SizeBytes,
     refuse,
 )
-from kerncap_stages.manifests.environment import Environment, Program
+from kerncap_stages.manifests.environment import Backend, Environment, Program
 from kerncap_stages.manifests.kernel import Kernel, Launch
 from kerncap_stages.manifests.memory import LoadedCodeObject, ModuleVariable, Region, check_ascending
 from kerncap_stages.manifests.timing import TimeSource
@@ -111,7 +111,10 @@ class Capture(Manifest):
             len(self.kernarg) // 2 < self.kernel.kernarg_size_bytes,
             "kernarg is shorter than the kernel's kernarg segment",
         )
-        known = {device.index for device in self.environment.devices}
+        known = [device.index for device in self.environment.devices]
+        refuse(known != list(range(len(known))), "devices are not numbered one by one, from 0 on")
+        is_aql = self.environment.backend is Backend.HSA
+        refuse(is_aql and max(self.launch.grid_work_items) >= 2**32, "no AQL packet holds such a grid")
         used = {self.dispatch.device_index}
         for region in self.regions:
             used.update(region.accessible_from)
@@ -119,7 +122,7 @@ class Capture(Manifest):
                 used.add(region.device_index)
         used.update(variable.device_index for variable in self.module_variables)
         used.update(loaded.device_index for loaded in self.loaded_code_objects)
-        refuse(not used <= known, f"devices {sorted(used - known)} are used and not described")
+        refuse(not used <= set(known), f"devices {sorted(used - set(known))} are used and not described")
         return self
 
     @property

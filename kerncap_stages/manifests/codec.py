@@ -66,7 +66,7 @@ def parse(payload: bytes, name: str) -> Manifest:
         manifest = model_of(kind).model_validate_json(payload, strict=True)
     except ValueError as error:
         raise ManifestUnreadable(
-            f"{name}: malformed {kind} manifest: {_first_fault(error)}", hint=_MAKE_AGAIN
+            f"{name}: malformed {kind} manifest: {first_fault(error)}", hint=_MAKE_AGAIN
         ) from error
     if dump(manifest) != payload:
         raise ManifestUnreadable(f"{name}: {kind} manifest is not in canonical form", hint=_MAKE_AGAIN)
@@ -116,7 +116,8 @@ def read_members(payload: bytes, name: str) -> dict[str, Any]:
     return members
 
 
-def _first_fault(error: ValueError) -> str:
+def first_fault(error: ValueError) -> str:
+    """What a model found wrong first, and where."""
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):

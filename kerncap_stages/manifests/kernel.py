@@ -2,14 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
 from kerncap_stages.digest import FileRef
-from kerncap_stages.manifests.base import Count, Dim3, Frozen, HexBytes, SizeBytes, refuse
+from kerncap_stages.manifests.base import Bits32, Count, Dim3, Frozen, HexBytes, SizeBytes, refuse
 from kerncap_stages.manifests.triton import TritonKernel
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+# Among the attributes of a CUDA launch. The limits are those of its context, in bytes; the carve-out is a
+# share of the first-level cache, in percent, -1 as the driver likes.
+CONTEXT_LIMITS = ("stack_limit", "printf_limit", "persisting_l2_limit")
+CARVEOUT = "carveout"
+_NUMBER = re.compile(r"-?[0-9]{1,18}")
+_LAUNCHED_BLOCK = Annotated[int, Field(gt=0, lt=2**16)]
 
 
 class Language(StrEnum):
@@ -101,17 +112,29 @@ class Kernel(Frozen):
     required_work_group_size: Dim3 | None = None
     triton: TritonKernel | None = None
 
+    @model_validator(mode="after")
+    def _holds_its_arguments(self) -> Self:
+        for slot in self.slots:
+            refuse(
+                slot.offset_bytes + slot.size_bytes > self.kernarg_size_bytes,
+                f"the argument of {slot.size_bytes} bytes at {slot.offset_bytes} ends outside the "
+                f"{self.kernarg_size_bytes} bytes of arguments",
+            )
+        return self
+
 
 class Launch(Frozen):
     """The shape of one dispatch. The grid is given twice, as mixing the two up is the classic mistake."""
 
     grid_work_items: Dim3
-    grid_blocks: Dim3
-    block_work_items: Dim3
-    static_lds_bytes: Count
-    dynamic_lds_bytes: Count
-    private_segment_bytes: Count = Field(description="scratch of a work-item that the launch asked for")
-    cluster_blocks: Dim3 | None = Field(default=None, description="thread-block cluster (CUDA)")
+    grid_blocks: tuple[Bits32, Bits32, Bits32]
+    block_work_items: tuple[_LAUNCHED_BLOCK, _LAUNCHED_BLOCK, _LAUNCHED_BLOCK]
+    static_lds_bytes: Bits32
+    dynamic_lds_bytes: Bits32
+    private_segment_bytes: Bits32 = Field(description="scratch of a work-item that the launch asked for")
+    cluster_blocks: tuple[Bits32, Bits32, Bits32] | None = Field(
+        default=None, description="thread-block cluster (CUDA)"
+    )
     is_cooperative: bool = False
     aql_packet: HexBytes | None = Field(
         default=None, description="the 64 bytes that the program submitted (HSA)"
@@ -121,12 +144,21 @@ class Launch(Frozen):
     )
 
     @model_validator(mode="after")
-    def _grids_agree(self) -> Launch:
+    def _consistent(self) -> Self:
         for items, blocks, block in zip(
             self.grid_work_items, self.grid_blocks, self.block_work_items, strict=True
         ):
-            refuse(block == 0, "block_work_items must not hold a zero")
             # AQL allows a last, partial work-group.
             refuse(blocks != -(-items // block), "grid_blocks is not grid_work_items / block_work_items")
         refuse(self.aql_packet is not None and len(self.aql_packet) != 128, "aql_packet must hold 64 bytes")
+        _check_numbers(self.attributes)
         return self
+
+
+def _check_numbers(attributes: Mapping[str, str]) -> None:
+    """Raise ValueError for what the CUDA driver is to be given as a number, and is none, or out of bounds."""
+    bounds = dict.fromkeys(CONTEXT_LIMITS, (0, 10**18)) | {CARVEOUT: (-1, 100)}
+    for name, (least, most) in bounds.items():
+        text = attributes.get(name, str(least))
+        is_number = _NUMBER.fullmatch(text) is not None and least <= int(text) <= most
+        refuse(not is_number, f"the launch's {name} is not a number from {least} to {most}")

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from enum import StrEnum
 from itertools import pairwise
-from typing import Self
+from typing import Annotated, Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +23,14 @@ from kerncap_stages.manifests.base import (
 # Of managed memory: kernels reach it over the bus; it is copied to whoever reads it.
 ON_HOST_FLAG = "stays_on_host"
 READ_MOSTLY_FLAG = "read_mostly"
+# Of mappings of the same physical memory: followed by one number.
+PHYSICAL_FLAG = "physical:"
+_PIECE = re.compile(r"[0-9]{1,9}")
+
+_ADDRESS_SPACE = 2**64
+
+# A replay is told of them as a mask.
+_SharingDevice = Annotated[int, Field(ge=0, lt=64)]
 
 
 class MemoryKind(StrEnum):
@@ -71,7 +80,9 @@ class Region(Snapshot):
     size_bytes: SizeBytes
     kind: MemoryKind
     device_index: DeviceIndex | None = Field(description="the owner; none for host memory")
-    accessible_from: tuple[DeviceIndex, ...] = Field(description="devices with a right to it, the owner too")
+    accessible_from: tuple[_SharingDevice, ...] = Field(
+        description="devices with a right to it, the owner too"
+    )
     read_only: bool = False
     host_address: Address | None = Field(
         default=None, description="of registered host memory, where it differs from the device's address"
@@ -82,8 +93,19 @@ class Region(Snapshot):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self._check(self.size_bytes)
-        refuse(self.base_address + self.size_bytes > 2**64, "the region ends outside the address space")
+        refuse(
+            self.base_address + self.size_bytes > _ADDRESS_SPACE, "the region ends outside the address space"
+        )
+        for flag in self.flags:
+            is_piece = _PIECE.fullmatch(flag.removeprefix(PHYSICAL_FLAG)) is not None
+            refuse(flag.startswith(PHYSICAL_FLAG) and not is_piece, f"{flag!r} names no piece of memory")
         return self
+
+    @property
+    def physical_piece(self) -> int:
+        """Mappings of one number are of the same physical memory; 0: it is mapped nowhere else."""
+        named = (flag.removeprefix(PHYSICAL_FLAG) for flag in self.flags if flag.startswith(PHYSICAL_FLAG))
+        return next(map(int, named), 0)
 
 
 class ModuleVariable(Snapshot):
@@ -99,6 +121,7 @@ class ModuleVariable(Snapshot):
     @model_validator(mode="after")
     def _consistent(self) -> Self:
         self._check(self.size_bytes)
+        refuse(self.address + self.size_bytes > _ADDRESS_SPACE, "the variable ends outside the address space")
         return self
 
 
@@ -114,8 +137,17 @@ class LoadedCodeObject(Frozen):
     load_size_bytes: SizeBytes
     uri: str | None = None
 
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        end = self.load_address + self.load_size_bytes
+        refuse(end > _ADDRESS_SPACE, "the code object ends outside the address space")
+        return self
+
 
 def check_ascending(regions: tuple[Region, ...]) -> None:
-    """Regions are listed by address, so that equal captures have equal manifests."""
+    """Regions are listed by address: equal captures have equal manifests. Those that were taken lie apart."""
     for before, after in pairwise(regions):
         refuse(before.base_address > after.base_address, "regions are not in order of address")
+    for before, after in pairwise([region for region in regions if region.pre is not None]):
+        end = before.base_address + before.size_bytes
+        refuse(end > after.base_address, f"two regions hold the address {after.base_address:#x}")

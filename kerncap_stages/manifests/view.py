@@ -1,16 +1,20 @@
 """Manifests read without their models: for a stage that finds its work done and need only say so.
 
 The models cost more time to import than such a stage has. A view checks a manifest's kind and version and
-nothing else, so nothing is ever written or run by its word: whoever has to do so loads the model.
+nothing else, so nothing is ever written or run by its word: whoever has to do so loads the model. A store may
+hold what anybody wrote, so whoever reads a view of it does so in ``viewing``.
 """
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.manifests.codec import read_members
+from kerncap_stages.manifests.codec import load, read_members
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.codec import ReadsObjects
 
@@ -41,6 +45,19 @@ def read_view(store: ReadsObjects, digest: Digest) -> View:
     Raises ManifestUnreadable for anything but a manifest of a kind and version that we know.
     """
     return View(read_members(store.get(digest), digest.short))
+
+
+@contextmanager
+def viewing(store: ReadsObjects, digest: Digest) -> Iterator[View]:
+    """The same for a ``with`` block: a member that is missing, or not as it should be, is told by the model.
+
+    Raises ManifestUnreadable.
+    """
+    try:
+        yield read_view(store, digest)
+    except (AttributeError, LookupError, TypeError, ValueError):
+        load(store, digest)
+        raise
 
 
 def _viewed(value: Any) -> Any:

@@ -50,11 +50,13 @@ def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Di
 
 def source_of(store: Store, capture: Digest) -> Digest | None:
     """The newest source that was found for a capture, if there is one in the store."""
-    from kerncap_stages.manifests.view import read_view
+    from kerncap_stages.manifests.view import viewing
 
     for entry in store.artifacts("source"):
-        if capture in entry.parents and read_view(store, entry.digest).outcome == "found":
-            return entry.digest
+        if capture in entry.parents:
+            with viewing(store, entry.digest) as source:
+                if source.outcome == "found":
+                    return entry.digest
     return None
 
 
@@ -65,15 +67,15 @@ def capture_of(store: Store, digest: Digest) -> Digest:
     """
     from kerncap_stages.digest import ManifestRef
     from kerncap_stages.errors import ArtifactError
-    from kerncap_stages.manifests.view import read_view
+    from kerncap_stages.manifests.view import viewing
 
-    made = read_view(store, digest)
-    if made.kind == "capture":
-        return digest
-    if made.kind in ("source", "replay", "validation"):
-        return ManifestRef(made.capture).digest
-    if made.kind == "reproducer":
-        return ManifestRef(made.kernels[0].capture).digest
-    raise ArtifactError(
-        f"{digest.short} is a {made.kind}, and this needs a capture", hint="`kc-show` lists the artifacts"
-    )
+    with viewing(store, digest) as made:
+        if made.kind == "capture":
+            return digest
+        if made.kind in ("source", "replay", "validation"):
+            return ManifestRef(made.capture).digest
+        if made.kind == "reproducer":
+            return ManifestRef(made.kernels[0].capture).digest
+        raise ArtifactError(
+            f"{digest.short} is a {made.kind}, and this needs a capture", hint="`kc-show` lists the artifacts"
+        )

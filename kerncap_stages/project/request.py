@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests.view import read_view
+from kerncap_stages.manifests.view import viewing
 from kerncap_stages.remembered import request_key
 
 if TYPE_CHECKING:
@@ -30,17 +30,17 @@ def project_key(store: Store, digests: Sequence[Digest], *, assembly: bool) -> D
     captures: list[Digest] = []
     sources: list[dict[str, Any] | None] = []
     for digest in digests:
-        part = read_view(store, digest)
-        if part.kind == "source":
-            captures.append(ManifestRef(part.capture).digest)
-            sources.append(part.without(_SHAPELESS))
-        elif part.kind == "capture":
-            captures.append(digest)
-            sources.append(None)
-        else:
-            raise ArtifactError(
-                f"{digest.short} is a {part.kind}, and a project is made from a capture or its source",
-                hint="give what kc-capture or kc-locate printed",
-            )
+        with viewing(store, digest) as part:
+            if part.kind == "source":
+                captures.append(ManifestRef(part.capture).digest)
+                sources.append(part.without(_SHAPELESS))
+            elif part.kind == "capture":
+                captures.append(digest)
+                sources.append(None)
+            else:
+                raise ArtifactError(
+                    f"{digest.short} is a {part.kind}, and a project is made from a capture or its source",
+                    hint="give what kc-capture or kc-locate printed",
+                )
     templates = [path.read_text() for path in sorted(TEMPLATES.rglob("*.j2"))]
     return request_key("generate", assembly=assembly, captures=captures, sources=sources, templates=templates)

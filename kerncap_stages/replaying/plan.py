@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING
 from kerncap_stages.code_object import data_symbols
 from kerncap_stages.collector.launch_facts import LAUNCH_ATTRIBUTES
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG
+from kerncap_stages.manifests.kernel import CARVEOUT, CONTEXT_LIMITS
+from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG, ModuleVariable
 from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.chunks import read_chunk_list
 
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.manifests.memory import LoadedCodeObject, Region
     from kerncap_stages.store import Store
+    from kerncap_stages.validation.chunks import ChunkList
 
 _READ_ONLY = 1
-_LIMITS = ("stack_limit", "printf_limit", "persisting_l2_limit")
 # Of the attributes of a CUDA launch. Clusters and cooperation have lines of their own; events and what can be
 # changed from the device mean nothing to a kernel that runs alone.
 _REPEATED = frozenset(
@@ -43,6 +44,7 @@ _REPEATED = frozenset(
     }
 )
 _HEX = re.compile(r"[0-9a-f]{128}")
+_CAPTURE_AGAIN = "no repair helps: capture the kernel again"
 
 
 @dataclass(frozen=True)
@@ -83,7 +85,7 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
     lines += files.lines
     bad = next((line for line in lines if "\n" in line), None)
     if bad is not None:
-        raise ArtifactError(f"a name with a line break cannot be replayed: {bad!r}")
+        raise ArtifactError(f"a name with a line break cannot be replayed: {bad!r}", hint=_CAPTURE_AGAIN)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
 
 
@@ -122,13 +124,15 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
 
 def _launch_attributes(attributes: Mapping[str, str]) -> Iterator[str]:
     """What a CUDA launch asked for besides, and the limits of its context, as far as it is repeated."""
-    for name in _LIMITS:
+    for name in CONTEXT_LIMITS:
         if name in attributes:
             yield f"limit {name} {attributes[name]}"
-    if int(attributes.get("carveout", -1)) >= 0:
-        yield f"carveout {attributes['carveout']}"
+    if int(attributes.get(CARVEOUT, -1)) >= 0:
+        yield f"carveout {attributes[CARVEOUT]}"
     for number, name in LAUNCH_ATTRIBUTES.items():
-        if name in _REPEATED and _HEX.fullmatch(attributes.get(name, "")):
+        if name in _REPEATED and name in attributes:
+            if not _HEX.fullmatch(attributes[name]):
+                raise ArtifactError(f"the launch attribute {name} is not of 64 bytes", hint=_CAPTURE_AGAIN)
             yield f"attribute {number} {attributes[name]}"
 
 
@@ -173,13 +177,33 @@ def _static_variables(store: Store, capture: Capture) -> Iterator[str]:
 
 
 def _memories(store: Store, capture: Capture) -> Iterator[str]:
-    parts = (*capture.regions, *capture.module_variables)
-    wanted = {state: None for part in parts for state in (part.pre, part.post) if state is not None}
-    for reference in wanted:
-        memory = read_chunk_list(store, reference)
-        yield f"memory {reference.digest} {memory.size_bytes} {memory.chunk_size_bytes}"
-        for chunk in memory.digests:
-            yield f"chunk {chunk or '-'}"
+    told: dict[MemoryRef, ChunkList] = {}
+    parts: tuple[Region | ModuleVariable, ...] = (*capture.regions, *capture.module_variables)
+    for part in parts:
+        states = [state for state in (part.pre, part.post) if state is not None]
+        for state in states:
+            if state not in told:
+                memory = told[state] = read_chunk_list(store, state)
+                yield f"memory {state.digest} {memory.size_bytes} {memory.chunk_size_bytes}"
+                for chunk in memory.digests:
+                    yield f"chunk {chunk or '-'}"
+            _check_fit(part, state, told[state], told[states[0]])
+
+
+def _check_fit(part: Region | ModuleVariable, state: MemoryRef, memory: ChunkList, first: ChunkList) -> None:
+    """Memory of another size than its place would be restored beyond it."""
+    where = part.symbol if isinstance(part, ModuleVariable) else f"the region at {part.base_address:#x}"
+    if memory.size_bytes != part.size_bytes:
+        raise ArtifactError(
+            f"memory {state.digest.short} has {memory.size_bytes} bytes, and {where}, whose state it is said "
+            f"to be, has {part.size_bytes}",
+            hint=_CAPTURE_AGAIN,
+        )
+    if memory.chunk_size_bytes != first.chunk_size_bytes:
+        raise ArtifactError(
+            f"memory {state.digest.short} has chunks of another size than the other state of {where}",
+            hint=_CAPTURE_AGAIN,
+        )
 
 
 def _region_line(capture: Capture, region: Region) -> str:
@@ -196,7 +220,7 @@ def _region_line(capture: Capture, region: Region) -> str:
         f"{region.host_address or 0:#x}",
         region.alignment_bytes or 0,
         int(own),
-        _piece(region),
+        region.physical_piece,
         _name(region.pre),
         _name(region.post),
     )
@@ -206,12 +230,6 @@ def _region_line(capture: Capture, region: Region) -> str:
 def _flags(region: Region) -> int:
     bits = {ON_HOST_FLAG: 1 << 1, READ_MOSTLY_FLAG: 1 << 2}
     return (_READ_ONLY if region.read_only else 0) | sum(bits.get(flag, 0) for flag in region.flags)
-
-
-def _piece(region: Region) -> int:
-    """Regions of one number, above 0, are mappings of the same physical memory."""
-    marks = (flag.partition(":")[2] for flag in region.flags if flag.startswith("physical:"))
-    return next((int(mark) for mark in marks if mark.isdecimal()), 0)
 
 
 def _name(state: MemoryRef | None) -> str:

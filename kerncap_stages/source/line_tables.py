@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import struct
+import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -50,7 +51,10 @@ def read_line_tables(code_object: bytes, mangled_name: str) -> LineTables:
         IndexError,
         AssertionError,
         OverflowError,
+        TypeError,
+        AttributeError,
         struct.error,
+        zlib.error,
     ):
         # Hints from a file that anybody may have written: unreadable is the same as absent.
         return LineTables()

@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ArtifactError, DigestMismatch
+from kerncap_stages.store.closure import parse_chunk_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     import numpy.typing as npt
 
-    from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.digest import Digest, MemoryRef
     from kerncap_stages.manifests.codec import ReadsObjects
 
     Bytes = npt.NDArray[np.uint8]
+
+_MAKE_AGAIN = "no repair helps: capture the kernel again"
 
 
 @dataclass(frozen=True)
@@ -35,21 +37,29 @@ class ChunkList:
 
 
 def read_chunk_list(store: ReadsObjects, reference: MemoryRef) -> ChunkList:
-    """Read a chunk list; the store has verified its bytes."""
-    content = json.loads(store.get(reference.digest))
-    return ChunkList(
-        size_bytes=content["size_bytes"],
-        chunk_size_bytes=content["chunk_size_bytes"],
-        digests=tuple(None if digest is None else Digest(digest) for digest in content["chunks"]),
-    )
+    """Read a chunk list; the store has verified its bytes.
+
+    Raises DigestMismatch if the object is another thing.
+    """
+    size_bytes, chunk_size_bytes, digests = parse_chunk_list(store.get(reference.digest), reference.digest)
+    return ChunkList(size_bytes, chunk_size_bytes, tuple(digests))
 
 
 def read_chunk(store: ReadsObjects, chunks: ChunkList, index: int) -> Bytes:
-    """uint8[length(index)], read-only."""
-    digest = chunks.digests[index]
+    """uint8[length(index)], read-only.
+
+    Raises DigestMismatch for an object of another size, ArtifactNotFound if it is missing.
+    """
+    digest, length = chunks.digests[index], chunks.length(index)
     if digest is None:
-        return np.zeros(chunks.length(index), np.uint8)
-    return np.frombuffer(store.get(digest), np.uint8)
+        return np.zeros(length, np.uint8)
+    chunk = np.frombuffer(store.get(digest), np.uint8)
+    if chunk.size != length:
+        raise DigestMismatch(
+            f"object {digest.short} has {chunk.size} bytes, and is listed as a chunk of {length}",
+            hint=_MAKE_AGAIN,
+        )
+    return chunk
 
 
 def differing_chunks(
@@ -57,7 +67,7 @@ def differing_chunks(
 ) -> Iterator[tuple[int, tuple[Bytes, ...]]]:
     """(offset in bytes, the chunk in each state) wherever the states are not all the same.
 
-    Raises ValueError if the states have different shapes.
+    Raises ArtifactError if the states have different shapes.
     """
     lists = [read_chunk_list(store, each) for each in (reference, *others)]
     first = lists[0]
@@ -65,7 +75,8 @@ def differing_chunks(
         (each.size_bytes, each.chunk_size_bytes) != (first.size_bytes, first.chunk_size_bytes)
         for each in lists
     ):
-        raise ValueError("states of one region differ in size or chunk size")
+        names = ", ".join(each.digest.short for each in (reference, *others))
+        raise ArtifactError(f"states of one region differ in size or chunk size: {names}", hint=_MAKE_AGAIN)
     for index in range(len(first.digests)):
         if len({each.digests[index] for each in lists}) > 1:
             # The expected state and the actual one are mostly the same, and are read once.

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactError, UsageError
-from kerncap_stages.manifests.view import read_view
+from kerncap_stages.manifests.view import viewing
 from kerncap_stages.project.artifacts import source_of
 from kerncap_stages.remembered import request_key
 from kerncap_stages.validation.machine import machine_identity
@@ -57,18 +57,18 @@ def read_request(store: Store, capture: Digest, variant: Path | None, settings: 
     """
     if variant is not None and not variant.is_file():
         raise UsageError(f"no such code object: {variant}", hint="make it with `make recompile`")
-    captured = read_view(store, capture)
-    if captured.kind != "capture":
-        raise ArtifactError(f"{capture.short} is a {captured.kind}, and this needs a capture")
-    device = captured.environment.devices[captured.dispatch.device_index]
-    return Request(
-        capture=capture,
-        backend=captured.environment.backend,
-        device_index=captured.dispatch.device_index,
-        size_bytes=sum(region.size_bytes for region in captured.regions),
-        source=source_of(store, capture),
-        variant=variant,
-        code=None if variant is None else variant.read_bytes(),
-        settings=settings,
-        machine=machine_identity(device.architecture),
-    )
+    with viewing(store, capture) as captured:
+        if captured.kind != "capture":
+            raise ArtifactError(f"{capture.short} is a {captured.kind}, and this needs a capture")
+        device = captured.environment.devices[captured.dispatch.device_index]
+        return Request(
+            capture=capture,
+            backend=captured.environment.backend,
+            device_index=captured.dispatch.device_index,
+            size_bytes=sum(region.size_bytes for region in captured.regions),
+            source=source_of(store, capture),
+            variant=variant,
+            code=None if variant is None else variant.read_bytes(),
+            settings=settings,
+            machine=machine_identity(device.architecture),
+        )

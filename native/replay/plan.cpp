@@ -273,6 +273,14 @@ Result<Plan> read_plan(const std::string& path) {
   for (const auto& [name, memory] : plan.memories) {
     if (!complete(memory)) return Error{ErrorCode::invalid_argument, path + ": memory " + name + " is incomplete"};
   }
+  for (const Region& region : plan.regions) {
+    for (const Memory* memory : {region.pre, region.post}) {
+      if (memory != nullptr && memory->bytes != region.bytes) {
+        return Error{ErrorCode::invalid_argument, path + ": a region of " + std::to_string(region.bytes) + " bytes has a state of " +
+                                                      std::to_string(memory->bytes)};
+      }
+    }
+  }
   if (plan.symbol.empty() || plan.baseline.empty()) {
     return Error{ErrorCode::invalid_argument, path + ": no kernel to run"};
   }

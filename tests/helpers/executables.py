@@ -57,8 +57,10 @@ def publish_capture(store: Store) -> Digest:
         code_object = FileRef.to(transaction.put_bytes(b"code object"))
         plain = examples.capture()
         region = plain.regions[0].model_copy(
-            update={"pre": memory, "post": memory, "written": (), "written_size_bytes": 0}
-        )
+            update={
+                "size_bytes": 1 << 20, "pre": memory, "post": memory, "written": (), "written_size_bytes": 0
+            }
+        )  # fmt: skip
         kernel = plain.kernel.model_copy(
             update={"code_object": plain.kernel.code_object.model_copy(update={"payload": code_object})}
         )

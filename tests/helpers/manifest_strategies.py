@@ -21,7 +21,7 @@ from kerncap_stages.digest import _PatternString
 from kerncap_stages.manifests import base, model_of
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.files import Files, StoredLink
-from kerncap_stages.manifests.kernel import Launch
+from kerncap_stages.manifests.kernel import Kernel, Launch
 from kerncap_stages.manifests.memory import ModuleVariable, Region, Snapshot
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.replay import Replay, ReplayOutcome
@@ -120,8 +120,8 @@ def _bounds(metadata: tuple[Any, ...]) -> tuple[int | None, int | None]:
 
 @st.composite
 def launches(draw: st.DrawFn) -> Launch:
-    extent = st.tuples(*[st.integers(1, 2**32)] * 3)
-    block, grid = draw(extent), draw(extent)
+    block = draw(st.tuples(*[st.integers(1, 2**16 - 1)] * 3))
+    grid = draw(st.tuples(*[st.integers(0, 2**32 - 1)] * 3))
     blocks = tuple(-(-items // width) for items, width in zip(grid, block, strict=True))
     packet = st.none() | st.binary(min_size=64, max_size=64).map(bytes.hex)
     return draw(
@@ -131,8 +131,20 @@ def launches(draw: st.DrawFn) -> Launch:
             grid_blocks=st.just(blocks),
             block_work_items=st.just(block),
             aql_packet=packet,
+            attributes=st.dictionaries(TEXT, TEXT, max_size=2).flatmap(
+                lambda others: st.integers(-1, 100).map(lambda carveout: others | {"carveout": str(carveout)})
+            ),
         )
     )
+
+
+@st.composite
+def kernels(draw: st.DrawFn) -> Kernel:
+    slots = draw(of_field(Kernel.model_fields["slots"]))
+    placed = tuple(
+        slot.model_copy(update={"offset_bytes": 8 * i, "size_bytes": 8}) for i, slot in enumerate(slots)
+    )
+    return draw(models(Kernel, slots=st.just(placed), kernarg_size_bytes=st.integers(8 * len(placed), 64)))
 
 
 @st.composite
@@ -150,17 +162,19 @@ def snapshots(draw: st.DrawFn, model: type[Snapshot]) -> Snapshot:
         "written_size_bytes": None if post is None else sum(length for _, length in ranges),
         "left_out_reason": None if pre is not None else draw(TEXT),
     }
-    if model is Region:
-        fixed["base_address"] = draw(st.integers(0, 2**64 - 1 - size))
+    address = "base_address" if model is Region else "address"
+    fixed[address] = draw(st.integers(0, 2**64 - max(size, 1)))
     return draw(models(model, **{name: st.just(value) for name, value in fixed.items()}))
 
 
 @st.composite
 def captures(draw: st.DrawFn) -> Capture:
-    kernel = draw(of_type(Capture.model_fields["kernel"].annotation).filter(lambda k: k is not None))
-    kernel = kernel.model_copy(update={"kernarg_size_bytes": draw(st.integers(0, 64))})
+    kernel = draw(kernels())
     kernarg = draw(st.binary(min_size=kernel.kernarg_size_bytes, max_size=80)).hex()
-    regions = sorted(draw(st.lists(snapshots(Region), max_size=3)), key=lambda region: region.base_address)
+    regions = [
+        region.model_copy(update={"base_address": 2**41 * place})
+        for place, region in enumerate(draw(st.lists(snapshots(Region), max_size=3)))
+    ]
     drawn = draw(
         models(
             Capture,
@@ -251,6 +265,7 @@ def file_lists(draw: st.DrawFn) -> Files:
 
 SPECIAL: dict[Any, Any] = {
     Launch: launches,
+    Kernel: kernels,
     Region: lambda: snapshots(Region),
     ModuleVariable: lambda: snapshots(ModuleVariable),
     Capture: captures,

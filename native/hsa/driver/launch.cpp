@@ -45,7 +45,8 @@ Result<replay::Timing> HsaDriver::launch_packet(const LoadedCode& loaded, const 
   std::copy(launch.kernarg.begin(), launch.kernarg.end(), m_kernarg);
   const auto queue_address = reinterpret_cast<std::uint64_t>(m_queue);
   for (const replay::HiddenSlot& slot : *launch.hidden) {
-    if (slot.kind == "hidden_queue_ptr") std::memcpy(m_kernarg + slot.offset, &queue_address, sizeof queue_address);
+    if (slot.kind != "hidden_queue_ptr") continue;
+    std::memcpy(m_kernarg + slot.offset, &queue_address, std::min<std::uint64_t>(slot.bytes, sizeof queue_address));
   }
   m_runtime.hsa_signal_store_relaxed(m_done, 1);
   hsa_kernel_dispatch_packet_t packet{};

@@ -46,6 +46,16 @@ void a_line_that_is_not_understood_ends_it() {
   CHECK(!parsed(k_head + "memory aa 8192 4096\nchunk -\n").ok());  // a chunk is missing
 }
 
+void a_state_is_as_long_as_its_region() {
+  const std::string state = "memory aa 8192 4096\nchunk -\nchunk -\n";
+  const std::string place = "region 0x1000 8192 device_coarse 0 0x1 0 0x0 0 0 0 aa ";
+  CHECK(parsed(k_head + state + place + "aa\n").ok());
+  const std::string shorter = "memory bb 4096 4096\nchunk -\n";
+  const auto plan = parsed(k_head + state + shorter + place + "bb\n");
+  CHECK(!plan.ok());
+  if (!plan.ok()) CHECK(plan.error().message.find("8192 bytes has a state of 4096") != std::string::npos);
+}
+
 void what_a_cuda_launch_asked_for_is_kept() {
   const auto plan = parsed(k_head + "grid 8589934592 1 1\nlimit stack_limit 131072\ncarveout 50\nattribute 8 " +
                            std::string(126, '0') + "ff\n");
@@ -117,6 +127,7 @@ void a_variable_is_written_where_its_region_is() {
 
 int main() {
   a_line_that_is_not_understood_ends_it();
+  a_state_is_as_long_as_its_region();
   what_a_cuda_launch_asked_for_is_kept();
   regions_ascend_and_do_not_overlap();
   neighbours_of_one_kind_are_one_range_unless_they_share_memory();

@@ -16,11 +16,12 @@ from kerncap_stages.collector.capture_session import CaptureSession
 from kerncap_stages.collector.connection import Connection, Settings
 from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
 from kerncap_stages.collector.program import ProgramSpec
-from kerncap_stages.collector.protocol import FailureCode, Mode, ProtocolError, Rule, Up
+from kerncap_stages.collector.protocol import FailureCode, Mode, ProtocolError, Reader, Rule, Up
 from kerncap_stages.collector.selection import KernelRule
 from kerncap_stages.collector.server import Collector
-from kerncap_stages.errors import ExitCode
+from kerncap_stages.errors import ExitCode, Refused
 from kerncap_stages.manifests.capture import NameMatch, Reach, Selection
+from kerncap_stages.manifests.kernel import KernargSlot
 from kerncap_stages.native_paths import LIBRARY_FOLDER
 from kerncap_stages.store import Store
 
@@ -205,19 +206,48 @@ def test_what_a_process_sent_is_heard_though_it_ended_with_our_answers_unread():
     connection.close()
 
 
+class Shared:
+    dispatches = uninterceptable_queues = unlisted = 0
+
+
+class Process:
+    """A connection whose other end says nothing."""
+
+    backend, process_id, shared = "cuda", 1, Shared()
+
+    def lost(self):
+        return False
+
+
 def test_cuda_takes_all_memory_and_says_so(tmp_path):
-    class Shared:
-        dispatches = uninterceptable_queues = unlisted = 0
-
-    class Process:
-        backend, process_id, shared = "cuda", 1, Shared()
-
-        def lost(self):
-            return False
-
     said = []
     context = CaptureContext(Store.open(tmp_path / "store"), lambda: None, reach=Reach.REACHABLE)
     session = CaptureSession(Process(), said.append, [], context)
     session.close()
     assert "--reachable" in said[0].text
     assert session.context.reach is Reach.ALL
+
+
+def test_a_capture_that_no_replay_could_follow_fails_by_name(tmp_path):
+    """As one of a code object whose metadata place an argument behind the kernarg segment."""
+
+    class Builder:
+        abandoned = False
+
+        def publish(self, _reader, _environment):
+            KernargSlot(offset_bytes=-8, size_bytes=8, value_kind="by_value")
+
+        def abandon(self):
+            self.abandoned = True
+
+    said, builder = [], Builder()
+    session = CaptureSession(
+        Process(), said.append, [], CaptureContext(Store.open(tmp_path / "s"), lambda: None)
+    )
+    session._publish(builder, Reader(b""))
+    session.close()
+    failure = said[0]
+    assert "no replay could follow what was captured: offset_bytes: " in failure.reason
+    assert isinstance(failure.error, Refused)
+    assert failure.error.hint
+    assert builder.abandoned

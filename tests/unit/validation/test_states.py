@@ -1,11 +1,12 @@
 import hashlib
-import json
 
 import numpy as np
 import pytest
 
 from kerncap_stages.comparison import Bounds
 from kerncap_stages.digest import Digest, MemoryRef
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.manifests.codec import canonical
 from kerncap_stages.validation.chunks import differing_chunks
 from kerncap_stages.validation.states import States, changed_bytes, compare_states
 
@@ -33,7 +34,7 @@ class Objects(dict):
             "chunk_size_bytes": CHUNK,
             "chunks": [self.put(chunk.tobytes()) if chunk.any() else None for chunk in chunks],
         }
-        return MemoryRef.to(self.put(json.dumps(listed).encode()))
+        return MemoryRef.to(self.put(canonical(listed)))
 
 
 @pytest.fixture
@@ -120,5 +121,5 @@ def test_heat_shows_where_outputs_differ(objects):
 
 
 def test_states_of_different_size_are_refused(objects):
-    with pytest.raises(ValueError, match="differ in size"):
+    with pytest.raises(ArtifactError, match="differ in size"):
         list(differing_chunks(objects, objects.put_memory(zeros(4)), objects.put_memory(zeros(8))))
