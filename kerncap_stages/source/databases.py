@@ -6,13 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.source.compile_commands import (
-    commands_of,
-    find_database,
-    load_database,
-    without_own_compiler,
-)
-from kerncap_stages.source.ninja import is_ninja_file, ninja_entries
+from kerncap_stages.source.compile_commands import find_database, load_database, without_own_compiler
+from kerncap_stages.source.ninja import is_ninja_file, ninja_commands
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +29,10 @@ class Database:
     def why_no_command(self) -> str:
         """For people, where none of the commands compiles the file."""
         if self.path is not None:
-            return f"{self.path} has no entry for this file"
+            return (
+                f"{self.path} has {len(self.commands)} commands, and none is of this file or of one that is "
+                "known to include it: if another build compiles it, name that one's with --compile-commands"
+            )
         if self.problem is not None:
             return self.problem
         return "no compile_commands.json: make one with cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
@@ -73,7 +71,7 @@ def _found(starts: Sequence[Path], consulted: Consulted, *name: str) -> Path | N
 
 def _read(path: Path, options: Options, consulted: Consulted) -> Database:
     if is_ninja_file(path):
-        commands = commands_of(ninja_entries(path, consulted), path.parent)
+        commands = ninja_commands(path, consulted)
     else:
         consulted.read(path)
         commands = load_database(path)

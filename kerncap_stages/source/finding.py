@@ -112,12 +112,14 @@ def find_source(
         if line is not None:
             choice = choose([line], commands, wanted, consulted)
     if choice is None and not candidates:
-        return _without_source(capture, code, name, tables, roots, consulted)
+        lost = _without_source(capture, code, name, tables, roots, consulted)
+        return replace(lost, explanation=_joined(lost.explanation, database.problem))
     if choice is None:
         places = ", ".join(f"{found.path}:{found.line}" for found in candidates)
+        ambiguous = f"{len(candidates)} definitions fit {name.base}: {places}; narrow --source-dir to one"
         return Finding(
             Outcome.AMBIGUOUS,
-            f"{len(candidates)} definitions fit {name.base}: {places}; narrow --source-dir to one of them",
+            _joined(f"{ambiguous} of them", database.problem),
             candidates=candidates,
             consulted=consulted,
         )
@@ -128,7 +130,8 @@ def find_source(
     if database.path is None and command is None:
         guess = _assumed(definition, roots, wanted, consulted)
     if guess is not None:
-        unit, problem = guess
+        unit, assumed = guess
+        problem = _joined(assumed, database.problem)
     definition = _as_included(definition, unit)
     notes = [choice.note, problem]
     newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers}, consulted)
@@ -162,7 +165,7 @@ def find_source(
         notes.insert(0, f"no compile command found ({database.why_no_command()}){assumed}")
     return Finding(
         Outcome.FOUND,
-        "; ".join(note for note in notes if note) or None,
+        _joined(*notes),
         definition,
         candidates,
         named is not None,
@@ -170,6 +173,10 @@ def find_source(
         database.path,
         consulted,
     )
+
+
+def _joined(*notes: str | None) -> str | None:
+    return "; ".join(note for note in notes if note) or None
 
 
 def _assumed(

@@ -173,7 +173,7 @@ def test_nothing_of_build_ninja_runs(store, extension, tmp_path, monkeypatch):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("include rules.ninja\n", "includes other files"),
+        ("include rules.ninja\n", "as it includes rules.ninja, and that cannot be read"),
         ("rubbish\n", "ninja does not read"),
         (
             "\n".join(["w0 = word", *(f"w{n} = $w{n - 1}$w{n - 1}" for n in range(1, 40))]),
@@ -193,6 +193,23 @@ def test_a_build_ninja_that_cannot_be_read_alone_is_told(store, extension, text,
     assert reason in source.explanation
     with pytest.raises(UsageError, match=reason):
         run_locate(store, capture, Options((folder,), compile_commands=path))
+    (folder / "k.cu").write_text(KERNEL)  # which a command of ours compiles: the file is named all the same
+    _, source = run_locate(store, capture, Options((folder,)))
+    assert "is assumed" in source.explanation
+    assert reason in source.explanation
+
+
+def test_cmakes_build_is_read_with_what_it_includes(store, extension):
+    folder, code = extension
+    rules, targets = NINJA.split("build k.cuda.o")
+    build = folder / "build"
+    (build / "CMakeFiles").mkdir()
+    (build / "CMakeFiles/rules.ninja").write_text(rules.format(post=""))
+    targets = f"include CMakeFiles/rules.ninja\nbuild k.cuda.o{targets}"
+    (build / "build.ninja").write_text(targets.format(source=folder / "k.cu"))
+    _, source = run_locate(store, publish_cuda(store, code, "_Z4lonePf"), Options((folder,)))
+    assert source.compile_command.database == str(build / "build.ninja")
+    assert "-DWIDTH=4" in source.compile_command.arguments
 
 
 def test_the_code_is_the_captured_code_under_the_commands_of_ninja(store, extension):
