@@ -89,7 +89,9 @@ def _from_trace(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
             grid = tuple(int(row[f"Grid_Size_{axis}"]) for axis in "XYZ")
             block = tuple(int(row[f"Workgroup_Size_{axis}"]) for axis in "XYZ")
             lds = int(row.get("LDS_Block_Size") or 0)
-            tally.shapes[ShapeKey(grid, block, lds)] = (1, max(0, duration))  # type: ignore[arg-type]
+            shape = ShapeKey(grid, block, lds)  # type: ignore[arg-type]
+            tally.shapes[shape] = (1, max(0, duration))
+            tally.ended(int(row["End_Timestamp"]), shape)
         yield _name(row["Kernel_Name"]), tally
 
 

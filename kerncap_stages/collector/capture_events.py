@@ -47,7 +47,8 @@ class ProcessSummary:
     process_id: int
     kernels: set[str] = field(default_factory=set)
     matched: list[int] = field(default_factory=list)
-    other_grids: list[Dim3] = field(default_factory=list)  # the latest that each selection's grid excluded
+    # (grid in work-groups, block): the latest that each selection's shape excluded
+    other_shapes: list[tuple[Dim3, Dim3]] = field(default_factory=list)
     dispatches: int = 0
     uninterceptable_queues: int = 0
     unlisted: int = 0  # dispatches of kernels that no loaded code object lists

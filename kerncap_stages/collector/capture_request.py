@@ -7,14 +7,16 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.ranking import NONE_OF_THE_PROGRAM, is_of_the_program, of_the_program
+from kerncap_stages.collector.selection import KernelRule
 from kerncap_stages.errors import UsageError
 from kerncap_stages.pages import formats
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.manifests.capture import Selection
+    from kerncap_stages.manifests.profile import KernelStatistics, Profile
 
 
 @dataclass(frozen=True)
@@ -24,6 +26,7 @@ class CaptureRequest:
     spec: ProgramSpec
     kernels: tuple[tuple[str, bool], ...]  # (pattern, it is a mangled name)
     parents: tuple[Digest, ...]
+    profile: Profile | None = None
 
 
 def from_command(command: tuple[str, ...], rank: int | None, kernels: Sequence[str]) -> CaptureRequest:
@@ -66,7 +69,35 @@ def from_profile(
             hint=f"give the command: kc-capture {digest.short} -- ./app",
         )
     chosen = tuple((name, False) for name in kernels) or (_ranked(digest, profile, rank, tell),)
-    return CaptureRequest(spec, chosen, (digest,))
+    return CaptureRequest(spec, chosen, (digest,), profile)
+
+
+def configurations(request: CaptureRequest, selections: Sequence[Selection]) -> Iterator[str]:
+    """What people should know where one dispatch stands for several launch shapes, as of tuned kernels.
+
+    An autotuner tries its configurations first, under one name, and the program goes on with the best one.
+    """
+    kernels = () if request.profile is None else request.profile.kernels
+    for selection in selections:
+        if selection.grid_blocks or selection.block_work_items or selection.dispatch or selection.count > 1:
+            continue
+        rule = KernelRule.of(selection)
+        for kernel in kernels:
+            shapes = {(each.grid_blocks, each.block_work_items) for each in kernel.launch_shapes}
+            if len(shapes) > 1 and rule.wants(kernel.mangled_name or "", kernel.name):
+                yield (
+                    f"{kernel.name} was launched in {len(shapes)} shapes, and the first dispatch is taken; "
+                    f"{_last(kernel)} (`kc-show {request.parents[0].short}` lists them)"
+                )
+                break
+
+
+def _last(kernel: KernelStatistics) -> str:
+    if kernel.last_shape is None:
+        return "`--grid` and `--block` take another"
+    last = kernel.launch_shapes[kernel.last_shape]
+    grid, block = (",".join(map(str, size)) for size in (last.grid_blocks, last.block_work_items))
+    return f"`--grid {grid} --block {block}` takes the first in the shape that the program used last"
 
 
 def _ranked(

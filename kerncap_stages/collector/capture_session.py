@@ -146,7 +146,7 @@ class CaptureSession:
                 process_id=self._connection.process_id,
                 kernels={kernel.demangled for kernel in self._modules.kernels.values()},
                 matched=[shared.matched(index) for index in range(len(self._rules))],
-                other_grids=[grid for i in range(len(self._rules)) if (grid := shared.other_grid(i))],
+                other_shapes=[shape for i in range(len(self._rules)) if (shape := shared.other_shape(i))],
                 dispatches=shared.dispatches,
                 uninterceptable_queues=shared.uninterceptable_queues,
                 unlisted=shared.unlisted,

@@ -88,12 +88,13 @@ def why_none(
             f"{what} dispatched it {matched} times, and none was number {selections[0].dispatch}",
             hint="numbers count from 0; leave `--dispatch` out for the first",
         )
-    other_grids = [grid for process in processes for grid in process.other_grids]
-    if other_grids:
-        seen = ",".join(map(str, other_grids[-1]))
+    other_shapes = [shape for process in processes for shape in process.other_shapes]
+    if other_shapes:
+        grid, block = (",".join(map(str, size)) for size in other_shapes[-1])
         return AnswerIsNo(
-            f"{what} dispatched it, but never with the grid that `--grid` asks for; one of its own is {seen}",
-            hint=f"--grid {seen}; `kc-profile` shows the grids of each kernel, in work-groups",
+            f"{what} dispatched it, but never in the shape that `--grid` and `--block` ask for; one of its "
+            f"own is {grid} work-groups of {block}",
+            hint=f"--grid {grid} --block {block}; `kc-show` of a profile lists the shapes of each kernel",
         )
     pattern = selections[0].pattern or ""
     close = close_names(pattern, names)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 MAGIC = 0x31504143434E524B
-VERSION = 3
+VERSION = 4
 MAX_MESSAGE_BYTES = 48 * 1024
 MAX_RULES = 64
 NO_DEVICE = 0xFFFFFFFF
@@ -116,12 +116,13 @@ class ProtocolError(KerncapError):
 
 @dataclass(frozen=True)
 class Rule:
-    """Which dispatches of the selected kernels are taken; a grid of zeros is any."""
+    """Which dispatches of the selected kernels are taken; a grid or a block of zeros is any."""
 
     first: int = 0
     every: int = 1
     count: int = 1
     grid_blocks: tuple[int, int, int] = (0, 0, 0)
+    block_work_items: tuple[int, int, int] = (0, 0, 0)
 
 
 class Reader:
@@ -185,7 +186,8 @@ def welcome(
         len(rules),
     )  # fmt: skip
     return head + b"".join(
-        struct.pack("<QQQIII", rule.first, rule.every, rule.count, *rule.grid_blocks) for rule in rules
+        struct.pack("<QQQ6I", rule.first, rule.every, rule.count, *rule.grid_blocks, *rule.block_work_items)
+        for rule in rules
     )
 
 

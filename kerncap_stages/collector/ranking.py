@@ -31,7 +31,8 @@ def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStati
             max_ns=tally.max_ns,
             stddev_ns=tally.stddev_ns,
             share=tally.total_ns / everything if everything else 0.0,
-            launch_shapes=_shapes(tally.shapes),
+            launch_shapes=tuple(_shape(shape, *tally.shapes[shape]) for shape in _in_order(tally)),
+            last_shape=None if tally.last is None else _in_order(tally).index(tally.last[1]),
         )
         for (mangled, demangled), tally in order
     )
@@ -54,18 +55,18 @@ def is_of_the_program(kernel: KernelStatistics) -> bool:
     return not kernel.name.startswith((_OF_RUNTIME, UNLISTED))
 
 
-def _shapes(shapes: Mapping[ShapeKey, tuple[int, int]]) -> tuple[LaunchShape, ...]:
-    order = sorted(shapes.items(), key=lambda item: (-item[1][0], item[0].grid_work_items))
-    return tuple(
-        LaunchShape(
-            grid_work_items=shape.grid_work_items,
-            grid_blocks=blocks_of(shape.grid_work_items, shape.block_work_items),
-            block_work_items=shape.block_work_items,
-            lds_bytes=shape.lds_bytes,
-            calls=calls,
-            total_ns=total_ns,
-        )
-        for shape, (calls, total_ns) in order
+def _in_order(tally: Tally) -> list[ShapeKey]:
+    return sorted(tally.shapes, key=lambda shape: (-tally.shapes[shape][0], shape.grid_work_items))
+
+
+def _shape(shape: ShapeKey, calls: int, total_ns: int) -> LaunchShape:
+    return LaunchShape(
+        grid_work_items=shape.grid_work_items,
+        grid_blocks=blocks_of(shape.grid_work_items, shape.block_work_items),
+        block_work_items=shape.block_work_items,
+        lds_bytes=shape.lds_bytes,
+        calls=calls,
+        total_ns=total_ns,
     )
 
 

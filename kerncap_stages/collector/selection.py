@@ -67,8 +67,13 @@ class KernelRule:
     def rule(self) -> Rule:
         """The part that the capture library needs to know."""
         wanted = self.selection
-        grid = wanted.grid_blocks or (0, 0, 0)
-        return Rule(first=wanted.dispatch, every=wanted.every, count=wanted.count, grid_blocks=grid)
+        return Rule(
+            first=wanted.dispatch,
+            every=wanted.every,
+            count=wanted.count,
+            grid_blocks=wanted.grid_blocks or (0, 0, 0),
+            block_work_items=wanted.block_work_items or (0, 0, 0),
+        )
 
 
 def without_parameters(demangled: str) -> str:
@@ -100,8 +105,8 @@ def close_names(pattern: str, names: Iterable[str]) -> list[str]:
     return (inside + close)[:_CLOSE_NAMES]
 
 
-def grid_of(text: str) -> Dim3:
-    """Read ``X[,Y[,Z]]`` work-groups; 0 is any.
+def shape_of(option: str, unit: str, text: str) -> Dim3:
+    """Read ``X[,Y[,Z]]`` of an option, in such units; 0 is any.
 
     Raises UsageError for anything else.
     """
@@ -111,8 +116,8 @@ def grid_of(text: str) -> Dim3:
         numbers = []
     if not 1 <= len(numbers) <= 3 or any(not 0 <= number < 1 << 32 for number in numbers):
         raise UsageError(
-            f"--grid takes up to three numbers of work-groups, not {text!r}",
-            hint="--grid 128 or --grid 16,16",
+            f"{option} takes up to three numbers of {unit}, not {text!r}",
+            hint=f"{option} 128 or {option} 16,16",
         )
     padded = [*numbers, 0, 0]
     return (padded[0], padded[1], padded[2])

@@ -42,6 +42,7 @@ RECORD = np.dtype(
 _HEAD, _TAIL, _DISPATCHES, _UNTIMED, _QUEUES, _UNINTERCEPTABLE, _UNLISTED, _LOST = (8, 16, *range(24, 30))
 _MATCHED = 32  # words for each rule, from here
 _OTHER_GRID = _MATCHED + MAX_RULES
+_OTHER_BLOCK = _OTHER_GRID + MAX_RULES
 
 
 class SharedMemory:
@@ -118,9 +119,12 @@ class SharedMemory:
             raise IndexError(rule)
         return int(self._words[_MATCHED + rule])
 
-    def other_grid(self, rule: int) -> Dim3 | None:
-        """The latest grid, in work-groups, for which a rule left a dispatch out; none if it never did."""
+    def other_shape(self, rule: int) -> tuple[Dim3, Dim3] | None:
+        """The latest grid, in work-groups, and block for which a rule left a dispatch out, if it did."""
         if not 0 <= rule < MAX_RULES:
             raise IndexError(rule)
-        word = int(self._words[_OTHER_GRID + rule])
-        return (word & 0xFFFFFFFF, word >> 32 & 0xFFFF, word >> 48) if word else None
+        grid, block = int(self._words[_OTHER_GRID + rule]), int(self._words[_OTHER_BLOCK + rule])
+        if not grid:
+            return None
+        blocks = (grid & 0xFFFFFFFF, grid >> 32 & 0xFFFF, grid >> 48)
+        return blocks, (block & 0xFFFF, block >> 16 & 0xFFFF, block >> 32 & 0xFFFF)

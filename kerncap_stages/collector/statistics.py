@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     import numpy.typing as npt
 
@@ -33,6 +33,7 @@ class Tally:
     max_ns: int = 0
     squares: float = 0.0
     shapes: dict[ShapeKey, tuple[int, int]] = field(default_factory=dict)
+    last: tuple[int, ShapeKey] | None = None  # the dispatch that ended last: when, and its shape
 
     def add(self, durations_ns: npt.NDArray[np.int64]) -> None:
         """Take in durations: int64[n], n > 0."""
@@ -49,6 +50,13 @@ class Tally:
         for shape, (calls, total) in other.shapes.items():
             had = self.shapes.get(shape, (0, 0))
             self.shapes[shape] = (had[0] + calls, had[1] + total)
+        if other.last is not None:
+            self.ended(*other.last)
+
+    def ended(self, end_ns: int, shape: ShapeKey) -> None:
+        """Take in when a dispatch ended: after a search for the best shape, the last one has it."""
+        if self.last is None or end_ns >= self.last[0]:
+            self.last = (end_ns, shape)
 
     def _merge(self, count: int, total: int, squares: float, low: int, high: int) -> None:
         if self.calls == 0:
@@ -97,9 +105,16 @@ def _add_shapes(tally: Tally, records: npt.NDArray[np.void], durations: npt.NDAr
     calls = np.bincount(which.ravel(), minlength=len(shapes))
     totals = np.bincount(which.ravel(), weights=durations, minlength=len(shapes))
     for shape, count, total in zip(shapes.tolist(), calls.tolist(), totals.tolist(), strict=True):
-        key = ShapeKey(tuple(shape[:3]), tuple(shape[3:6]), shape[6])
+        key = _key(shape)
         had = tally.shapes.get(key, (0, 0))
         tally.shapes[key] = (had[0] + count, had[1] + int(total))
+    last = int(np.argmax(records["end_ns"]))
+    tally.ended(int(records["end_ns"][last]), _key(columns[last].tolist()))
+
+
+def _key(columns: Sequence[int]) -> ShapeKey:
+    x, y, z, block_x, block_y, block_z, lds_bytes = columns
+    return ShapeKey((x, y, z), (block_x, block_y, block_z), lds_bytes)
 
 
 def total_ns(tallies: Iterable[Tally]) -> int:

@@ -44,6 +44,7 @@ class Selection(Frozen):
     count: int = Field(default=1, gt=0)
     every: int = Field(default=1, gt=0)
     grid_blocks: Dim3 | None = None
+    block_work_items: Dim3 | None = None
 
 
 class Dispatch(Frozen):

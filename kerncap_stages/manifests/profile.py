@@ -38,6 +38,15 @@ class KernelStatistics(Frozen):
     stddev_ns: MeanNs
     share: Share = Field(description="of the GPU time of all kernels")
     launch_shapes: tuple[LaunchShape, ...] = Field(default=(), description="most frequent first")
+    last_shape: Count | None = Field(
+        default=None, description="which of them the last dispatch had, from 0; none where that is not known"
+    )
+
+    @model_validator(mode="after")
+    def _has_its_last(self) -> Self:
+        known = len(self.launch_shapes)
+        refuse(self.last_shape is not None and self.last_shape >= known, "last_shape is none of the shapes")
+        return self
 
 
 class Profile(Manifest):

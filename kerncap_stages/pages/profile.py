@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.profile import KernelStatistics, Profile
 
 _LONGEST_LIST = 20
+_MOST_SHAPES = 8  # of a kernel
 _BAR_WIDTH, _SHORT_BAR_WIDTH = 20, 8
 # Terminals narrower than these get no launch and deviation, then a short bar, then no extremes, then no bar.
 _FULL = 150
@@ -32,6 +33,7 @@ _LEAST_NAME = 12
 def render(profile: Profile) -> Iterator[RenderableType]:
     """Show the top kernels, then the run that they are from."""
     yield from kernels_section(profile, _LONGEST_LIST)
+    yield from _shapes_section(profile)
     wall = None if profile.wall_ns is None else formats.duration(profile.wall_ns)
     processes = None if profile.processes is None else str(profile.processes)
     yield facts([("wall time", wall), ("processes", processes)])
@@ -49,6 +51,30 @@ def kernels_section(profile: Profile, longest: int) -> Iterator[RenderableType]:
     yield _Ranking(profile.kernels[:longest])
     if len(profile.kernels) > longest:
         yield note(f"and {formats.count(len(profile.kernels) - longest, 'more kernel')}: see `--json`")
+
+
+def _shapes_section(profile: Profile) -> Iterator[RenderableType]:
+    """List the shapes of kernels that have several: one name may stand for many configurations."""
+    rows = []
+    for rank, kernel in enumerate(profile.kernels[:_LONGEST_LIST], 1):
+        shapes = list(enumerate(kernel.launch_shapes))
+        shown = [each for each in shapes if each[0] < _MOST_SHAPES or each[0] == kernel.last_shape]
+        for number, shape in shown if len(shapes) > 1 else ():
+            mean_ns = shape.total_ns / shape.calls
+            rows.append(
+                (
+                    str(rank),
+                    _sizes(shape.grid_blocks),
+                    _sizes(shape.block_work_items),
+                    formats.size(shape.lds_bytes),
+                    f"{shape.calls:,}",
+                    formats.duration(mean_ns),
+                    "used last" if number == kernel.last_shape else "",
+                )
+            )
+    if rows:
+        yield heading("Launch shapes", "of kernels that have several: for kc-capture --grid and --block")
+        yield table([">rank", ">grid", ">block", ">LDS", ">calls", ">mean", ""], rows)
 
 
 class _Ranking:

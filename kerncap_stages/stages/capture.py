@@ -161,6 +161,10 @@ def capture(
         str | None,
         typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of so many work-groups; 0 is any."),
     ] = None,
+    block: Annotated[
+        str | None,
+        typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches whose work-groups are such; 0 is any."),
+    ] = None,
     post: Annotated[
         bool, typer.Option("--post/--no-post", help="Take the state after the kernel, too.")
     ] = True,
@@ -185,8 +189,13 @@ def capture(
     version: VersionOption = False,  # noqa: ARG001
 ) -> ExitCode:
     """Capture dispatches of a kernel: from a profile, or from the program whose command stands after `--`."""
-    from kerncap_stages.collector.capture_request import CaptureRequest, from_command, from_profile
-    from kerncap_stages.collector.selection import grid_of
+    from kerncap_stages.collector.capture_request import (
+        CaptureRequest,
+        configurations,
+        from_command,
+        from_profile,
+    )
+    from kerncap_stages.collector.selection import shape_of
     from kerncap_stages.manifests.capture import NameMatch, Selection
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.manifests.profile import Profile
@@ -210,7 +219,8 @@ def capture(
             digest = opened.resolve(text)
             profile = load_as(opened, digest, Profile)
             requests.append(from_profile(digest, profile, _command, rank, names, _tell))
-    shape = None if grid is None else grid_of(grid)
+    grid_blocks = None if grid is None else shape_of("--grid", "work-groups", grid)
+    block_work_items = None if block is None else shape_of("--block", "work-items", block)
     with progress("capture", counts_bytes=True) as report:
         for request in requests:
             selections = tuple(
@@ -220,10 +230,13 @@ def capture(
                     dispatch=dispatch,
                     count=count,
                     every=every,
-                    grid_blocks=shape,
+                    grid_blocks=grid_blocks,
+                    block_work_items=block_work_items,
                 )
                 for pattern, is_symbol in request.kernels
             )
+            for text in configurations(request, selections):
+                _tell(text)
             options = CaptureOptions(
                 selections=selections,
                 parents=request.parents,

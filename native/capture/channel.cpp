@@ -125,6 +125,7 @@ Result<void> Channel::read_welcome(Reader& reader) {
     rule.every = reader.u64();
     rule.count = reader.u64();
     for (std::uint32_t& blocks : rule.grid_blocks) blocks = reader.u32();
+    for (std::uint32_t& items : rule.block) items = reader.u32();
     if (rule.every == 0) rule.every = 1;
     m_rules.push_back(rule);
   }

@@ -22,6 +22,7 @@ struct Rule {
   std::uint64_t every = 1;
   std::uint64_t count = 1;
   std::uint32_t grid_blocks[3] = {};
+  std::uint32_t block[3] = {};
 };
 
 struct Selection {

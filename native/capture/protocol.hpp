@@ -42,7 +42,7 @@
 // collector -> library
 //   WELCOME   = k_magic:u64 k_version:u32 mode:u32 slot_count:u32 slot_bytes:u64 memory_bytes:u64
 //               wait_ms:u32 flags:u32 rule_count:u32 rule*rule_count        + the memfd (SCM_RIGHTS)
-//   rule      = first:u64 every:u64 count:u64 grid_blocks:dim3             0 = any; first counts from 0
+//   rule      = first:u64 every:u64 count:u64 grid_blocks:dim3 block:dim3  0 = any; first counts from 0
 //   SELECTED  = module:u64 flags:u32 count:u32 (kernel:u32 rule:u32)*count  in one or more messages
 //   FREE      = slot:u32                                   the slot is the library's again
 //   STOP      =                                            take no more captures; release what is held
@@ -62,7 +62,7 @@
 namespace kerncap::capture {
 
 inline constexpr std::uint64_t k_magic = 0x31504143434E524Bull;  // "KRNCCAP1"
-inline constexpr std::uint32_t k_version = 3;
+inline constexpr std::uint32_t k_version = 4;
 inline constexpr std::size_t k_max_message_bytes = 48 * 1024;    // the parameters of a kernel of CUDA's: up to 32,764
 inline constexpr std::uint32_t k_no_device = 0xFFFFFFFFu;
 inline constexpr std::uint64_t k_no_capture = ~std::uint64_t{0};
@@ -152,12 +152,15 @@ struct Control {
   std::atomic<std::uint64_t> unlisted;                    // dispatches of kernels that no loaded code object lists
   std::atomic<std::uint64_t> lost;                        // 1: the program closed our socket, or put another file there
   alignas(64) std::atomic<std::uint64_t> matched[k_max_rules];  // dispatches that each rule saw
-  // The latest grid for which each rule left a dispatch out, in work-groups: x:32 y:16 z:16 bits from the lowest.
+  // The latest shape for which each rule left a dispatch out, x in the lowest bits: the grid in work-groups, of 32, 16 and
+  // 16 bits; the block in work-items, of 16 bits each. Two words: in a program of many threads they may be of two dispatches.
   std::atomic<std::uint64_t> other_grid[k_max_rules];
+  std::atomic<std::uint64_t> other_block[k_max_rules];
 };
 static_assert(offsetof(Control, record_head) == 64 && offsetof(Control, record_tail) == 128);
 static_assert(offsetof(Control, dispatches) == 192 && offsetof(Control, matched) == 256);
 static_assert(offsetof(Control, other_grid) == 256 + 8 * k_max_rules);
+static_assert(offsetof(Control, other_block) == 256 + 16 * k_max_rules);
 static_assert(sizeof(Control) <= k_page_bytes);
 static_assert(std::atomic<std::uint64_t>::is_always_lock_free);
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 
@@ -18,24 +19,36 @@ struct Shape {
     const std::uint32_t size = block[axis] == 0 ? 1 : block[axis];
     return static_cast<std::uint32_t>((grid_work_items[axis] + size - 1) / size);
   }
-  // As in Control::other_grid; y and z are cut at the largest that fits.
+  // As in Control::other_grid and other_block; what does not fit is cut at the largest that does.
   [[nodiscard]] std::uint64_t packed_blocks() const noexcept {
     const std::uint64_t y = std::min(blocks(1), 0xFFFFu);
     const std::uint64_t z = std::min(blocks(2), 0xFFFFu);
     return blocks(0) | y << 32 | z << 48;
   }
+  [[nodiscard]] std::uint64_t packed_block() const noexcept {
+    std::uint64_t packed = 0;
+    for (int axis = 2; axis >= 0; --axis) packed = packed << 16 | std::min(block[axis], 0xFFFFu);
+    return packed;
+  }
 };
 
-// The dispatch's number among those that match, when the rule wants it.
-[[nodiscard]] inline std::optional<std::uint64_t> take(const Rule& rule, std::atomic<std::uint64_t>& matched,
-                                                       std::atomic<std::uint64_t>& other_grid,
-                                                       const Shape& shape) noexcept {
+[[nodiscard]] inline bool has_shape(const Rule& rule, const Shape& shape) noexcept {
   for (int axis = 0; axis < 3; ++axis) {
-    if (rule.grid_blocks[axis] == 0 || rule.grid_blocks[axis] == shape.blocks(axis)) continue;
-    other_grid.store(shape.packed_blocks(), std::memory_order_relaxed);
+    if (rule.grid_blocks[axis] != 0 && rule.grid_blocks[axis] != shape.blocks(axis)) return false;
+    if (rule.block[axis] != 0 && rule.block[axis] != shape.block[axis]) return false;
+  }
+  return true;
+}
+
+// The dispatch's number among those that match, when the rule wants it. index: of the rule, in the counters.
+[[nodiscard]] inline std::optional<std::uint64_t> take(const Rule& rule, Control& control, std::size_t index,
+                                                       const Shape& shape) noexcept {
+  if (!has_shape(rule, shape)) {
+    control.other_grid[index].store(shape.packed_blocks(), std::memory_order_relaxed);
+    control.other_block[index].store(shape.packed_block(), std::memory_order_relaxed);
     return std::nullopt;
   }
-  const std::uint64_t number = matched.fetch_add(1, std::memory_order_relaxed);
+  const std::uint64_t number = control.matched[index].fetch_add(1, std::memory_order_relaxed);
   if (number < rule.first || (number - rule.first) % rule.every != 0) return std::nullopt;
   if ((number - rule.first) / rule.every >= rule.count) return std::nullopt;
   return number;

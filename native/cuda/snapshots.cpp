@@ -95,8 +95,7 @@ bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::uint
   }
   // Said before it is counted: once the last dispatch has been, our thread may think that all is done.
   m_begun.fetch_add(1);
-  const auto taken = capture::take(channel.rules()[kernel.rule], channel.control().matched[kernel.rule],
-                                   channel.control().other_grid[kernel.rule], shape);
+  const auto taken = capture::take(channel.rules()[kernel.rule], channel.control(), kernel.rule, shape);
   if (!taken || !channel.active()) {
     m_begun.fetch_sub(1);
     return false;

@@ -50,6 +50,40 @@ def test_ways_to_name_a_kernel(stages, program, words, found):
     assert names == (["_Z6targetPj"] if found else [])
 
 
+def shape_of(stages, digest):
+    capture = stages.show(digest)
+    launch, dispatch = capture["launch"], capture["dispatch"]
+    return launch["grid_blocks"][0], launch["block_work_items"][0], dispatch["index_of_kernel"]
+
+
+def test_one_configuration_of_a_tuned_kernel(stages, program):
+    """The program goes on with the best: the first dispatch is a trial."""
+    tuned = program("configurations")
+    (profile,) = stages.run("profile", "--", tuned).must().digests
+    kernel = next(each for each in stages.show(profile)["kernels"] if each["name"].startswith("tuned"))
+    last = kernel["launch_shapes"][kernel["last_shape"]]
+    assert (last["grid_blocks"], last["block_work_items"]) == ([4, 1, 1], [128, 1, 1])
+    first = stages.run("capture", profile).must()
+    assert "was launched in 3 shapes, and the first dispatch is taken" in first.err
+    assert "`--grid 4,1,1 --block 128,1,1` takes" in first.err
+    (digest,) = first.digests
+    assert shape_of(stages, digest) == (8, 64, 0)
+    chosen = stages.run("capture", profile, "--grid", "4,1,1", "--block", "128,1,1").must()
+    assert "shapes" not in chosen.err
+    (digest,) = chosen.digests
+    assert shape_of(stages, digest) == (4, 128, 0)
+    by_block = stages.run("capture", profile, "--block", 128, "--dispatch", 3).must()
+    (digest,) = by_block.digests
+    assert shape_of(stages, digest) == (4, 128, 3)
+
+
+def test_a_shape_that_never_was_is_told_with_one_that_was(stages, program):
+    done = stages.run("capture", "--kernel", "tuned", "--block", 32, "--", program("configurations"))
+    done.must(ExitCode.ANSWER_IS_NO)
+    assert "one of its own is 4,1,1 work-groups of 128,1,1" in done.err
+    assert "--grid 4,1,1 --block 128,1,1" in done.err
+
+
 def test_several_kernels_in_one_run(stages, program):
     words = ["--kernel", "target(", "--kernel", "other(", "--count", 2]
     done = stages.run("capture", *words, "--", program("many_dispatches"), 3, 3).must()

@@ -23,7 +23,7 @@ from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.files import Files, StoredLink
 from kerncap_stages.manifests.kernel import Kernel, Launch
 from kerncap_stages.manifests.memory import ModuleVariable, Region, Snapshot
-from kerncap_stages.manifests.profile import Profile
+from kerncap_stages.manifests.profile import KernelStatistics, Profile
 from kerncap_stages.manifests.replay import Replay, ReplayOutcome
 from kerncap_stages.manifests.reproducer import Reproducer
 from kerncap_stages.manifests.source import Outcome, Source
@@ -208,6 +208,13 @@ def environments(draw: st.DrawFn) -> Any:
 
 
 @st.composite
+def kernel_statistics(draw: st.DrawFn) -> KernelStatistics:
+    shapes = draw(of_field(KernelStatistics.model_fields["launch_shapes"]))
+    last = st.sampled_from([None, *range(len(shapes))])
+    return draw(models(KernelStatistics, launch_shapes=st.just(shapes), last_shape=last))
+
+
+@st.composite
 def profiles(draw: st.DrawFn) -> Profile:
     kernels = draw(of_field(Profile.model_fields["kernels"]))
     ranked = tuple(sorted(kernels, key=lambda kernel: -kernel.total_ns))
@@ -269,6 +276,7 @@ SPECIAL: dict[Any, Any] = {
     Region: lambda: snapshots(Region),
     ModuleVariable: lambda: snapshots(ModuleVariable),
     Capture: captures,
+    KernelStatistics: kernel_statistics,
     Profile: profiles,
     Reproducer: reproducers,
     Source: sources,

@@ -108,6 +108,22 @@ def test_hostile_text_is_shown_and_not_obeyed(manifest):
         assert not {letter for letter in text if not letter.isprintable()} - {"\n"}
 
 
+def test_a_profile_lists_the_shapes_of_kernels_that_have_several():
+    profile = examples.profile()
+    assert "Launch shapes" not in shown(profile)
+    tuned, plain = profile.kernels
+    (shape,) = tuned.launch_shapes
+    shapes = tuple(
+        shape.model_copy(update={"grid_blocks": (100 + i, 1, 1), "calls": 20 - i}) for i in range(12)
+    )
+    tuned = tuned.model_copy(update={"launch_shapes": shapes, "last_shape": 10})
+    text = shown(profile.model_copy(update={"kernels": (tuned, plain)}))
+    assert "107" in text  # the eight most frequent ones
+    assert "108" not in text
+    (last,) = [line for line in text.splitlines() if "used last" in line]
+    assert "110" in last
+
+
 def test_markup_in_a_name_is_not_read():
     kernel = examples.hsa_kernel(demangled_name="[bold]a[/bold] [/] :smile:", mangled_name="b[0]")
     text = shown(examples.capture(kernel=kernel))

@@ -11,6 +11,7 @@
 #include "capture/selection.hpp"
 
 using namespace kerncap::hsa;
+using kerncap::capture::Control;
 using kerncap::capture::Rule;
 using kerncap::capture::Shape;
 using kerncap::capture::take;
@@ -18,12 +19,11 @@ using kerncap::capture::take;
 namespace {
 
 std::string taken(const Rule& rule, int dispatches) {
-  std::atomic<std::uint64_t> matched{0};
-  std::atomic<std::uint64_t> other_grid{0};
+  Control control{};
   const Shape shape{{1000, 1, 1}, {256, 1, 1}};
   std::string marks;
-  for (int i = 0; i < dispatches; ++i) marks += take(rule, matched, other_grid, shape) ? 'x' : '.';
-  CHECK(matched == static_cast<std::uint64_t>(dispatches));
+  for (int i = 0; i < dispatches; ++i) marks += take(rule, control, 1, shape) ? 'x' : '.';
+  CHECK(control.matched[1] == static_cast<std::uint64_t>(dispatches));
   return marks;
 }
 
@@ -36,14 +36,25 @@ void rules_count_from_zero() {
 
 void the_grid_is_in_work_groups_and_a_partial_one_counts() {
   CHECK(taken({.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 0, 0}}, 2) == "xx");
-  std::atomic<std::uint64_t> matched{0};
-  std::atomic<std::uint64_t> other_grid{0};
+  Control control{};
   const Shape shape{{1000, 1, 1}, {256, 1, 1}};
-  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {3, 0, 0}}, matched, other_grid, shape));
-  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 2, 0}}, matched, other_grid, shape));
-  CHECK(matched == 0);  // a dispatch of another shape is no match, and does not count
-  CHECK(other_grid == (std::uint64_t{4} | std::uint64_t{1} << 32 | std::uint64_t{1} << 48));
+  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {3, 0, 0}}, control, 2, shape));
+  CHECK(!take({.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 2, 0}}, control, 2, shape));
+  CHECK(control.matched[2] == 0);  // a dispatch of another shape is no match, and does not count
+  CHECK(control.other_grid[2] == (std::uint64_t{4} | std::uint64_t{1} << 32 | std::uint64_t{1} << 48));
   CHECK((Shape{{8, 1 << 20, 3}, {1, 1, 1}}.packed_blocks() == (8 | 0xFFFFull << 32 | 3ull << 48)));
+}
+
+void the_block_tells_configurations_of_one_grid_apart() {
+  Control control{};
+  const Rule rule{.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 0, 0}, .block = {64, 2, 0}};
+  CHECK(take(rule, control, 0, {{256, 2, 3}, {64, 2, 3}}).has_value());
+  CHECK(!take(rule, control, 0, {{512, 2, 1}, {128, 2, 1}}));
+  CHECK(!take(rule, control, 0, {{256, 2, 1}, {64, 1, 1}}));
+  CHECK(!take(rule, control, 0, {{320, 2, 1}, {64, 2, 1}}));
+  CHECK(control.matched[0] == 1);
+  CHECK(control.other_grid[0] == (5ull | 1ull << 32 | 1ull << 48));
+  CHECK(control.other_block[0] == (64ull | 2ull << 16 | 1ull << 32));
 }
 
 void a_copy_waits_for_captures_begun_before_it_and_no_others() {
@@ -93,6 +104,7 @@ void the_table_survives_growth_reuse_and_readers() {
 int main() {
   rules_count_from_zero();
   the_grid_is_in_work_groups_and_a_partial_one_counts();
+  the_block_tells_configurations_of_one_grid_apart();
   a_copy_waits_for_captures_begun_before_it_and_no_others();
   the_table_survives_growth_reuse_and_readers();
   return kerncap::test::exit_code();

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from kerncap_stages.collector.protocol import Rule
 from kerncap_stages.collector.selection import KernelRule, close_names, first_wanting, without_parameters
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.capture import NameMatch, Selection
@@ -49,10 +50,11 @@ def test_the_first_rule_that_wants_a_kernel_gets_it():
     assert first_wanting(rules[:2], "zz", "zz") is None
 
 
-def test_the_library_is_told_numbers_and_grid():
-    made = rule(NameMatch.ANY, None, dispatch=3, every=2, count=5, grid_blocks=(4, 1, 1)).rule
-    assert (made.first, made.every, made.count, made.grid_blocks) == (3, 2, 5, (4, 1, 1))
-    assert rule(NameMatch.ANY, None).rule.grid_blocks == (0, 0, 0)
+def test_the_library_is_told_numbers_and_shape():
+    shape = {"grid_blocks": (4, 1, 1), "block_work_items": (64, 0, 0)}
+    made = rule(NameMatch.ANY, None, dispatch=3, every=2, count=5, **shape).rule
+    assert made == Rule(3, 2, 5, (4, 1, 1), (64, 0, 0))
+    assert rule(NameMatch.ANY, None).rule == Rule(0, 1, 1, (0, 0, 0), (0, 0, 0))
 
 
 @pytest.mark.parametrize(

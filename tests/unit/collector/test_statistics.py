@@ -69,6 +69,17 @@ def test_records_are_told_apart_by_kernel_and_shape():
     }
 
 
+def test_the_shape_that_was_used_last_is_known_whatever_order_records_come_in():
+    """Queues finish in their own order, and kernels of one name may be of several code objects."""
+    tallies: dict[int, Tally] = {}
+    tally_records(records_of([(1, 64, 64, 50, 90), (1, 128, 64, 0, 10)]), tallies)
+    tally_records(records_of([(1, 256, 64, 20, 30), (2, 64, 32, 91, 95), (2, 64, 16, 40, 50)]), tallies)
+    assert tallies[1].last == (90, ShapeKey((64, 1, 1), (64, 1, 1), 0))
+    tallies[1].merge(tallies[2])
+    (kernel,) = ranked({("k", "k"): tallies[1]})
+    assert kernel.launch_shapes[kernel.last_shape].block_work_items == (32, 1, 1)
+
+
 def test_a_clock_that_runs_backwards_counts_as_nothing():
     tallies: dict[int, Tally] = {}
     tally_records(records_of([(1, 64, 64, 100, 40), (1, 64, 64, 0, 8)]), tallies)
