@@ -19,13 +19,12 @@ from kerncap_stages.validation.relocated import relocated_note
 from kerncap_stages.validation.repeatable import further_runs, unsteady_note
 from kerncap_stages.validation.repeated import Repeated
 from kerncap_stages.validation.runs import PATIENCE_S, Baselines, Run, run_once
-from kerncap_stages.validation.weighing import Weighing
+from kerncap_stages.validation.weighing import Expectation, Weighing
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from pathlib import Path
 
-    from kerncap_stages.bounds import Bounds
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
@@ -108,11 +107,12 @@ class Judge:
             judgement.note(relocated_note(run.relocated_words))
         judge_outside(judgement, run, partial(self._run, self._capture, None, self._patience_s))
         golden = without_host_writes(self._store, self._capture, golden, run, self._baselines.run, judgement)
-        self._compare(self._capture, golden, run, self._settings.bounds, None)
+        wanted = Expectation(self._capture, golden, self._settings.bounds)
+        self._compare(wanted, run)
         judgement.variant_runs = 1 + run.further_runs
         if run.ran_once:
             judgement.note(f"the variant was run once from each state: {run.ran_once}")
-        self._judge_further(self._capture, golden, run, self._settings.bounds, None)
+        self._judge_further(wanted, run)
         if not judgement.passed:
             self._mention_nondeterminism()
         elif self._settings.perturb:
@@ -147,7 +147,7 @@ class Judge:
             )
             # What differs between two replays of the very same code says nothing against it.
             steady = {base: state for base, state in golden.items() if base not in unsteady}
-            self._compare(self._capture, steady, runs[0], self._settings.bounds, None)
+            self._compare(Expectation(self._capture, steady, self._settings.bounds), runs[0])
 
     def _mention_nondeterminism(self) -> None:
         runs = self._repeated.replays(2, self._golden())
@@ -159,14 +159,7 @@ class Judge:
                 "between replays of it): compare with a tolerance"
             )
 
-    def _judge_further(
-        self,
-        start: Capture,
-        expected: Mapping[int, MemoryRef],
-        run: Run,
-        bounds: Bounds,
-        changed_base: int | None,
-    ) -> None:
+    def _judge_further(self, wanted: Expectation, run: Run) -> None:
         """Whether further runs from the same state left the same, or what is as good."""
         judgement = self._judgement
         if not run.differing:
@@ -175,17 +168,17 @@ class Judge:
             judgement.note(unsteady_note(run))
             return
         # What the captured kernel does not leave the same each time either says nothing against the variant.
-        repeats = further_runs(self._settings, start, is_changed=changed_base is not None)
-        baseline = run_once(self._store, start, None, self._patience_s, repeats=repeats)
+        repeats = further_runs(self._settings, wanted.start, is_changed=wanted.changed_base is not None)
+        baseline = run_once(self._store, wanted.start, None, self._patience_s, repeats=repeats)
         unsteady = {
             base
             for outputs in baseline.differing
             for base, state in outputs.items()
             if state != baseline.outputs[base]
         }
-        steady = {base: state for base, state in expected.items() if base not in unsteady}
+        steady = {base: state for base, state in wanted.expected.items() if base not in unsteady}
         for outputs in run.differing:
-            self._compare(start, steady, replace(run, outputs=outputs), bounds, changed_base)
+            self._compare(replace(wanted, expected=steady), replace(run, outputs=outputs))
         if judgement.passed:
             judgement.note(unsteady_note(run) + ("; the captured kernel has it too" if unsteady else ""))
         else:
@@ -276,5 +269,6 @@ class Judge:
         bounds = self._settings.bounds
         if bounds.atol is not None and gently:
             bounds = replace(bounds, atol=bounds.atol * _WIDER)
-        self._compare(changed, baseline.outputs, run, bounds, regions[0].base_address)
-        self._judge_further(changed, baseline.outputs, run, bounds, regions[0].base_address)
+        wanted = Expectation(changed, baseline.outputs, bounds, regions[0].base_address)
+        self._compare(wanted, run)
+        self._judge_further(wanted, run)

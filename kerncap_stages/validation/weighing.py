@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Mode
@@ -23,6 +23,19 @@ if TYPE_CHECKING:
     from kerncap_stages.validation.arguments import Pointer, Span
     from kerncap_stages.validation.changed_states import ChangedStates
     from kerncap_stages.validation.runs import Baselines, Run
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a run from a state should leave, by region, and how near.
+
+    ``changed_base``: of the region that was changed beforehand; none from the captured state.
+    """
+
+    start: Capture
+    expected: Mapping[int, MemoryRef]
+    bounds: Bounds
+    changed_base: int | None = None
 
 
 class Weighing:
@@ -46,17 +59,10 @@ class Weighing:
         self._arguments = arguments
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
 
-    def compare(
-        self,
-        start: Capture,
-        expected: Mapping[int, MemoryRef],
-        run: Run,
-        bounds: Bounds,
-        changed_base: int | None,
-    ) -> None:
-        """Weigh what a run left; ``changed_base``: of the region that was changed beforehand."""
-        of_runtime = runtime_regions(self._capture)
-        for region in start.regions:
+    def compare(self, wanted: Expectation, run: Run) -> None:
+        """Weigh what a run left."""
+        of_runtime, expected = runtime_regions(self._capture), wanted.expected
+        for region in wanted.start.regions:
             base = region.base_address
             if region.pre is None or base not in expected or base in of_runtime:
                 continue
@@ -67,10 +73,10 @@ class Weighing:
             if states.pre == states.expected == states.actual:
                 continue
             for part in self._changed.parts(region):
-                found = self._compare_part(region, states, part, bounds)
+                found = self._compare_part(region, states, part, wanted.bounds)
                 if found.written_bytes or found.differing_bytes or found.stray_bytes:
-                    self._weigh(PartVerdict(region, part, found, changed_base))
-                if changed_base is None and not found.difference.passed:
+                    self._weigh(PartVerdict(region, part, found, wanted.changed_base))
+                if wanted.changed_base is None and not found.difference.passed:
                     self._explain(states, part)
 
     def _compare_part(self, region: Region, states: States, part: Span, bounds: Bounds) -> RegionDifference:
