@@ -10,6 +10,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from kerncap_stages.elf_damage import reading_elf
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
 from kerncap_stages.manifests.kernel import KernargSlot, Registers
@@ -104,10 +105,9 @@ def named_places(data: bytes) -> list[DataSymbol]:
 
 
 def _symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymbol]:
-    from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
 
-    try:
+    with reading_elf(hint="capture the kernel again"):
         elf = ELFFile(io.BytesIO(data))
         table = cast("Any", elf.get_section_by_name(".symtab"))
         begin = min((segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD")), default=0)
@@ -123,16 +123,6 @@ def _symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymb
             # Kernel descriptors are data too, but no kernel reads them.
             and not symbol.name.endswith(".kd")
         ]
-    except (
-        ELFError,
-        ValueError,
-        struct.error,
-        LookupError,
-        TypeError,
-        AttributeError,
-        OverflowError,
-    ) as error:
-        raise ArtifactError(f"damaged code object: {error}", hint="capture the kernel again") from error
 
 
 def _metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:

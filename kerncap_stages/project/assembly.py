@@ -132,7 +132,10 @@ def _objdump(code: bytes, start: int, end: int, *options: str) -> list[str]:
         ]
         done = run_tool(words)
     if done.returncode != 0:
-        raise UsageError(f"the code object cannot be disassembled: {done.stderr.strip()}")
+        raise UsageError(
+            f"the code object cannot be disassembled: {done.stderr.strip()}",
+            hint="capture the kernel again, or leave out --assembly",
+        )
     return done.stdout.splitlines()
 
 

@@ -7,6 +7,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from kerncap_stages.elf_damage import reading_elf
 from kerncap_stages.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _SECTIONS_OFFSET_AT, _SECTIONS_COUNT_AT = 40, 60  # in the ELF header: e_shoff, 
 _FETCHED_AHEAD_BYTES = 256
 _ENTRY_AT = 16  # int64 in a kernel descriptor: from it to the first instruction
 _DESCRIPTOR_BYTES = 64
+_AGAIN = "capture the kernel again"
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class KernelPlace:
 
 
 class Image:
-    """The bytes of a code object, to be changed."""
+    """The bytes of a code object, to be changed. What is read or changed raises ArtifactError for damage."""
 
     def __init__(self, code: bytes) -> None:
         """Raises UsageError if it is no ELF file."""
@@ -49,13 +51,14 @@ class Image:
         try:
             self._elf = ELFFile(io.BytesIO(code))
         except ELFError as error:
-            raise UsageError(f"not a code object: {error}") from error
+            raise UsageError(f"not a code object: {error}", hint=_AGAIN) from error
 
     @property
     def content(self) -> bytes:
         """All of it."""
         return bytes(self._bytes)
 
+    @reading_elf(_AGAIN)
     def kernel(self, symbol: str) -> KernelPlace:
         """Find a kernel by its symbol.
 
@@ -63,7 +66,7 @@ class Image:
         """
         entry = self._symbol(symbol)
         if entry is None:
-            raise UsageError(f"the code object has no symbol {symbol}")
+            raise UsageError(f"the code object has no symbol {symbol}", hint=_AGAIN)
         section = self._elf.get_section(entry["st_shndx"])
         start, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]
         address = entry["st_value"]
@@ -77,6 +80,7 @@ class Image:
             symbol, address, size, after - address, offset, at, None if at is None else self._file_offset(at)
         )
 
+    @reading_elf(_AGAIN)
     def next_address(self) -> int:
         """Behind everything that is loaded."""
         loads = [each for each in self._elf.iter_segments() if each["p_type"] == "PT_LOAD"]
@@ -89,6 +93,7 @@ class Image:
         filled = made + _S_NOP * ((size - len(made)) // 4)
         self._bytes[place.file_offset : place.file_offset + len(filled)] = filled
 
+    @reading_elf(_AGAIN)
     def move_kernel(self, place: KernelPlace, made: bytes, address: int) -> None:
         """Put instructions in a segment of their own at the end, and let the descriptor lead there.
 

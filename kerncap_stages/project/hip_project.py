@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.project.kinds import Build, judged_flags
 from kerncap_stages.project.overlay import EDITABLE, overlay_files, place_files
@@ -55,5 +56,9 @@ class HipProject:
         from kerncap_stages.project.assembly import disassemble
 
         kernel = capture.kernel
-        code = store.get(kernel.code_object.payload.digest)
-        return disassemble(code, kernel.mangled_name, kernel.code_object.isa)
+        digest = kernel.code_object.payload.digest
+        code = store.get(digest)
+        try:
+            return disassemble(code, kernel.mangled_name, kernel.code_object.isa)
+        except ArtifactError as error:
+            raise ArtifactError(f"file {digest.short}: {error}", hint=error.hint) from error

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import io
 import os
-import struct
-import zlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cubin import is_cubin, line_numbers
+from kerncap_stages.elf_damage import reading_elf
+from kerncap_stages.errors import ArtifactError
 from kerncap_stages.kernel_facts import same_but_for_unit
 from kerncap_stages.source.cubin_lines import read_cubin_lines
 
@@ -33,29 +33,17 @@ class LineTables:
 
 def read_line_tables(code_object: bytes, mangled_name: str) -> LineTables:
     """Read DWARF line tables; empty where the code object has none or they are not readable."""
-    from elftools.common.exceptions import DWARFError, ELFError
     from elftools.elf.elffile import ELFFile
 
     try:
-        elf = ELFFile(io.BytesIO(code_object))
-        if elf.has_dwarf_info():
-            # Of relocations of a cubin nothing that is read here depends; pyelftools does not know them.
-            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=not is_cubin(code_object))
-            return _read(dwarf, mangled_name)
-        return LineTables(*read_cubin_lines(*line_numbers(code_object), mangled_name))
-    except (
-        ELFError,
-        DWARFError,
-        KeyError,
-        ValueError,
-        IndexError,
-        AssertionError,
-        OverflowError,
-        TypeError,
-        AttributeError,
-        struct.error,
-        zlib.error,
-    ):
+        with reading_elf(hint="compile it again"):
+            elf = ELFFile(io.BytesIO(code_object))
+            if elf.has_dwarf_info():
+                # Of relocations of a cubin nothing that is read here depends; pyelftools does not know them.
+                dwarf = elf.get_dwarf_info(relocate_dwarf_sections=not is_cubin(code_object))
+                return _read(dwarf, mangled_name)
+            return LineTables(*read_cubin_lines(*line_numbers(code_object), mangled_name))
+    except ArtifactError:
         # Hints from a file that anybody may have written: unreadable is the same as absent.
         return LineTables()
 

@@ -13,9 +13,10 @@ import executables
 import manifest_examples as examples
 import pytest
 from cuda_captures import publish_cuda
+from made_up import device_code, publish
 
 from kerncap_stages.bounds import Bounds
-from kerncap_stages.code_object import read_code_object
+from kerncap_stages.code_object import data_symbols, read_code_object
 from kerncap_stages.cubin import embedded_ptx, kernel_code
 from kerncap_stages.cubin_elf import read_sections
 from kerncap_stages.digest import MemoryRef
@@ -30,6 +31,7 @@ from kerncap_stages.replaying.cuda_code import link_baseline, link_variant
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
 from kerncap_stages.replaying.variant import read_variant
 from kerncap_stages.source.line_tables import read_line_tables
+from kerncap_stages.stages.generate import run_generate
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validation.request import read_request
 from kerncap_stages.validation.settings import Settings
@@ -255,3 +257,24 @@ def test_a_cubin_that_is_cut_or_points_outside_ends_in_facts_or_in_a_refusal(sto
         embedded_ptx(data)
     assert refused
     assert all(str(given) in str(error) and error.hint for error in refused)
+
+
+ELF_HEADER = 64
+
+
+@pytest.mark.parametrize("keep", [ELF_HEADER, 500, 0.5, 0.9])
+def test_a_code_object_that_is_cut_gives_no_assembly_and_names_itself(store, tmp_path, keep):
+    source = tmp_path / "k.hip"
+    source.write_text("#include <hip/hip_runtime.h>\n__global__ void k(float* x) { x[threadIdx.x] *= 2; }\n")
+    whole = device_code(source, tmp_path / "k.co", "-g")
+    code = whole[: keep if isinstance(keep, int) else int(keep * len(whole))]
+    capture = publish(store, code, "_Z1kPf")
+    digest = load_as(store, capture, Capture).kernel.code_object.payload.digest
+    with pytest.raises(ArtifactError, match=f"file {digest.short}: damaged code object") as caught:
+        run_generate(store, capture, assembly=True)
+    assert caught.value.hint
+    _, made = run_generate(store, capture)
+    assert any("damaged code object" in missing for missing in made.missing)
+    assert read_line_tables(code, "_Z1kPf").definition is None
+    with pytest.raises(ArtifactError, match="damaged code object"):
+        data_symbols(code)
