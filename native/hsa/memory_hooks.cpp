@@ -42,6 +42,7 @@ void record_pool_allocation(std::uint64_t pool_handle, std::size_t bytes, std::u
   made.access = pool->access;
   if ((flags & HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG) != 0) made.flags |= capture::k_region_executable;
   if ((flags & k_pool_uncached) != 0) made.flags |= capture::k_region_uncached;
+  tool()->arguments.forget(made.base, made.bytes);
   tool()->allocations.add(made);
 }
 
@@ -66,6 +67,7 @@ void record_foreign(void* base, std::size_t bytes) {
   made.kind = MemoryKind::ipc;
   made.device = tool()->agents.index_of(info.agentOwner);
   made.access = all_devices();
+  tool()->arguments.forget(made.base, made.bytes);
   tool()->allocations.add(made);
 }
 

@@ -93,7 +93,7 @@ void capture_packets(Queue& queue, const PacketView& packets, Rewriter& rewriter
     if (type_of(header_of(packets[i])) != HSA_PACKET_TYPE_KERNEL_DISPATCH) continue;
     const std::uint64_t index = state.channel->control().dispatches.fetch_add(1, std::memory_order_relaxed);
     const hsa_kernel_dispatch_packet_t dispatch = as_dispatch(packets[i]);
-    queue.last_kernarg.store(reinterpret_cast<std::uint64_t>(dispatch.kernarg_address), std::memory_order_relaxed);
+    state.arguments.see(reinterpret_cast<std::uint64_t>(dispatch.kernarg_address));
     const Kernel* kernel = state.kernels.find(dispatch.kernel_object);
     if (kernel == nullptr) state.channel->control().unlisted.fetch_add(1, std::memory_order_relaxed);
     if (kernel == nullptr || kernel->rule == k_no_rule) continue;

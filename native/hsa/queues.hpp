@@ -28,7 +28,6 @@ struct Queue {
   std::atomic<const hsa_queue_t*> hardware{nullptr};
   std::atomic<std::uint64_t> shown_read_index{0};   // the latest that the program was told; never goes back
   std::atomic<bool> gone{false};
-  std::atomic<std::uint64_t> last_kernarg{0};   // of the latest dispatch: shows where the runtime keeps arguments
   bool marked = false;                   // callback only: the marker packet was sent
   Packet* scratch = nullptr;             // callback only: where a submission is rewritten, `size` + 16 packets
   PendingRing* pending = nullptr;        // profiling only

@@ -325,7 +325,7 @@ Result<void> Snapshots::take(Job& job) noexcept {
   api().ext.hsa_amd_profiling_get_dispatch_time_fn(state.agents.devices()[job.kernel.device].agent, job.done, &time);
   const auto post_since = Clock::now();
   if (with_post) {
-    if (Result<void> copied = state_copy.post(); !copied) return give_up(copied.error());
+    if (Result<void> copied = state_copy.post(kernarg.value(), address_of_kernarg(job)); !copied) return give_up(copied.error());
     if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the post-state was copied"};
   }
   return tell(Up::done, time.end - time.start, ns_since(post_since));

@@ -28,20 +28,22 @@ Result<void> StateCopy::pre(std::span<const std::byte> kernarg, std::uint64_t ke
   for (std::size_t i = 0; i < m_regions.size(); ++i) {
     if (m_taken[i]) m_copied_bytes += m_regions[i].bytes;
   }
-  // Where the runtime keeps arguments. The kind of memory does not tell: HIP takes ordinary host memory for it, or, where
-  // the processor reaches all of a device's, device memory.
-  std::vector<std::uint64_t> arguments{kernarg_address};
-  for (const Queue* queue : tool()->queues.live()) arguments.push_back(queue->last_kernarg.load());
+  return {};
+}
+
+Result<void> StateCopy::post(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept {
+  // Where the runtime keeps arguments, also those of dispatches that came while this one ran. The kind of memory does not
+  // tell: HIP takes ordinary host memory for it, or, where the processor reaches all of a device's, device memory.
+  std::vector<std::uint64_t> arguments = tool()->arguments.all();
+  arguments.push_back(kernarg_address);
   for (const std::uint64_t address : arguments) {
     const Allocation* region = region_at(m_regions, address);
     if (region == nullptr) continue;
     const auto index = static_cast<std::size_t>(region - m_regions.data());
     m_unchanged[index] = !points_into(kernarg, *region);
   }
-  return {};
+  return send_all(StreamKind::post);
 }
-
-Result<void> StateCopy::post() noexcept { return send_all(StreamKind::post); }
 
 Result<void> StateCopy::send(StreamKind kind, std::size_t index, const Look* look) noexcept {
   const Allocation& region = m_regions[index];

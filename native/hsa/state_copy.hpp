@@ -25,7 +25,7 @@ class StateCopy {
   core::Result<void> pre(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept;
   // The regions of the pre-state again; but memory that holds arguments and to which none points counts as unchanged: no
   // kernel writes there, and the program's threads put the arguments of later dispatches into it all the while.
-  core::Result<void> post() noexcept;
+  core::Result<void> post(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept;
 
   [[nodiscard]] std::uint64_t copied_bytes() const noexcept { return m_copied_bytes; }
 

@@ -7,6 +7,7 @@
 #include "capture/channel.hpp"
 #include "hsa/agents.hpp"
 #include "hsa/allocations.hpp"
+#include "hsa/argument_places.hpp"
 #include "hsa/copies.hpp"
 #include "hsa/kernels.hpp"
 #include "hsa/modules.hpp"
@@ -21,6 +22,7 @@ struct Tool {
   capture::Channel* channel = nullptr;
   Agents agents;
   AllocationMap allocations;
+  ArgumentPlaces arguments;
   MappingMap mappings;
   PinnedMap pinned;
   ManagedRanges managed;

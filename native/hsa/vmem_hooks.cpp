@@ -34,6 +34,7 @@ hsa_status_t hsa_amd_vmem_map(void* va, size_t size, size_t in_offset, hsa_amd_v
                               uint64_t flags) {
   const hsa_status_t status = api().ext.hsa_amd_vmem_map_fn(va, size, in_offset, memory_handle, flags);
   if (status == HSA_STATUS_SUCCESS && enabled()) {
+    tool()->arguments.forget(address_of(va), size);
     tool()->mappings.map(address_of(va), size, in_offset, memory_handle.handle);
   }
   return status;

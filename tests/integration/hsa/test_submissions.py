@@ -81,6 +81,17 @@ def test_launches_behind_the_held_target_are_not_taken_for_its_writes(stages, pr
     assert stages.replay(digest).must().manifest["matches_golden"] is True
 
 
+@pytest.mark.parametrize("target", TARGETS)
+def test_launches_of_many_streams_are_not_taken_for_the_held_targets_writes(stages, program, target):
+    """Each stream has memory for arguments; they share queues, and one is first launched to meanwhile."""
+    stages.target = target
+    (digest,) = stages.capture("target", program("many_streams", target))
+    capture = stages.show(digest)
+    (data,) = [region for region in capture["regions"] if region["written_size_bytes"]]
+    assert data["written_size_bytes"] == 1
+    assert stages.replay(digest).must().manifest["matches_golden"]
+
+
 def test_dispatches_after_static_destructors(stages, program):
     captures, printed = stages.capture_and_listen(
         "target", program("late_dispatch"), program("words_kernels"), options=("--count", 2)
