@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
@@ -10,7 +11,7 @@ from kerncap_stages.bounds import Bounds
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validation.arguments import Span, spans
-from kerncap_stages.validation.perturb import MOST_BYTES, Altered, Change, variable_ranges
+from kerncap_stages.validation.perturb import EVERYWHERE, LITTLE, MOST_BYTES, Altered, Change, variable_ranges
 from kerncap_stages.validation.reach import Reach, reach
 from kerncap_stages.validation.states import States, compare_states
 
@@ -71,11 +72,11 @@ class ChangedStates:
         # Instructions lie beside a code object's variables.
         if region.kind is MemoryKind.CODE_OBJECT:
             if variable_ranges(self._store, self._capture, region):
-                yield Change.NUDGE_VARIABLES
+                yield from (of_variables for _, of_variables in LITTLE)
         elif region.size_bytes <= MOST_BYTES:
             if not self._settings.bounds.exact:
                 yield Change.POISON
-            yield Change.NUDGE
+            yield from (of_regions for of_regions, _ in LITTLE)
         else:
             yield Change.NUDGE_SAMPLES
         if region.written:
@@ -94,21 +95,25 @@ class ChangedStates:
         return None, None
 
     def together(self, regions: Sequence[Region]) -> Together | None:
-        """The baseline from a state where all of these are changed a little everywhere.
+        """The baseline from a state where all of these are changed a little, everywhere if it bears that.
 
         None where they are too large, or the kernel does not run on that.
         """
-        gentle = {Change.NUDGE, Change.NUDGE_VARIABLES}
-        changes = [
-            (region, change, self.parts(region))
-            for region in regions
-            for change in self.changes(region)
-            if change in gentle
-        ]
-        if len(changes) < len(regions) or sum(region.size_bytes for region in regions) > MOST_BYTES:
+        if sum(region.size_bytes for region in regions) > MOST_BYTES:
             return None
-        found = self._baselines.changed_together(changes)
-        return found if found.replay.outcome is ReplayOutcome.COMPLETED else None
+        for alike in LITTLE:
+            changes = [
+                (region, change, self.parts(region))
+                for region in regions
+                for change in self.changes(region)
+                if change in alike
+            ]
+            if len(changes) < len(regions):
+                return None
+            found = self._baselines.changed_together(changes)
+            if found.replay.outcome is ReplayOutcome.COMPLETED:
+                return replace(found, everywhere=EVERYWHERE.issuperset(alike))
+        return None
 
     def _is_pure(self, region: Region, state: Altered, run: Run, golden: Mapping[int, MemoryRef]) -> bool:
         """Whether what the kernel writes there does not depend on what was there: golden values hold."""

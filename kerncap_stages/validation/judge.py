@@ -12,9 +12,15 @@ from kerncap_stages.validation.ahead import Ahead
 from kerncap_stages.validation.arguments import pointers
 from kerncap_stages.validation.changed_states import ChangedStates
 from kerncap_stages.validation.host_writes import without_host_writes
-from kerncap_stages.validation.judgement import NOTHING_KNOWN, UNREACHED_UNTRIED, Judgement, unreached_note
+from kerncap_stages.validation.judgement import (
+    BOUNDS_TOO_WIDE,
+    NOTHING_KNOWN,
+    UNREACHED_UNTRIED,
+    Judgement,
+    unreached_note,
+)
 from kerncap_stages.validation.outside import judge_outside
-from kerncap_stages.validation.perturb import MOST_REGIONS, Change, with_pre_state
+from kerncap_stages.validation.perturb import EVERYWHERE, MOST_REGIONS, Change, with_pre_state
 from kerncap_stages.validation.relocated import relocated_note
 from kerncap_stages.validation.repeatable import further_runs, unsteady_note
 from kerncap_stages.validation.repeated import Repeated
@@ -119,6 +125,8 @@ class Judge:
             self._judge_changed(variant, golden, ahead)
         elif not judgement.knows_writes:
             judgement.note(NOTHING_KNOWN)
+        if judgement.passed and judgement.changes_expected and not judgement.changes_made:
+            judgement.fail(BOUNDS_TOO_WIDE)
 
     def _golden(self) -> dict[int, MemoryRef] | None:
         if not self._capture.has_post:
@@ -188,8 +196,11 @@ class Judge:
         judgement, regions = self._judgement, self._changed.reach.candidates
         tried = self._try(variant, regions[:MOST_REGIONS], golden, ahead)
         if judgement.passed and len(regions) > MOST_REGIONS:
-            if self._try_together(variant, regions[MOST_REGIONS:]):
-                tried += len(regions) - MOST_REGIONS
+            further = regions[MOST_REGIONS:]
+            together = self._changed.together(further)
+            if together is not None:
+                self._judge_together(variant, further, together)
+                tried += len(further) if together.everywhere else 0
             else:
                 judgement.note(
                     f"only {MOST_REGIONS} of {len(regions)} regions were tried with other contents"
@@ -218,7 +229,7 @@ class Judge:
             state, baseline = self._changed.baseline(region, golden)
             if state is None or baseline is None:
                 continue
-            tried += state.change not in (Change.NUDGE_SAMPLES, Change.NUDGE_WRITTEN)
+            tried += state.change in EVERYWHERE
             if baseline.outputs.get(region.base_address) == state.pre:
                 continue  # only read: the variant may read it or not
             changed = with_pre_state(self._capture, region, state.pre)
@@ -227,15 +238,8 @@ class Judge:
             self._judge_from(changed, [region], baseline, run, gently=state.change is not Change.POISON)
         return tried
 
-    def _try_together(self, variant: Path, regions: Sequence[Region]) -> bool:
-        """Judge the variant from a state where all of these are changed; false: they could not be."""
-        found = self._changed.together(regions)
-        if found is None:
-            return False
-        self._judge_together(variant, regions, found)
-        return True
-
     def _judge_together(self, variant: Path, regions: Sequence[Region], found: Together) -> None:
+        """Judge the variant from a state where all of these are changed."""
         run = self._run(found.start(), variant, self._patience_s)
         self._judge_from(found.start(), regions, found.run, run, gently=True)
 

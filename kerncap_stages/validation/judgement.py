@@ -20,6 +20,10 @@ NOTHING_KNOWN = (
 UNREACHED_UNTRIED = (
     "memory that no pointer in sight leads to was not tried with other contents: the kernel does not run then"
 )
+BOUNDS_TOO_WIDE = (
+    "the variant changes nothing at all, and is within the bounds only because the captured kernel changes "
+    "less than they allow: narrow them, or capture a dispatch that changes more"
+)
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,8 @@ class Judgement:
     baseline_runs: int = 0
     variant_runs: int = 0
     nondeterministic_bytes: int = 0
+    changes_expected: bool = False
+    changes_made: bool = False  # by the variant, from any state
 
     @property
     def knows_writes(self) -> bool:

@@ -7,6 +7,7 @@ what it puts back, or makes of it, the variant must do too.
 
 from __future__ import annotations
 
+from contextlib import contextmanager
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from kerncap_stages.code_object import writable_data
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replaying.plan import own_code
+from kerncap_stages.validation.address_ranges import null_words
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validation.samples import sampled
 
@@ -28,6 +30,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import ModuleVariable, Region
     from kerncap_stages.store import Store, Transaction
+    from kerncap_stages.validation.address_ranges import AddressRanges
     from kerncap_stages.validation.arguments import Span
 
 MOST_REGIONS = 16
@@ -55,6 +58,25 @@ class Change(StrEnum):
     NUDGE_SAMPLES = "nudge_samples"  # a little, in some places of a large region and where it is written
     NUDGE_WRITTEN = "nudge_written"  # a little, where the kernel is known to write
     NUDGE_VARIABLES = "nudge_variables"  # a little, the variables that lie there
+    # The same but for addresses of captured memory: a kernel that follows them does not run on others.
+    NUDGE_NUMBERS = "nudge_numbers"
+    NUDGE_VARIABLE_NUMBERS = "nudge_variable_numbers"
+    # And but for zeros where addresses may be: lists end there.
+    NUDGE_NONZERO = "nudge_nonzero"
+    NUDGE_VARIABLE_NONZERO = "nudge_variable_nonzero"
+
+
+EVERYWHERE = frozenset({Change.POISON, Change.NUDGE, Change.NUDGE_VARIABLES})
+OF_VARIABLES = frozenset(
+    {Change.NUDGE_VARIABLES, Change.NUDGE_VARIABLE_NUMBERS, Change.NUDGE_VARIABLE_NONZERO}
+)
+OF_REGIONS = frozenset({Change.POISON, Change.NUDGE, Change.NUDGE_NUMBERS, Change.NUDGE_NONZERO})
+# Changes by a little, of a region or of variables; each of these spares more than the one before.
+LITTLE = (
+    (Change.NUDGE, Change.NUDGE_VARIABLES),
+    (Change.NUDGE_NUMBERS, Change.NUDGE_VARIABLE_NUMBERS),
+    (Change.NUDGE_NONZERO, Change.NUDGE_VARIABLE_NONZERO),
+)
 
 
 @dataclass(frozen=True)
@@ -102,52 +124,80 @@ def altered(
     change: Change,
     parts: Sequence[Span],
     variables: Sequence[tuple[int, int]] = (),
+    ranges: AddressRanges | None = None,
 ) -> MemoryRef:
     """Stage a changed pre-state of a region; ``parts`` say what its elements are, as far as bounds matter.
 
-    variables: (offset, length) of each, where those are what is changed.
+    variables: (offset, length) of each, where those are what is changed. ranges: what addresses lead to.
     """
     if region.pre is None:
         raise ValueError("the region has no pre-state")
-    if change in (Change.POISON, Change.NUDGE):
-        return _altered_everywhere(store, transaction, region.pre, change, parts)
+    if change in OF_REGIONS:
+        return _altered_everywhere(store, transaction, region.pre, change, parts, ranges)
     memory = read_chunk_list(store, region.pre)
     writer = transaction.memory_writer(memory.size_bytes)
-    ranges = variables if change is Change.NUDGE_VARIABLES else region.written or ()
+    places = variables if change in OF_VARIABLES else region.written or ()
     if change is Change.NUDGE_SAMPLES:
-        ranges = sampled(region.size_bytes, ranges)
+        places = sampled(region.size_bytes, places)
     for index in range(len(memory.digests)):
         start = index * memory.chunk_size_bytes
         end = start + memory.length(index)
         touched = [
             (max(offset, start), min(offset + length, end))
-            for offset, length in ranges
+            for offset, length in places
             if offset < end and offset + length > start
         ]
         if not touched:
             writer.append_same(end - start, [memory.digests[index]])
             continue
         chunk = read_chunk(store, memory, index).copy()
-        for part in parts:
-            for first, last in touched:
-                low, high = max(first, part.start), min(last, part.end)
-                if low < high:
-                    chunk[low - start : high - start] ^= _pattern(part, change, low, high)
+        with _spared(chunk, change, ranges):
+            for part in parts:
+                for first, last in touched:
+                    low, high = max(first, part.start), min(last, part.end)
+                    if low < high:
+                        chunk[low - start : high - start] ^= _pattern(part, change, low, high)
         writer.append(chunk)
     return MemoryRef.to(writer.finish())
 
 
+@contextmanager
+def _spared(content: npt.NDArray[np.uint8], change: Change, ranges: AddressRanges | None) -> Iterator[None]:
+    """Put the words back that a change spares, when the content was changed."""
+    _, but_addresses, and_zeros = LITTLE
+    if ranges is None or change not in (*but_addresses, *and_zeros):
+        yield
+        return
+    words = content[: content.size // 8 * 8].view(np.uint64)
+    numbers = ranges.words_in(words)
+    if change in and_zeros:
+        numbers = np.concatenate([numbers, null_words(words, numbers)])
+    before = words[numbers]
+    yield
+    words[numbers] = before
+
+
 def _altered_everywhere(
-    store: Store, transaction: Transaction, pre: MemoryRef, change: Change, parts: Sequence[Span]
+    store: Store,
+    transaction: Transaction,
+    pre: MemoryRef,
+    change: Change,
+    parts: Sequence[Span],
+    ranges: AddressRanges | None,
 ) -> MemoryRef:
     """As one piece, at most MOST_BYTES: it is read and hashed on all cores, where chunks come one by one."""
     content = store.read_memory(pre.digest)
+    with _spared(content, change, ranges):
+        _change_all(content, change, parts)
+    return MemoryRef.to(transaction.put_memory(content))
+
+
+def _change_all(content: npt.NDArray[np.uint8], change: Change, parts: Sequence[Span]) -> None:
     for part in parts:
         pattern = _pattern(part, change, part.start, part.start + _SLAB_BYTES)  # the same in every slab
         for low in range(part.start, min(part.end, content.size), _SLAB_BYTES):
             high = min(low + _SLAB_BYTES, part.end, content.size)
             content[low:high] ^= pattern[: high - low]
-    return MemoryRef.to(transaction.put_memory(content))
 
 
 def _pattern(part: Span, change: Change, low: int, high: int) -> npt.NDArray[np.uint8]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.validation.address_ranges import AddressRanges
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validation.perturb import variable_ranges
 
@@ -80,16 +81,13 @@ def _reached(
     And of those that arguments point to at all, pointers to const among them.
     """
     at = {region.base_address: region for region in usable}
-    bases = np.array(sorted(at), np.uint64)
-    ends = np.array([base + at[int(base)].size_bytes for base in bases.tolist()], np.uint64)
+    bases = sorted(at)
+    ranges = AddressRanges((base, at[base].size_bytes) for base in bases)
 
     def regions_at(words: npt.NDArray[np.uint64]) -> set[int]:
-        if not len(bases) or not len(words):
-            return set()
-        index = np.searchsorted(bases, words, side="right").astype(np.int64) - 1
-        inside = (index >= 0) & (words < ends[np.maximum(index, 0)])
+        numbers = ranges.numbers(words)
         # Not np.unique: its first call imports masked arrays, which takes longer than all of this.
-        return {int(bases[i]) for i in np.flatnonzero(np.bincount(index[inside]))}
+        return {bases[number] for number in np.flatnonzero(np.bincount(numbers[numbers >= 0]))}
 
     constant = {pointer.address for pointer in arguments if pointer.is_const}
     constant -= {pointer.address for pointer in arguments if not pointer.is_const}

@@ -14,8 +14,15 @@ from kerncap_stages.remembered import remembered_as, request_key
 from kerncap_stages.replaying.plan import own_code
 from kerncap_stages.replaying.runner import ReplayRequest, replay_capture
 from kerncap_stages.replaying.variant import variant_code
+from kerncap_stages.validation.address_ranges import captured_ranges
 from kerncap_stages.validation.collected import collected, collected_differing, missing_state
-from kerncap_stages.validation.perturb import Altered, Change, altered, variable_ranges, with_pre_state
+from kerncap_stages.validation.perturb import (
+    OF_VARIABLES,
+    Altered,
+    altered,
+    variable_ranges,
+    with_pre_state,
+)
 from kerncap_stages.validation.relocated import Relocation
 from kerncap_stages.validation.settings import MOST_BYTES_AT_ONCE
 
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
     from kerncap_stages.replaying.standby import Standbys
     from kerncap_stages.store import Store
     from kerncap_stages.validation.arguments import Span
+    from kerncap_stages.validation.perturb import Change
 
 # Of a replay that is begun before it is known whether it is wanted, and that is made again if it took longer.
 PATIENCE_S = 30.0
@@ -163,6 +171,8 @@ class Baselines:
             return state, self._again(known, with_pre_state(self.capture, region, known.pre))
         begun = self._begun.pop(key, None)
         state, run = begun.result() if begun is not None else (self._altered(region, change, parts), None)
+        if run is None and (same := self._kept_from(state)) is not None:
+            return state, _run_of(same, with_pre_state(self.capture, region, state.pre))
         if run is None or run.outcome is ReplayOutcome.TIMED_OUT:
             run = self._run_from(state, self.patience_s or self.timeout_s)
         self._keep(key, run, with_pre_state(self.capture, region, state.pre), state)
@@ -208,17 +218,21 @@ class Baselines:
         return Together(start, self.kept[-1])
 
     def _altered(self, region: Region, change: Change, parts: Sequence[Span]) -> Altered:
-        variables = (
-            variable_ranges(self.store, self.capture, region) if change is Change.NUDGE_VARIABLES else ()
-        )
+        variables = variable_ranges(self.store, self.capture, region) if change in OF_VARIABLES else ()
+        ranges = captured_ranges(self.capture)
         with self.store.transaction() as transaction:
-            pre = altered(self.store, transaction, region, change, parts, variables)
+            pre = altered(self.store, transaction, region, change, parts, variables, ranges)
             transaction.publish_objects()
         return Altered(region, change, pre)
 
     def _run_from(self, state: Altered, timeout_s: float) -> Run:
         start = with_pre_state(self.capture, state.region, state.pre)
         return run_once(self.store, start, None, timeout_s, quiet=True, standbys=self.standbys)
+
+    def _kept_from(self, state: Altered) -> BaselineReplay | None:
+        """A replay of this validation from the same state: another change may lead there."""
+        where = (state.region.base_address, state.pre)
+        return next((replay for replay in self.kept if (replay.changed_region, replay.pre) == where), None)
 
     def known_change(self, region: Region, change: Change, parts: Sequence[Span]) -> BaselineReplay | None:
         """What an earlier validation kept of the replay from that state."""
@@ -268,6 +282,7 @@ class Together:
 
     start: Callable[[], Capture]
     replay: BaselineReplay
+    everywhere: bool = True  # but for addresses in them, where not
 
     @property
     def changed(self) -> dict[int, MemoryRef]:

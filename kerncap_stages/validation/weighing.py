@@ -9,7 +9,7 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.addresses import explain_addresses
 from kerncap_stages.validation.judgement import Judgement, PartVerdict, part_name, wrong_output
-from kerncap_stages.validation.perturb import Change
+from kerncap_stages.validation.perturb import LITTLE
 from kerncap_stages.validation.states import RegionDifference, States, compare_states
 
 if TYPE_CHECKING:
@@ -72,6 +72,8 @@ class Weighing:
             states = States(region.pre, expected[base], run.outputs[base], region.size_bytes)
             if states.pre == states.expected == states.actual:
                 continue
+            self._judgement.changes_expected |= states.expected != states.pre
+            self._judgement.changes_made |= states.actual != states.pre
             for part in self._changed.parts(region):
                 found = self._compare_part(region, states, part, wanted.bounds)
                 if found.written_bytes or found.differing_bytes or found.stray_bytes:
@@ -95,11 +97,13 @@ class Weighing:
         if base not in self._witnesses:
             self._witnesses[base] = None
             original = next(each for each in self._capture.regions if each.base_address == base)
-            changes = [change for change in self._changed.changes(original) if change is Change.NUDGE]
+            little = [of_regions for of_regions, _ in LITTLE]
+            changes = [change for change in self._changed.changes(original) if change in little]
             for change in changes if not original.read_only else ():
                 state, run = self._baselines.run_changed(original, change, self._changed.parts(original))
                 if run.completed:
                     self._witnesses[base] = (state.pre, run.outputs[base])
+                    break
         return self._witnesses[base]
 
     def _weigh(self, verdict: PartVerdict) -> None:

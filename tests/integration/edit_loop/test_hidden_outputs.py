@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 PROGRAM = Program(SOURCES / "edit_loop/hidden_outputs.hip")
-KERNELS = ("through_a_chain", "from_constant", "to_exported", "to_hidden", "through_const", "from_outside")
+KERNELS = (
+    "through_a_chain",
+    "along_a_list",
+    "from_constant",
+    "to_exported",
+    "to_hidden",
+    "through_const",
+    "from_outside",
+)
 BESIDE = "by_stride"
+MANY = "to_rows"
 
 
 def variant(*defines: str) -> Path:
@@ -30,7 +39,7 @@ def captured(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, 
     Store.open(folder / "store")
     stages = Stages(folder / "store", folder)
     app = compile_once(Build(PROGRAM, "gfx90a", "O3"))
-    names = [word for kernel in (*KERNELS, BESIDE, "to_nothing") for word in ("--kernel", kernel)]
+    names = [word for kernel in (*KERNELS, BESIDE, MANY, "to_nothing") for word in ("--kernel", kernel)]
     made = stages.run("capture", *names, "--dispatch", 1, "--", app).must().digests
     return folder / "store", {
         stages.show(each)["kernel"]["demangled_name"].split("(")[0]: each for each in made
@@ -62,6 +71,13 @@ def test_an_output_that_arithmetic_leads_to_beside_one_in_sight(stages: Stages, 
             .err
         )
         assert "an output of the captured kernel is not written" in said
+
+
+def test_the_last_of_many_outputs_behind_a_table_of_addresses(stages: Stages, store: dict[str, str]):
+    said = stages.run("validate", store[MANY], "--variant", variant()).must().err
+    assert "Result: PASS  (byte-exact, 20 of 20 regions identical)" in said
+    said = stages.run("validate", store[MANY], "--variant", variant("NOTHING")).must(1).err
+    assert "an output of the captured kernel is not written" in said
 
 
 def test_where_nothing_is_written_there_is_nothing_to_judge_by(stages: Stages, store: dict[str, str]):

@@ -13,6 +13,10 @@ struct Leaf {
 struct Node {
   Leaf* leaf;
 };
+struct Link {
+  float value;
+  Link* next;
+};
 struct Arguments {
   const float* in;
   float* out;
@@ -24,6 +28,19 @@ static __device__ float hidden[64];
 
 __global__ void through_a_chain(Node* node, const float* in) {
   WRITE(node->leaf->data[threadIdx.x], in[threadIdx.x] * 2);
+}
+// Its outputs lie beside the addresses that it follows.
+__global__ void along_a_list(Link* first, const float* in) {
+  for (Link* link = first; link != nullptr; link = link->next) WRITE(link->value, *in++ * 10);
+}
+// More outputs than are tried one by one, and the last of them is not like the others.
+__global__ void to_rows(float** rows, const float* in) {
+  float& place = rows[blockIdx.x][threadIdx.x];
+  if (blockIdx.x + 1 < gridDim.x) {
+    place = in[threadIdx.x] * 11;
+  } else {
+    WRITE(place, in[threadIdx.x] * 11);
+  }
 }
 __global__ void from_constant() { WRITE(arguments.out[threadIdx.x], arguments.in[threadIdx.x] * 3); }
 __global__ void to_exported(const float* in) { WRITE(exported[threadIdx.x], in[threadIdx.x] * 4); }
@@ -67,8 +84,21 @@ int main() {
       hipMemcpy(node, &made_node, sizeof made_node, hipMemcpyHostToDevice) != hipSuccess ||
       hipMemcpyToSymbol(HIP_SYMBOL(arguments), &made, sizeof made) != hipSuccess)
     return 2;
+  constexpr int k_rows = 20, k_links = 8;
+  float *made_rows[k_rows], **rows = nullptr;
+  Link made_links[k_links], *links = nullptr;
+  for (float*& each : made_rows) {
+    if (hipMalloc(&each, k_bytes) != hipSuccess || hipMemset(each, 0, k_bytes) != hipSuccess) return 2;
+  }
+  if (hipMalloc(&rows, sizeof made_rows) != hipSuccess || hipMalloc(&links, sizeof made_links) != hipSuccess) return 2;
+  for (int i = 0; i < k_links; ++i) made_links[i] = {0, i + 1 < k_links ? links + i + 1 : nullptr};
+  if (hipMemcpy(rows, made_rows, sizeof made_rows, hipMemcpyHostToDevice) != hipSuccess ||
+      hipMemcpy(links, made_links, sizeof made_links, hipMemcpyHostToDevice) != hipSuccess)
+    return 2;
   for (int turn = 0; turn < 2; ++turn) {
     through_a_chain<<<1, k_count>>>(node, in);
+    along_a_list<<<1, 1>>>(links, in);
+    to_rows<<<k_rows, k_count>>>(rows, in);
     from_constant<<<1, k_count>>>();
     to_exported<<<1, k_count>>>(in);
     to_hidden<<<1, k_count>>>(in);

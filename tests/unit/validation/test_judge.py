@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from made_up_replays import COUNT, Bench, double, fill
+from made_up_replays import BASE, COUNT, Bench, double, fill
 
 from kerncap_stages.bounds import Bounds
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.manifests.validation import Coverage
 from kerncap_stages.validation import judge as judge_module
 from kerncap_stages.validation.runs import Run
 
@@ -38,6 +39,51 @@ def test_doing_nothing_where_nothing_changed_fails_under_any_bounds(store, monke
     assert not verdict.passed
     assert "not written" in verdict.reasons[0]
     assert Bench(store, monkeypatch, fill, fill, before=done).judge(bounds=bounds).passed
+
+
+def follow(values):
+    """Fill what lies beside an address that the kernel has to follow."""
+    if values.view(np.uint64)[0] != BASE + 8:
+        raise ValueError("fault")
+    values[2:] = 7
+
+
+def test_outputs_beside_an_address_are_tried_without_changing_it(store, monkeypatch):
+    done = np.full(COUNT, 7, np.float32)
+    done.view(np.uint64)[0] = BASE + 8
+    verdict = Bench(store, monkeypatch, follow, follow, before=done).judge()
+    assert verdict.passed
+    assert verdict.coverage is Coverage.DIFFERENCE
+    assert "everywhere" in verdict.reasons[0]
+    verdict = Bench(store, monkeypatch, follow, lambda _: None, before=done).judge()
+    assert not verdict.passed
+    assert "not written" in verdict.reasons[0]
+
+
+def test_a_state_in_which_no_address_is_spared_is_not_replayed_twice(store, monkeypatch):
+    def bear_nothing(values):
+        if (values != 7).any():
+            raise ValueError("fault")
+
+    bench = Bench(store, monkeypatch, bear_nothing, bear_nothing, before=np.full(COUNT, 7, np.float32))
+    assert not bench.judge().passed
+    assert bench.replayed.count(None) == 1
+
+
+def test_doing_nothing_fails_under_bounds_wider_than_what_the_kernel_changes(store, monkeypatch):
+    def drift(values):
+        values += 1e-5
+
+    def drift_at_the_end(values):
+        values[-1] += 1e-5
+
+    before = np.ones(COUNT, np.float32)
+    verdict = Bench(store, monkeypatch, drift, lambda _: None, before=before).judge(bounds=Bounds(atol=1e-2))
+    assert not verdict.passed
+    assert any("changes nothing at all" in reason for reason in verdict.reasons)
+    for right in (drift, drift_at_the_end):
+        bench = Bench(store, monkeypatch, drift, right, before=before)
+        assert bench.judge(bounds=Bounds(atol=1e-2)).passed
 
 
 def test_within_a_bound_on_a_repeated_dispatch_is_no_stray_write(store, monkeypatch):
