@@ -21,9 +21,10 @@ from kerncap_stages.replaying.plan import own_code
 from kerncap_stages.validation.address_ranges import null_words
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validation.samples import sampled
+from kerncap_stages.validation.zeros import Golden, lifted_zeros
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     import numpy.typing as npt
 
@@ -132,8 +133,9 @@ def altered(
     """
     if region.pre is None:
         raise ValueError("the region has no pre-state")
+    golden = Golden(store, region)
     if change in OF_REGIONS:
-        return _altered_everywhere(store, transaction, region.pre, change, parts, ranges)
+        return _altered_everywhere(store, transaction, region.pre, change, parts, ranges, golden.all)
     memory = read_chunk_list(store, region.pre)
     writer = transaction.memory_writer(memory.size_bytes)
     places = variables if change in OF_VARIABLES else region.written or ()
@@ -156,7 +158,8 @@ def altered(
                 for first, last in touched:
                     low, high = max(first, part.start), min(last, part.end)
                     if low < high:
-                        chunk[low - start : high - start] ^= _pattern(part, change, low, high)
+                        pattern = _pattern(part, change, low, high)
+                        _flip(chunk[low - start : high - start], low, part, pattern, golden.of_chunk(index))
         writer.append(chunk)
     return MemoryRef.to(writer.finish())
 
@@ -184,20 +187,28 @@ def _altered_everywhere(
     change: Change,
     parts: Sequence[Span],
     ranges: AddressRanges | None,
+    golden: Callable[[int, int], npt.NDArray[np.uint8]],
 ) -> MemoryRef:
     """As one piece, at most MOST_BYTES: it is read and hashed on all cores, where chunks come one by one."""
     content = store.read_memory(pre.digest)
     with _spared(content, change, ranges):
-        _change_all(content, change, parts)
+        for part in parts:
+            pattern = _pattern(part, change, part.start, part.start + _SLAB_BYTES)  # the same in every slab
+            for low in range(part.start, min(part.end, content.size), _SLAB_BYTES):
+                high = min(low + _SLAB_BYTES, part.end, content.size)
+                _flip(content[low:high], low, part, pattern[: high - low], golden)
     return MemoryRef.to(transaction.put_memory(content))
 
 
-def _change_all(content: npt.NDArray[np.uint8], change: Change, parts: Sequence[Span]) -> None:
-    for part in parts:
-        pattern = _pattern(part, change, part.start, part.start + _SLAB_BYTES)  # the same in every slab
-        for low in range(part.start, min(part.end, content.size), _SLAB_BYTES):
-            high = min(low + _SLAB_BYTES, part.end, content.size)
-            content[low:high] ^= pattern[: high - low]
+def _flip(
+    content: npt.NDArray[np.uint8],
+    start: int,
+    part: Span,
+    pattern: npt.NDArray[np.uint8],
+    golden: Callable[[int, int], npt.NDArray[np.uint8]],
+) -> None:
+    with lifted_zeros(content, start, part, golden):
+        content ^= pattern
 
 
 def _pattern(part: Span, change: Change, low: int, high: int) -> npt.NDArray[np.uint8]:

@@ -64,7 +64,7 @@ def test_what_a_change_spares_stays_where_all_else_is_changed(tmp_path, change, 
     region = capture().regions[0].model_copy(update={"size_bytes": 256, "pre": pre, "post": pre})
     ranges = AddressRanges([(0x7F0000000000, 0x100)])
     with store.transaction() as transaction:
-        made = altered(store, transaction, region, change, [Span(0, 256, None)], [(0, 256)], ranges)
+        made = altered(store, transaction, region, change, [Span(0, 256, "int32")], [(0, 256)], ranges)
         transaction.publish_objects()
     expected = before ^ np.uint64(0x0101010101010101)
     expected[kept] = before[kept]

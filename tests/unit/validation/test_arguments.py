@@ -50,7 +50,8 @@ def test_a_change_reaches_every_element(tmp_path, region, kind, change):
     store = Store.open(tmp_path / "store")
     before = np.arange(1, 33, dtype=np.float64).view(np.uint8)
     with store.transaction() as transaction:
-        region = region.model_copy(update={"pre": MemoryRef.to(transaction.put_memory(before))})
+        state = MemoryRef.to(transaction.put_memory(before))
+        region = region.model_copy(update={"pre": state, "post": state})
         transaction.publish_objects()
         made = altered(store, transaction, region, change, (Span(0, 256, kind),))
         transaction.publish_objects()
@@ -69,7 +70,7 @@ def test_only_what_is_written_changes_where_no_more_is_borne(tmp_path, region):
         update = {"pre": MemoryRef.to(transaction.put_memory(before)), "written": ((8, 4), (100, 1))}
         region = region.model_copy(update=update)
         transaction.publish_objects()
-        made = altered(store, transaction, region, Change.NUDGE_WRITTEN, (Span(0, 256, None),))
+        made = altered(store, transaction, region, Change.NUDGE_WRITTEN, (Span(0, 256, "int32"),))
         transaction.publish_objects()
         after = store.read_memory(made.digest)
     assert np.flatnonzero(after).tolist() == [8, 9, 10, 11, 100]

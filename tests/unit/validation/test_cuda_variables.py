@@ -61,7 +61,7 @@ def test_another_state_is_that_of_the_region_and_of_the_variable(store, made):
     with store.transaction() as transaction:
         from kerncap_stages.validation.arguments import Span
 
-        parts = [Span(0, SIZE, None)]
+        parts = [Span(0, SIZE, "int32")]
         pre = altered(store, transaction, region, Change.NUDGE_VARIABLES, parts, ranges)
         transaction.publish_objects()
     assert set(store.read_memory(pre.digest).tolist()) == {1}

@@ -41,6 +41,22 @@ def test_doing_nothing_where_nothing_changed_fails_under_any_bounds(store, monke
     assert Bench(store, monkeypatch, fill, fill, before=done).judge(bounds=bounds).passed
 
 
+def add_three(values):
+    values += 3
+
+
+def set_three(values):
+    values[:] = 3
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(atol=1e-4)])
+@pytest.mark.parametrize(("baseline", "wrong"), [(add_three, set_three), (set_three, add_three)])
+def test_adding_is_told_from_setting_where_there_were_zeros(store, monkeypatch, baseline, wrong, bounds):
+    zeros = np.zeros(COUNT, np.float32)
+    assert Bench(store, monkeypatch, baseline, baseline, before=zeros).judge(bounds=bounds).passed
+    assert not Bench(store, monkeypatch, baseline, wrong, before=zeros).judge(bounds=bounds).passed
+
+
 def follow(values):
     """Fill what lies beside an address that the kernel has to follow."""
     if values.view(np.uint64)[0] != BASE + 8:

@@ -100,7 +100,7 @@ def test_a_region_is_changed_everywhere_that_its_parts_are(store, before, change
     reference, data = before
     region = capture().regions[0].model_copy(update={"size_bytes": SIZE, "pre": reference, "post": reference})
     first, gap = CHUNK_SIZE_BYTES + 1000, 50
-    parts = [Span(0, first, None, ""), Span(first + gap, SIZE, None, "")]
+    parts = [Span(0, first, "int8", ""), Span(first + gap, SIZE, "int8", "")]
     with store.transaction() as transaction:
         made = altered(store, transaction, region, change, parts)
         transaction.publish_objects()
