@@ -20,13 +20,16 @@ def launches(command: CompileCommand, symbol: str, consulted: Consulted) -> bool
     Host code registers each kernel of its unit with the runtime by the symbol, whether it is CUDA's or HIP's.
     """
     path = _output(command)
-    if path is None or not path.is_file() or path.stat().st_size == 0:
+    if path is None:
         return False
-    consulted.exists(path)
     try:
+        if not path.is_file() or path.stat().st_size == 0:
+            return False
+        consulted.exists(path)
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return content.find(symbol.encode() + b"\0") >= 0
-    except OSError:
+    except (OSError, ValueError):
+        # A name that no file can have; a file that may not be read, or shrinks meanwhile.
         return False
 
 

@@ -176,11 +176,15 @@ def test_nothing_of_build_ninja_runs(store, extension, tmp_path, monkeypatch):
         ("include rules.ninja\n", "as it includes rules.ninja, and that cannot be read"),
         ("rubbish\n", "ninja does not read"),
         (
+            'rule cc\n command = "nvcc -c $in\nbuild k.o: cc k.cu\n',
+            "none of its commands compiles a source file",
+        ),
+        (
             "\n".join(["w0 = word", *(f"w{n} = $w{n - 1}$w{n - 1}" for n in range(1, 40))]),
             "ninja does not read",
         ),
     ],
-    ids=["includes", "rubbish", "endless"],
+    ids=["includes", "rubbish", "quotes", "endless"],
 )
 def test_a_build_ninja_that_cannot_be_read_alone_is_told(store, extension, text, reason):
     folder, code = extension

@@ -84,7 +84,15 @@ def test_the_object_file_of_a_build_tells_the_unit(tmp_path):
 
 @pytest.mark.parametrize(
     ("words", "answer"),
-    [(("-o", "k.o"), True), (("--output-file=k.o",), True), (("-o",), False), (("-o", "gone.o"), False)],
+    [
+        (("-o", "k.o"), True),
+        (("--output-file=k.o",), True),
+        (("-o",), False),
+        (("-o", "gone.o"), False),
+        (("-o", "k" * 5000), False),
+        (("-o", "k\0.o"), False),
+    ],
+    ids=lambda given: "".join(given)[:8] if isinstance(given, tuple) else str(given),
 )
 def test_where_the_object_file_of_a_command_lies(tmp_path, words, answer):
     (tmp_path / "k.o").write_bytes(SYMBOL.encode() + b"\0")
