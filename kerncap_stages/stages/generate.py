@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -121,7 +122,8 @@ def default_folder(reproducer: Reproducer | View) -> Path:
 def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
     from kerncap_stages.terminal_text import printable
 
-    say(f"project in {printable(str(checkout.folder))}: `make -C {printable(str(checkout.folder))} help`")
+    folder = printable(shlex.quote(str(checkout.folder)))
+    say(f"project in {folder}: `make -C {folder} help`")
     texts = ("kernel_variant.s", "kernel_variant.ptx")
     edited = next((file.path for file in reproducer.files if file.path in texts), None)
     lead = f"`make assemble` rebuilds {edited}" if edited else "cannot be rebuilt"

@@ -71,6 +71,7 @@ def validate(
         int | None,
         typer.Option(
             min=1,
+            max=10**9,
             help="Runs of the variant from the captured pre-state, compared with each other; without it as "
             "many, up to 32, as a tenth of a second allows, and two at least.",
         ),
