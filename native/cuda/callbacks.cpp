@@ -2,13 +2,10 @@
 // and one look into the function table.
 #include "cuda/callbacks.hpp"
 
-#include <algorithm>
-#include <iterator>
-
 #include "cuda/api.hpp"
+#include "cuda/code_calls.hpp"
 #include "cuda/copy_calls.hpp"
 #include "cuda/graph_updates.hpp"
-#include "cuda/images.hpp"
 #include "cuda/memory_calls.hpp"
 #include "cuda/spare_memory.hpp"
 #include "cuda/tool.hpp"
@@ -27,14 +24,6 @@ constexpr CUpti_CallbackId k_launches[] = {
     CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
     CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-};
-constexpr CUpti_CallbackId k_module_calls[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuModuleLoad,
-    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData,
-    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx,
-    CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary,
-    CUPTI_DRIVER_TRACE_CBID_cuModuleGetGlobal_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuLibraryGetGlobal,
 };
 constexpr CUpti_CallbackId k_graphs[] = {
     CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate,
@@ -149,29 +138,6 @@ bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
   }
 }
 
-// False when this is no call about modules.
-bool on_module_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
-  if (std::find(std::begin(k_module_calls), std::end(k_module_calls), call) == std::end(k_module_calls)) return false;
-  if (data.callbackSite != CUPTI_API_EXIT || *static_cast<const CUresult*>(data.functionReturnValue) != CUDA_SUCCESS) return true;
-  Modules& modules = tool()->modules;
-  const Inside inside;
-  const RelaxedMode relaxed;
-  if (call == CUPTI_DRIVER_TRACE_CBID_cuModuleGetGlobal_v2) {
-    const auto& asked = *static_cast<const cuModuleGetGlobal_v2_params*>(data.functionParams);
-    modules.variable_asked_for(asked.hmod, asked.name);
-  } else if (call == CUPTI_DRIVER_TRACE_CBID_cuLibraryGetGlobal) {
-    const auto& asked = *static_cast<const cuLibraryGetGlobal_params*>(data.functionParams);
-    CUmodule handle = nullptr;
-    if (driver().cuLibraryGetModule != nullptr && driver().cuLibraryGetModule(&handle, asked.library) == CUDA_SUCCESS) {
-      modules.variable_asked_for(handle, asked.name);
-    }
-  } else {
-    // The module's address is the first parameter of all that load one.
-    modules.name_last(*static_cast<const cuModuleLoadData_params*>(data.functionParams)->module);
-  }
-  return true;
-}
-
 void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
   const bool launches = is_launch(call);     // first: they are most of all calls
@@ -183,8 +149,7 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
   if (on_graph_call(call, data)) return;
   if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.make_room(allocated_bytes(call, data));
   if (track_memory_call(state.allocations, call, data)) return;
-  track_image_call(state.images, call, data);
-  if (on_module_call(call, data)) return;
+  if (track_code_call(call, data)) return;
   switch (call) {
     case CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy:
     case CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2:
@@ -269,9 +234,8 @@ CUptiResult enable(CUpti_CallbackDomain domain, std::span<const CUpti_CallbackId
 CUptiResult enable_what_matters() noexcept {
   CUptiResult status = CUPTI_SUCCESS;
   for (const std::span<const CUpti_CallbackId> ids :
-       {std::span<const CUpti_CallbackId>(k_launches), std::span<const CUpti_CallbackId>(k_module_calls),
-        std::span<const CUpti_CallbackId>(k_ends), std::span<const CUpti_CallbackId>(k_graphs), graph_updates(),
-        memory_calls(), copy_calls(), image_calls()}) {
+       {std::span<const CUpti_CallbackId>(k_launches), std::span<const CUpti_CallbackId>(k_ends),
+        std::span<const CUpti_CallbackId>(k_graphs), graph_updates(), memory_calls(), copy_calls(), code_calls()}) {
     if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_DRIVER_API, ids);
   }
   return status;

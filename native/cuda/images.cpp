@@ -46,10 +46,15 @@ std::vector<Images::Kept> Images::made_of(const Image& image, unsigned capabilit
   return kept == nullptr ? std::vector<Kept>{} : std::vector<Kept>{kept};
 }
 
-void Images::module_loaded(CUmodule module, const Image& image, unsigned capability) noexcept {
+template <typename Handle>
+void Images::loaded(std::map<Handle, std::vector<Kept>>& by_handle, Handle handle, const Image& image, unsigned capability) {
   const std::lock_guard lock(m_mutex);
   std::vector<Kept> found = made_of(image, capability);
-  if (!found.empty()) m_modules[module] = std::move(found);
+  if (!found.empty()) by_handle[handle] = std::move(found);
+}
+
+void Images::module_loaded(CUmodule module, const Image& image, unsigned capability) noexcept {
+  loaded(m_modules, module, image, capability);
 }
 
 void Images::module_unloaded(CUmodule module) noexcept {
@@ -58,9 +63,7 @@ void Images::module_unloaded(CUmodule module) noexcept {
 }
 
 void Images::library_loaded(CUlibrary library, const Image& image, unsigned capability) noexcept {
-  const std::lock_guard lock(m_mutex);
-  std::vector<Kept> found = made_of(image, capability);
-  if (!found.empty()) m_libraries[library] = std::move(found);
+  loaded(m_libraries, library, image, capability);
 }
 
 void Images::library_unloaded(CUlibrary library) noexcept {

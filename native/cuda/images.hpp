@@ -43,6 +43,8 @@ class Images {
   };
   [[nodiscard]] Kept keep(std::span<const std::byte> bytes);
   [[nodiscard]] std::vector<Kept> made_of(const Image& image, unsigned capability);
+  template <typename Handle>
+  void loaded(std::map<Handle, std::vector<Kept>>& by_handle, Handle handle, const Image& image, unsigned capability);
 
   std::mutex m_mutex;
   std::deque<std::weak_ptr<Bytes>> m_all;         // the oldest first: it is given up when there is too much
@@ -52,9 +54,5 @@ class Images {
   std::map<CUlinkState, std::vector<Kept>> m_links;
   std::deque<Link> m_linked;                      // the latest last
 };
-
-// The calls that this is learnt from.
-[[nodiscard]] std::span<const CUpti_CallbackId> image_calls() noexcept;
-void track_image_call(Images& images, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept;
 
 }  // namespace kerncap::cuda

@@ -1,11 +1,13 @@
-// The driver calls by which code comes to it. All is looked at when the call has returned: the driver has accepted it
-// then, and the program's memory still holds it.
+// All is looked at when the call has returned: the driver has accepted it then, and the program's memory still holds it.
+#include "cuda/code_calls.hpp"
+
+#include <algorithm>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <new>
 
 #include "cuda/api.hpp"
-#include "cuda/images.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
@@ -16,6 +18,7 @@ constexpr CUpti_CallbackId k_calls[] = {
     CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData,
     CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx,
     CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleGetGlobal_v2,
     CUPTI_DRIVER_TRACE_CBID_cuModuleUnload,
     CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadData,
     CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadFromFile,
@@ -23,6 +26,7 @@ constexpr CUpti_CallbackId k_calls[] = {
     CUPTI_DRIVER_TRACE_CBID_cuLibraryGetKernel,
     CUPTI_DRIVER_TRACE_CBID_cuLibraryEnumerateKernels,
     CUPTI_DRIVER_TRACE_CBID_cuLibraryGetModule,
+    CUPTI_DRIVER_TRACE_CBID_cuLibraryGetGlobal,
     CUPTI_DRIVER_TRACE_CBID_cuKernelGetFunction,
     CUPTI_DRIVER_TRACE_CBID_cuLinkAddData,
     CUPTI_DRIVER_TRACE_CBID_cuLinkAddData_v2,
@@ -80,13 +84,7 @@ void track_end(Images& images, CUpti_CallbackId call, const CUpti_CallbackData& 
   }
 }
 
-}  // namespace
-
-std::span<const CUpti_CallbackId> image_calls() noexcept { return k_calls; }
-
-void track_image_call(Images& images, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
-  if (data.callbackSite == CUPTI_API_ENTER) return track_end(images, call, data);
-  if (*static_cast<const CUresult*>(data.functionReturnValue) != CUDA_SUCCESS) return;
+void track_image(Images& images, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   switch (call) {
     case CUPTI_DRIVER_TRACE_CBID_cuModuleLoad: {
       const auto& made = as<cuModuleLoad_params>(data);
@@ -152,6 +150,48 @@ void track_image_call(Images& images, CUpti_CallbackId call, const CUpti_Callbac
     default:
       return;
   }
+}
+
+// Which module the call was about.
+void track_module(Modules& modules, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  const Inside inside;
+  const RelaxedMode relaxed;
+  switch (call) {
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoad:
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData:
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx:
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary:
+      // The module's address is the first parameter of all that load one.
+      return modules.name_last(*as<cuModuleLoadData_params>(data).module);
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleGetGlobal_v2: {
+      const auto& asked = as<cuModuleGetGlobal_v2_params>(data);
+      return modules.variable_asked_for(asked.hmod, asked.name);
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryGetGlobal: {
+      const auto& asked = as<cuLibraryGetGlobal_params>(data);
+      CUmodule handle = nullptr;
+      if (driver().cuLibraryGetModule == nullptr || driver().cuLibraryGetModule(&handle, asked.library) != CUDA_SUCCESS) return;
+      return modules.variable_asked_for(handle, asked.name);
+    }
+    default:
+      return;
+  }
+}
+
+}  // namespace
+
+std::span<const CUpti_CallbackId> code_calls() noexcept { return k_calls; }
+
+bool track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  if (std::find(std::begin(k_calls), std::end(k_calls), call) == std::end(k_calls)) return false;
+  Tool& state = *tool();
+  if (data.callbackSite == CUPTI_API_ENTER) {
+    track_end(state.images, call, data);
+  } else if (*static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS) {
+    track_image(state.images, call, data);
+    track_module(state.modules, call, data);
+  }
+  return true;
 }
 
 }  // namespace kerncap::cuda

@@ -1,0 +1,14 @@
+// The driver calls by which code comes to it, or that tell which module is which.
+#pragma once
+
+#include <span>
+
+#include "cuda/cuda_headers.hpp"
+
+namespace kerncap::cuda {
+
+[[nodiscard]] std::span<const CUpti_CallbackId> code_calls() noexcept;
+// False when this is no call of that list.
+bool track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept;
+
+}  // namespace kerncap::cuda
