@@ -40,18 +40,32 @@ struct Shape {
   return true;
 }
 
-// The dispatch's number among those that match, when the rule wants it. index: of the rule, in the counters.
-[[nodiscard]] inline std::optional<std::uint64_t> take(const Rule& rule, Control& control, std::size_t index,
-                                                       const Shape& shape) noexcept {
+// The dispatch's number among those that match. index: of the rule, in the counters.
+[[nodiscard]] inline std::optional<std::uint64_t> count(const Rule& rule, Control& control, std::size_t index,
+                                                        const Shape& shape) noexcept {
   if (!has_shape(rule, shape)) {
     control.other_grid[index].store(shape.packed_blocks(), std::memory_order_relaxed);
     control.other_block[index].store(shape.packed_block(), std::memory_order_relaxed);
     return std::nullopt;
   }
-  const std::uint64_t number = control.matched[index].fetch_add(1, std::memory_order_relaxed);
-  if (number < rule.first || (number - rule.first) % rule.every != 0) return std::nullopt;
-  if ((number - rule.first) / rule.every >= rule.count) return std::nullopt;
-  return number;
+  return control.matched[index].fetch_add(1, std::memory_order_relaxed);
+}
+
+// The dispatch with this number did not take place: the next one has it. Where others were counted since, all keep theirs.
+inline void uncount(std::atomic<std::uint64_t>& matched, std::uint64_t number) noexcept {
+  std::uint64_t latest = number + 1;
+  matched.compare_exchange_strong(latest, number, std::memory_order_relaxed);
+}
+
+[[nodiscard]] inline bool wants(const Rule& rule, std::uint64_t number) noexcept {
+  return number >= rule.first && (number - rule.first) % rule.every == 0 && (number - rule.first) / rule.every < rule.count;
+}
+
+// The dispatch's number among those that match, when the rule wants it.
+[[nodiscard]] inline std::optional<std::uint64_t> take(const Rule& rule, Control& control, std::size_t index,
+                                                       const Shape& shape) noexcept {
+  const std::optional<std::uint64_t> number = count(rule, control, index, shape);
+  return number && wants(rule, *number) ? number : std::nullopt;
 }
 
 }  // namespace kerncap::capture

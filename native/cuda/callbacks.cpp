@@ -60,9 +60,11 @@ constexpr CUpti_CallbackId k_resources[] = {
 void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
   if (data.callbackSite == CUPTI_API_EXIT) {
+    const CUresult status = *static_cast<const CUresult*>(data.functionReturnValue);
+    if (status != CUDA_SUCCESS) state.snapshots.uncount(data.correlationId);
     if (!state.snapshots.holding()) return;
     const Inside inside;
-    state.snapshots.leave(*static_cast<const CUresult*>(data.functionReturnValue));
+    state.snapshots.leave(status);
     return;
   }
   state.snapshots.count();
@@ -76,7 +78,7 @@ void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   }
   if (kernel->rule == k_no_rule) return;
   const Inside inside;
-  state.snapshots.enter(*kernel, launch, data.context);
+  state.snapshots.enter(*kernel, launch, data.context, data.correlationId);
 }
 
 void node_added(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams* parameters) noexcept {

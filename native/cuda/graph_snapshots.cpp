@@ -29,8 +29,8 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
   const std::shared_ptr<WatchedGraph> graph = tool()->graphs.find(executable);
   if (graph == nullptr || is_recording(stream)) return;
   for (const WatchedGraph::Wanted& item : graph->wanted) {
-    std::uint64_t index_of_kernel = 0;
-    if (!wanted(item.kernel, item.shape, index_of_kernel)) continue;
+    std::optional<std::uint64_t> number;
+    if (!wanted(item.kernel, item.shape, number)) continue;
     const RelaxedMode relaxed;
     send_facts();
     std::string refusal = item.refusal;
@@ -55,7 +55,7 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     Result<CUgraphExec> made = instantiate_before(*graph, item.node);
     Result<void> taken = made ? Result<void>() : Result<void>(made.error());
     if (made) before = made.value();
-    if (taken) taken = take_from_graph(*job, launch, index_of_kernel, before, *graph, item.node);
+    if (taken) taken = take_from_graph(*job, launch, *number, before, *graph, item.node);
     if (taken) taken = send_small(*job);
     if (before != nullptr) driver().cuGraphExecDestroy(before);
     end(std::move(job), taken);

@@ -32,6 +32,13 @@ using Clock = std::chrono::steady_clock;
 
 // Between enter() and leave().
 thread_local Job* t_job = nullptr;
+// What this thread's latest launch of a wanted kernel was counted as.
+struct Counted {
+  std::uint32_t call = 0;
+  std::uint32_t rule = k_no_rule;
+  std::uint64_t number = 0;
+};
+thread_local Counted t_counted;
 
 FailureCode failure_of(ErrorCode code) noexcept {
   if (code == ErrorCode::timeout) return FailureCode::timeout;
@@ -86,7 +93,7 @@ void Snapshots::end(std::unique_ptr<Job> job, const Result<void>& taken) noexcep
   m_begun.fetch_sub(1);
 }
 
-bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::uint64_t& number) noexcept {
+bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::optional<std::uint64_t>& number) noexcept {
   capture::Channel& channel = *tool()->channel;
   capture::Shape shape{};
   for (int axis = 0; axis < 3; ++axis) {
@@ -95,19 +102,19 @@ bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::uint
   }
   // Said before it is counted: once the last dispatch has been, our thread may think that all is done.
   m_begun.fetch_add(1);
-  const auto taken = capture::take(channel.rules()[kernel.rule], channel.control(), kernel.rule, shape);
-  if (!taken || !channel.active()) {
-    m_begun.fetch_sub(1);
-    return false;
-  }
-  number = *taken;
-  return true;
+  const capture::Rule& rule = channel.rules()[kernel.rule];
+  number = capture::count(rule, channel.control(), kernel.rule, shape);
+  if (number && capture::wants(rule, *number) && channel.active()) return true;
+  m_begun.fetch_sub(1);
+  return false;
 }
 
-void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context) noexcept {
-  std::uint64_t index_of_kernel = 0;
+void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context, std::uint32_t call) noexcept {
   if (is_recording(launch.stream)) return;  // becomes a node of a graph: nothing runs now
-  if (!wanted(kernel, launch, index_of_kernel)) return;
+  std::optional<std::uint64_t> number;
+  const bool is_wanted = wanted(kernel, launch, number);
+  if (number) t_counted = {call, kernel.rule, *number};
+  if (!is_wanted) return;
   const RelaxedMode relaxed;
   send_facts();
   auto job = std::make_unique<Job>();
@@ -115,9 +122,16 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   job->context = context;
   job->stream = launch.stream;
   hold(*job);
-  Result<void> taken = take_pre(*job, launch, index_of_kernel);
+  Result<void> taken = take_pre(*job, launch, *number);
   if (!taken) return end(std::move(job), taken);
   t_job = job.release();
+}
+
+void Snapshots::uncount(std::uint32_t call) noexcept {
+  m_launches.fetch_sub(1, std::memory_order_relaxed);
+  if (t_counted.call != call || t_counted.rule == k_no_rule) return;
+  capture::uncount(tool()->channel->control().matched[t_counted.rule], t_counted.number);
+  t_counted.rule = k_no_rule;
 }
 
 Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept {

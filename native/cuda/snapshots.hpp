@@ -8,6 +8,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <set>
 #include <thread>
 #include <vector>
@@ -60,10 +61,12 @@ struct Job {
 class Snapshots {
  public:
   // At a launch's entry. The dispatch's number among those that the rule saw decides whether it is taken; if so, the
-  // pre-state is, and every other thread's calls wait until leave().
-  void enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context) noexcept;
+  // pre-state is, and every other thread's calls wait until leave(). `call` is the driver call's number.
+  void enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context, std::uint32_t call) noexcept;
   // At its exit, on the same thread. `status` is what the launch returned.
   void leave(CUresult status) noexcept;
+  // At the exit of a launch that failed, before leave(): it is no dispatch.
+  void uncount(std::uint32_t call) noexcept;
   // At the entry of cuGraphLaunch, for every kernel of the graph that is wanted.
   void enter_graph(CUgraphExec executable, CUstream stream, CUcontext context) noexcept;
   // This thread is between enter() and leave().
@@ -84,8 +87,8 @@ class Snapshots {
   void forget(CUcontext context) noexcept;
 
  private:
-  // When it is, end() has to follow.
-  [[nodiscard]] bool wanted(const Kernel& kernel, const LaunchCall& launch, std::uint64_t& number) noexcept;
+  // When it is, end() has to follow. `number`: of the dispatch, where it counts.
+  [[nodiscard]] bool wanted(const Kernel& kernel, const LaunchCall& launch, std::optional<std::uint64_t>& number) noexcept;
   core::Result<void> take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept;
   core::Result<void> take_post(Job& job) noexcept;
   core::Result<void> take_from_graph(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel,

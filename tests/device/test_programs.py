@@ -66,6 +66,13 @@ def test_a_kernel_of_a_graph_sees_what_it_waits_for_and_nothing_else(kc, built):
     assert words(0, "post") == 7 + 1 + 14 + 1 + 21
 
 
+@pytest.mark.parametrize(("dispatch", "before", "after"), [(0, 0, 1), (1, 1, 11)])
+def test_launches_that_the_driver_refuses_are_no_dispatches(kc, built, dispatch, before, after):
+    capture = kc.show(kc.capture("target", built["failed_launches"], dispatch=dispatch))
+    words = kernel_words(kc, capture)
+    assert (words(0, "pre"), words(0, "post")) == (before, after)
+
+
 @pytest.mark.parametrize("where", ["elsewhere", "shared"])
 def test_what_a_thread_of_the_program_writes_meanwhile_is_no_output(kc, built, where):
     capture = kc.capture("target", built["host_writer"], where, dispatch=1)

@@ -15,6 +15,7 @@ using kerncap::capture::Control;
 using kerncap::capture::Rule;
 using kerncap::capture::Shape;
 using kerncap::capture::take;
+using kerncap::capture::uncount;
 
 namespace {
 
@@ -55,6 +56,14 @@ void the_block_tells_configurations_of_one_grid_apart() {
   CHECK(control.matched[0] == 1);
   CHECK(control.other_grid[0] == (5ull | 1ull << 32 | 1ull << 48));
   CHECK(control.other_block[0] == (64ull | 2ull << 16 | 1ull << 32));
+}
+
+void a_number_is_given_back_while_it_is_the_latest() {
+  std::atomic<std::uint64_t> matched{3};
+  uncount(matched, 2);
+  CHECK(matched == 2);
+  uncount(matched, 0);  // another dispatch has been given 1 since
+  CHECK(matched == 2);
 }
 
 void a_copy_waits_for_captures_begun_before_it_and_no_others() {
@@ -105,6 +114,7 @@ int main() {
   rules_count_from_zero();
   the_grid_is_in_work_groups_and_a_partial_one_counts();
   the_block_tells_configurations_of_one_grid_apart();
+  a_number_is_given_back_while_it_is_the_latest();
   a_copy_waits_for_captures_begun_before_it_and_no_others();
   the_table_survives_growth_reuse_and_readers();
   return kerncap::test::exit_code();

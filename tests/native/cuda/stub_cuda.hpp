@@ -1,0 +1,151 @@
+// The whole library with no GPU below it. Driver and CUPTI are tables of stubs, which succeed and do nothing where a test does not
+// put a function of its own; the program's calls are shown to the library as CUPTI shows them. What a stub answers is what the
+// documentation says or what was seen on a GPU once: that a real driver does so is shown by tests/device alone.
+// A test is one source file, and includes this once.
+#pragma once
+
+#include <cstdlib>
+#include <fstream>
+#include <iterator>
+
+#include "../check.hpp"
+#include "cuda/api.hpp"
+#include "cuda/callbacks.hpp"
+#include "cuda/tool.hpp"
+#include "stub_collector.hpp"
+
+namespace kerncap::cuda {
+
+inline Tool* g_tool = nullptr;
+Tool* tool() noexcept { return g_tool; }
+void warn(std::string_view) noexcept {}
+const char k_changed_ptx[] = "";
+
+}  // namespace kerncap::cuda
+
+namespace kerncap::test {
+
+using namespace kerncap::cuda;
+
+inline CUpti_CallbackFunc g_callback = nullptr;
+inline const auto k_context = reinterpret_cast<CUcontext>(0x1000);
+
+inline Driver& driver_stub() { return const_cast<Driver&>(driver()); }
+
+template <typename Function>
+struct NoOp;
+template <typename Status, typename... Arguments>
+struct NoOp<Status (*)(Arguments...)> {
+  static Status call(Arguments...) { return {}; }
+};
+
+inline void fill_tables() {
+  Driver& table = driver_stub();
+  auto& cupti_table = const_cast<Cupti&>(cupti());
+#define KC_DRIVER(name) table.name = NoOp<decltype(table.name)>::call;
+#define KC_NEWER(name) KC_DRIVER(name)
+#define KC_CUPTI(name) cupti_table.name = NoOp<decltype(cupti_table.name)>::call;
+#include "cuda/api.def"
+#undef KC_DRIVER
+#undef KC_NEWER
+#undef KC_CUPTI
+  constexpr auto k_name = [](CUresult, const char** text) {
+    *text = "an error";
+    return CUDA_SUCCESS;
+  };
+  table.cuGetErrorName = k_name;
+  table.cuGetErrorString = k_name;
+  table.cuFuncGetParamInfo = [](CUfunction, std::size_t, std::size_t*, std::size_t*) { return CUDA_ERROR_INVALID_VALUE; };
+  table.cuCtxGetCurrent = [](CUcontext* context) {
+    *context = k_context;
+    return CUDA_SUCCESS;
+  };
+  cupti_table.cuptiSubscribe = [](CUpti_SubscriberHandle*, CUpti_CallbackFunc callback, void*) {
+    g_callback = callback;
+    return CUPTI_SUCCESS;
+  };
+}
+
+inline Collector& start_library(const capture::Rule& rule, std::uint32_t wait_ms = 5000) {
+  fill_tables();
+  Collector& collector = Collector::start(rule, wait_ms);
+  g_tool = new Tool(*make_own_process());
+  g_tool->channel = collector.connect();
+  if (g_tool->channel == nullptr || !subscribe(false)) std::abort();
+  g_tool->enabled.store(true);
+  return collector;
+}
+
+// One driver call of the program's.
+class Call {
+ public:
+  Call(CUpti_CallbackId id, const void* parameters) : m_id(id) {
+    static std::atomic<std::uint32_t> s_calls{0};
+    m_data.functionParams = parameters;
+    m_data.functionReturnValue = &m_status;
+    m_data.symbolName = "add";
+    m_data.context = k_context;
+    m_data.correlationId = ++s_calls;
+  }
+  void enter() { show(CUPTI_API_ENTER); }
+  void leave(CUresult status = CUDA_SUCCESS) {
+    m_status = status;
+    show(CUPTI_API_EXIT);
+  }
+
+ private:
+  void show(CUpti_ApiCallbackSite site) {
+    m_data.callbackSite = site;
+    g_callback(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, m_id, &m_data);
+  }
+
+  CUpti_CallbackId m_id;
+  CUresult m_status = CUDA_SUCCESS;
+  CUpti_CallbackData m_data{};
+};
+
+class Launch {
+ public:
+  explicit Launch(CUfunction function, unsigned grid_x = 1, CUstream stream = nullptr) {
+    m_parameters.f = function;
+    m_parameters.hStream = stream;
+    m_parameters.gridDimX = grid_x;
+    m_parameters.gridDimY = m_parameters.gridDimZ = 1;
+    m_parameters.blockDimX = m_parameters.blockDimY = m_parameters.blockDimZ = 1;
+  }
+  Launch(const Launch&) = delete;
+  Launch& operator=(const Launch&) = delete;
+  void enter() { m_call.enter(); }
+  void leave(CUresult status = CUDA_SUCCESS) { m_call.leave(status); }
+  void run(CUresult status = CUDA_SUCCESS) {
+    enter();
+    leave(status);
+  }
+
+ private:
+  cuLaunchKernel_params m_parameters{};
+  Call m_call{CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, &m_parameters};
+};
+
+// The driver loads a cubin, in the midst of a call of this thread's.
+inline void load_cubin(std::string& cubin, CUcontext context = k_context) {
+  static std::uint32_t s_modules = 0;
+  CUpti_ModuleResourceData module{};
+  module.moduleId = ++s_modules;
+  module.cubinSize = cubin.size();
+  module.pCubin = cubin.data();
+  CUpti_ResourceData data{};
+  data.context = context;
+  data.resourceDescriptor = &module;
+  g_callback(nullptr, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &data);
+}
+
+inline std::string read_file(const char* path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+template <typename Handle>
+Handle handle(std::uintptr_t number) { return reinterpret_cast<Handle>(number); }
+
+}  // namespace kerncap::test
