@@ -140,14 +140,12 @@ bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
   }
 }
 
-void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+bool is_graph_launch(CUpti_CallbackId call) noexcept {
+  return call == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch || call == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
+}
+
+void on_other_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
-  const bool launches = is_launch(call);     // first: they are most of all calls
-  if (!launches && is_copy(call)) {
-    return data.callbackSite == CUPTI_API_ENTER ? state.snapshots.begin_copy() : state.snapshots.end_copy();
-  }
-  if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.stand_aside();
-  if (launches) return on_launch(call, data);
   if (on_graph_call(call, data)) return;
   if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.make_room(allocated_bytes(call, data));
   if (track_memory_call(state.allocations, call, data)) return;
@@ -164,6 +162,18 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
     default:
       return;
   }
+}
+
+void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  Snapshots& snapshots = tool()->snapshots;
+  const bool entry = data.callbackSite == CUPTI_API_ENTER;
+  const bool launches = is_launch(call);     // first: they are most of all calls
+  if (!launches && is_copy(call)) return entry ? snapshots.begin_copy() : snapshots.end_call();
+  const bool is_counted = launches || is_graph_launch(call);
+  if (entry && is_counted) snapshots.begin_launch();
+  if (entry && !is_counted) snapshots.stand_aside();
+  launches ? on_launch(call, data) : on_other_call(call, data);
+  if (!entry && is_counted) snapshots.end_call();
 }
 
 void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept {

@@ -59,6 +59,7 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     if (taken) taken = send_small(*job);
     if (before != nullptr) driver().cuGraphExecDestroy(before);
     end(std::move(job), taken);
+    begin_launch();
   }
 }
 

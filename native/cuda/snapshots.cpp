@@ -30,6 +30,8 @@ using core::ErrorCode;
 using core::Result;
 using Clock = std::chrono::steady_clock;
 
+constexpr std::chrono::seconds k_launch_limit{1};
+
 // Between enter() and leave().
 thread_local Job* t_job = nullptr;
 // What this thread's latest launch of a wanted kernel was counted as.
@@ -73,6 +75,7 @@ void Snapshots::forget(CUcontext context) noexcept {
 }
 
 void Snapshots::hold(Job& job) noexcept {
+  step_out();   // who holds the window now, or is before us, does not wait for this call
   m_window_mutex.lock();
   t_holds_window = true;
   job.number = m_next_number++;
@@ -123,8 +126,12 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   job->stream = launch.stream;
   hold(*job);
   Result<void> taken = take_pre(*job, launch, *number);
-  if (!taken) return end(std::move(job), taken);
-  t_job = job.release();
+  if (taken) {
+    t_job = job.release();
+    return;
+  }
+  end(std::move(job), taken);
+  begin_launch();
 }
 
 void Snapshots::uncount(std::uint32_t call) noexcept {
@@ -159,15 +166,18 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
 
 Result<void> Snapshots::settle(const Job& job) noexcept {
   const auto deadline = wait_deadline();
-  // A call of another thread that was past its callback when the window opened has submitted its work, or begun its
-  // recording, when a moment has passed.
+  // Launches and copies are counted. Another call that was past its callback when the window opened has submitted its work,
+  // or begun its recording, when a moment has passed.
   const timespec moment{0, 30'000};
   ::nanosleep(&moment, nullptr);
   if (Result<void> drained = tool()->streams.drain(job.device, deadline); !drained) return drained;
+  // A launch that does not return though this device is at rest waits for another one, whose queue is full.
+  const auto launched = std::min(deadline, Clock::now() + k_launch_limit);
   do {
     ::nanosleep(&moment, nullptr);
     if (Clock::now() > deadline) return Error{ErrorCode::timeout, "a copy from or to the host did not end in time"};
-  } while (m_copies.load(std::memory_order_seq_cst) != 0);
+  } while (m_copying.load(std::memory_order_seq_cst) != 0 ||
+           (m_launching.load(std::memory_order_seq_cst) != 0 && Clock::now() < launched));
   return tool()->streams.drain(job.device, deadline);
 }
 

@@ -72,11 +72,12 @@ class Snapshots {
   // This thread is between enter() and leave().
   [[nodiscard]] bool holding() const noexcept;
   void count() noexcept { m_launches.fetch_add(1, std::memory_order_relaxed); }
-  // Other threads' calls, while a launch is held: waits, bounded.
-  void stand_aside() noexcept;
-  // Around a call that copies from or to the host: no window opens while one is under way.
-  void begin_copy() noexcept;
-  void end_copy() noexcept;
+  // Other threads' calls, while a launch is held: waits, bounded. False: that took too long.
+  bool stand_aside() noexcept;
+  // Around a call that launches, or that copies from or to the host: no state is taken while one of another thread is under way.
+  void begin_launch() noexcept { begin_call(m_launching); }
+  void begin_copy() noexcept { begin_call(m_copying); }
+  void end_call() noexcept;
   // Before the program allocates: our copies on the device leave it where it would not find enough.
   void make_room(std::uint64_t bytes) noexcept;
   // Before the program tears its contexts down, or ends: until what was taken has been handed over.
@@ -108,7 +109,7 @@ class Snapshots {
   core::Result<void> list_regions(Job& job, const std::vector<std::byte>& parameters) noexcept;
   core::Result<void> add_peers(Job& job, const std::vector<std::byte>& parameters) noexcept;
   void add_variables(Job& job) noexcept;
-  // Drains the device, and waits for copies that were under way when the window opened.
+  // Drains the device, and waits for calls that were under way when the window opened.
   core::Result<void> settle(const Job& job) noexcept;
   [[nodiscard]] bool start_thread() noexcept;
   void deliver(std::unique_ptr<Job> job) noexcept;
@@ -116,6 +117,9 @@ class Snapshots {
   core::Result<void> describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
                                            std::uint64_t index_of_kernel) noexcept;
   [[nodiscard]] static core::Result<void> send_images(const Job& job) noexcept;
+  void begin_call(std::atomic<std::uint32_t>& kind) noexcept;
+  static void step_in(std::atomic<std::uint32_t>& kind) noexcept;
+  static bool step_out() noexcept;           // whether it was the last of its kind
   void open_window() noexcept;
   void close_window() noexcept;
   void watch_less() noexcept;
@@ -138,10 +142,12 @@ class Snapshots {
   core::Result<void> finish_job(const Job& job, capture::Up how = capture::Up::done) noexcept;
 
   static inline thread_local bool t_holds_window = false;   // between enter() and leave()
+  static inline thread_local std::atomic<std::uint32_t>* t_under_way = nullptr;   // where this thread's call is counted
   std::map<CUcontext, std::shared_ptr<Engines>> m_engines;
   std::mutex m_window_mutex;                 // held from enter() to leave()
   std::atomic<bool> m_window{false};
-  std::atomic<std::uint32_t> m_copies{0};    // calls under way
+  std::atomic<std::uint32_t> m_copying{0};   // calls under way
+  std::atomic<std::uint32_t> m_launching{0};
   std::atomic<bool> m_watches_all{false};    // CUPTI shows every call
   std::mutex m_mutex;
   std::condition_variable m_changed;

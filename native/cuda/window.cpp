@@ -1,5 +1,5 @@
-// While a dispatch is captured other threads' calls wait: all driver calls are shown to us then, and copies from or to the
-// host, which go on between two callbacks, are counted all the time.
+// While a dispatch is captured other threads' calls wait: all driver calls are shown to us then. Launches, and copies from or to
+// the host, go on between two callbacks and are counted all the time.
 #include "cuda/callbacks.hpp"
 #include "cuda/snapshots.hpp"
 #include "cuda/tool.hpp"
@@ -23,33 +23,45 @@ void Snapshots::close_window() noexcept {
   m_window_mutex.unlock();
 }
 
-// With the window open, so that no copy begins. For a moment CUPTI shows no call at all then, and the end of a copy that is
+// With the window open, so that no call begins. For a moment CUPTI shows no call at all then, and the end of one that is
 // under way would be missed: it was too long to be waited for, and its own end comes back here.
 void Snapshots::watch_less() noexcept {
-  if (m_copies.load(std::memory_order_seq_cst) != 0) return;
+  if (m_copying.load(std::memory_order_seq_cst) != 0 || m_launching.load(std::memory_order_seq_cst) != 0) return;
   watch_everything(false);
   m_watches_all.store(false);
 }
 
-void Snapshots::stand_aside() noexcept {
-  if (!m_window.load(std::memory_order_seq_cst) || t_holds_window) return;
+bool Snapshots::stand_aside() noexcept {
+  if (!m_window.load(std::memory_order_seq_cst) || t_holds_window) return true;
   const Inside inside;
   std::unique_lock lock(m_mutex);
-  m_changed.wait_for(lock, 4 * tool()->channel->wait_limit(), [this] { return !m_window.load(); });
+  return m_changed.wait_for(lock, 4 * tool()->channel->wait_limit(), [this] { return !m_window.load(); });
 }
 
-// Either the window sees the copy, or the copy sees the window.
-void Snapshots::begin_copy() noexcept {
-  for (;;) {
-    m_copies.fetch_add(1, std::memory_order_seq_cst);
-    if (!m_window.load(std::memory_order_seq_cst) || t_holds_window) return;
-    m_copies.fetch_sub(1, std::memory_order_seq_cst);
-    stand_aside();
-  }
+void Snapshots::step_in(std::atomic<std::uint32_t>& kind) noexcept {
+  kind.fetch_add(1, std::memory_order_seq_cst);
+  t_under_way = &kind;
 }
 
-void Snapshots::end_copy() noexcept {
-  const bool was_last = m_copies.fetch_sub(1, std::memory_order_seq_cst) == 1;
+// Nothing where this thread is not counted: its call is the one that is captured, or the call's beginning was not shown to us.
+bool Snapshots::step_out() noexcept {
+  if (t_under_way == nullptr) return false;
+  const bool was_last = t_under_way->fetch_sub(1, std::memory_order_seq_cst) == 1;
+  t_under_way = nullptr;
+  return was_last;
+}
+
+// Either the window sees the call, or the call sees the window.
+void Snapshots::begin_call(std::atomic<std::uint32_t>& kind) noexcept {
+  do {
+    step_out();   // the end of the last one may not have been shown to us
+    if (!stand_aside()) return;
+    step_in(kind);
+  } while (m_window.load(std::memory_order_seq_cst) && !t_holds_window);
+}
+
+void Snapshots::end_call() noexcept {
+  const bool was_last = step_out();
   if (!was_last || !m_watches_all.load() || !m_window_mutex.try_lock()) return;
   const Inside inside;
   m_window.store(true, std::memory_order_seq_cst);

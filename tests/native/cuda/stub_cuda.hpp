@@ -79,11 +79,11 @@ inline Collector& start_library(const capture::Rule& rule, std::uint32_t wait_ms
 // One driver call of the program's.
 class Call {
  public:
-  Call(CUpti_CallbackId id, const void* parameters) : m_id(id) {
+  Call(CUpti_CallbackId id, const void* parameters, const char* symbol = nullptr) : m_id(id) {
     static std::atomic<std::uint32_t> s_calls{0};
     m_data.functionParams = parameters;
     m_data.functionReturnValue = &m_status;
-    m_data.symbolName = "add";
+    m_data.symbolName = symbol;
     m_data.context = k_context;
     m_data.correlationId = ++s_calls;
   }
@@ -106,7 +106,8 @@ class Call {
 
 class Launch {
  public:
-  explicit Launch(CUfunction function, unsigned grid_x = 1, CUstream stream = nullptr) {
+  explicit Launch(CUfunction function, unsigned grid_x = 1, CUstream stream = nullptr, const char* symbol = "add")
+      : m_call(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, &m_parameters, symbol) {
     m_parameters.f = function;
     m_parameters.hStream = stream;
     m_parameters.gridDimX = grid_x;
@@ -124,7 +125,7 @@ class Launch {
 
  private:
   cuLaunchKernel_params m_parameters{};
-  Call m_call{CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, &m_parameters};
+  Call m_call;
 };
 
 // The driver loads a cubin, in the midst of a call of this thread's.

@@ -1,0 +1,95 @@
+// While a dispatch is captured no launch of another thread runs beside it. Driver and CUPTI are stubs (stub_cuda.hpp).
+#include <chrono>
+#include <future>
+
+#include "stub_cuda.hpp"
+
+using namespace kerncap::test;
+
+namespace {
+
+const auto k_target = handle<CUfunction>(0x2000);
+const auto k_other = handle<CUfunction>(0x3000);
+constexpr std::chrono::milliseconds k_a_while{200};
+
+// The events around the kernel: the state before it has been taken, it has run.
+std::function<void()> g_before = [] {};
+std::function<void()> g_after = [] {};
+int g_events = 0;
+
+CUresult CUDAAPI record(CUevent, CUstream) {
+  (g_events++ % 2 == 0 ? g_before : g_after)();
+  return CUDA_SUCCESS;
+}
+
+void a_launch_that_is_under_way_ends_before_the_state_is_taken(Collector& collector) {
+  std::promise<void> taken;
+  g_before = [&taken] { taken.set_value(); };
+  std::future<void> is_taken = taken.get_future();
+  Launch other(k_other, 1, nullptr, "other");
+  other.enter();
+  std::thread thread([] { Launch(k_target).run(); });
+  CHECK(is_taken.wait_for(k_a_while) == std::future_status::timeout);
+  other.leave();
+  is_taken.wait();
+  thread.join();
+  g_before = [] {};
+  CHECK(collector.heard().captures.size() == 1 && collector.heard().failures.empty());
+}
+
+void one_that_begins_later_waits_until_the_kernel_has_run(Collector& collector) {
+  std::atomic<bool> has_entered{false};
+  std::future<void> entered;
+  g_before = [&] {
+    entered = std::async(std::launch::async, [&] {
+      Launch other(k_other, 1, nullptr, "other");
+      other.enter();
+      has_entered = true;
+      other.leave();
+    });
+    CHECK(entered.wait_for(k_a_while) == std::future_status::timeout);
+  };
+  g_after = [&] { CHECK(!has_entered); };
+  Launch(k_target).run();
+  entered.wait();
+  g_before = g_after = [] {};
+  CHECK(collector.heard().captures.size() == 2 && collector.heard().failures.empty());
+}
+
+// Its stream may be full of work that waits for another GPU.
+void one_that_is_stuck_does_not_fail_the_capture(Collector& collector) {
+  Launch stuck(k_other, 1, nullptr, "other");
+  stuck.enter();
+  std::thread([] { Launch(k_target).run(); }).join();
+  CHECK(collector.heard().captures.size() == 3 && collector.heard().failures.empty());
+  stuck.leave();
+}
+
+// Each would wait for the other.
+void launches_that_are_both_wanted_do_not_count_for_each_other(Collector& collector) {
+  std::vector<std::thread> threads;
+  const auto begin = std::chrono::steady_clock::now();
+  for (int i = 0; i < 4; ++i) {
+    threads.emplace_back([] {
+      for (int round = 0; round < 20; ++round) Launch(k_target).run();
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  CHECK(std::chrono::steady_clock::now() - begin < std::chrono::seconds(10));
+  CHECK(collector.heard().captures.size() == 83 && collector.heard().failures.empty());
+}
+
+}  // namespace
+
+int main(int argc, char** argv) {
+  CHECK(argc == 2);
+  Collector& collector = start_library({.count = 1000});
+  driver_stub().cuEventRecord = record;
+  std::string cubin = read_file(argv[1]);
+  load_cubin(cubin);
+  a_launch_that_is_under_way_ends_before_the_state_is_taken(collector);
+  one_that_begins_later_waits_until_the_kernel_has_run(collector);
+  one_that_is_stuck_does_not_fail_the_capture(collector);
+  launches_that_are_both_wanted_do_not_count_for_each_other(collector);
+  return kerncap::test::exit_code();
+}
