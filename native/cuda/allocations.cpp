@@ -29,9 +29,24 @@ void Allocations::add(const Allocation& allocation) {
   });
 }
 
-bool Allocations::remove(std::uint64_t base) {
+bool Allocations::remove(std::uint64_t base, std::uint32_t call) {
   const std::lock_guard lock(m_mutex);
-  return m_by_base.erase(base) != 0;
+  const auto found = m_by_base.find(base);
+  if (found == m_by_base.end()) return false;
+  m_leaving[call].allocations.push_back(found->second);
+  m_by_base.erase(found);
+  return true;
+}
+
+// Where the address has been given out again all the same, what is there now stays.
+void Allocations::ended(std::uint32_t call, bool succeeded) {
+  const std::lock_guard lock(m_mutex);
+  auto left = m_leaving.extract(call);
+  if (left.empty() || succeeded) return;
+  for (const Allocation& allocation : left.mapped().allocations) {
+    if (m_by_base.emplace(allocation.base, allocation).second) m_doubtful.push_back(allocation.base);
+  }
+  m_mappings.merge(left.mapped().mappings);
 }
 
 void Allocations::context_destroyed(std::uint64_t context) {
@@ -82,9 +97,13 @@ void Allocations::map(std::uint64_t base, std::uint64_t bytes, std::uint64_t han
   m_mappings[base] = {bytes, properties, 0, 0};
 }
 
-void Allocations::unmap(std::uint64_t base, std::uint64_t bytes) {
+void Allocations::unmap(std::uint64_t base, std::uint64_t bytes, std::uint32_t call) {
   const std::lock_guard lock(m_mutex);
-  m_mappings.erase(m_mappings.lower_bound(base), m_mappings.lower_bound(base + bytes));
+  const auto begin = m_mappings.lower_bound(base);
+  const auto end = m_mappings.lower_bound(base + bytes);
+  if (begin == end) return;
+  m_leaving[call].mappings.insert(begin, end);
+  m_mappings.erase(begin, end);
 }
 
 void Allocations::set_access(std::uint64_t base, std::uint64_t bytes, std::uint32_t device, bool readable,

@@ -1,5 +1,5 @@
 // What is allocated is added when the call has returned; what is freed is removed before it does, so that an
-// address that is given out again at once is never lost.
+// address that is given out again at once is never lost, and put back where the call fails.
 #include "cuda/memory_calls.hpp"
 
 #include "cuda/api.hpp"
@@ -191,23 +191,23 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
 void entered(Allocations& allocations, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   switch (call) {
     case KC_ID(cuMemFree_v2):
-      allocations.remove(as<cuMemFree_v2_params>(data).dptr);
+      allocations.remove(as<cuMemFree_v2_params>(data).dptr, data.correlationId);
       return;
     case KC_ID(cuMemFreeAsync):
     case KC_ID(cuMemFreeAsync_ptsz):
-      allocations.remove(as<cuMemFreeAsync_params>(data).dptr);
+      allocations.remove(as<cuMemFreeAsync_params>(data).dptr, data.correlationId);
       return;
     case KC_ID(cuMemFreeHost):
-      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemFreeHost_params>(data).p));
+      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemFreeHost_params>(data).p), data.correlationId);
       return;
     case KC_ID(cuMemHostUnregister):
-      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemHostUnregister_params>(data).p));
+      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemHostUnregister_params>(data).p), data.correlationId);
       return;
     case KC_ID(cuIpcCloseMemHandle):
-      allocations.remove(as<cuIpcCloseMemHandle_params>(data).dptr);
+      allocations.remove(as<cuIpcCloseMemHandle_params>(data).dptr, data.correlationId);
       return;
     case KC_ID(cuMemUnmap):
-      return allocations.unmap(as<cuMemUnmap_params>(data).ptr, as<cuMemUnmap_params>(data).size);
+      return allocations.unmap(as<cuMemUnmap_params>(data).ptr, as<cuMemUnmap_params>(data).size, data.correlationId);
     default:
       return;
   }
@@ -235,9 +235,11 @@ bool track_memory_call(Allocations& allocations, CUpti_CallbackId call, const CU
     if (known != call) continue;
     if (data.callbackSite == CUPTI_API_ENTER) {
       entered(allocations, call, data);
-    } else if (*static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS) {
-      returned(allocations, call, data);
+      return true;
     }
+    const bool succeeded = *static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS;
+    allocations.ended(data.correlationId, succeeded);
+    if (succeeded) returned(allocations, call, data);
     return true;
   }
   return false;

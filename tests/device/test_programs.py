@@ -73,6 +73,12 @@ def test_launches_that_the_driver_refuses_are_no_dispatches(kc, built, dispatch,
     assert (words(0, "pre"), words(0, "post")) == (before, after)
 
 
+def test_memory_that_a_call_failed_to_free_is_in_the_capture(kc, built):
+    capture = kc.show(kc.capture("target", built["failed_free"]))
+    words = kernel_words(kc, capture)
+    assert (words(0, "pre"), words(0, "post")) == (0, 3)
+
+
 @pytest.mark.parametrize("where", ["elsewhere", "shared"])
 def test_what_a_thread_of_the_program_writes_meanwhile_is_no_output(kc, built, where):
     capture = kc.capture("target", built["host_writer"], where, dispatch=1)

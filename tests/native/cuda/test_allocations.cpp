@@ -26,9 +26,49 @@ void what_is_freed_is_out_of_reach() {
   allocations.add(region(0x3000, 0));  // nothing
   CHECK(allocations.reachable(0).size() == 1);
   CHECK(allocations.reachable(1).size() == 1 && allocations.reachable(1)[0].base == 0x2000);
-  CHECK(allocations.remove(0x1000));
-  CHECK(!allocations.remove(0x1000));
+  CHECK(allocations.remove(0x1000, 1));
+  CHECK(!allocations.remove(0x1000, 2));
   CHECK(allocations.reachable(0).empty());
+  allocations.ended(2, false);
+  allocations.ended(1, true);
+  CHECK(allocations.reachable(0).empty());
+}
+
+void what_could_not_be_freed_is_there_again() {
+  Allocations allocations;
+  allocations.add(region(0x1000, 0x100));
+  allocations.add(region(0x3000, 0x100));
+  CHECK(allocations.remove(0x1000, 1) && allocations.remove(0x3000, 2));
+  allocations.ended(1, false);
+  CHECK(allocations.reachable(0).size() == 1 && allocations.reachable(0)[0].base == 0x1000);
+  allocations.ended(1, false);  // once
+  CHECK(allocations.reachable(0).size() == 1);
+  allocations.add(region(0x3000, 0x200));  // another thread was given the address
+  allocations.ended(2, false);
+  CHECK(allocations.reachable(0).size() == 2 && allocations.reachable(0)[1].bytes == 0x200);
+  // Why the call failed is not known: the memory may be gone with its context.
+  std::vector<std::uint64_t> asked;
+  allocations.drop_what_went([&asked](std::uint64_t base) {
+    asked.push_back(base);
+    return false;
+  });
+  CHECK(asked == std::vector<std::uint64_t>{0x1000});
+  CHECK(allocations.reachable(0).size() == 1 && allocations.reachable(0)[0].base == 0x3000);
+}
+
+void what_could_not_be_unmapped_is_there_again() {
+  Allocations allocations;
+  allocations.add_handle(7, 0, false);
+  allocations.map(0x200000, 0x200000, 7);
+  allocations.map(0x400000, 0x200000, 7);
+  allocations.set_access(0x200000, 0x400000, 0, true, true);
+  allocations.unmap(0x200000, 0x400000, 1);
+  CHECK(allocations.reachable(0).empty());
+  allocations.ended(1, false);
+  CHECK(allocations.reachable(0).size() == 2);
+  allocations.unmap(0x200000, 0x200000, 2);
+  allocations.ended(2, true);
+  CHECK(allocations.reachable(0).size() == 1 && allocations.reachable(0)[0].base == 0x400000);
 }
 
 void memory_of_another_device_is_a_peer_s() {
@@ -112,7 +152,7 @@ void mappings_need_rights_and_outlive_their_handle() {
   CHECK(allocations.reachable(0)[0].flags == 0);
   allocations.set_access(0x200000, 0x200000, 0, false, false);
   CHECK(allocations.reachable(0).size() == 1);
-  allocations.unmap(0x400000, 0x200000);
+  allocations.unmap(0x400000, 0x200000, 1);
   CHECK(allocations.reachable(0).empty());
 }
 
@@ -179,6 +219,8 @@ void disjoint_covers_all_and_nothing_twice() {
 
 int main() {
   what_is_freed_is_out_of_reach();
+  what_could_not_be_freed_is_there_again();
+  what_could_not_be_unmapped_is_there_again();
   memory_of_another_device_is_a_peer_s();
   mappings_of_one_handle_share_a_piece();
   what_a_context_held_may_outlive_it();
