@@ -18,6 +18,7 @@ constexpr CUpti_CallbackId k_calls[] = {
     CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData,
     CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx,
     CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary,
+    CUPTI_DRIVER_TRACE_CBID_cuModuleGetFunction,
     CUPTI_DRIVER_TRACE_CBID_cuModuleGetGlobal_v2,
     CUPTI_DRIVER_TRACE_CBID_cuModuleUnload,
     CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadData,
@@ -152,27 +153,60 @@ void track_image(Images& images, CUpti_CallbackId call, const CUpti_CallbackData
   }
 }
 
-// Which module the call was about.
-void track_module(Modules& modules, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+CUmodule module_of(CUlibrary library) noexcept {
   const Inside inside;
   const RelaxedMode relaxed;
+  CUmodule handle = nullptr;
+  if (driver().cuLibraryGetModule == nullptr || driver().cuLibraryGetModule(&handle, library) != CUDA_SUCCESS) return nullptr;
+  return handle;
+}
+
+CUmodule module_of(CUfunction function) noexcept {
+  const Inside inside;
+  const RelaxedMode relaxed;
+  CUmodule handle = nullptr;
+  return driver().cuFuncGetModule(&handle, function) == CUDA_SUCCESS ? handle : nullptr;
+}
+
+void variable_asked_for(Modules& modules, CUmodule handle, const char* name) noexcept {
+  const Inside inside;
+  const RelaxedMode relaxed;
+  modules.end_call(handle);
+  modules.variable_asked_for(handle, name);
+}
+
+// Which module the call was about: what it has loaded is that module's. The driver is asked only where there is something to name.
+void track_module(Modules& modules, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   switch (call) {
     case CUPTI_DRIVER_TRACE_CBID_cuModuleLoad:
     case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadData:
     case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadDataEx:
     case CUPTI_DRIVER_TRACE_CBID_cuModuleLoadFatBinary:
       // The module's address is the first parameter of all that load one.
-      return modules.name_last(*as<cuModuleLoadData_params>(data).module);
+      return modules.end_call(*as<cuModuleLoadData_params>(data).module);
+    case CUPTI_DRIVER_TRACE_CBID_cuModuleGetFunction:
+      return modules.end_call(as<cuModuleGetFunction_params>(data).hmod);
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryGetModule:
+      return modules.end_call(*as<cuLibraryGetModule_params>(data).pMod);
     case CUPTI_DRIVER_TRACE_CBID_cuModuleGetGlobal_v2: {
       const auto& asked = as<cuModuleGetGlobal_v2_params>(data);
-      return modules.variable_asked_for(asked.hmod, asked.name);
+      return variable_asked_for(modules, asked.hmod, asked.name);
     }
     case CUPTI_DRIVER_TRACE_CBID_cuLibraryGetGlobal: {
       const auto& asked = as<cuLibraryGetGlobal_params>(data);
-      CUmodule handle = nullptr;
-      if (driver().cuLibraryGetModule == nullptr || driver().cuLibraryGetModule(&handle, asked.library) != CUDA_SUCCESS) return;
-      return modules.variable_asked_for(handle, asked.name);
+      return variable_asked_for(modules, module_of(asked.library), asked.name);
     }
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadData:
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryLoadFromFile:
+      // The library's address is the first parameter of both.
+      if (Modules::has_loaded()) modules.end_call(module_of(*as<cuLibraryLoadData_params>(data).library));
+      return;
+    case CUPTI_DRIVER_TRACE_CBID_cuLibraryGetKernel:
+      if (Modules::has_loaded()) modules.end_call(module_of(as<cuLibraryGetKernel_params>(data).library));
+      return;
+    case CUPTI_DRIVER_TRACE_CBID_cuKernelGetFunction:
+      if (Modules::has_loaded()) modules.end_call(module_of(*as<cuKernelGetFunction_params>(data).pFunc));
+      return;
     default:
       return;
   }
@@ -186,6 +220,7 @@ bool track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noex
   if (std::find(std::begin(k_calls), std::end(k_calls), call) == std::end(k_calls)) return false;
   Tool& state = *tool();
   if (data.callbackSite == CUPTI_API_ENTER) {
+    Modules::begin_call();
     track_end(state.images, call, data);
   } else if (*static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS) {
     track_image(state.images, call, data);

@@ -20,6 +20,7 @@ struct Kernel {
   CUfunction function = nullptr;        // what attributes are asked of
   const void* launched = nullptr;       // what launches name: the same, or a CUkernel
   CUmodule handle = nullptr;
+  bool is_certain = true;               // false: `module` is one of several that may be its own
 };
 
 class FunctionTable {

@@ -33,7 +33,7 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     if (!wanted(item.kernel, item.shape, number)) continue;
     const RelaxedMode relaxed;
     send_facts();
-    std::string refusal = item.refusal;
+    std::string refusal = item.kernel.is_certain ? item.refusal : k_one_of_several;
     if (graph->was_changed) {
       refusal = "it is in a CUDA graph that was changed, or had nodes switched off or on, after it had been made executable";
     }

@@ -3,6 +3,9 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
+#include <string_view>
+#include <utility>
 
 #include "capture/send_list.hpp"
 #include "capture/streams.hpp"
@@ -19,7 +22,13 @@ using capture::Up;
 
 std::atomic<std::uint64_t> g_next_module{1};
 std::atomic<std::uint32_t> g_next_kernel{1};
-thread_local std::uint64_t t_last_loaded = 0;
+
+// By this thread, in one call.
+struct Loaded {
+  std::uint64_t module = 0;              // the last
+  unsigned count = 0;
+};
+thread_local Loaded t_loaded;
 
 }  // namespace
 
@@ -33,6 +42,7 @@ void Modules::loaded(CUcontext context, std::uint32_t cupti_id, std::span<const 
   module.cupti_id = cupti_id;
   module.context = context;
   module.device = device;
+  module.content = std::hash<std::string_view>{}({reinterpret_cast<const char*>(cubin.data()), cubin.size()});
   capture::Channel& channel = *tool()->channel;
   channel.send(Message(Up::module).u64(module.number).u32(device).u64(cubin.size()).u64(0).u64(0).text(""));
   const auto count = static_cast<std::uint32_t>(symbols.kernels.size());
@@ -60,7 +70,7 @@ void Modules::loaded(CUcontext context, std::uint32_t cupti_id, std::span<const 
   for (const CubinVariable& variable : symbols.variables) {
     module.variables.push_back({std::string(variable.name), variable.bytes, variable.is_const});
   }
-  t_last_loaded = module.number;
+  t_loaded = {module.number, t_loaded.count + 1};
   const std::lock_guard lock(m_mutex);
   m_by_number[module.number] = std::move(module);
 }
@@ -96,45 +106,58 @@ void Modules::tell_gone(std::uint64_t module) noexcept {
   tool()->channel->send(Message(Up::module_gone).u64(module));
 }
 
-void Modules::name_last(CUmodule handle) noexcept {
-  const std::lock_guard lock(m_mutex);
-  const auto found = m_by_number.find(t_last_loaded);
-  if (found != m_by_number.end() && found->second.handle == nullptr) found->second.handle = handle;
-  t_last_loaded = 0;
+void Modules::begin_call() noexcept { t_loaded = {}; }
+
+bool Modules::has_loaded() noexcept { return t_loaded.count != 0; }
+
+void Modules::end_call(CUmodule handle) noexcept {
+  const Loaded loaded = std::exchange(t_loaded, {});
+  if (loaded.count == 1) bind(loaded.module, handle);   // several: in as many contexts
 }
 
-// Which cubin the handle is: the latest without a handle that has all the variables that the driver finds in the module.
+void Modules::bind(std::uint64_t number, CUmodule handle) {
+  const std::lock_guard lock(m_mutex);
+  const auto found = m_by_number.find(number);
+  if (found != m_by_number.end() && found->second.handle == nullptr) found->second.handle = handle;
+}
+
+template <typename Holds>
+std::vector<ModuleCandidate> Modules::candidates(CUmodule handle, Holds holds) const {
+  std::vector<ModuleCandidate> found;
+  const std::lock_guard lock(m_mutex);
+  for (const auto& [number, module] : m_by_number) {
+    const bool is_it = module.handle == handle;
+    if ((!is_it && module.handle != nullptr) || !holds(module)) continue;
+    if (is_it) found.clear();
+    ModuleCandidate& made = found.emplace_back();
+    made.number = number;
+    if (is_it) break;
+    made.context = module.context;
+    made.content = module.content;
+    for (const auto& [name, kernel] : module.kernels) made.kernels.push_back(name);
+    made.variables = module.variables;
+  }
+  return found;
+}
+
+bool Modules::knows(CUmodule handle) const {
+  const std::lock_guard lock(m_mutex);
+  return std::any_of(m_by_number.begin(), m_by_number.end(), [handle](const auto& item) { return item.second.handle == handle; });
+}
+
 void Modules::variable_asked_for(CUmodule handle, const char* name) noexcept {
-  if (handle == nullptr || name == nullptr) return;
-  std::vector<std::pair<std::uint64_t, std::vector<ModuleVariable>>> nameless;
-  {
-    const std::lock_guard lock(m_mutex);
-    for (const auto& [number, module] : m_by_number) {
-      if (module.handle == handle) return;
-      if (module.handle == nullptr) nameless.emplace_back(number, module.variables);
-    }
-  }
-  // Asked without the lock: the driver holds locks of its own when it tells us of modules.
-  const auto is_there = [handle](const ModuleVariable& variable) {
-    CUdeviceptr address = 0;
-    std::size_t bytes = 0;
-    return driver().cuModuleGetGlobal_v2(&address, &bytes, handle, variable.name.c_str()) == CUDA_SUCCESS &&
-           bytes == variable.bytes;
-  };
-  for (auto it = nameless.rbegin(); it != nameless.rend(); ++it) {
-    const auto& [number, variables] = *it;
-    const bool has_it = std::any_of(variables.begin(), variables.end(), [name](const auto& each) { return each.name == name; });
-    if (!has_it || !std::all_of(variables.begin(), variables.end(), is_there)) continue;
-    const std::lock_guard lock(m_mutex);
-    const auto found = m_by_number.find(number);
-    if (found != m_by_number.end() && found->second.handle == nullptr) found->second.handle = handle;
-    return;
-  }
+  if (handle == nullptr || name == nullptr || knows(handle)) return;
+  std::vector<ModuleCandidate> found = candidates(handle, [name](const Module& module) {
+    return std::any_of(module.variables.begin(), module.variables.end(), [name](const auto& each) { return each.name == name; });
+  });
+  std::erase_if(found, [handle](const ModuleCandidate& each) { return !has_all_variables(handle, each); });
+  if (const ModuleMatch home = match_module(handle, std::move(found)); home.is_certain) bind(home.number, handle);
 }
 
 const Kernel* Modules::resolve(CUfunction function, const char* symbol) noexcept {
   if (symbol == nullptr) return nullptr;
-  const RelaxedMode relaxed;   // the question may load the module
+  const RelaxedMode relaxed;
+  begin_call();   // the questions may load the module
   CUfunction plain = function;
   CUmodule handle = nullptr;
   // A launch may name a CUkernel: that has a function in each context.
@@ -146,23 +169,20 @@ const Kernel* Modules::resolve(CUfunction function, const char* symbol) noexcept
       return nullptr;
     }
   }
+  end_call(handle);
+  // Asked without the lock: the driver holds locks of its own when it tells us of modules.
+  const ModuleMatch home = match_module(handle, candidates(handle, [symbol](const Module& module) {
+    return module.kernels.contains(std::string_view(symbol));
+  }));
+  if (home.is_certain) bind(home.number, handle);
   const std::lock_guard lock(m_mutex);
-  Module* home = nullptr;
-  for (auto& [number, module] : m_by_number) {
-    if (module.handle == handle && module.kernels.contains(std::string_view(symbol))) home = &module;
-  }
-  // Modules of a library are loaded by and by, and their handle is seen at the first launch: the latest that has
-  // the symbol and no handle yet is the one, as a lazily loaded module is loaded by the launch itself.
-  for (auto it = m_by_number.rbegin(); home == nullptr && it != m_by_number.rend(); ++it) {
-    Module& module = it->second;
-    if (module.handle == nullptr && module.kernels.contains(std::string_view(symbol))) home = &module;
-  }
-  if (home == nullptr) return nullptr;
-  home->handle = handle;
-  auto* kernel = new Kernel(*home->kernels.find(std::string_view(symbol))->second);
+  const auto found = m_by_number.find(home.number);
+  if (found == m_by_number.end()) return nullptr;
+  auto* kernel = new Kernel(*found->second.kernels.find(std::string_view(symbol))->second);
   kernel->function = plain;
   kernel->launched = function;
   kernel->handle = handle;
+  kernel->is_certain = home.is_certain;
   tool()->functions.add(function, kernel);
   return kernel;
 }

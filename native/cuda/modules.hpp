@@ -12,14 +12,9 @@
 
 #include "cuda/cuda_headers.hpp"
 #include "cuda/function_table.hpp"
+#include "cuda/module_match.hpp"
 
 namespace kerncap::cuda {
-
-struct ModuleVariable {
-  std::string name;
-  std::uint64_t bytes;
-  bool is_const;
-};
 
 class Modules {
  public:
@@ -29,8 +24,11 @@ class Modules {
   void unloaded(std::uint32_t cupti_id) noexcept;
   // All of a context that is going.
   void forget(CUcontext context) noexcept;
-  // The cubin that this thread loaded last is `handle`'s: at the end of cuModuleLoad*.
-  void name_last(CUmodule handle) noexcept;
+  // Around a call that is about one module, or a question of ours. What this thread loads in between is that module's cubin: libraries
+  // are loaded by and by, by whichever call first wants a part of them.
+  static void begin_call() noexcept;
+  [[nodiscard]] static bool has_loaded() noexcept;
+  void end_call(CUmodule handle) noexcept;
 
   // The program asked for a variable of this module: kernels may be given its address though none of its own ever ran.
   void variable_asked_for(CUmodule handle, const char* name) noexcept;
@@ -56,10 +54,16 @@ class Modules {
     CUcontext context = nullptr;
     std::uint32_t device;
     CUmodule handle = nullptr;
+    std::size_t content = 0;               // a hash
     std::map<std::string, const Kernel*, std::less<>> kernels;
     std::vector<ModuleVariable> variables;
   };
   static void tell_gone(std::uint64_t module) noexcept;
+  [[nodiscard]] bool knows(CUmodule handle) const;
+  void bind(std::uint64_t number, CUmodule handle);
+  // The module that has the handle, or all that have none, of those that `holds` is true of.
+  template <typename Holds>
+  [[nodiscard]] std::vector<ModuleCandidate> candidates(CUmodule handle, Holds holds) const;
 
   std::atomic<bool> m_uses_heap{false};
   mutable std::mutex m_mutex;

@@ -118,6 +118,11 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   const bool is_wanted = wanted(kernel, launch, number);
   if (number) t_counted = {call, kernel.rule, *number};
   if (!is_wanted) return;
+  if (!kernel.is_certain) {
+    report(capture::k_no_capture, Error{ErrorCode::unsupported, k_one_of_several});
+    m_begun.fetch_sub(1);
+    return;
+  }
   const RelaxedMode relaxed;
   send_facts();
   auto job = std::make_unique<Job>();

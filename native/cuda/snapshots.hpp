@@ -23,6 +23,11 @@
 
 namespace kerncap::cuda {
 
+// Why a kernel is refused that is not certain.
+inline constexpr const char* k_one_of_several =
+    "the program has loaded several modules that hold a kernel of this name, and the driver does not tell which of them this one is "
+    "of: give one of the kernels another name";
+
 // Streams, events and our kernel belong to a context: each has its own.
 struct Engines {
   Copier copier;                             // for the thread that holds the window

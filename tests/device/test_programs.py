@@ -73,6 +73,12 @@ def test_launches_that_the_driver_refuses_are_no_dispatches(kc, built, dispatch,
     assert (words(0, "pre"), words(0, "post")) == (before, after)
 
 
+@pytest.mark.parametrize("dispatch", [0, 1])
+def test_a_kernel_is_captured_with_the_code_of_its_own_module(kc, built, dispatch):
+    digest = kc.capture("twin", built["twins"], dispatch=dispatch)
+    assert kc.show(kc.ok("kc-replay", digest).digest)["matches_golden"] is True
+
+
 def test_memory_that_a_call_failed_to_free_is_in_the_capture(kc, built):
     capture = kc.show(kc.capture("target", built["failed_free"]))
     words = kernel_words(kc, capture)

@@ -147,6 +147,11 @@ class Collector {
         m_heard.captures.push_back(begun);
         return;
       }
+      case Up::data: {
+        (void)reader.u32();                                          // stream
+        capture::Message text = message(Down::free_slot);
+        return say(text.u32(reader.u32()));
+      }
       case Up::failed:
         (void)reader.u64();
         (void)reader.u32();

@@ -128,17 +128,26 @@ class Launch {
   Call m_call;
 };
 
-// The driver loads a cubin, in the midst of a call of this thread's.
-inline void load_cubin(std::string& cubin, CUcontext context = k_context) {
-  static std::uint32_t s_modules = 0;
+inline void show_module(CUpti_CallbackId what, std::uint32_t id, std::string& cubin, CUcontext context) {
   CUpti_ModuleResourceData module{};
-  module.moduleId = ++s_modules;
+  module.moduleId = id;
   module.cubinSize = cubin.size();
   module.pCubin = cubin.data();
   CUpti_ResourceData data{};
   data.context = context;
   data.resourceDescriptor = &module;
-  g_callback(nullptr, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_MODULE_LOADED, &data);
+  g_callback(nullptr, CUPTI_CB_DOMAIN_RESOURCE, what, &data);
+}
+
+// The driver loads a cubin, in the midst of a call of this thread's. Numbered from 1, as the library numbers them.
+inline std::uint32_t load_cubin(std::string& cubin, CUcontext context = k_context) {
+  static std::uint32_t s_modules = 0;
+  show_module(CUPTI_CBID_RESOURCE_MODULE_LOADED, ++s_modules, cubin, context);
+  return s_modules;
+}
+inline void unload_cubin(std::uint32_t number) {
+  std::string none;
+  show_module(CUPTI_CBID_RESOURCE_MODULE_UNLOAD_STARTING, number, none, k_context);
 }
 
 inline std::string read_file(const char* path) {
