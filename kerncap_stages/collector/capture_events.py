@@ -45,6 +45,7 @@ class ProcessSummary:
     """What one process did, for the words at the end."""
 
     process_id: int
+    backend: str = ""
     kernels: set[str] = field(default_factory=set)
     matched: list[int] = field(default_factory=list)
     # (grid in work-groups, block): the latest that each selection's shape excluded

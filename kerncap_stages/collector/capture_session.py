@@ -144,6 +144,7 @@ class CaptureSession:
         self._emit(
             ProcessSummary(
                 process_id=self._connection.process_id,
+                backend=self._connection.backend,
                 kernels={kernel.demangled for kernel in self._modules.kernels.values()},
                 matched=[shared.matched(index) for index in range(len(self._rules))],
                 other_shapes=[shape for i in range(len(self._rules)) if (shape := shared.other_shape(i))],

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 from kerncap_stages.collector.capture_events import LOST
 from kerncap_stages.collector.no_driver import why_no_cuda
 from kerncap_stages.collector.protocol import FailureCode
-from kerncap_stages.collector.selection import close_names
+from kerncap_stages.collector.selection import KernelRule, close_names
 from kerncap_stages.errors import AnswerIsNo, DeviceError, KerncapError, ProgramError, Refused
+from kerncap_stages.manifests.environment import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -100,6 +101,17 @@ def why_none(
     close = close_names(pattern, names)
     hint = "kernels that were loaded and come close: " + ", ".join(close) if close else None
     text = f"{what} never dispatched a kernel that matches {pattern!r} ({len(names)} kernels were loaded)"
+    wanted = KernelRule.of(selections[0])
+    if any(
+        wanted.wants(name, name)
+        for process in processes
+        for name in process.kernels
+        if process.backend == Backend.CUDA
+    ):
+        text += (
+            "; one was loaded: what kernels launch on the device, kernels or whole graphs, "
+            "is not seen and cannot be captured"
+        )
     unlisted = sum(process.unlisted for process in processes)
     if unlisted:
         text += (

@@ -191,6 +191,17 @@ void add_wanted_within(WatchedGraph& watched, std::size_t place, const WatchedGr
   }
 }
 
+// Kernels may launch such a graph, and no call of the program's shows when they do.
+void warn_of_launches_on_the_device(CUgraphExec executable) noexcept {
+  cuuint64_t flags = 0;
+  if (driver().cuGraphExecGetFlags == nullptr || driver().cuGraphExecGetFlags(executable, &flags) != CUDA_SUCCESS) return;
+  if ((flags & CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) == 0) return;
+  static std::once_flag s_said;
+  std::call_once(s_said, [] {
+    warn("a kernel that is asked for is in a CUDA graph that kernels can launch on the device: such launches of it are not seen");
+  });
+}
+
 }  // namespace
 
 WatchedGraph::~WatchedGraph() {
@@ -222,6 +233,7 @@ void Graphs::watch(CUgraphExec executable, CUgraph graph) noexcept {
     add_wanted_within(*watched, i, node);
   }
   if (watched->wanted.empty()) return;
+  warn_of_launches_on_the_device(executable);
   const CUresult cloned = driver().cuGraphClone(&watched->copy, graph);
   for (WatchedGraph::Wanted& item : watched->wanted) {
     if (item.refusal.empty()) item.refusal = why_not(watched->nodes, item.node);

@@ -68,6 +68,9 @@ bool is_launch(CUpti_CallbackId call) noexcept {
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz:
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel:
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz:
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunch:
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchGrid:
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchGridAsync:
       return true;
     default:
       return false;
@@ -98,6 +101,23 @@ LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept {
       read_shape(from, launch);
       launch.stream = stream_of(from.hStream, call == CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz);
       launch.cooperative = true;
+      break;
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunch:
+      launch.function = static_cast<const cuLaunch_params*>(parameters)->f;
+      launch.is_of_cuda_3 = true;
+      break;
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchGrid:
+    case CUPTI_DRIVER_TRACE_CBID_cuLaunchGridAsync: {
+      // The second has a stream behind what both have.
+      const auto& from = *static_cast<const cuLaunchGrid_params*>(parameters);
+      launch.function = from.f;
+      launch.grid_blocks[0] = static_cast<std::uint32_t>(from.grid_width);
+      launch.grid_blocks[1] = static_cast<std::uint32_t>(from.grid_height);
+      if (call == CUPTI_DRIVER_TRACE_CBID_cuLaunchGridAsync) {
+        launch.stream = static_cast<const cuLaunchGridAsync_params*>(parameters)->hStream;
+      }
+      launch.is_of_cuda_3 = true;
       break;
     }
     default: {

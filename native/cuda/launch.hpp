@@ -20,6 +20,7 @@ struct LaunchCall {
   void** parameters = nullptr;          // one pointer for each parameter, or null
   void** extra = nullptr;
   bool cooperative = false;
+  bool is_of_cuda_3 = false;            // block, shared memory and parameters were set by calls before it, and nobody tells them
   std::uint32_t cluster[3] = {};
   const CUlaunchAttribute* attributes = nullptr;
   unsigned attribute_count = 0;

@@ -32,6 +32,10 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds k_launch_limit{1};
 
+constexpr const char* k_launched_as_in_cuda_3 =
+    "the kernel is launched by cuLaunch, cuLaunchGrid or cuLaunchGridAsync, whose parameters the driver does not tell: launch it by "
+    "cuLaunchKernel";
+
 // Between enter() and leave().
 thread_local Job* t_job = nullptr;
 // What this thread's latest launch of a wanted kernel was counted as.
@@ -118,8 +122,8 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   const bool is_wanted = wanted(kernel, launch, number);
   if (number) t_counted = {call, kernel.rule, *number};
   if (!is_wanted) return;
-  if (!kernel.is_certain) {
-    report(capture::k_no_capture, Error{ErrorCode::unsupported, k_one_of_several});
+  if (!kernel.is_certain || launch.is_of_cuda_3) {
+    report(capture::k_no_capture, Error{ErrorCode::unsupported, launch.is_of_cuda_3 ? k_launched_as_in_cuda_3 : k_one_of_several});
     m_begun.fetch_sub(1);
     return;
   }

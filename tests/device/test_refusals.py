@@ -53,3 +53,16 @@ def test_a_program_that_subscribes_to_cupti_behind_us_is_captured(kc, built):
     done = kc.ok("kc-capture", "--kernel", "target", "--", built["subscriber"], "behind")
     assert "subscribed: " in done.err
     assert "ok" in done.err.split()
+
+
+def test_a_launch_by_the_calls_of_cuda_3(kc, built):
+    refused(kc, "cuLaunchGrid", built["old_launch"])
+
+
+@pytest.mark.parametrize(("program", "kernel"), [("device_launch", "inner"), ("device_graph", "target")])
+def test_a_kernel_that_only_the_device_launches_is_said_not_to_be_seen(kc, built, program, kernel):
+    done = kc.run("kc-capture", "--kernel", kernel, "--", built[program])
+    assert done.code == 1, done.err
+    assert "what kernels launch on the device" in done.err
+    assert ("a CUDA graph that kernels can launch on the device" in done.err) == (program == "device_graph")
+    assert "ok" in done.err.split()

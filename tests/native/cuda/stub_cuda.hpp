@@ -18,7 +18,8 @@ namespace kerncap::cuda {
 
 inline Tool* g_tool = nullptr;
 Tool* tool() noexcept { return g_tool; }
-void warn(std::string_view) noexcept {}
+inline std::vector<std::string> g_warnings;
+void warn(std::string_view text) noexcept { g_warnings.emplace_back(text); }
 const char k_changed_ptx[] = "";
 
 }  // namespace kerncap::cuda

@@ -1,4 +1,4 @@
-// Which launches count as dispatches. Driver and CUPTI are stubs (stub_cuda.hpp).
+// Which launches count as dispatches, and which are refused. Driver and CUPTI are stubs (stub_cuda.hpp).
 #include "stub_cuda.hpp"
 
 using namespace kerncap::test;
@@ -40,6 +40,16 @@ void one_that_fails_in_a_recording_takes_no_number_back(Collector& collector) {
   CHECK(captures.size() == 4 && captures[3].index_of_kernel == 3 && captures[3].grid_x == 16);
 }
 
+void one_as_in_cuda_3_is_refused_by_name(Collector& collector) {
+  const std::size_t captures = collector.heard().captures.size();
+  cuLaunchGrid_params parameters{k_function, 4, 1};
+  Call launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchGrid, &parameters, "add");
+  launch.enter();
+  launch.leave();
+  const Heard heard = collector.heard();
+  CHECK(heard.captures.size() == captures && heard.failures.back().find("cuLaunchGrid") != std::string::npos);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -50,5 +60,6 @@ int main(int argc, char** argv) {
   a_launch_that_fails_is_no_dispatch(collector);
   one_that_fails_while_it_is_captured_leaves_its_number_to_the_next(collector);
   one_that_fails_in_a_recording_takes_no_number_back(collector);
+  one_as_in_cuda_3_is_refused_by_name(collector);
   return kerncap::test::exit_code();
 }
