@@ -29,7 +29,7 @@ void Allocations::add(const Allocation& allocation) {
   });
 }
 
-bool Allocations::remove(std::uint64_t base, std::uint32_t call) {
+bool Allocations::remove(std::uint64_t base, std::uint64_t call) {
   const std::lock_guard lock(m_mutex);
   const auto found = m_by_base.find(base);
   if (found == m_by_base.end()) return false;
@@ -39,7 +39,7 @@ bool Allocations::remove(std::uint64_t base, std::uint32_t call) {
 }
 
 // Where the address has been given out again all the same, what is there now stays.
-void Allocations::ended(std::uint32_t call, bool succeeded) {
+void Allocations::ended(std::uint64_t call, bool succeeded) {
   const std::lock_guard lock(m_mutex);
   auto left = m_leaving.extract(call);
   if (left.empty() || succeeded) return;
@@ -97,7 +97,7 @@ void Allocations::map(std::uint64_t base, std::uint64_t bytes, std::uint64_t han
   m_mappings[base] = {bytes, properties, 0, 0};
 }
 
-void Allocations::unmap(std::uint64_t base, std::uint64_t bytes, std::uint32_t call) {
+void Allocations::unmap(std::uint64_t base, std::uint64_t bytes, std::uint64_t call) {
   const std::lock_guard lock(m_mutex);
   const auto begin = m_mappings.lower_bound(base);
   const auto end = m_mappings.lower_bound(base + bytes);

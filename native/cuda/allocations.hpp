@@ -32,10 +32,10 @@ class Allocations {
  public:
   void add(const Allocation& allocation);
   // What a call gives back leaves the list when the call begins, as another thread may be given the address before it has returned,
-  // and comes back where ended() says that the call failed. `call`: the driver call's number.
+  // and comes back where ended() says that the call failed. `call`: a number of the call's own.
   // What was added with exactly this base; false when there is none.
-  bool remove(std::uint64_t base, std::uint32_t call);
-  void ended(std::uint32_t call, bool succeeded);
+  bool remove(std::uint64_t base, std::uint64_t call);
+  void ended(std::uint64_t call, bool succeeded);
   // A context is going. Most of what was made in it goes, too, but not all: pools belong to devices, and green contexts
   // share the memory of another one. `is_there` is asked later, once for each of these.
   void context_destroyed(std::uint64_t context);
@@ -50,7 +50,7 @@ class Allocations {
   // cuMemRetainAllocationHandle: a handle of the memory that is mapped at an address.
   void add_handle_at(std::uint64_t handle, std::uint64_t address);
   void map(std::uint64_t base, std::uint64_t bytes, std::uint64_t handle);
-  void unmap(std::uint64_t base, std::uint64_t bytes, std::uint32_t call);
+  void unmap(std::uint64_t base, std::uint64_t bytes, std::uint64_t call);
   void set_access(std::uint64_t base, std::uint64_t bytes, std::uint32_t device, bool readable, bool writable);
 
   // Memory that a graph allocates while it runs: it has an address and, most of the time, no contents.
@@ -92,7 +92,7 @@ class Allocations {
   std::unordered_map<std::uint64_t, Handle> m_handles;
   std::uint32_t m_pieces = 0;
   std::map<std::uint64_t, Mapping> m_mappings;
-  std::unordered_map<std::uint32_t, Leaving> m_leaving;    // by call
+  std::unordered_map<std::uint64_t, Leaving> m_leaving;    // by call
   std::map<std::uint64_t, std::uint64_t> m_graph_memory;   // base -> bytes
   std::map<std::uint32_t, std::uint64_t> m_peers;          // device -> bit i: it reaches device i
 };

@@ -64,13 +64,14 @@ void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
   if (data.callbackSite == CUPTI_API_EXIT) {
     const CUresult status = *static_cast<const CUresult*>(data.functionReturnValue);
-    if (status != CUDA_SUCCESS) state.snapshots.uncount(data.correlationId);
+    if (status != CUDA_SUCCESS) state.snapshots.uncount(*data.correlationData);
     if (!state.snapshots.holding()) return;
     const Inside inside;
     state.snapshots.leave(status);
     return;
   }
   state.snapshots.count();
+  *data.correlationData = 0;   // for this call's exit
   // In all three families of launches the function comes first, but for cuLaunchKernelEx.
   const LaunchCall launch = read_launch(call, data.functionParams);
   const Kernel* kernel = state.functions.find(launch.function);
@@ -81,7 +82,7 @@ void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   }
   if (kernel->rule == k_no_rule) return;
   const Inside inside;
-  state.snapshots.enter(*kernel, launch, data.context, data.correlationId);
+  state.snapshots.enter(*kernel, launch, data.context, *data.correlationData);
 }
 
 void node_added(CUgraph graph, const CUgraphNode* node, const CUgraphNodeParams* parameters) noexcept {

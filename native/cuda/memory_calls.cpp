@@ -2,6 +2,8 @@
 // address that is given out again at once is never lost, and put back where the call fails.
 #include "cuda/memory_calls.hpp"
 
+#include <atomic>
+
 #include "cuda/api.hpp"
 #include "cuda/streams.hpp"
 #include "cuda/tool.hpp"
@@ -30,6 +32,11 @@ constexpr CUpti_CallbackId k_calls[] = {
 template <typename Parameters>
 const Parameters& as(const CUpti_CallbackData& data) noexcept {
   return *static_cast<const Parameters*>(data.functionParams);
+}
+
+std::uint64_t number_of_next_call() noexcept {
+  static std::atomic<std::uint64_t> s_calls{0};
+  return s_calls.fetch_add(1, std::memory_order_relaxed) + 1;
 }
 
 std::uint32_t current_device() noexcept {
@@ -191,23 +198,23 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
 void entered(Allocations& allocations, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   switch (call) {
     case KC_ID(cuMemFree_v2):
-      allocations.remove(as<cuMemFree_v2_params>(data).dptr, data.correlationId);
+      allocations.remove(as<cuMemFree_v2_params>(data).dptr, *data.correlationData);
       return;
     case KC_ID(cuMemFreeAsync):
     case KC_ID(cuMemFreeAsync_ptsz):
-      allocations.remove(as<cuMemFreeAsync_params>(data).dptr, data.correlationId);
+      allocations.remove(as<cuMemFreeAsync_params>(data).dptr, *data.correlationData);
       return;
     case KC_ID(cuMemFreeHost):
-      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemFreeHost_params>(data).p), data.correlationId);
+      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemFreeHost_params>(data).p), *data.correlationData);
       return;
     case KC_ID(cuMemHostUnregister):
-      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemHostUnregister_params>(data).p), data.correlationId);
+      allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemHostUnregister_params>(data).p), *data.correlationData);
       return;
     case KC_ID(cuIpcCloseMemHandle):
-      allocations.remove(as<cuIpcCloseMemHandle_params>(data).dptr, data.correlationId);
+      allocations.remove(as<cuIpcCloseMemHandle_params>(data).dptr, *data.correlationData);
       return;
     case KC_ID(cuMemUnmap):
-      return allocations.unmap(as<cuMemUnmap_params>(data).ptr, as<cuMemUnmap_params>(data).size, data.correlationId);
+      return allocations.unmap(as<cuMemUnmap_params>(data).ptr, as<cuMemUnmap_params>(data).size, *data.correlationData);
     default:
       return;
   }
@@ -234,11 +241,12 @@ bool track_memory_call(Allocations& allocations, CUpti_CallbackId call, const CU
   for (const CUpti_CallbackId known : k_calls) {
     if (known != call) continue;
     if (data.callbackSite == CUPTI_API_ENTER) {
+      *data.correlationData = number_of_next_call();   // at its exit, too
       entered(allocations, call, data);
       return true;
     }
     const bool succeeded = *static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS;
-    allocations.ended(data.correlationId, succeeded);
+    allocations.ended(*data.correlationData, succeeded);
     if (succeeded) returned(allocations, call, data);
     return true;
   }

@@ -38,13 +38,9 @@ constexpr const char* k_launched_as_in_cuda_3 =
 
 // Between enter() and leave().
 thread_local Job* t_job = nullptr;
-// What this thread's latest launch of a wanted kernel was counted as.
-struct Counted {
-  std::uint32_t call = 0;
-  std::uint32_t rule = k_no_rule;
-  std::uint64_t number = 0;
-};
-thread_local Counted t_counted;
+// What a launch is counted as: its rule, from 1, above its number.
+constexpr unsigned k_rule_shift = 56;
+static_assert(capture::k_max_rules < 256);
 
 FailureCode failure_of(ErrorCode code) noexcept {
   if (code == ErrorCode::timeout) return FailureCode::timeout;
@@ -116,11 +112,11 @@ bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::opti
   return false;
 }
 
-void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context, std::uint32_t call) noexcept {
+void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context, std::uint64_t& counted) noexcept {
   if (is_recording(launch.stream)) return;  // becomes a node of a graph: nothing runs now
   std::optional<std::uint64_t> number;
   const bool is_wanted = wanted(kernel, launch, number);
-  if (number) t_counted = {call, kernel.rule, *number};
+  if (number) counted = (kernel.rule + std::uint64_t{1}) << k_rule_shift | *number;
   if (!is_wanted) return;
   if (!kernel.is_certain || launch.is_of_cuda_3) {
     report(capture::k_no_capture, Error{ErrorCode::unsupported, launch.is_of_cuda_3 ? k_launched_as_in_cuda_3 : k_one_of_several});
@@ -143,11 +139,11 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   begin_launch();
 }
 
-void Snapshots::uncount(std::uint32_t call) noexcept {
+void Snapshots::uncount(std::uint64_t counted) noexcept {
   m_launches.fetch_sub(1, std::memory_order_relaxed);
-  if (t_counted.call != call || t_counted.rule == k_no_rule) return;
-  capture::uncount(tool()->channel->control().matched[t_counted.rule], t_counted.number);
-  t_counted.rule = k_no_rule;
+  if (counted == 0) return;
+  const std::uint64_t number = counted & ((std::uint64_t{1} << k_rule_shift) - 1);
+  capture::uncount(tool()->channel->control().matched[(counted >> k_rule_shift) - 1], number);
 }
 
 Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept {

@@ -66,12 +66,12 @@ struct Job {
 class Snapshots {
  public:
   // At a launch's entry. The dispatch's number among those that the rule saw decides whether it is taken; if so, the
-  // pre-state is, and every other thread's calls wait until leave(). `call` is the driver call's number.
-  void enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context, std::uint32_t call) noexcept;
+  // pre-state is, and every other thread's calls wait until leave(). `counted`: for uncount(), where the launch counts.
+  void enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context, std::uint64_t& counted) noexcept;
   // At its exit, on the same thread. `status` is what the launch returned.
   void leave(CUresult status) noexcept;
-  // At the exit of a launch that failed, before leave(): it is no dispatch.
-  void uncount(std::uint32_t call) noexcept;
+  // At the exit of a launch that failed, before leave(): it is no dispatch. `counted`: as enter() set it, or 0.
+  void uncount(std::uint64_t counted) noexcept;
   // At the entry of cuGraphLaunch, for every kernel of the graph that is wanted.
   void enter_graph(CUgraphExec executable, CUstream stream, CUcontext context) noexcept;
   // This thread is between enter() and leave().

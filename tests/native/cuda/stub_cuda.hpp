@@ -81,12 +81,11 @@ inline Collector& start_library(const capture::Rule& rule, std::uint32_t wait_ms
 class Call {
  public:
   Call(CUpti_CallbackId id, const void* parameters, const char* symbol = nullptr) : m_id(id) {
-    static std::atomic<std::uint32_t> s_calls{0};
     m_data.functionParams = parameters;
     m_data.functionReturnValue = &m_status;
     m_data.symbolName = symbol;
     m_data.context = k_context;
-    m_data.correlationId = ++s_calls;
+    m_data.correlationData = &m_kept;
   }
   void enter() { show(CUPTI_API_ENTER); }
   void leave(CUresult status = CUDA_SUCCESS) {
@@ -102,6 +101,7 @@ class Call {
 
   CUpti_CallbackId m_id;
   CUresult m_status = CUDA_SUCCESS;
+  std::uint64_t m_kept = 0xDEADBEEF;   // CUPTI promises nothing of it at the entry
   CUpti_CallbackData m_data{};
 };
 
