@@ -8,6 +8,10 @@
 namespace kerncap::softgpu {
 namespace {
 
+// LDS begins as what the last work-group left there, on hardware. These bytes are large negative numbers in integers, fp32, fp64
+// and bf16, and NaN in fp16: a kernel that counts on zeros does not get away with it.
+constexpr std::uint64_t k_unset_lds = 0xFEFE'FEFE'FEFE'FEFE;
+
 // STATUS-like bits are not modelled; MODE begins as the descriptor says, with every exception masked.
 [[nodiscard]] std::uint32_t initial_mode(const KernelDescriptor& kernel) noexcept {
   return kernel.float_mode | (kernel.dx10_clamp ? k_mode_dx10_clamp : 0U) | (kernel.ieee ? k_mode_ieee : 0U);
@@ -51,7 +55,7 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
 
   const std::size_t rows_per_wave = std::size_t{plan.kernel.vgprs} + plan.kernel.agprs;
   m_registers.assign(rows_per_wave * wave_count, Row{});
-  m_lds.assign((dispatch.group_segment_size_bytes + 7) / 8, 0);
+  m_lds.assign((dispatch.group_segment_size_bytes + 7) / 8, k_unset_lds);
   interrupt = &dispatch.interrupt;
   sync = plan.sync;
   waves.assign(wave_count, WaveContext{});

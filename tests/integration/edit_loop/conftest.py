@@ -19,7 +19,18 @@ if TYPE_CHECKING:
 
 OUTPUTS = SOURCES / "edit_loop/typed_outputs.hip"
 TARGET = "gfx90a"
-WAYS = ("right", "nothing", "half", "outside", "into_input", "one_ulp", "two_ulp", "nan", "faster")
+WAYS = (
+    "right",
+    "nothing",
+    "half",
+    "outside",
+    "into_input",
+    "one_ulp",
+    "two_ulp",
+    "nan",
+    "faster",
+    "unset_lds",
+)
 
 
 @pytest.fixture(scope="session")

@@ -47,6 +47,11 @@ def test_a_kernel_that_writes_half_fails_and_says_where(on, variant, dispatch):
     )
 
 
+def test_a_kernel_that_reads_lds_before_it_writes_it_fails(on, variant):
+    stages, digest = on("by_symbol", 0)
+    validate(stages, digest, "--variant", variant("unset_lds"), code=1)
+
+
 @DISPATCHES
 @pytest.mark.parametrize("way", ["outside", "into_input"])
 @pytest.mark.parametrize("flags", [(), ("--tolerance", "1e9")], ids=["exact", "tolerant"])

@@ -10,7 +10,7 @@
 #ifndef VARIANT
 #define VARIANT 0
 #endif
-enum { k_right, k_nothing, k_half, k_outside, k_into_input, k_one_ulp, k_two_ulp, k_nan, k_faster };
+enum { k_right, k_nothing, k_half, k_outside, k_into_input, k_one_ulp, k_two_ulp, k_nan, k_faster, k_unset_lds };
 
 struct Pair {
   float first;
@@ -33,11 +33,18 @@ __device__ T next(T value, int steps) {
   return value;
 }
 
+// What LDS holds before anybody writes there.
+__device__ float unset_lds() {
+  __shared__ volatile float word;
+  return word;
+}
+
 __device__ void write_all(const float* in, float* singles, __half* halves, Sink sink, int* whole, Pair* pairs, int n) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
   if (VARIANT == k_nothing || i >= n || (VARIANT == k_half && i >= n / 2)) return;
   const int steps = VARIANT == k_one_ulp ? 1 : VARIANT == k_two_ulp ? 2 : 0;
-  const float value = in[i] * 1.5f + 1.0f;
+  float value = in[i] * 1.5f + 1.0f;
+  if (VARIANT == k_unset_lds) value += unset_lds();
   singles[i] = VARIANT == k_nan && i == 7 ? __builtin_nanf("") : next<float, int>(value, steps);
   halves[i] = next<__half, short>(__float2half(value), steps);
   sink.values[i] = next<double, long>(value, steps);
