@@ -24,7 +24,9 @@ class Device(Frozen):
     name: str = Field(description="marketing name")
     architecture: str = Field(description="what a code object must fit: `gfx90a`, `sm_90`")
     target: str = Field(description="architecture with its features: `gfx90a:sramecc+:xnack-`, `sm_90a`")
-    isa: str = Field(description="the runtime's full name: `amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-`")
+    isa: str = Field(
+        min_length=1, description="the runtime's full name: `amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-`"
+    )
     uuid: str | None = None
     pci_address: str | None = Field(default=None, description="domain:bus:device.function")
     memory_size_bytes: SizeBytes

@@ -65,6 +65,7 @@ SENSELESS = [
     ("launch.grid_blocks", [1 << 32, 1, 1], "launch.grid_blocks.0: "),
     ("launch.cluster_blocks", [1, 1, 1 << 32], "launch.cluster_blocks.2: "),
     ("dispatch.device_index", 7, r"devices \[7\] are used and not described"),
+    ("environment.devices.0.isa", "", "environment.devices.0.isa: "),
     ("environment.devices.0.index", 5, "devices are not numbered one by one"),
     ("regions.0.accessible_from", [64], "regions.0.accessible_from.0: "),
     ("regions.0.base_address", (1 << 64) - 1, "outside the address space"),
