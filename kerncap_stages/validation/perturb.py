@@ -152,14 +152,14 @@ def altered(
         if not touched:
             writer.append_same(end - start, [memory.digests[index]])
             continue
-        chunk = read_chunk(store, memory, index).copy()
+        chunk, after = read_chunk(store, memory, index).copy(), golden.of_chunk(index)
         with _spared(chunk, change, ranges):
             for part in parts:
                 for first, last in touched:
                     low, high = max(first, part.start), min(last, part.end)
                     if low < high:
                         pattern = _pattern(part, change, low, high)
-                        _flip(chunk[low - start : high - start], low, part, pattern, golden.of_chunk(index))
+                        _flip(chunk[low - start : high - start], low, part, pattern, after)
         writer.append(chunk)
     return MemoryRef.to(writer.finish())
 

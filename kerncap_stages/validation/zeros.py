@@ -7,7 +7,7 @@ should set, or sets one that it should add to, would leave the same.
 from __future__ import annotations
 
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cache, cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store
     from kerncap_stages.validation.arguments import Span
+    from kerncap_stages.validation.chunks import ChunkList
 
     Bytes = npt.NDArray[np.uint8]
 
@@ -52,15 +53,22 @@ class Golden:
         """Give a stretch of it, having read all of it."""
         return self._content[start:end]
 
+    @cached_property
+    def _chunks(self) -> ChunkList | None:
+        return None if self._post is None else read_chunk_list(self._store, self._post)
+
     def of_chunk(self, index: int) -> Callable[[int, int], Bytes]:
-        """Give what reads stretches of one chunk, and nothing else."""
+        """Give what reads stretches of one chunk, having read that chunk once and nothing else."""
+
+        @cache
+        def chunk() -> tuple[int, Bytes]:
+            if self._chunks is None:
+                return 0, _NO_BYTES
+            return index * self._chunks.chunk_size_bytes, read_chunk(self._store, self._chunks, index)
 
         def read(start: int, end: int) -> Bytes:
-            if self._post is None:
-                return _NO_BYTES
-            memory = read_chunk_list(self._store, self._post)
-            before = index * memory.chunk_size_bytes
-            return read_chunk(self._store, memory, index)[start - before : end - before]
+            before, content = chunk()
+            return content[start - before : end - before]
 
         return read
 
