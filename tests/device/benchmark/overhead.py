@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 CORE = 2  # that launches come from
 LAUNCHES = 1000  # of a turn
-PAIRS, TURNS = 6, 30  # of the bare loop
+# Each process has a bias of its own, for as long as it lives: many pairs with few turns each tell more than the reverse.
+PAIRS, TURNS = 16, 14  # of the bare loop
 WORK_ROUNDS = 2500  # between its launches: with what the driver takes, about 6 us each
-TORCH_PAIRS, TORCH_TURNS, STEP_TURNS = 4, 40, 18
+TORCH_PAIRS, TORCH_TURNS, STEP_TURNS = 10, 18, 8
 START_PAIRS = 5
 
 TORCH = """
