@@ -62,14 +62,15 @@ CUdeviceptr Copier::allocate(std::uint64_t bytes) noexcept {
   std::size_t free_bytes = 0;
   std::size_t total = 0;
   if (driver().cuMemGetInfo_v2(&free_bytes, &total) != CUDA_SUCCESS || free_bytes < bytes + k_spare_bytes) return 0;
-  CUdeviceptr memory = 0;
   const std::uint64_t whole = (bytes + k_block_bytes - 1) & ~(k_block_bytes - 1);
-  if (driver().cuMemAlloc_v2(&memory, whole + 2 * k_block_bytes) != CUDA_SUCCESS) return 0;
-  return memory + k_block_bytes;
+  const CUdeviceptr memory = m_memory.allocate(whole + 2 * k_block_bytes);
+  return memory == 0 ? 0 : memory + k_block_bytes;
 }
 
 void Copier::free(CUdeviceptr memory) noexcept {
-  const CUresult freed = memory == 0 ? CUDA_SUCCESS : driver().cuMemFree_v2(memory - k_block_bytes);
+  if (memory == 0) return;
+  if (m_ready) driver().cuStreamSynchronize(m_stream);
+  const CUresult freed = m_memory.free(memory - k_block_bytes);
   if (freed == CUDA_SUCCESS) return;
   // A context that a kernel has broken takes all of its memory with it.
   const CUresult status = driver().cuStreamQuery(m_stream);

@@ -10,6 +10,7 @@
 #include "core/result.hpp"
 #include "cuda/allocations.hpp"
 #include "cuda/cuda_headers.hpp"
+#include "cuda/own_memory.hpp"
 
 namespace kerncap::cuda {
 
@@ -19,6 +20,8 @@ class Copier {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
+  // Copies lie in `memory`, which outlives this and which several may share.
+  explicit Copier(OwnMemory& memory) noexcept : m_memory(memory) {}
   // Makes the stream and the events, in the current context.
   core::Result<void> prepare() noexcept;
   // Memory of ours on the device; 0 when there is not enough that is free.
@@ -54,6 +57,7 @@ class Copier {
   core::Result<void> retire_all(std::uint32_t stream) noexcept;
   core::Result<void> wait(Deadline deadline) noexcept;
 
+  OwnMemory& m_memory;
   CUstream m_stream = nullptr;
   std::vector<CUevent> m_events;             // by slot
   std::deque<InFlight> m_in_flight;

@@ -30,9 +30,10 @@ inline constexpr const char* k_one_of_several =
 
 // Streams, events and our kernel belong to a context: each has its own.
 struct Engines {
-  Copier copier;                             // for the thread that holds the window
+  OwnMemory memory;
+  Copier copier{memory};                     // for the thread that holds the window
   Changed changed;
-  Copier sender;                             // for our own thread
+  Copier sender{memory};                     // for our own thread
 };
 
 // One capture on its way.

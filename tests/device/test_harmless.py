@@ -72,3 +72,9 @@ def test_a_graph_that_waits_for_the_program_is_let_go(kc, built):
     assert said == "ok\n", done.err
     assert done.code != 0, done.err
     assert "did not end in time" in done.err
+
+
+def test_a_kernel_that_waits_for_a_later_launch_ends_while_a_state_is_given_back(kc, built):
+    done, said = run(kc, built["later_launch"], dispatch=0)
+    assert said == "ok\n", done.err
+    assert done.code == 0, done.err
