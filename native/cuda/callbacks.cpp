@@ -2,6 +2,10 @@
 // and one look into the function table.
 #include "cuda/callbacks.hpp"
 
+#include <array>
+#include <bitset>
+#include <span>
+
 #include "cuda/api.hpp"
 #include "cuda/code_calls.hpp"
 #include "cuda/copy_calls.hpp"
@@ -59,6 +63,10 @@ constexpr CUpti_CallbackId k_resources[] = {
     CUPTI_CBID_RESOURCE_STREAM_CREATED,
     CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING,
 };
+
+// More than any CUPTI has: a newer one than the headers that this was built with may have some of its own.
+constexpr CUpti_CallbackId k_most_calls = 4096;
+static_assert(CUPTI_DRIVER_TRACE_CBID_SIZE < k_most_calls);
 
 void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
@@ -247,14 +255,29 @@ CUptiResult enable(CUpti_CallbackDomain domain, std::span<const CUpti_CallbackId
   return CUPTI_SUCCESS;
 }
 
+std::array<std::span<const CUpti_CallbackId>, 7> what_matters() noexcept {
+  return {k_launches, k_ends, k_graphs, graph_updates(), memory_calls(), copy_calls(), code_calls()};
+}
+
 CUptiResult enable_what_matters() noexcept {
   CUptiResult status = CUPTI_SUCCESS;
-  for (const std::span<const CUpti_CallbackId> ids :
-       {std::span<const CUpti_CallbackId>(k_launches), std::span<const CUpti_CallbackId>(k_ends),
-        std::span<const CUpti_CallbackId>(k_graphs), graph_updates(), memory_calls(), copy_calls(), code_calls()}) {
+  for (const std::span<const CUpti_CallbackId> ids : what_matters()) {
     if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_DRIVER_API, ids);
   }
   return status;
+}
+
+// One by one: to switch the domain off, and what matters on again, would leave a moment in which no call is shown.
+void disable_the_rest() noexcept {
+  std::bitset<k_most_calls> matters;
+  for (const std::span<const CUpti_CallbackId> ids : what_matters()) {
+    for (const CUpti_CallbackId id : ids) matters.set(id);
+  }
+  for (CUpti_CallbackId id = 1; id < k_most_calls; ++id) {
+    if (matters.test(id)) continue;
+    const CUptiResult status = cupti().cuptiEnableCallback(0, tool()->subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+    if (status != CUPTI_SUCCESS && id >= CUPTI_DRIVER_TRACE_CBID_SIZE) return;   // this CUPTI knows no more
+  }
 }
 
 }  // namespace
@@ -280,10 +303,10 @@ void unsubscribe() noexcept {
 }
 
 void watch_everything(bool on) noexcept {
-  if (cupti().cuptiEnableDomain(on ? 1 : 0, tool()->subscriber, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS) {
+  if (!on) return disable_the_rest();
+  if (cupti().cuptiEnableDomain(1, tool()->subscriber, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS) {
     warn("CUPTI does not show all calls: other threads may have gone on during the capture");
   }
-  if (!on) enable_what_matters();
 }
 
 }  // namespace kerncap::cuda

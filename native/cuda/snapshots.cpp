@@ -142,7 +142,7 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
 void Snapshots::uncount(std::uint64_t counted) noexcept {
   m_launches.fetch_sub(1, std::memory_order_relaxed);
   const std::uint64_t rule = counted >> k_rule_shift;
-  // Where the call's entry was not shown to us, as while CUPTI's domain is switched, anything may stand there.
+  // Where the call's entry was not shown to us, anything may stand there.
   if (rule == 0 || rule > tool()->channel->rules().size()) return;
   const std::uint64_t number = counted & ((std::uint64_t{1} << k_rule_shift) - 1);
   capture::uncount(tool()->channel->control().matched[rule - 1], number);

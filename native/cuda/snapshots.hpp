@@ -83,7 +83,7 @@ class Snapshots {
   // Around a call that launches, or that copies from or to the host: no state is taken while one of another thread is under way.
   void begin_launch() noexcept { begin_call(m_launching); }
   void begin_copy() noexcept { begin_call(m_copying); }
-  void end_call() noexcept;
+  void end_call() noexcept { step_out(); }
   // Before the program allocates: our copies on the device leave it where it would not find enough.
   void make_room(std::uint64_t bytes) noexcept;
   // Before the program tears its contexts down, or ends: until what was taken has been handed over.
@@ -125,10 +125,9 @@ class Snapshots {
   [[nodiscard]] static core::Result<void> send_images(const Job& job) noexcept;
   void begin_call(std::atomic<std::uint32_t>& kind) noexcept;
   static void step_in(std::atomic<std::uint32_t>& kind) noexcept;
-  static bool step_out() noexcept;           // whether it was the last of its kind
+  static void step_out() noexcept;
   void open_window() noexcept;
   void close_window() noexcept;
-  void watch_less() noexcept;
   void release(Job& job) noexcept;
   void hand_over(std::unique_ptr<Job> job) noexcept;
   [[nodiscard]] static bool all_taken() noexcept;
@@ -154,7 +153,6 @@ class Snapshots {
   std::atomic<bool> m_window{false};
   std::atomic<std::uint32_t> m_copying{0};   // calls under way
   std::atomic<std::uint32_t> m_launching{0};
-  std::atomic<bool> m_watches_all{false};    // CUPTI shows every call
   std::mutex m_mutex;
   std::condition_variable m_changed;
   std::deque<std::unique_ptr<Job>> m_taken;

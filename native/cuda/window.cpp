@@ -8,12 +8,11 @@ namespace kerncap::cuda {
 
 void Snapshots::open_window() noexcept {
   m_window.store(true, std::memory_order_seq_cst);
-  m_watches_all.store(true);
   watch_everything(true);
 }
 
 void Snapshots::close_window() noexcept {
-  watch_less();
+  watch_everything(false);
   m_window.store(false, std::memory_order_seq_cst);
   t_holds_window = false;
   {
@@ -21,14 +20,6 @@ void Snapshots::close_window() noexcept {
     m_changed.notify_all();
   }
   m_window_mutex.unlock();
-}
-
-// With the window open, so that no call begins. For a moment CUPTI shows no call at all then, and the end of one that is
-// under way would be missed: it was too long to be waited for, and its own end comes back here.
-void Snapshots::watch_less() noexcept {
-  if (m_copying.load(std::memory_order_seq_cst) != 0 || m_launching.load(std::memory_order_seq_cst) != 0) return;
-  watch_everything(false);
-  m_watches_all.store(false);
 }
 
 bool Snapshots::stand_aside() noexcept {
@@ -43,29 +34,20 @@ void Snapshots::step_in(std::atomic<std::uint32_t>& kind) noexcept {
   t_under_way = &kind;
 }
 
-// Nothing where this thread is not counted: its call is the one that is captured, or the call's beginning was not shown to us.
-bool Snapshots::step_out() noexcept {
-  if (t_under_way == nullptr) return false;
-  const bool was_last = t_under_way->fetch_sub(1, std::memory_order_seq_cst) == 1;
+// Nothing where this thread is not counted: its call is the one that is captured.
+void Snapshots::step_out() noexcept {
+  if (t_under_way == nullptr) return;
+  t_under_way->fetch_sub(1, std::memory_order_seq_cst);
   t_under_way = nullptr;
-  return was_last;
 }
 
 // Either the window sees the call, or the call sees the window.
 void Snapshots::begin_call(std::atomic<std::uint32_t>& kind) noexcept {
   do {
-    step_out();   // the end of the last one may not have been shown to us
+    step_out();   // of the round before, or of a call whose end was not shown to us
     if (!stand_aside()) return;
     step_in(kind);
   } while (m_window.load(std::memory_order_seq_cst) && !t_holds_window);
-}
-
-void Snapshots::end_call() noexcept {
-  const bool was_last = step_out();
-  if (!was_last || !m_watches_all.load() || !m_window_mutex.try_lock()) return;
-  const Inside inside;
-  m_window.store(true, std::memory_order_seq_cst);
-  close_window();
 }
 
 }  // namespace kerncap::cuda
