@@ -1,7 +1,7 @@
-// Runs on the program's threads, inside its driver calls. The common path, a launch that nobody wants, is one switch
-// and one look into the function table.
+// Runs on the program's threads, inside its driver calls.
 #include "cuda/callbacks.hpp"
 
+#include <algorithm>
 #include <array>
 #include <bitset>
 #include <span>
@@ -11,6 +11,7 @@
 #include "cuda/copy_calls.hpp"
 #include "cuda/graph_updates.hpp"
 #include "cuda/memory_calls.hpp"
+#include "cuda/passing_launch.hpp"
 #include "cuda/spare_memory.hpp"
 #include "cuda/tool.hpp"
 
@@ -226,18 +227,24 @@ void give_up() noexcept {
   if (tool()->enabled.exchange(false)) warn("the process may have no more host memory: nothing is captured from here on");
 }
 
-void CUPTIAPI on_callback(void*, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+[[gnu::noinline]] void on_any_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
   // A launch that is held is let go, whatever has happened since.
   if (!tool()->enabled.load(std::memory_order_relaxed) && !tool()->snapshots.holding()) return;
   // A question of ours about a function may be what makes the driver load its module: that is the program's.
   if (domain == CUPTI_CB_DOMAIN_RESOURCE && id == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
-    if (!Inside::own_module()) on_resource(id, *static_cast<const CUpti_ResourceData*>(data));
+    if (!this_thread().loads_own_module) on_resource(id, *static_cast<const CUpti_ResourceData*>(data));
     return;
   }
   if (Inside::is()) return;
   if (domain == CUPTI_CB_DOMAIN_DRIVER_API) on_driver_call(id, *static_cast<const CUpti_CallbackData*>(data));
   if (domain == CUPTI_CB_DOMAIN_RESOURCE) on_resource(id, *static_cast<const CUpti_ResourceData*>(data));
   if (spare_memory_is_used()) give_up();
+}
+
+void CUPTIAPI on_callback(void* own, CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
+  const bool is_call = domain == CUPTI_CB_DOMAIN_DRIVER_API;
+  if (is_call && lets_pass(*static_cast<OwnProcess*>(own), id, *static_cast<const CUpti_CallbackData*>(data))) return;
+  on_any_callback(domain, id, data);
 }
 
 Error cupti_error(const char* what, CUptiResult status) {
@@ -280,10 +287,22 @@ void disable_the_rest() noexcept {
   }
 }
 
+void prepare_passing(OwnProcess& own, capture::Channel& channel) noexcept {
+  const auto rules = channel.rules();
+  own.matched = channel.control().matched;
+  for (std::size_t i = 0; i < rules.size(); ++i) {
+    const capture::Rule& rule = rules[i];
+    const bool has_shape = std::any_of(rule.grid_blocks, rule.grid_blocks + 3, [](auto size) { return size != 0; }) ||
+                           std::any_of(rule.block, rule.block + 3, [](auto size) { return size != 0; });
+    own.first_wanted[i] = has_shape ? 0 : rule.first;
+  }
+}
+
 }  // namespace
 
 Result<void> subscribe(bool profiling) noexcept {
-  CUptiResult status = cupti().cuptiSubscribe(&tool()->subscriber, on_callback, nullptr);
+  prepare_passing(tool()->own, *tool()->channel);
+  CUptiResult status = cupti().cuptiSubscribe(&tool()->subscriber, on_callback, &tool()->own);
   if (status == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
     return Error{ErrorCode::unsupported, "CUPTI takes one subscriber in a process, and this program, or a tool in it, is that already"};
   }

@@ -5,7 +5,9 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <optional>
 
+#include "capture/protocol.hpp"
 #include "cuda/cuda_headers.hpp"
 
 namespace kerncap::cuda {
@@ -26,12 +28,12 @@ struct Kernel {
 class FunctionTable {
  public:
   // Null: never seen, or its module is gone.
-  [[nodiscard]] const Kernel* find(const void* function) const noexcept {
-    for (std::size_t i = slot_of(function);; i = (i + 1) & k_mask) {
-      const void* key = m_entries[i].key.load(std::memory_order_acquire);
-      if (key == function) return m_entries[i].kernel.load(std::memory_order_acquire);
-      if (key == nullptr) return nullptr;
-    }
+  [[nodiscard]] const Kernel* find(const void* function) const noexcept { return kernel_of(look(function)); }
+  // The kernel's rule, told without a look at the kernel itself, or k_no_rule; nothing where find() gives null.
+  [[nodiscard]] std::optional<std::uint32_t> rule_of(const void* function) const noexcept {
+    const std::uintptr_t found = look(function);
+    if (found == 0) return std::nullopt;
+    return static_cast<std::uint32_t>(found >> k_rule_shift) - 1;
   }
   // False when the table is full; such a kernel is resolved anew at each launch.
   bool add(const void* function, const Kernel* kernel) noexcept {
@@ -43,7 +45,7 @@ class FunctionTable {
         if (m_count >= k_capacity / 2) return false;  // one entry always stays free: find() must end
         ++m_count;
       }
-      m_entries[i].kernel.store(kernel, std::memory_order_release);
+      m_entries[i].kernel.store(packed(kernel), std::memory_order_release);
       m_entries[i].key.store(function, std::memory_order_release);
       return true;
     }
@@ -51,8 +53,8 @@ class FunctionTable {
   void remove_module(std::uint64_t module) noexcept {
     const std::lock_guard lock(m_mutex);
     for (Entry& entry : m_entries) {
-      const Kernel* kernel = entry.kernel.load(std::memory_order_relaxed);
-      if (kernel != nullptr && kernel->module == module) entry.kernel.store(nullptr, std::memory_order_release);
+      const Kernel* kernel = kernel_of(entry.kernel.load(std::memory_order_relaxed));
+      if (kernel != nullptr && kernel->module == module) entry.kernel.store(0, std::memory_order_release);
     }
   }
 
@@ -61,8 +63,23 @@ class FunctionTable {
   static constexpr std::size_t k_mask = k_capacity - 1;
   struct Entry {
     std::atomic<const void*> key{nullptr};
-    std::atomic<const Kernel*> kernel{nullptr};
+    std::atomic<std::uintptr_t> kernel{0};     // its address, and above that its rule, from 1; 0 is none
   };
+  static constexpr unsigned k_rule_shift = 57;   // addresses of programs are below 2^56
+  static_assert(capture::k_max_rules < 1 << (64 - k_rule_shift));
+  static std::uintptr_t packed(const Kernel* kernel) noexcept {
+    return reinterpret_cast<std::uintptr_t>(kernel) | std::uintptr_t{kernel->rule + 1} << k_rule_shift;
+  }
+  static const Kernel* kernel_of(std::uintptr_t found) noexcept {
+    return reinterpret_cast<const Kernel*>(found & ((std::uintptr_t{1} << k_rule_shift) - 1));
+  }
+  [[nodiscard]] std::uintptr_t look(const void* function) const noexcept {
+    for (std::size_t i = slot_of(function);; i = (i + 1) & k_mask) {
+      const void* key = m_entries[i].key.load(std::memory_order_acquire);
+      if (key == function) return m_entries[i].kernel.load(std::memory_order_acquire);
+      if (key == nullptr) return 0;
+    }
+  }
   static std::size_t slot_of(const void* function) noexcept {
     const auto bits = reinterpret_cast<std::uintptr_t>(function);
     return static_cast<std::size_t>((bits >> 4) * 0x9E3779B97F4A7C15ull >> 49) & k_mask;

@@ -3,12 +3,25 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+
+#include "capture/protocol.hpp"
 
 namespace kerncap::cuda {
 
-struct OwnProcess {
+class FunctionTable;
+
+// Every launch of the program looks at the first line of it in the processor's cache.
+struct alignas(64) OwnProcess {
   std::atomic<bool> is_ours{true};
-  std::atomic<bool> enabled{false};      // callbacks do something
+  std::atomic<bool> enabled{false};            // callbacks do something
+  std::atomic<bool> window{false};             // a dispatch is being captured: other threads' calls wait
+  std::atomic<std::uint32_t> copying{0};       // calls under way
+  std::atomic<std::uint32_t> launching{0};
+  std::atomic<std::uint64_t> launches{0};      // all of them
+  const FunctionTable* functions = nullptr;
+  std::atomic<std::uint64_t>* matched = nullptr;           // by rule: how many dispatches it has seen
+  std::uint64_t first_wanted[capture::k_max_rules] = {};   // by rule: those before it are only counted; 0: look at the launch's shape
 };
 
 // In memory that the kernel clears for every child, however it is made: pthread_atfork() tells of fork() alone, not of

@@ -14,6 +14,7 @@
 #include "capture/streams.hpp"
 #include "cuda/api.hpp"
 #include "cuda/callbacks.hpp"
+#include "cuda/counted.hpp"
 #include "cuda/endings.hpp"
 #include "cuda/regions.hpp"
 #include "cuda/tool.hpp"
@@ -38,9 +39,6 @@ constexpr const char* k_launched_as_in_cuda_3 =
 
 // Between enter() and leave().
 thread_local Job* t_job = nullptr;
-// What a launch is counted as: its rule, from 1, above its number.
-constexpr unsigned k_rule_shift = 56;
-static_assert(capture::k_max_rules < 256);
 
 FailureCode failure_of(ErrorCode code) noexcept {
   if (code == ErrorCode::timeout) return FailureCode::timeout;
@@ -77,7 +75,7 @@ void Snapshots::forget(CUcontext context) noexcept {
 void Snapshots::hold(Job& job) noexcept {
   step_out();   // who holds the window now, or is before us, does not wait for this call
   m_window_mutex.lock();
-  t_holds_window = true;
+  this_thread().holds_window = true;
   job.number = m_next_number++;
   job.held_since = Clock::now();
   job.engines = engines_of(job.context);
@@ -116,7 +114,7 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   if (is_recording(launch.stream)) return;  // becomes a node of a graph: nothing runs now
   std::optional<std::uint64_t> number;
   const bool is_wanted = wanted(kernel, launch, number);
-  if (number) counted = (kernel.rule + std::uint64_t{1}) << k_rule_shift | *number;
+  if (number) counted = counted_as(kernel.rule, *number);
   if (!is_wanted) return;
   if (!kernel.is_certain || launch.is_of_cuda_3) {
     report(capture::k_no_capture, Error{ErrorCode::unsupported, launch.is_of_cuda_3 ? k_launched_as_in_cuda_3 : k_one_of_several});
@@ -140,11 +138,11 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
 }
 
 void Snapshots::uncount(std::uint64_t counted) noexcept {
-  m_launches.fetch_sub(1, std::memory_order_relaxed);
-  const std::uint64_t rule = counted >> k_rule_shift;
+  m_own.launches.fetch_sub(1, std::memory_order_relaxed);
+  const std::uint64_t rule = counted >> k_counted_shift;
   // Where the call's entry was not shown to us, anything may stand there.
   if (rule == 0 || rule > tool()->channel->rules().size()) return;
-  const std::uint64_t number = counted & ((std::uint64_t{1} << k_rule_shift) - 1);
+  const std::uint64_t number = counted & ((std::uint64_t{1} << k_counted_shift) - 1);
   capture::uncount(tool()->channel->control().matched[rule - 1], number);
 }
 
@@ -183,8 +181,8 @@ Result<void> Snapshots::settle(const Job& job) noexcept {
   do {
     ::nanosleep(&moment, nullptr);
     if (Clock::now() > deadline) return Error{ErrorCode::timeout, "a copy from or to the host did not end in time"};
-  } while (m_copying.load(std::memory_order_seq_cst) != 0 ||
-           (m_launching.load(std::memory_order_seq_cst) != 0 && Clock::now() < launched));
+  } while (m_own.copying.load(std::memory_order_seq_cst) != 0 ||
+           (m_own.launching.load(std::memory_order_seq_cst) != 0 && Clock::now() < launched));
   return tool()->streams.drain(job.device, deadline);
 }
 
@@ -206,10 +204,10 @@ Result<void> Snapshots::take_pre(Job& job, const LaunchCall& launch, std::uint64
   return copied;
 }
 
-bool Snapshots::holding() const noexcept { return t_holds_window; }
+bool Snapshots::holding() const noexcept { return this_thread().holds_window; }
 
 void Snapshots::leave(CUresult status) noexcept {
-  if (!t_holds_window) return;
+  if (!holding()) return;
   std::unique_ptr<Job> job(t_job);
   t_job = nullptr;
   if (job == nullptr) {
@@ -256,7 +254,7 @@ Result<void> Snapshots::describe_to_collector(const Job& job, const LaunchCall& 
   const std::string attributes = describe_attributes(job.kernel.function, launch);
   Message message(Up::capture);
   message.u64(job.number).u32(job.kernel.rule).u32(job.kernel.id).u64(job.kernel.module).u32(job.device);
-  message.u32(tool()->streams.index_of(job.stream)).u64(m_launches.load()).u64(index_of_kernel);
+  message.u32(tool()->streams.index_of(job.stream)).u64(m_own.launches.load()).u64(index_of_kernel);
   message.grid(grid).dim3(launch.block).u32(launch.dynamic_shared_bytes).u32(0).u64(0);
   message.u32((launch.cooperative ? capture::k_capture_cooperative : 0) |
               (job.from_graph ? capture::k_capture_from_batch : 0));

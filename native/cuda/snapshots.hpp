@@ -20,6 +20,7 @@
 #include "cuda/copier.hpp"
 #include "cuda/graphs.hpp"
 #include "cuda/launch.hpp"
+#include "cuda/own_process.hpp"
 
 namespace kerncap::cuda {
 
@@ -66,6 +67,7 @@ struct Job {
 
 class Snapshots {
  public:
+  explicit Snapshots(OwnProcess& own) noexcept : m_own(own) {}
   // At a launch's entry. The dispatch's number among those that the rule saw decides whether it is taken; if so, the
   // pre-state is, and every other thread's calls wait until leave(). `counted`: for uncount(), where the launch counts.
   void enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context, std::uint64_t& counted) noexcept;
@@ -77,12 +79,12 @@ class Snapshots {
   void enter_graph(CUgraphExec executable, CUstream stream, CUcontext context) noexcept;
   // This thread is between enter() and leave().
   [[nodiscard]] bool holding() const noexcept;
-  void count() noexcept { m_launches.fetch_add(1, std::memory_order_relaxed); }
+  void count() noexcept { m_own.launches.fetch_add(1, std::memory_order_relaxed); }
   // Other threads' calls, while a launch is held: waits, bounded. False: that took too long.
   bool stand_aside() noexcept;
   // Around a call that launches, or that copies from or to the host: no state is taken while one of another thread is under way.
-  void begin_launch() noexcept { begin_call(m_launching); }
-  void begin_copy() noexcept { begin_call(m_copying); }
+  void begin_launch() noexcept { begin_call(m_own.launching); }
+  void begin_copy() noexcept { begin_call(m_own.copying); }
   void end_call() noexcept { step_out(); }
   // Before the program allocates: our copies on the device leave it where it would not find enough.
   void make_room(std::uint64_t bytes) noexcept;
@@ -146,13 +148,9 @@ class Snapshots {
   core::Result<void> keep_changed(Job& job) noexcept;
   core::Result<void> finish_job(const Job& job, capture::Up how = capture::Up::done) noexcept;
 
-  static inline thread_local bool t_holds_window = false;   // between enter() and leave()
-  static inline thread_local std::atomic<std::uint32_t>* t_under_way = nullptr;   // where this thread's call is counted
+  OwnProcess& m_own;
   std::map<CUcontext, std::shared_ptr<Engines>> m_engines;
   std::mutex m_window_mutex;                 // held from enter() to leave()
-  std::atomic<bool> m_window{false};
-  std::atomic<std::uint32_t> m_copying{0};   // calls under way
-  std::atomic<std::uint32_t> m_launching{0};
   std::mutex m_mutex;
   std::condition_variable m_changed;
   std::deque<std::unique_ptr<Job>> m_taken;
@@ -160,7 +158,6 @@ class Snapshots {
   bool m_started = false;
   std::uint64_t m_next_number = 1;
   std::set<std::uint64_t> m_announced;       // modules whose variables the collector knows
-  std::atomic<std::uint64_t> m_launches{0};
   std::atomic<std::uint32_t> m_begun{0};     // dispatches between wanted() and end()
 };
 

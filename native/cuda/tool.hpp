@@ -18,12 +18,16 @@
 #include "cuda/profiler.hpp"
 #include "cuda/snapshots.hpp"
 #include "cuda/streams.hpp"
+#include "cuda/this_thread.hpp"
 
 namespace kerncap::cuda {
 
 struct Tool {
-  explicit Tool(OwnProcess& own) noexcept : is_ours(own.is_ours), enabled(own.enabled) {}
+  explicit Tool(OwnProcess& its) noexcept : own(its), is_ours(own.is_ours), enabled(own.enabled), snapshots(own) {
+    own.functions = &functions;
+  }
 
+  OwnProcess& own;
   std::atomic<bool>& is_ours;            // both are false in a child
   std::atomic<bool>& enabled;
   capture::Channel* channel = nullptr;
@@ -53,26 +57,16 @@ void send_facts() noexcept;
 class Inside {
  public:
   Inside() noexcept {
-    if (depth()++ == 0) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &m_cancel_state);
+    if (this_thread().inside++ == 0) pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &m_cancel_state);
   }
   ~Inside() {
-    if (--depth() == 0) pthread_setcancelstate(m_cancel_state, nullptr);
+    if (--this_thread().inside == 0) pthread_setcancelstate(m_cancel_state, nullptr);
   }
   Inside(const Inside&) = delete;
   Inside& operator=(const Inside&) = delete;
-  [[nodiscard]] static bool is() noexcept { return depth() != 0; }
-  // Set on a thread while it loads a module that is ours.
-  [[nodiscard]] static bool& own_module() noexcept {
-    static thread_local bool t_own = false;
-    return t_own;
-  }
+  [[nodiscard]] static bool is() noexcept { return this_thread().inside != 0; }
 
  private:
-  static int& depth() noexcept {
-    static thread_local int t_depth = 0;
-    return t_depth;
-  }
-
   int m_cancel_state = PTHREAD_CANCEL_ENABLE;
 };
 

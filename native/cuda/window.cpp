@@ -7,14 +7,14 @@
 namespace kerncap::cuda {
 
 void Snapshots::open_window() noexcept {
-  m_window.store(true, std::memory_order_seq_cst);
+  m_own.window.store(true, std::memory_order_seq_cst);
   watch_everything(true);
 }
 
 void Snapshots::close_window() noexcept {
   watch_everything(false);
-  m_window.store(false, std::memory_order_seq_cst);
-  t_holds_window = false;
+  m_own.window.store(false, std::memory_order_seq_cst);
+  this_thread().holds_window = false;
   {
     const std::lock_guard lock(m_mutex);
     m_changed.notify_all();
@@ -23,22 +23,23 @@ void Snapshots::close_window() noexcept {
 }
 
 bool Snapshots::stand_aside() noexcept {
-  if (!m_window.load(std::memory_order_seq_cst) || t_holds_window) return true;
+  if (!m_own.window.load(std::memory_order_seq_cst) || this_thread().holds_window) return true;
   const Inside inside;
   std::unique_lock lock(m_mutex);
-  return m_changed.wait_for(lock, 4 * tool()->channel->wait_limit(), [this] { return !m_window.load(); });
+  return m_changed.wait_for(lock, 4 * tool()->channel->wait_limit(), [this] { return !m_own.window.load(); });
 }
 
 void Snapshots::step_in(std::atomic<std::uint32_t>& kind) noexcept {
   kind.fetch_add(1, std::memory_order_seq_cst);
-  t_under_way = &kind;
+  this_thread().under_way = &kind;
 }
 
 // Nothing where this thread is not counted: its call is the one that is captured.
 void Snapshots::step_out() noexcept {
-  if (t_under_way == nullptr) return;
-  t_under_way->fetch_sub(1, std::memory_order_seq_cst);
-  t_under_way = nullptr;
+  ThisThread& thread = this_thread();
+  if (thread.under_way == nullptr) return;
+  thread.under_way->fetch_sub(1, std::memory_order_seq_cst);
+  thread.under_way = nullptr;
 }
 
 // Either the window sees the call, or the call sees the window.
@@ -47,7 +48,7 @@ void Snapshots::begin_call(std::atomic<std::uint32_t>& kind) noexcept {
     step_out();   // of the round before, or of a call whose end was not shown to us
     if (!stand_aside()) return;
     step_in(kind);
-  } while (m_window.load(std::memory_order_seq_cst) && !t_holds_window);
+  } while (m_own.window.load(std::memory_order_seq_cst) && !this_thread().holds_window);
 }
 
 }  // namespace kerncap::cuda

@@ -29,6 +29,7 @@ namespace kerncap::test {
 using namespace kerncap::cuda;
 
 inline CUpti_CallbackFunc g_callback = nullptr;
+inline void* g_subscribed_with = nullptr;
 inline const auto k_context = reinterpret_cast<CUcontext>(0x1000);
 
 inline Driver& driver_stub() { return const_cast<Driver&>(driver()); }
@@ -61,8 +62,9 @@ inline void fill_tables() {
     *context = k_context;
     return CUDA_SUCCESS;
   };
-  cupti_table.cuptiSubscribe = [](CUpti_SubscriberHandle*, CUpti_CallbackFunc callback, void*) {
+  cupti_table.cuptiSubscribe = [](CUpti_SubscriberHandle*, CUpti_CallbackFunc callback, void* with) {
     g_callback = callback;
+    g_subscribed_with = with;
     return CUPTI_SUCCESS;
   };
 }
@@ -96,7 +98,7 @@ class Call {
  private:
   void show(CUpti_ApiCallbackSite site) {
     m_data.callbackSite = site;
-    g_callback(nullptr, CUPTI_CB_DOMAIN_DRIVER_API, m_id, &m_data);
+    g_callback(g_subscribed_with, CUPTI_CB_DOMAIN_DRIVER_API, m_id, &m_data);
   }
 
   CUpti_CallbackId m_id;
@@ -137,7 +139,7 @@ inline void show_module(CUpti_CallbackId what, std::uint32_t id, std::string& cu
   CUpti_ResourceData data{};
   data.context = context;
   data.resourceDescriptor = &module;
-  g_callback(nullptr, CUPTI_CB_DOMAIN_RESOURCE, what, &data);
+  g_callback(g_subscribed_with, CUPTI_CB_DOMAIN_RESOURCE, what, &data);
 }
 
 // The driver loads a cubin, in the midst of a call of this thread's. Numbered from 1, as the library numbers them.
