@@ -65,6 +65,9 @@ def main() -> None:
     print(text + "\n", flush=True)
     table = Table(markdown=options.markdown)
     folder, memory = Path(tempfile.mkdtemp(dir="/var/tmp")), Path(tempfile.mkdtemp(dir="/dev/shm"))
+    # An image may forbid bytecode files, and bring packages without: each command would compile numpy anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+    os.environ["PYTHONPYCACHEPREFIX"] = str(folder / "bytecode")
     bench = Bench(table, folder, memory, arch, options.gib, options.rounds)
     try:
         bench.build()
