@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "cuda/api.hpp"
+#include "cuda/this_thread.hpp"
 
 namespace kerncap::cuda {
 namespace {
@@ -19,9 +20,11 @@ constexpr std::uint64_t k_bytes_per_block = k_threads * 16 * 8;
 
 Result<void> Changed::prepare() noexcept {
   if (m_kernel != nullptr) return {};
+  this_thread().loads_own_module = true;
   Result<void> made =
       checked("compiling our kernel", driver().cuModuleLoadDataEx(&m_module, k_changed_ptx, 0, nullptr, nullptr));
   if (made) made = checked("our kernel", driver().cuModuleGetFunction(&m_kernel, m_module, "kerncap_changed"));
+  this_thread().loads_own_module = false;
   return made;
 }
 

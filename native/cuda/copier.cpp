@@ -96,12 +96,15 @@ Result<void> Copier::gather(const std::vector<Allocation>& regions, CUdeviceptr 
 Result<void> Copier::scatter(const std::vector<Allocation>& regions, CUdeviceptr from,
                              const std::vector<bool>& wanted) noexcept {
   const std::vector<std::uint64_t> offsets = layout(regions);
+  Result<void> done;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     if (!wanted[i] || (regions[i].flags & capture::k_region_read_only) != 0) continue;
     const CUresult status = driver().cuMemcpyAsync(regions[i].base, from + offsets[i], regions[i].bytes, m_stream);
-    if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("putting a region back", status)};
+    // The others are put back all the same.
+    if (status != CUDA_SUCCESS && done) done = Error{ErrorCode::device, describe("putting a region back", status)};
   }
-  return checked("putting memory back", driver().cuStreamSynchronize(m_stream));
+  const Result<void> ended = checked("putting memory back", driver().cuStreamSynchronize(m_stream));
+  return done ? ended : done;
 }
 
 // The oldest transfer that is under way goes to the collector.

@@ -15,9 +15,23 @@ using core::Error;
 using core::ErrorCode;
 using core::Result;
 
-bool is_filled_by_threads(const Allocation& region) noexcept {
-  return region.kind == MemoryKind::host_pinned || region.kind == MemoryKind::host_registered ||
-         (region.device == capture::k_no_device && region.kind != MemoryKind::managed);
+bool is_pinned(const Allocation& region) noexcept {
+  return region.kind == MemoryKind::host_pinned || region.kind == MemoryKind::host_registered;
+}
+
+bool threads_may_touch_managed(std::uint32_t device) noexcept {
+  int value = 0;
+  const auto attribute = CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS;
+  return driver().cuDeviceGetAttribute(&value, attribute, static_cast<CUdevice>(device)) == CUDA_SUCCESS && value != 0;
+}
+
+PutBack way_of(const Allocation& region, bool is_given, bool is_concurrent) noexcept {
+  if ((region.flags & capture::k_region_read_only) != 0) return PutBack::nothing;
+  if (region.kind == MemoryKind::managed) return is_concurrent ? PutBack::words : PutBack::whole;
+  if (is_pinned(region)) return is_given ? PutBack::words : PutBack::warning;
+  // Of mappings and pools of the host it is not known whether the processor may touch them.
+  if (region.device == capture::k_no_device && !is_given) return PutBack::nothing;
+  return PutBack::whole;
 }
 
 std::optional<std::size_t> region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
@@ -41,14 +55,13 @@ struct End {
 
 }  // namespace
 
-Result<std::vector<bool>> regions_to_put_back(const WatchedGraph& graph, std::size_t node,
-                                              const std::vector<Allocation>& regions) {
-  std::vector<bool> put_back(regions.size());
-  for (std::size_t i = 0; i < regions.size(); ++i) put_back[i] = !is_filled_by_threads(regions[i]);
+Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::size_t node,
+                                             const std::vector<Allocation>& regions, std::uint32_t device) {
+  std::vector<bool> is_given(regions.size());
   const auto mark = [&](std::uint64_t address) {
     // One behind the last element is how many ends are given.
     for (const std::uint64_t each : {address, address - 1}) {
-      if (const auto found = region_at(regions, each)) put_back[*found] = true;
+      if (const auto found = region_at(regions, each)) is_given[*found] = true;
     }
   };
   bool reads_elsewhere = false;
@@ -68,7 +81,10 @@ Result<std::vector<bool>> regions_to_put_back(const WatchedGraph& graph, std::si
         driver().cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(launch.value().function));
       }
       const Result<std::vector<std::byte>> parameters = pack_parameters(function, launch.value());
-      if (!parameters) return std::vector<bool>(regions.size(), true);  // whatever it was given
+      if (!parameters) {   // whatever it was given
+        is_given.assign(regions.size(), true);
+        continue;
+      }
       std::vector<std::uint64_t> words(parameters.value().size() / sizeof(std::uint64_t));
       std::memcpy(words.data(), parameters.value().data(), words.size() * sizeof(std::uint64_t));
       for (const std::uint64_t word : words) mark(word);
@@ -89,9 +105,14 @@ Result<std::vector<bool>> regions_to_put_back(const WatchedGraph& graph, std::si
     }
   }
   // Either alone does the same a second time.
-  if (!reads_elsewhere || !writes_elsewhere) return put_back;
-  return Error{ErrorCode::unsupported, "it is in a CUDA graph behind copies from and to memory that no capture holds, ordinary "
-                                       "memory of the host or arrays, which would be done twice"};
+  if (reads_elsewhere && writes_elsewhere) {
+    return Error{ErrorCode::unsupported, "it is in a CUDA graph behind copies from and to memory that no capture holds, ordinary "
+                                         "memory of the host or arrays, which would be done twice"};
+  }
+  const bool is_concurrent = threads_may_touch_managed(device);
+  std::vector<PutBack> how;
+  for (std::size_t i = 0; i < regions.size(); ++i) how.push_back(way_of(regions[i], is_given[i], is_concurrent));
+  return how;
 }
 
 }  // namespace kerncap::cuda

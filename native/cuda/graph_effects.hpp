@@ -6,12 +6,13 @@
 #include "core/result.hpp"
 #include "cuda/allocations.hpp"
 #include "cuda/graphs.hpp"
+#include "cuda/put_back.hpp"
 
 namespace kerncap::cuda {
 
-// Which regions are put back afterwards. Threads of the program may fill pinned memory meanwhile, and would lose what they wrote:
+// How each region is put back afterwards. Threads of the program may fill pinned memory meanwhile, and would lose what they wrote:
 // it is put back only where a node is given an address in it. Unsupported where a copy changes what no capture holds.
-[[nodiscard]] core::Result<std::vector<bool>> regions_to_put_back(const WatchedGraph& graph, std::size_t node,
-                                                                  const std::vector<Allocation>& regions);
+[[nodiscard]] core::Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::size_t node,
+                                                                 const std::vector<Allocation>& regions, std::uint32_t device);
 
 }  // namespace kerncap::cuda

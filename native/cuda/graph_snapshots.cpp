@@ -67,8 +67,8 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
                                         CUgraphExec before, const WatchedGraph& graph, std::size_t node) noexcept {
   Result<void> ready = prepare_job(job, launch, index_of_kernel);
   if (!ready) return ready;
-  const Result<std::vector<bool>> wanted_back = regions_to_put_back(graph, node, job.regions);
-  if (!wanted_back) return wanted_back.error();
+  const Result<std::vector<PutBack>> how = how_to_put_back(graph, node, job.regions, job.device);
+  if (!how) return how.error();
   const std::uint64_t room = Copier::layout(job.regions).back();
   Copier& copier = job.engines->copier;
   const CUdeviceptr kept = copier.allocate(room);
@@ -94,11 +94,11 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
     warn("what had been begun of a CUDA graph goes on beside the program, whose results may be wrong");
     return done;
   }
-  const Result<void> put_back = copier.scatter(job.regions, kept, wanted_back.value());
+  const Result<void> restored = put_back(job.regions, kept, how.value(), copier, job.engines->changed);
   copier.free(kept);
-  if (!put_back) warn("the program's memory could not be put back after a kernel of a graph had been captured: its "
+  if (!restored) warn("the program's memory could not be put back after a kernel of a graph had been captured: its "
                       "results may be wrong");
-  return done ? put_back : done;
+  return done ? restored : done;
 }
 
 Result<void> Snapshots::run_to_kernel(Job& job, const LaunchCall& launch, CUgraphExec before) noexcept {

@@ -56,11 +56,9 @@ Result<void> Snapshots::send_pre(Copier& copier, const Job& job) noexcept {
 }
 
 Result<void> Snapshots::compare_states(Job& job) noexcept {
-  this_thread().loads_own_module = true;
   Changed& kernel = job.engines->changed;
   const CUstream stream = job.engines->copier.stream();
   Result<void> done = kernel.prepare();
-  this_thread().loads_own_module = false;
   std::uint64_t chunks = 0;
   for (const Allocation& region : job.regions) chunks += chunks_of(region);
   if (done) done = kernel.begin(std::max<std::uint64_t>(chunks, 1), stream);

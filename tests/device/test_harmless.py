@@ -67,6 +67,20 @@ def test_what_a_thread_loads_while_a_graph_is_gone_through_is_not_lost(kc, built
     assert done.code == 0, done.err
 
 
+@pytest.mark.parametrize("memory", ["pinned", "managed"])
+def test_what_a_thread_counts_beside_a_kernel_of_a_graph_is_not_lost(kc, built, memory):
+    done, said = run(kc, built["graph_host_words"], memory)
+    assert said == "ok\n", done.err
+    assert done.code == 0, done.err
+    assert "pinned memory changed" not in done.err
+
+
+def test_pinned_memory_that_only_a_pointer_in_memory_leads_to_is_warned_of(kc, built):
+    done, said = run(kc, built["graph_host_words"], "pointer")
+    assert said == "ok\n", done.err
+    assert "pinned memory changed" in done.err
+
+
 def test_a_graph_that_waits_for_the_program_is_let_go(kc, built):
     done, said = run(kc, built["graph_effects"], "waits")
     assert said == "ok\n", done.err
