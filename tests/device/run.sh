@@ -33,6 +33,10 @@ if [ -n "$wheels" ]; then
   fi
 fi
 export PYTHONUNBUFFERED=1
+# Tests that find neither are skipped, which here would prove nothing.
+for needed in nvidia-smi nvcc; do
+  command -v "$needed" > /dev/null || { echo "run.sh: $needed is not on PATH: nothing can be shown here" >&2; exit 2; }
+done
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv
 kc-show --about > "$out/about.txt" 2>&1
 failed=0
