@@ -1,0 +1,26 @@
+// Kernels that run for as long as they are told, by the device's own clock.
+#include "check.cuh"
+
+__device__ void spin(long long ns) {
+  long long begin = 0;
+  long long now = 0;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  } while (now - begin < ns);
+}
+__global__ void takes_200_us(int* runs) { spin(200'000), *runs += 1; }
+__global__ void takes_1000_us(int* runs) { spin(1'000'000), *runs += 1; }
+
+int main() {
+  int* runs = nullptr;
+  CHECK(cudaMalloc(&runs, sizeof *runs));
+  CHECK(cudaMemset(runs, 0, sizeof *runs));
+  for (int i = 0; i < 20; ++i) takes_200_us<<<1, 1>>>(runs);
+  for (int i = 0; i < 10; ++i) takes_1000_us<<<1, 1>>>(runs);
+  int count = 0;
+  CHECK(cudaMemcpy(&count, runs, sizeof count, cudaMemcpyDeviceToHost));
+  EXPECT(count == 30);
+  std::printf("ok\n");
+  return 0;
+}
