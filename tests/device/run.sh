@@ -4,9 +4,12 @@
 #   tests/device/run.sh [--wheels DIR] [--no-tests] [--no-benchmark] [--out DIR] [-- PYTEST_ARGUMENT...]
 #
 # DIR holds wheels of what the package needs, and of the package itself or of its build requirements (meson-python,
-# nanobind, ninja, meson). Without --wheels the installed package is tested. Needs nvcc. The tests: what every back end
+# nanobind, ninja, meson). Without --wheels the installed package is tested. The tests: what every back end
 # must hold (tests/conformance) on CUDA, those of this folder, and projects rebuilt by nvcc (tests/integration/cuda).
-# Ends with 1 if a test fails, or a measurement, or if a figure misses its bar.
+# Ends with 1 if a test fails, or is skipped for want of anything but a second GPU, or if a figure misses its bar or cannot be measured.
+#
+# Needs besides: nvcc, cuobjdump and nvdisasm of a toolkit, make, c++, pytest, PyTorch with Triton, the headers of OpenSSL, and for the
+# benchmark 64 GiB in /dev/shm and 20 GiB in /var/tmp.
 set -u
 top=$(cd "$(dirname "$0")/../.." && pwd)
 wheels='' tests=1 benchmark=1 out=$(mktemp -d)
@@ -38,7 +41,7 @@ for needed in nvidia-smi nvcc; do
   command -v "$needed" > /dev/null || { echo "run.sh: $needed is not on PATH: nothing can be shown here" >&2; exit 2; }
 done
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv
-kc-show --about > "$out/about.txt" 2>&1
+kc-show --about > "$out/about.txt" 2>&1 || { cat "$out/about.txt" >&2; exit 2; }
 failed=0
 if [ $tests = 1 ]; then
   workers=''
@@ -49,12 +52,17 @@ if [ $tests = 1 ]; then
   # -P: the package that was built, not the folder beside which this may be started.
   # That plugin warns of workers, and warnings are errors here. What takes longest comes first.
   python3 -P -m pytest -p no:cacheprovider -p no:benchmark -m "gpu or nvcc" $workers "$top/tests/device" \
-    "$top/tests/integration/cuda" "$top/tests/conformance" -q --durations=10 "$@" 2>&1 | tee -i "$out/tests.txt"
+    "$top/tests/integration/cuda" "$top/tests/conformance" -q -rs --durations=10 "$@" 2>&1 | tee -i "$out/tests.txt"
   failed=${PIPESTATUS[0]}
+  if grep '^SKIPPED' "$out/tests.txt" | grep -v -e 'second GPU' -e "each other's memory"; then
+    echo "run.sh: these tests found something missing here, and show nothing" >&2
+    failed=1
+  fi
   wait $building
 fi
 if [ $benchmark = 1 ]; then
   python3 "$top/tests/device/benchmark" --markdown --json "$out/benchmark.json" 2>&1 | tee -i "$out/benchmark.txt"
   [ "${PIPESTATUS[0]}" = 0 ] || failed=1
 fi
+echo "output: $out"
 exit "$failed"

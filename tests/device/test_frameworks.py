@@ -41,11 +41,11 @@ x = torch.ones(1 << 16, device="cuda")
 y = torch.zeros(1 << 16, device="cuda")
 side = torch.cuda.Stream()
 with torch.cuda.stream(side):
-    y.add_(x.mul(2.0).sigmoid())
+    y.add_(x.mul_(0.9).sigmoid())
 torch.cuda.current_stream().wait_stream(side)
 graph = torch.cuda.CUDAGraph()
 with torch.cuda.graph(graph):
-    y.add_(x.mul(2.0).sigmoid())
+    y.add_(x.mul_(0.9).sigmoid())
 for step in range(6):
     graph.replay()
 torch.cuda.synchronize()
@@ -68,7 +68,10 @@ def check(kc, program, kernel, dispatch):
     done = kc.ok("kc-capture", *chosen, "--stop-after", "--", *program)
     replay = kc.show(kc.ok("kc-replay", done.digest).digest)
     assert replay["matches_golden"] is True
-    return kc.show(done.digest)
+    capture = kc.show(done.digest)
+    # Else a replay that does nothing would match as well.
+    assert sum(region["written_size_bytes"] for region in capture["regions"]) > 0
+    return capture
 
 
 @pytest.mark.parametrize(

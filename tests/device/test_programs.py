@@ -199,7 +199,7 @@ def with_peers(kc, kernel, built):
 def needs_two_gpus():
     told = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=True)
     if len(told.stdout.splitlines()) < 2:
-        pytest.skip("needs two GPUs")
+        pytest.skip("needs a second GPU")
 
 
 @pytest.mark.parametrize(

@@ -25,6 +25,13 @@ def test_a_kernel_in_a_graph_that_cannot_be_gone_through_twice(kc, built, graph,
     refused(kc, word, built["odd_graphs"], graph)
 
 
+def test_a_kernel_in_a_graph_whose_child_graph_was_exchanged(kc, built):
+    done = kc.run("kc-capture", "--kernel", "target", "--dispatch", 1, "--", built["child_update"])
+    assert "in a CUDA graph that was changed" in done.err
+    assert done.code == 6, done.err
+    assert "ok" in done.err.split()
+
+
 @pytest.mark.usefixtures("much_memory")
 def test_a_kernel_in_a_graph_without_room_for_two_copies_of_the_state(kc, built):
     refused(kc, "of free device memory to be captured, and there is less", built["odd_graphs"], "large")

@@ -1,0 +1,28 @@
+// Sums 16 MiB, which the level-two cache of a large GPU holds: behind itself they are there, behind a flush they are not.
+#include "check.cuh"
+
+constexpr int k_blocks = 1056;
+constexpr int k_threads = 256;
+constexpr int k_bytes = 16 << 20;
+
+__global__ void sum(const float4* data, float* sums, int count) {
+  float mine = 0;
+  for (int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x); i < count; i += k_blocks * k_threads) {
+    const float4 each = data[i];
+    mine += each.x + each.y + each.z + each.w;
+  }
+  sums[blockIdx.x * blockDim.x + threadIdx.x] = mine;
+}
+
+int main() {
+  float4* data = nullptr;
+  float* sums = nullptr;
+  CHECK(cudaMalloc(&data, k_bytes));
+  CHECK(cudaMalloc(&sums, k_blocks * k_threads * sizeof *sums));
+  CHECK(cudaMemset(data, 1, k_bytes));
+  CHECK(cudaMemset(sums, 0, k_blocks * k_threads * sizeof *sums));
+  sum<<<k_blocks, k_threads>>>(data, sums, k_bytes / static_cast<int>(sizeof *data));
+  CHECK(cudaDeviceSynchronize());
+  std::printf("ok\n");
+  return 0;
+}
