@@ -12,8 +12,10 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _UNIT = re.compile(r"(?:\.intern\.|\.static\.|__intern__|__static__)[0-9a-f]+$")
-# __nv_static_28__5d2e0014_7_main_cu_4d11ce8d__ZN39_GLOBAL__N_...: nvcc's, with separate compilation
-_NVCC_STATIC = re.compile(r"__nv_static_\d+__[0-9a-f]{8}_\d+_.*?_[0-9a-f]{8}_(?=_Z)")
+# nvcc's, with separate compilation: __nv_static_28__5d2e0014_7_main_cu_4d11ce8d__ZN39_GLOBAL__N_..., or with
+# the symbol of something that the unit exports, __nv_static_24__8f38712a_7_only_cu_main__Z6dampedPfi. The
+# number is the length of the mark.
+_NVCC_STATIC = re.compile(r"__nv_static_(\d{1,4})_")
 # _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: a hash of the folder, the file's name, and a hash of what
 # the unit defines or, as in _GLOBAL__N__ad82676b_4_a_cu__Z1kPi, the symbol of something that it exports.
 _NVCC_FOLDER = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_\d+_)")
@@ -64,7 +66,8 @@ def without_unit(symbol: str) -> str:
     command, which is not that of a unit that is built alone; nvcc puts a mark before them.
     """
     own = _NVCC_STATIC.match(symbol)
-    return _UNIT.sub("", symbol[own.end() :] if own else symbol)
+    name = symbol[own.end() + int(own[1]) :] if own else ""
+    return _UNIT.sub("", name[1:] if name.startswith("_") else symbol)
 
 
 def find_symbol(symbol: str, names: Collection[str]) -> str | None:

@@ -83,7 +83,7 @@ def told(report: dict[str, Any], exit_code: int) -> ReplayResult:
     """What a report tells; raises what stood in the way before anything ran."""
     if report["outcome"] == "failed":
         kind, hint = _RAISED.get(report["code"], (DeviceError, _DEVICE))
-        if report["message"].startswith("no NVIDIA driver"):
+        if report["message"].startswith("no NVIDIA driver") or "CUDA_ERROR_NO_DEVICE" in report["message"]:
             hint = _ELSEWHERE
         raise kind(report["message"], hint=hint)
     return _result(report, exit_code)

@@ -16,6 +16,9 @@ from kerncap_stages.kernel_facts import CodeObjectFacts, without_unit
             "__nv_static_28__5d2e0014_7_main_cu_4d11ce8d__ZN39_GLOBAL__N__5d2e0014_7_main_cu_4d11ce8d6hiddenEPfi",
             "_ZN39_GLOBAL__N__5d2e0014_7_main_cu_4d11ce8d6hiddenEPfi",
         ),
+        ("__nv_static_24__8f38712a_7_only_cu_main__Z6dampedPfi", "_Z6dampedPfi"),
+        ("__nv_static_32__7eeb66cb_10_hostfun_cu__Z3runPf__Z6dampedPf", "_Z6dampedPf"),
+        ("__nv_static_9999__cut_short", "__nv_static_9999__cut_short"),
         ("shift.intern.of", "shift.intern.of"),
     ],
 )
