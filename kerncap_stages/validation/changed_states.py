@@ -83,16 +83,28 @@ class ChangedStates:
             yield Change.NUDGE_WRITTEN
 
     def baseline(self, region: Region, golden: Mapping[int, MemoryRef]) -> tuple[Altered | None, Run | None]:
-        """The baseline from a state where a region is changed, as much of it as the kernel bears."""
+        """The baseline from a state where a region is changed, as much of it as the kernel bears.
+
+        From the first from which it writes the region, if there is one.
+        """
         parts = self.parts(region)
+        far = untouched = None
         for change in self.changes(region):
             state, run = self._baselines.run_changed(region, change, parts)
             if not run.completed:
                 continue
-            if change is Change.POISON and not self._is_pure(region, state, run, golden):
-                continue
-            return state, run
-        return None, None
+            if run.outputs[region.base_address] == state.pre:
+                # What a kernel clamps may be far off in the direction that it lets pass.
+                if change is Change.POISON:
+                    continue
+                untouched = untouched or (state, run)
+                if not region.written:
+                    break
+            elif change is not Change.POISON or self._is_pure(region, state, run, golden):
+                return state, run
+            else:
+                far = state, run
+        return far or untouched or (None, None)
 
     def together(self, regions: Sequence[Region]) -> Together | None:
         """The baseline from a state where all of these are changed a little, everywhere if it bears that.
@@ -118,8 +130,6 @@ class ChangedStates:
     def _is_pure(self, region: Region, state: Altered, run: Run, golden: Mapping[int, MemoryRef]) -> bool:
         """Whether what the kernel writes there does not depend on what was there: golden values hold."""
         base = region.base_address
-        if run.outputs[base] == state.pre:
-            return True  # only read
         states = States(state.pre, run.outputs[base], golden.get(base, run.outputs[base]), region.size_bytes)
         found = compare_states(self._store, states, "bytes", Bounds())
         others = (run.outputs.get(each) == post for each, post in golden.items() if each != base)

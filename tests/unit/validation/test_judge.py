@@ -57,6 +57,30 @@ def test_adding_is_told_from_setting_where_there_were_zeros(store, monkeypatch, 
     assert not Bench(store, monkeypatch, baseline, wrong, before=zeros).judge(bounds=bounds).passed
 
 
+def clamp(values):
+    np.minimum(values, 5, out=values)
+
+
+def rectify(values):
+    np.maximum(values, 0, out=values)
+
+
+@pytest.mark.parametrize("kernel", [clamp, rectify])
+def test_a_write_that_only_some_values_lead_to_is_looked_for_under_bounds(store, monkeypatch, kernel):
+    done = np.arange(COUNT, dtype=np.float32) % 6
+    bounds = Bounds(rtol=1e-5)
+    assert Bench(store, monkeypatch, kernel, kernel, before=done).judge(bounds=bounds).passed
+    verdict = Bench(store, monkeypatch, kernel, lambda _: None, before=done).judge(bounds=bounds)
+    assert not verdict.passed
+    assert any("differ" in reason or "not written" in reason for reason in verdict.reasons)
+
+
+def test_an_output_that_is_written_whatever_was_there_takes_one_changed_state(store, monkeypatch):
+    bench = Bench(store, monkeypatch, fill, fill)
+    assert bench.judge(bounds=Bounds(rtol=1e-5), variant_runs=1).passed
+    assert bench.replayed.count(None) == 1
+
+
 def follow(values):
     """Fill what lies beside an address that the kernel has to follow."""
     if values.view(np.uint64)[0] != BASE + 8:
