@@ -62,9 +62,7 @@ class Judge:
         self._repeated = Repeated(store, capture, baselines)
         self._patience_s = settings.timeout_s
         self._judgement = Judgement(Mode.BYTE_EXACT if settings.bounds.exact else Mode.NUMERIC)
-        self._compare = Weighing(
-            store, capture, self._judgement, self._changed, baselines, self._arguments
-        ).compare
+        self._weighing = Weighing(store, capture, self._judgement, self._changed, baselines, self._arguments)
 
     def judge(self, variant: Path | None) -> Judgement:
         """Compare a variant, or the baseline itself, with what the captured dispatch did.
@@ -114,7 +112,7 @@ class Judge:
         judge_outside(judgement, run, partial(self._run, self._capture, None, self._patience_s))
         golden = without_host_writes(self._store, self._capture, golden, run, self._baselines.run, judgement)
         wanted = Expectation(self._capture, golden, self._settings.bounds)
-        self._compare(wanted, run)
+        self._weighing.compare(wanted, run)
         judgement.variant_runs = 1 + run.further_runs
         if run.ran_once:
             judgement.note(f"the variant was run once from each state: {run.ran_once}")
@@ -155,7 +153,7 @@ class Judge:
             )
             # What differs between two replays of the very same code says nothing against it.
             steady = {base: state for base, state in golden.items() if base not in unsteady}
-            self._compare(Expectation(self._capture, steady, self._settings.bounds), runs[0])
+            self._weighing.compare(Expectation(self._capture, steady, self._settings.bounds), runs[0])
 
     def _mention_nondeterminism(self) -> None:
         runs = self._repeated.replays(2, self._golden())
@@ -178,17 +176,12 @@ class Judge:
         # What the captured kernel does not leave the same each time either says nothing against the variant.
         repeats = further_runs(self._settings, wanted.start, is_changed=wanted.changed_base is not None)
         baseline = run_once(self._store, wanted.start, None, self._patience_s, repeats=repeats)
-        unsteady = {
-            base
-            for outputs in baseline.differing
-            for base, state in outputs.items()
-            if state != baseline.outputs[base]
-        }
-        steady = {base: state for base, state in wanted.expected.items() if base not in unsteady}
+        steady = self._weighing.steady(wanted, baseline)
         for outputs in run.differing:
-            self._compare(replace(wanted, expected=steady), replace(run, outputs=outputs))
+            self._weighing.compare(steady, replace(run, outputs=outputs))
         if judgement.passed:
-            judgement.note(unsteady_note(run) + ("; the captured kernel has it too" if unsteady else ""))
+            and_so = "; the captured kernel has it too" if baseline.differing else ""
+            judgement.note(unsteady_note(run) + and_so)
         else:
             judgement.fail(unsteady_note(run))
 
@@ -274,5 +267,5 @@ class Judge:
         if bounds.atol is not None and gently:
             bounds = replace(bounds, atol=bounds.atol * _WIDER)
         wanted = Expectation(changed, baseline.outputs, bounds, regions[0].base_address)
-        self._compare(wanted, run)
+        self._weighing.compare(wanted, run)
         self._judge_further(wanted, run)

@@ -30,12 +30,14 @@ class Expectation:
     """What a run from a state should leave, by region, and how near.
 
     ``changed_base``: of the region that was changed beforehand; none from the captured state.
+    ``unsteady``: parts that are not compared, each as its region's base address and its start.
     """
 
     start: Capture
     expected: Mapping[int, MemoryRef]
     bounds: Bounds
     changed_base: int | None = None
+    unsteady: frozenset[tuple[int, int]] = frozenset()
 
 
 class Weighing:
@@ -75,11 +77,30 @@ class Weighing:
             self._judgement.changes_expected |= states.expected != states.pre
             self._judgement.changes_made |= states.actual != states.pre
             for part in self._changed.parts(region):
+                if (base, part.start) in wanted.unsteady:
+                    continue
                 found = self._compare_part(region, states, part, wanted.bounds)
                 if found.written_bytes or found.differing_bytes or found.stray_bytes:
                     self._weigh(PartVerdict(region, part, found, wanted.changed_base))
                 if wanted.changed_base is None and not found.difference.passed:
                     self._explain(states, part)
+
+    def steady(self, wanted: Expectation, baseline: Run) -> Expectation:
+        """The same but for the parts in which runs of the captured kernel are not as near either."""
+        unsteady: set[tuple[int, int]] = set()
+        for region in wanted.start.regions:
+            expected = wanted.expected.get(region.base_address)
+            for outputs in (baseline.outputs, *baseline.differing):
+                actual = outputs.get(region.base_address)
+                if region.pre is None or expected is None or actual is None or actual == expected:
+                    continue
+                states = States(region.pre, expected, actual, region.size_bytes)
+                unsteady |= {
+                    (region.base_address, part.start)
+                    for part in self._changed.parts(region)
+                    if not self._compare_part(region, states, part, wanted.bounds).passed
+                }
+        return replace(wanted, unsteady=frozenset(unsteady))
 
     def _compare_part(self, region: Region, states: States, part: Span, bounds: Bounds) -> RegionDifference:
         kind, window = part.element_type or "bytes", (part.start, part.end)

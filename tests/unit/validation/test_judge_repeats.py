@@ -98,6 +98,32 @@ def test_runs_that_differ_within_the_bounds_pass_and_are_told(store, monkeypatch
         assert any(reason.startswith("not deterministic") for reason in verdict.reasons)
 
 
+def nearly_double(values):
+    values *= np.float32(2 + 1e-6)
+
+
+def twice_too_much(values):
+    values *= 4
+
+
+@pytest.mark.parametrize(
+    ("baseline", "wrong", "passes"),
+    [
+        (nearly_double, twice_too_much, False),  # its last bits differ
+        (nearly_double, nearly_double, True),
+        (fill, twice_too_much, True),  # so does all else
+    ],
+)
+def test_with_bounds_only_what_the_captured_kernel_is_as_far_off_in_is_left_out(
+    store, monkeypatch, baseline, wrong, passes
+):
+    bench = Bench(store, monkeypatch, every(2, baseline), every(2, wrong))
+    verdict = bench.judge(bounds=Bounds(rtol=1e-5), perturb=False)
+    assert verdict.passed is passes
+    told = any(reason.endswith("the captured kernel has it too") for reason in verdict.reasons)
+    assert told is passes
+
+
 def test_a_steady_variant_says_how_often_it_ran(store, monkeypatch):
     verdict = Bench(store, monkeypatch, double, double).judge(variant_runs=5)
     assert verdict.passed
