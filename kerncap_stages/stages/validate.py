@@ -181,7 +181,14 @@ def _judged_by(
     source = None if request.source is None else load_as(store, request.source, Source)
     settings = request.settings
     baselines = Baselines(
-        store, capture, request.capture, request.machine, settings.timeout_s, fresh=fresh, standbys=standbys
+        store,
+        capture,
+        request.capture,
+        request.machine,
+        settings.timeout_s,
+        fresh=fresh,
+        standbys=standbys,
+        gently=not settings.bounds.exact,
     )
     judgement = Judge(store, capture, source, settings, baselines).judge(request.variant)
     if request.variant is not None and request.variant.read_bytes() != request.code:

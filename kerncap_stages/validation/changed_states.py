@@ -11,7 +11,15 @@ from kerncap_stages.bounds import Bounds
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validation.arguments import Span, spans
-from kerncap_stages.validation.perturb import EVERYWHERE, LITTLE, MOST_BYTES, Altered, Change, variable_ranges
+from kerncap_stages.validation.perturb import (
+    EVERYWHERE,
+    LITTLE,
+    MOST_BYTES,
+    Altered,
+    Change,
+    nudge_unit,
+    variable_ranges,
+)
 from kerncap_stages.validation.reach import Reach, reach
 from kerncap_stages.validation.states import States, compare_states
 
@@ -76,11 +84,22 @@ class ChangedStates:
         elif region.size_bytes <= MOST_BYTES:
             if not self._settings.bounds.exact:
                 yield Change.POISON
-            yield from (of_regions for of_regions, _ in LITTLE)
+            for of_regions, _ in LITTLE:
+                yield of_regions
+                if of_regions is Change.NUDGE and self._has_sizes(region):
+                    yield Change.NUDGE_GENTLY
         else:
             yield Change.NUDGE_SAMPLES
         if region.written:
             yield Change.NUDGE_WRITTEN
+
+    def _has_sizes(self, region: Region) -> bool:
+        """Whether a change that keeps the size of numbers is another one; with bounds all changes do."""
+        exact, gentle = (
+            [nudge_unit(part, Change.NUDGE, gently=gently) for part in self.parts(region)]
+            for gently in (False, True)
+        )
+        return self._settings.bounds.exact and exact != gentle
 
     def baseline(self, region: Region, golden: Mapping[int, MemoryRef]) -> tuple[Altered | None, Run | None]:
         """The baseline from a state where a region is changed, as much of it as the kernel bears.

@@ -38,11 +38,11 @@ MOST_REGIONS = 16
 # Changing a region costs as much as capturing it once more: of a larger one, samples and what the kernel is
 # known to write.
 MOST_BYTES = 1 << 30
-_POISON = 0xA5
+_POISON = bytes([0xA5])
 _SLAB_BYTES = 1 << 20  # so much of a pattern is made at a time; a multiple of every unit of one
 # Flips the lowest bit of every byte: each byte changes, and finite floats stay finite unless they are large.
 _NUDGE = bytes([1])
-# For a comparison with bounds: an element changes by a factor of two or less, so that errors keep their size.
+# An element changes by a factor of two or less: errors keep their size, which a comparison with bounds needs.
 _GENTLE = {
     "fp64": bytes([1, 1, 1, 1, 1, 1, 0x10, 0]),
     "fp32": bytes([1, 1, 0x80, 0]),
@@ -56,6 +56,7 @@ class Change(StrEnum):
 
     POISON = "poison"  # far off, everywhere: for what is written and never read
     NUDGE = "nudge"  # a little, everywhere
+    NUDGE_GENTLY = "nudge_gently"  # the same with numbers that keep their size
     NUDGE_SAMPLES = "nudge_samples"  # a little, in some places of a large region and where it is written
     NUDGE_WRITTEN = "nudge_written"  # a little, where the kernel is known to write
     NUDGE_VARIABLES = "nudge_variables"  # a little, the variables that lie there
@@ -67,11 +68,13 @@ class Change(StrEnum):
     NUDGE_VARIABLE_NONZERO = "nudge_variable_nonzero"
 
 
-EVERYWHERE = frozenset({Change.POISON, Change.NUDGE, Change.NUDGE_VARIABLES})
+EVERYWHERE = frozenset({Change.POISON, Change.NUDGE, Change.NUDGE_GENTLY, Change.NUDGE_VARIABLES})
 OF_VARIABLES = frozenset(
     {Change.NUDGE_VARIABLES, Change.NUDGE_VARIABLE_NUMBERS, Change.NUDGE_VARIABLE_NONZERO}
 )
-OF_REGIONS = frozenset({Change.POISON, Change.NUDGE, Change.NUDGE_NUMBERS, Change.NUDGE_NONZERO})
+OF_REGIONS = frozenset(
+    {Change.POISON, Change.NUDGE, Change.NUDGE_GENTLY, Change.NUDGE_NUMBERS, Change.NUDGE_NONZERO}
+)
 # Changes by a little, of a region or of variables; each of these spares more than the one before.
 LITTLE = (
     (Change.NUDGE, Change.NUDGE_VARIABLES),
@@ -126,16 +129,24 @@ def altered(
     parts: Sequence[Span],
     variables: Sequence[tuple[int, int]] = (),
     ranges: AddressRanges | None = None,
+    *,
+    gently: bool = False,
 ) -> MemoryRef:
-    """Stage a changed pre-state of a region; ``parts`` say what its elements are, as far as bounds matter.
+    """Stage a changed pre-state of a region; ``parts`` say what its elements are.
 
     variables: (offset, length) of each, where those are what is changed. ranges: what addresses lead to.
+    gently: numbers keep their size, whatever the change; not so if it is far off.
     """
     if region.pre is None:
         raise ValueError("the region has no pre-state")
     golden = Golden(store, region)
+    units = [
+        _POISON if change is Change.POISON else nudge_unit(part, change, gently=gently) for part in parts
+    ]
     if change in OF_REGIONS:
-        return _altered_everywhere(store, transaction, region.pre, change, parts, ranges, golden.all)
+        return _altered_everywhere(
+            store, transaction, region.pre, change, list(zip(parts, units, strict=True)), ranges, golden.all
+        )
     memory = read_chunk_list(store, region.pre)
     writer = transaction.memory_writer(memory.size_bytes)
     places = variables if change in OF_VARIABLES else region.written or ()
@@ -154,11 +165,11 @@ def altered(
             continue
         chunk, after = read_chunk(store, memory, index).copy(), golden.of_chunk(index)
         with _spared(chunk, change, ranges):
-            for part in parts:
+            for part, unit in zip(parts, units, strict=True):
                 for first, last in touched:
                     low, high = max(first, part.start), min(last, part.end)
                     if low < high:
-                        pattern = _pattern(part, change, low, high)
+                        pattern = _pattern(part, unit, low, high)
                         _flip(chunk[low - start : high - start], low, part, pattern, after)
         writer.append(chunk)
     return MemoryRef.to(writer.finish())
@@ -185,15 +196,15 @@ def _altered_everywhere(
     transaction: Transaction,
     pre: MemoryRef,
     change: Change,
-    parts: Sequence[Span],
+    parts: Sequence[tuple[Span, bytes]],
     ranges: AddressRanges | None,
     golden: Callable[[int, int], npt.NDArray[np.uint8]],
 ) -> MemoryRef:
     """As one piece, at most MOST_BYTES: it is read and hashed on all cores, where chunks come one by one."""
     content = store.read_memory(pre.digest)
     with _spared(content, change, ranges):
-        for part in parts:
-            pattern = _pattern(part, change, part.start, part.start + _SLAB_BYTES)  # the same in every slab
+        for part, unit in parts:
+            pattern = _pattern(part, unit, part.start, part.start + _SLAB_BYTES)  # the same in every slab
             for low in range(part.start, min(part.end, content.size), _SLAB_BYTES):
                 high = min(low + _SLAB_BYTES, part.end, content.size)
                 _flip(content[low:high], low, part, pattern[: high - low], golden)
@@ -211,10 +222,15 @@ def _flip(
         content ^= pattern
 
 
-def _pattern(part: Span, change: Change, low: int, high: int) -> npt.NDArray[np.uint8]:
-    if change is Change.POISON:
-        return np.full(high - low, _POISON, np.uint8)
-    unit = np.frombuffer(_GENTLE.get(part.element_type or "", _NUDGE), np.uint8)
+def nudge_unit(part: Span, change: Change, *, gently: bool) -> bytes:
+    """Which bits of an element a change by a little flips; ``gently``: numbers keep their size."""
+    if gently or change is Change.NUDGE_GENTLY:
+        return _GENTLE.get(part.element_type or "", _NUDGE)
+    return _NUDGE
+
+
+def _pattern(part: Span, flipped: bytes, low: int, high: int) -> npt.NDArray[np.uint8]:
+    unit = np.frombuffer(flipped, np.uint8)
     turned = np.roll(unit, -((low - part.start) % unit.size))
     # np.resize would concatenate as many arrays as there are elements: 100 ms a chunk.
     return np.tile(turned, -(-(high - low) // turned.size))[: high - low]

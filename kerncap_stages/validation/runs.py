@@ -20,6 +20,7 @@ from kerncap_stages.validation.perturb import (
     OF_VARIABLES,
     Altered,
     altered,
+    nudge_unit,
     variable_ranges,
     with_pre_state,
 )
@@ -138,7 +139,8 @@ def _relocation(
 class Baselines:
     """Replays of the captured kernel; what an earlier validation kept is not replayed again.
 
-    ``kept``: all that this validation used, in order.
+    ``gently``: numbers keep their size where regions are changed by a little. ``kept``: all that this
+    validation used, in order.
     """
 
     store: Store
@@ -149,6 +151,7 @@ class Baselines:
     patience_s: float | None = None  # of replays from changed states, instead of ``timeout_s``
     fresh: bool = False
     standbys: Standbys | None = None
+    gently: bool = False
     kept: list[BaselineReplay] = field(default_factory=list)
     _begun: dict[Digest, Future[tuple[Altered, Run]]] = field(default_factory=dict)
 
@@ -199,7 +202,7 @@ class Baselines:
 
     def changed_together(self, changes: Sequence[tuple[Region, Change, Sequence[Span]]]) -> Together:
         """A state where all of these regions are changed, and the replay from there."""
-        key = self._key(changed=[[r.base_address, change, _elements(parts)] for r, change, parts in changes])
+        key = self._key(changed=[self._what(*each) for each in changes])
 
         @cache
         def start() -> Capture:
@@ -221,7 +224,9 @@ class Baselines:
         variables = variable_ranges(self.store, self.capture, region) if change in OF_VARIABLES else ()
         ranges = captured_ranges(self.capture)
         with self.store.transaction() as transaction:
-            pre = altered(self.store, transaction, region, change, parts, variables, ranges)
+            pre = altered(
+                self.store, transaction, region, change, parts, variables, ranges, gently=self.gently
+            )
             transaction.publish_objects()
         return Altered(region, change, pre)
 
@@ -239,7 +244,12 @@ class Baselines:
         return self._known(self._changed_key(region, change, parts))
 
     def _changed_key(self, region: Region, change: Change, parts: Sequence[Span]) -> Digest:
-        return self._key(changed=[region.base_address, change, _elements(parts)])
+        return self._key(changed=self._what(region, change, parts))
+
+    def _what(self, region: Region, change: Change, parts: Sequence[Span]) -> list[object]:
+        units = [nudge_unit(part, change, gently=self.gently).hex() for part in parts]
+        elements = [[part.start, part.end, part.element_type] for part in parts]
+        return [region.base_address, change, elements, units]
 
     def _key(self, **what: object) -> Digest:
         return request_key(
@@ -299,10 +309,6 @@ def _run_of(replay: BaselineReplay, start: Capture) -> Run:
     after = {state.base_address: state.post for state in replay.outputs}
     outputs = _states_before(start) | after if replay.outcome is ReplayOutcome.COMPLETED else {}
     return Run(replay.outcome, replay.explanation, outputs)
-
-
-def _elements(parts: Sequence[Span]) -> list[list[object]]:
-    return [[part.start, part.end, part.element_type] for part in parts]
 
 
 def _states_before(capture: Capture) -> dict[int, MemoryRef]:

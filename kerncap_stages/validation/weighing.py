@@ -9,7 +9,7 @@ from kerncap_stages.manifests.validation import Mode
 from kerncap_stages.replaying.variant import runtime_regions
 from kerncap_stages.validation.addresses import explain_addresses
 from kerncap_stages.validation.judgement import Judgement, PartVerdict, part_name, wrong_output
-from kerncap_stages.validation.perturb import LITTLE
+from kerncap_stages.validation.perturb import LITTLE, Change
 from kerncap_stages.validation.states import RegionDifference, States, compare_states
 
 if TYPE_CHECKING:
@@ -118,7 +118,7 @@ class Weighing:
         if base not in self._witnesses:
             self._witnesses[base] = None
             original = next(each for each in self._capture.regions if each.base_address == base)
-            little = [of_regions for of_regions, _ in LITTLE]
+            little = [Change.NUDGE_GENTLY, *(of_regions for of_regions, _ in LITTLE)]
             changes = [change for change in self._changed.changes(original) if change in little]
             for change in changes if not original.read_only else ():
                 state, run = self._baselines.run_changed(original, change, self._changed.parts(original))

@@ -45,20 +45,25 @@ def test_elements_that_do_not_begin_where_they_should_are_none(region):
 
 
 @pytest.mark.parametrize("kind", ["fp64", "fp32", "fp16", "bf16", "int32", None])
-@pytest.mark.parametrize("change", [Change.NUDGE, Change.POISON])
-def test_a_change_reaches_every_element(tmp_path, region, kind, change):
+@pytest.mark.parametrize(
+    ("change", "gently"),
+    [(Change.NUDGE, False), (Change.NUDGE, True), (Change.NUDGE_GENTLY, False), (Change.POISON, True)],
+)
+def test_a_change_reaches_every_element(tmp_path, region, kind, change, gently):
     store = Store.open(tmp_path / "store")
     before = np.arange(1, 33, dtype=np.float64).view(np.uint8)
     with store.transaction() as transaction:
         state = MemoryRef.to(transaction.put_memory(before))
         region = region.model_copy(update={"pre": state, "post": state})
         transaction.publish_objects()
-        made = altered(store, transaction, region, change, (Span(0, 256, kind),))
+        made = altered(store, transaction, region, change, (Span(0, 256, kind),), gently=gently)
         transaction.publish_objects()
         after = store.read_memory(made.digest)
     size = {"fp64": 8, "fp32": 4, "fp16": 2, "bf16": 2, "int32": 4, None: 1}[kind]
     assert (before != after).reshape(-1, size).any(axis=1).all()
-    if kind == "fp64" and change is Change.NUDGE:
+    if change is Change.NUDGE and not gently and kind in ("fp64", "int32"):
+        assert ((before ^ after) == 1).all()
+    elif change is not Change.POISON and kind == "fp64":
         ratio = after.view(np.float64) / before.view(np.float64)
         assert ((ratio > 0.49) & (ratio < 2.01)).all()
 

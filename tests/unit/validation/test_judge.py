@@ -81,6 +81,41 @@ def test_an_output_that_is_written_whatever_was_there_takes_one_changed_state(st
     assert bench.replayed.count(None) == 1
 
 
+def replace_large(values):
+    values[values > 0.5] = 0.25
+
+
+def bear_twice_as_much(values):
+    if values.max() > 20:
+        raise ValueError("out of bounds")
+    values[:] = 7
+
+
+@pytest.mark.parametrize(("kernel", "left"), [(replace_large, 0.25), (bear_twice_as_much, 7)])
+def test_without_bounds_numbers_are_changed_as_far_as_the_kernel_bears(store, monkeypatch, kernel, left):
+    done = np.full(COUNT, left, np.float32)
+    verdict = Bench(store, monkeypatch, kernel, kernel, before=done).judge()
+    assert verdict.passed
+    assert verdict.coverage is Coverage.PERTURBED
+    verdict = Bench(store, monkeypatch, kernel, lambda _: None, before=done).judge()
+    assert not verdict.passed
+    assert "not written" in verdict.reasons[0]
+
+
+def test_states_for_a_comparison_with_bounds_are_none_for_one_without(store, monkeypatch, known):
+    bench = Bench(store, monkeypatch, double, double)
+    assert bench.judge().passed
+    known += bench.baselines.kept
+    bench.replayed.clear()
+    assert bench.judge(bounds=Bounds(ulp=1)).passed
+    assert bench.replayed.count(None) == 2
+    known += bench.baselines.kept
+    bench.replayed.clear()
+    assert bench.judge().passed
+    assert bench.judge(bounds=Bounds(rtol=1e-5)).passed
+    assert None not in bench.replayed
+
+
 def follow(values):
     """Fill what lies beside an address that the kernel has to follow."""
     if values.view(np.uint64)[0] != BASE + 8:
@@ -107,7 +142,7 @@ def test_a_state_in_which_no_address_is_spared_is_not_replayed_twice(store, monk
 
     bench = Bench(store, monkeypatch, bear_nothing, bear_nothing, before=np.full(COUNT, 7, np.float32))
     assert not bench.judge().passed
-    assert bench.replayed.count(None) == 1
+    assert bench.replayed.count(None) == 2  # numbers four times as large, and twice as large
 
 
 def test_doing_nothing_fails_under_bounds_wider_than_what_the_kernel_changes(store, monkeypatch):
