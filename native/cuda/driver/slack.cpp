@@ -10,8 +10,9 @@ namespace {
 using core::Result;
 using replay::AddressRange;
 
-// As a number of any type nothing that a kernel is likely to write.
-constexpr std::byte k_pattern{0xA5};
+// As a number of any type nothing that a kernel is likely to write, and so large that what is made of it shows that it
+// was read: 3.4e38 as fp32 and bf16, 1.4e306 as fp64, NaN as fp16, 2.1e9 as an integer. Sums swallow a small one.
+constexpr std::byte k_pattern{0x7F};
 constexpr std::size_t k_most_ranges = 64;
 // Closer writes are told as one: those of an array of structures, or of every second element.
 constexpr std::uint64_t k_join_bytes = 64;

@@ -23,6 +23,9 @@ __device__ unsigned runs;
 __global__ void look_up(const float* x, float* y, int count) {
   const int i = blockIdx.x * blockDim.x + threadIdx.x;
   if (i < count) y[i] = x[i] * factors[i % 4] + addends[i % 4] + set_by_host[i % 4];
+#ifdef PEEK
+  if (i == count - 1) y[i] += x[count];
+#endif
 #ifndef SKIP_AGAIN
   if (i < 512) again[i] = x[i] + 1.0f;
 #endif
