@@ -33,6 +33,7 @@ __all__ = [
     "equal_integers",
     "merge",
     "numpy_dtype",
+    "within_bounds",
 ]
 # Elements handled at a time: bounds the memory of a comparison to tens of MiB whatever the region's size.
 _BATCH_ELEMENTS = 1 << 20
@@ -99,6 +100,19 @@ def compare_elements(actual: Bytes, golden: Bytes, element_type: str, bounds: Bo
     return replace(whole, differing=whole.differing + tail, failing=whole.failing + tail)
 
 
+def within_bounds(actual: Bytes, golden: Bytes, element_type: str, bounds: Bounds) -> npt.NDArray[np.bool_]:
+    """Which elements of two buffers of whole elements agree, bool[n].
+
+    Raises ValueError if the sizes differ.
+    """
+    _same_size(actual, golden)
+    element = numpy_dtype(element_type)
+    left, right = actual.view(element), golden.view(element)
+    if element_type in INTEGER_TYPES:
+        return _Integers(left, right).agree(bounds)
+    return _Floats(left, right).agree(bounds)
+
+
 def equal_integers(elements: int) -> Difference:
     """What a comparison finds where all is the same and no element can be NaN or infinite."""
     return Difference(
@@ -154,6 +168,66 @@ def _ordered(values: npt.NDArray[Any], element: np.dtype[Any]) -> npt.NDArray[np
     return np.where(bits < 0, lowest - bits, bits)
 
 
+def _differing(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    raw = np.dtype(f"uint{8 * left.dtype.itemsize}")
+    differing: npt.NDArray[np.bool_] = left.view(raw) != right.view(raw)
+    return differing
+
+
+class _Floats:
+    """Two arrays of one type as numbers, and how far apart they are."""
+
+    def __init__(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
+        self.differing = _differing(left, right)
+        with np.errstate(
+            invalid="ignore"
+        ):  # widening a signalling NaN is invalid to the processor, not to us
+            self.a, self.g = left.astype(np.float64), right.astype(np.float64)
+        self.nan_a, self.nan_g = np.isnan(self.a), np.isnan(self.g)
+        self.inf_a, self.inf_g = np.isinf(self.a), np.isinf(self.g)
+        self.finite = ~(self.nan_a | self.nan_g | self.inf_a | self.inf_g)
+        ordered = _ordered(left, left.dtype), _ordered(right, left.dtype)
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.absolute = np.where(self.a == self.g, 0.0, np.abs(self.a - self.g))
+            # The distance of two int64 can overflow only between the two ends of f64; saturate there.
+            self.gap = np.abs(ordered[0].astype(np.float64) - ordered[1].astype(np.float64))
+            exact_gap = np.abs(ordered[0] - ordered[1])
+        self.ulp = np.where(self.gap < 2.0**53, exact_gap, np.int64(2**62))
+
+    def agree(self, bounds: Bounds) -> npt.NDArray[np.bool_]:
+        agree: npt.NDArray[np.bool_] = ~self.differing
+        if not bounds.exact:
+            agree |= (self.nan_a & self.nan_g) | (self.a == self.g)
+            if bounds.atol is not None or bounds.rtol is not None:
+                size = np.abs(np.where(self.inf_g, 0.0, self.g))  # of what is infinite nothing is relative
+                near = self.absolute <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * size
+                agree |= self.finite & near
+            if bounds.ulp is not None:
+                agree |= self.finite & (self.ulp <= bounds.ulp)
+        return agree
+
+
+class _Integers:
+    """The same of integers."""
+
+    def __init__(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
+        self.differing = _differing(left, right)
+        # Exact unsigned distance without overflow: subtract the smaller from the larger in the unsigned type.
+        unsigned = np.dtype(f"uint{8 * left.dtype.itemsize}")
+        high, low = np.maximum(left, right), np.minimum(left, right)
+        self.gap = high.view(unsigned) - low.view(unsigned)
+        self.distance = self.gap.astype(np.float64)
+        self.magnitude = np.abs(right.astype(np.float64))
+
+    def agree(self, bounds: Bounds) -> npt.NDArray[np.bool_]:
+        agree: npt.NDArray[np.bool_] = ~self.differing
+        if bounds.atol is not None or bounds.rtol is not None:
+            agree |= self.distance <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * self.magnitude
+        if bounds.ulp is not None:
+            agree |= self.gap <= np.uint64(bounds.ulp)
+        return agree
+
+
 def _compare_batch(
     actual: Bytes,
     golden: Bytes,
@@ -165,44 +239,28 @@ def _compare_batch(
 ) -> Difference:
     window = slice(start * element.itemsize, end * element.itemsize)
     left, right = actual[window].view(element), golden[window].view(element)
-    raw = np.dtype(f"uint{8 * element.itemsize}")
-    differing = left.view(raw) != right.view(raw)
     if element_type in INTEGER_TYPES:
-        return _compare_integers(left, right, differing, bounds, start * element.itemsize)
-    with np.errstate(invalid="ignore"):  # widening a signalling NaN is invalid to the processor, not to us
-        a, g = left.astype(np.float64), right.astype(np.float64)
-    nan_a, nan_g = np.isnan(a), np.isnan(g)
-    inf_a, inf_g = np.isinf(a), np.isinf(g)
+        return _compare_integers(left, right, bounds, start * element.itemsize)
+    floats = _Floats(left, right)
+    a, g, differing, finite = floats.a, floats.g, floats.differing, floats.finite
+    failing = ~floats.agree(bounds)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        absolute = np.where(a == g, 0.0, np.abs(a - g))
-        relative = np.where(absolute == 0.0, 0.0, absolute / np.abs(g))
-        # The distance of two int64 can overflow only between the two ends of f64; saturate there.
-        gap = np.abs(_ordered(left, element).astype(np.float64) - _ordered(right, element).astype(np.float64))
-        exact_gap = np.abs(_ordered(left, element) - _ordered(right, element))
-    ulp = np.where(gap < 2.0**53, exact_gap, np.int64(2**62))
-    agree = ~differing
-    finite = ~(nan_a | nan_g | inf_a | inf_g)
-    if not bounds.exact:
-        agree |= (nan_a & nan_g) | (a == g)
-        if bounds.atol is not None or bounds.rtol is not None:
-            size = np.abs(np.where(inf_g, 0.0, g))  # of what is infinite nothing is relative
-            agree |= finite & (absolute <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * size)
-        if bounds.ulp is not None:
-            agree |= finite & (ulp <= bounds.ulp)
-    failing = ~agree
-    ranked = np.where(differing, np.where(finite, gap + 1.0, np.inf), 0.0) + np.where(failing, 1e300, 0.0)
+        relative = np.where(floats.absolute == 0.0, 0.0, floats.absolute / np.abs(g))
+    ranked = np.where(differing, np.where(finite, floats.gap + 1.0, np.inf), 0.0) + np.where(
+        failing, 1e300, 0.0
+    )
     worst = int(np.argmax(ranked)) if differing.any() else None
     return Difference(
         elements=end - start,
         differing=int(differing.sum()),
         failing=int(failing.sum()),
-        nan_actual=int(nan_a.sum()),
-        nan_golden=int(nan_g.sum()),
-        infinite_actual=int(inf_a.sum()),
-        infinite_golden=int(inf_g.sum()),
-        max_absolute=float(absolute[finite].max(initial=0.0)),
+        nan_actual=int(floats.nan_a.sum()),
+        nan_golden=int(floats.nan_g.sum()),
+        infinite_actual=int(floats.inf_a.sum()),
+        infinite_golden=int(floats.inf_g.sum()),
+        max_absolute=float(floats.absolute[finite].max(initial=0.0)),
         max_relative=float(relative[finite].max(initial=0.0)),
-        max_ulp=int(ulp[finite].max(initial=0)),
+        max_ulp=int(floats.ulp[finite].max(initial=0)),
         worst_offset_bytes=None if worst is None else (start + worst) * element.itemsize,
         worst_actual=None if worst is None else float(a[worst]),
         worst_golden=None if worst is None else float(g[worst]),
@@ -210,26 +268,14 @@ def _compare_batch(
 
 
 def _compare_integers(
-    left: npt.NDArray[Any],
-    right: npt.NDArray[Any],
-    differing: npt.NDArray[np.bool_],
-    bounds: Bounds,
-    base_bytes: int,
+    left: npt.NDArray[Any], right: npt.NDArray[Any], bounds: Bounds, base_bytes: int
 ) -> Difference:
-    # Exact unsigned distance without overflow: subtract the smaller from the larger in the unsigned type.
-    unsigned = np.dtype(f"uint{8 * left.dtype.itemsize}")
-    high, low = np.maximum(left, right), np.minimum(left, right)
-    gap = high.view(unsigned) - low.view(unsigned)
-    distance = gap.astype(np.float64)
-    magnitude = np.abs(right.astype(np.float64))
-    agree = ~differing
-    if bounds.atol is not None or bounds.rtol is not None:
-        agree |= distance <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * magnitude
-    if bounds.ulp is not None:
-        agree |= gap <= np.uint64(bounds.ulp)
+    integers = _Integers(left, right)
+    differing, gap = integers.differing, integers.gap
+    distance, magnitude = integers.distance, integers.magnitude
+    failing = ~integers.agree(bounds)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(distance == 0.0, 0.0, distance / magnitude)
-    failing = ~agree
     worst = int(np.argmax(np.where(failing, 2.0, 1.0) * distance)) if differing.any() else None
     return Difference(
         elements=left.size,

@@ -2,7 +2,7 @@
 
 The baseline's own pre-state and post-state say which bytes it changed. Inside them values are compared, by
 type when bounds are given; a byte outside them that the variant left different is a stray write, whatever the
-bounds.
+bounds, but for roundings between written elements where the caller says so.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from kerncap_stages.comparison import (
     equal_integers,
     merge,
     numpy_dtype,
+    within_bounds,
 )
 from kerncap_stages.validation.chunks import differing_chunks
 
@@ -80,10 +81,13 @@ def compare_states(
     element_type: str,
     bounds: Bounds,
     window: tuple[int, int] | None = None,
+    *,
+    rounding: bool = False,
 ) -> RegionDifference:
     """Compare one region, or the part of it from ``window[0]`` to ``window[1]``.
 
     ``element_type`` is ``bytes`` or one of comparison.ELEMENT_TYPES; elements begin where the window does.
+    ``rounding``: elements between written ones may be written too, where they are within the bounds.
     """
     typed = "uint8" if element_type == "bytes" else element_type
     exact = Bounds() if element_type == "bytes" else bounds
@@ -94,12 +98,15 @@ def compare_states(
     bins = max(1, min(HEAT_BINS, -(-(high - low) // size)))
     heat = np.zeros(bins, np.int64)
     written_bytes = differing_bytes = stray_bytes = 0
+    among = _stretch(store, states, size, low, high) if rounding else range(0)
     for start, (pre, expected, actual, *witness) in _pieces(store, states, low, high):
-        written = pre != expected
-        if witness:
-            written |= witness[0] != witness[1]
+        written = _written(pre, expected, witness)
         differs = expected != actual
         in_element = _widen(written, size)
+        if among:
+            in_element |= _rounded(
+                actual, expected, differs & ~in_element, typed, exact, (start - low) // size, among
+            )
         if typed in INTEGER_TYPES and not differs.any():
             # What most variants that are right come to: nothing of it has to be gathered.
             written_bytes += int(written.sum())
@@ -122,6 +129,51 @@ def compare_states(
         stray_bytes=stray_bytes,
         heat=tuple(int(count) for count in heat) if heat.any() else (),
     )
+
+
+def _written(pre: Bytes, expected: Bytes, witness: Sequence[Bytes]) -> npt.NDArray[np.bool_]:
+    written: npt.NDArray[np.bool_] = pre != expected
+    if witness:
+        written |= witness[0] != witness[1]
+    return written
+
+
+def _stretch(store: ReadsObjects, states: States, size: int, low: int, high: int) -> range:
+    """The numbers of elements in a window from the first written one to the last.
+
+    And as many before and behind these as lie between two of them: every so-manieth may be left as it was.
+    """
+    first, last, gap = -1, -1, 0
+    for start, (pre, expected, _, *witness) in _pieces(store, states, low, high):
+        in_element = _widen(_written(pre, expected, witness), size)
+        at = (start - low) // size + np.flatnonzero(in_element[: in_element.size // size * size : size])
+        if at.size:
+            apart = np.diff(at, prepend=at[0] if last < 0 else last)
+            first, last, gap = at[0] if first < 0 else first, at[-1], max(gap, int(apart.max()) - 1)
+    return range(max(0, int(first) - gap), int(last) + 1 + gap) if first >= 0 else range(0)
+
+
+def _rounded(
+    actual: Bytes,
+    expected: Bytes,
+    outside: npt.NDArray[np.bool_],
+    element_type: str,
+    bounds: Bounds,
+    number: int,
+    among: range,
+) -> npt.NDArray[np.bool_]:
+    """Mark elements that differ where nothing was written, as far as they are within the bounds.
+
+    number: of the first element; those that are not among the given ones stay.
+    """
+    size = numpy_dtype(element_type).itemsize
+    marked = np.zeros(outside.size, np.bool_)
+    low, high = (min(max(0, end - number), outside.size // size) * size for end in (among.start, among.stop))
+    elements = outside[low:high].reshape(-1, size)
+    at = np.flatnonzero(elements.any(axis=1))
+    left, right = (each[low:high].reshape(-1, size)[at].ravel() for each in (actual, expected))
+    marked[low:high].reshape(-1, size)[at[within_bounds(left, right, element_type, bounds)]] = True
+    return marked
 
 
 def _pieces(

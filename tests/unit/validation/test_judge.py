@@ -173,6 +173,36 @@ def test_within_a_bound_on_a_repeated_dispatch_is_no_stray_write(store, monkeypa
     assert not any("does not" in reason for reason in verdict.reasons)
 
 
+ADDED = np.where(np.arange(COUNT) % 2, 0, 0.37).astype(np.float32)  # the last one is zero
+
+
+@pytest.mark.parametrize(
+    ("bounds", "place", "passes"),
+    [
+        (Bounds(rtol=1e-5), None, True),
+        (Bounds(atol=1e-4), None, True),
+        (Bounds(), None, False),
+        (Bounds(rtol=1e-5), 7, False),
+        (Bounds(rtol=1e-5), COUNT - 1, False),
+    ],
+)
+def test_a_rounding_of_elements_that_an_update_leaves_as_they_were_is_no_stray_write(
+    store, monkeypatch, bounds, place, passes
+):
+    def add(values):
+        values += ADDED
+
+    def add_otherwise(values):
+        values[:] = np.nextafter(values + ADDED, np.float32(np.inf))
+        if place is not None:
+            values[place] *= 1.001
+
+    before = np.arange(1, COUNT + 1, dtype=np.float32)
+    verdict = Bench(store, monkeypatch, add, add_otherwise, before=before).judge(bounds=bounds)
+    assert verdict.passed is passes
+    assert any("where the captured kernel does not" in reason for reason in verdict.reasons) is not passes
+
+
 def test_an_absolute_bound_holds_also_from_changed_states(store, monkeypatch):
     def nearly(values):
         values *= 2

@@ -42,10 +42,10 @@ def objects():
     return Objects()
 
 
-def compare(objects, pre, expected, actual, element_type="bytes", bounds=None):
+def compare(objects, pre, expected, actual, element_type="bytes", bounds=None, *, rounding=False):
     refs = [objects.put_memory(np.asarray(data)) for data in (pre, expected, actual)]
     states = States(*refs, size_bytes=np.asarray(pre).nbytes)
-    return compare_states(objects, states, element_type, bounds or Bounds())
+    return compare_states(objects, states, element_type, bounds or Bounds(), rounding=rounding)
 
 
 def zeros(count=40):
@@ -89,6 +89,26 @@ def test_a_write_outside_is_stray_whatever_the_bounds(objects):
     assert result.difference.passed
     assert result.stray[0][0] == 120
     assert result.stray_bytes == 4
+
+
+@pytest.mark.parametrize("place", range(40))
+def test_a_rounding_is_one_among_written_elements_or_as_near_as_these_are(objects, place):
+    """Two written elements in two chunks, with 15 between them."""
+    expected = zeros()
+    expected[[10, 26]] = 1.0
+    actual = expected.copy()
+    actual[place] += 1e-3
+    close = compare(objects, zeros(), expected, actual, "fp32", Bounds(atol=1e-2), rounding=True)
+    assert close.passed
+    far = compare(objects, zeros(), expected, actual, "fp32", Bounds(atol=1e-4), rounding=True)
+    assert not far.passed
+    assert (far.stray_bytes > 0) is (place not in (10, 26))
+    expected[11:26] = 1.0
+    actual = expected.copy()
+    actual[place] += 1e-3
+    dense = compare(objects, zeros(), expected, actual, "fp32", Bounds(atol=1e-2), rounding=True)
+    assert dense.passed is (10 <= place <= 26)
+    assert dense.stray_bytes == (0 if dense.passed else 4)
 
 
 def test_bounds_apply_to_whole_elements(objects):
