@@ -21,7 +21,13 @@ from kerncap_stages.manifests.base import (
 )
 from kerncap_stages.manifests.environment import Backend, Environment, Program
 from kerncap_stages.manifests.kernel import Kernel, Launch
-from kerncap_stages.manifests.memory import LoadedCodeObject, ModuleVariable, Region, check_ascending
+from kerncap_stages.manifests.memory import (
+    LoadedCodeObject,
+    ModuleVariable,
+    Region,
+    check_ascending,
+    check_places,
+)
 from kerncap_stages.manifests.timing import TimeSource
 
 
@@ -114,6 +120,8 @@ class Capture(Manifest):
         )
         known = [device.index for device in self.environment.devices]
         refuse(known != list(range(len(known))), "devices are not numbered one by one, from 0 on")
+        if self.environment.backend is Backend.CUDA:
+            check_places(self.regions)
         is_aql = self.environment.backend is Backend.HSA
         refuse(is_aql and max(self.launch.grid_work_items) >= 2**32, "no AQL packet holds such a grid")
         used = {self.dispatch.device_index}

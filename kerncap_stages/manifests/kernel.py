@@ -151,6 +151,8 @@ class Launch(Frozen):
             # AQL allows a last, partial work-group.
             refuse(blocks != -(-items // block), "grid_blocks is not grid_work_items / block_work_items")
         refuse(self.aql_packet is not None and len(self.aql_packet) != 128, "aql_packet must hold 64 bytes")
+        cluster = self.cluster_blocks or ()
+        refuse(any(cluster) and not all(cluster), "cluster_blocks has blocks in some dimensions alone")
         _check_numbers(self.attributes)
         return self
 

@@ -28,6 +28,8 @@ PHYSICAL_FLAG = "physical:"
 _PIECE = re.compile(r"[0-9]{1,9}")
 
 _ADDRESS_SPACE = 2**64
+# Of a process on x86-64, with five levels of page tables; Linux leaves the first pages to nobody.
+_PROCESS_SPACE = (1 << 16, 1 << 57)
 
 # A replay is told of them as a mask.
 _SharingDevice = Annotated[int, Field(ge=0, lt=64)]
@@ -151,3 +153,11 @@ def check_ascending(regions: tuple[Region, ...]) -> None:
     for before, after in pairwise([region for region in regions if region.pre is not None]):
         end = before.base_address + before.size_bytes
         refuse(end > after.base_address, f"two regions hold the address {after.base_address:#x}")
+
+
+def check_places(regions: tuple[Region, ...]) -> None:
+    """No CUDA program has memory where no process can have any, and no replay could place it there."""
+    least, end = _PROCESS_SPACE
+    for region in regions:
+        is_inside = least <= region.base_address and region.base_address + region.size_bytes <= end
+        refuse(not is_inside, f"no process has memory where region {region.base_address:#x} lies")

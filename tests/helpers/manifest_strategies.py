@@ -130,6 +130,7 @@ def launches(draw: st.DrawFn) -> Launch:
             grid_work_items=st.just(grid),
             grid_blocks=st.just(blocks),
             block_work_items=st.just(block),
+            cluster_blocks=st.none() | st.just((0, 0, 0)) | st.tuples(*[st.integers(1, 2**32 - 1)] * 3),
             aql_packet=packet,
             attributes=st.dictionaries(TEXT, TEXT, max_size=2).flatmap(
                 lambda others: st.integers(-1, 100).map(lambda carveout: others | {"carveout": str(carveout)})
@@ -173,7 +174,7 @@ def captures(draw: st.DrawFn) -> Capture:
     kernarg = draw(st.binary(min_size=kernel.kernarg_size_bytes, max_size=80)).hex()
     regions = [
         region.model_copy(update={"base_address": 2**41 * place})
-        for place, region in enumerate(draw(st.lists(snapshots(Region), max_size=3)))
+        for place, region in enumerate(draw(st.lists(snapshots(Region), max_size=3)), 1)
     ]
     drawn = draw(
         models(

@@ -64,6 +64,7 @@ SENSELESS = [
     ("launch.block_work_items", [1 << 16, 1, 1], "launch.block_work_items.0: "),
     ("launch.grid_blocks", [1 << 32, 1, 1], "launch.grid_blocks.0: "),
     ("launch.cluster_blocks", [1, 1, 1 << 32], "launch.cluster_blocks.2: "),
+    ("launch.cluster_blocks", [0, 5, 7], "cluster_blocks has blocks in some dimensions alone"),
     ("dispatch.device_index", 7, r"devices \[7\] are used and not described"),
     ("environment.devices.0.isa", "", "environment.devices.0.isa: "),
     ("environment.devices.0.index", 5, "devices are not numbered one by one"),
@@ -112,6 +113,33 @@ def test_a_grid_that_no_aql_packet_holds_is_one_of_cuda_alone(store):
     hsa = published(store, changed(examples.capture(), "launch", launch))
     with pytest.raises(ManifestUnreadable, match="no AQL packet holds such a grid"):
         load_as(store, hsa, Capture)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("regions.0.base_address", 0),
+        ("regions.0.base_address", (1 << 16) - 1),
+        ("regions.2.base_address", 1 << 57),
+        ("regions.2.base_address", (1 << 57) - 4096),
+        ("regions.2.base_address", 0xFFFF800000000000),
+    ],
+)
+def test_a_place_that_no_process_has_is_one_of_hsa_alone(store, path, value):
+    hsa = published(store, changed(examples.capture(), path, value))
+    assert value in [region.base_address for region in load_as(store, hsa, Capture).regions]
+    cuda = published(store, changed(examples.capture(Backend.CUDA), path, value))
+    with pytest.raises(ManifestUnreadable, match=f"no process has memory where region {value:#x} lies"):
+        load_as(store, cuda, Capture)
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [("regions.0.base_address", 1 << 16), ("regions.2.base_address", (1 << 57) - (1 << 21))],
+)
+def test_the_first_and_the_last_place_of_a_process_are_some(store, path, value):
+    content = changed(examples.capture(Backend.CUDA), path, value)
+    assert load_as(store, published(store, content), Capture).regions
 
 
 @pytest.mark.parametrize(
