@@ -76,7 +76,8 @@ class Judge:
         return self._judgement
 
     def _judge_variant(self, variant: Path) -> None:
-        with Ahead(self._capture, lambda start: self._run(start, variant, PATIENCE_S)) as ahead:
+        patience_s = min(PATIENCE_S, self._settings.timeout_s)
+        with Ahead(self._capture, lambda start: self._run(start, variant, patience_s)) as ahead:
             if self._settings.perturb and self._settings.bounds.exact and self._capture.has_post:
                 ahead.begin(self._changed, self._baselines)
             self._judge_beside(variant, ahead)
