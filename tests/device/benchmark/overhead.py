@@ -7,13 +7,19 @@ their turns one after the other, with its 95 % confidence interval.
 # ruff: noqa: E501 - the rows of a table read better whole
 from __future__ import annotations
 
+import os
 import re
+import shutil
 import sys
+from math import inf
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from machine import Bench, run
 from table import confidence, each, median, quartiles, ratios
 from turns import Pairs
+
+from kerncap_stages.cupti import cupti_libraries
 
 if TYPE_CHECKING:
     from turns import Ratios
@@ -63,8 +69,9 @@ for line in sys.stdin:
 def _add(
     bench: Bench, what: str, measured: tuple[Ratios, list[float], list[float]], unit: str, most: float | None
 ) -> None:
-    """``most``: the bar in percent; none: within the spread of the turns alone."""
+    """``most``: the bar in percent; none: within the spread of the turns alone; infinite: there is none."""
     found, alone, under = measured
+    has_bar = most != inf
     ratio = median([value for pair in found for value in pair])
     low, high = confidence(found)
     quarter, half, three_quarters = quartiles(alone)
@@ -73,9 +80,9 @@ def _add(
         f"{what}, {len(found)} x {len(found[0])} turns",
         f"{median(under):.3f} {unit}: {(ratio - 1) * 100:+.2f} % ({(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f})",
         f"alone {half:.3f} ({quarter:.3f} to {three_quarters:.3f})", ratio,
-        f"within the spread, {spread * 100:.1f} %" if most is None else f"at most +{most:g} %",
-        holds=ratio - 1 <= spread if most is None else high - 1 <= most / 100, interval=(low, high), ratios=found,
-        alone=alone, under=under)  # fmt: skip
+        f"within the spread, {spread * 100:.1f} %" if most is None else f"at most +{most:g} %" if has_bar else "",
+        holds=ratio - 1 <= spread if most is None else high - 1 <= most / 100 if has_bar else None,
+        interval=(low, high), ratios=found, alone=alone, under=under)  # fmt: skip
 
 
 def launches(bench: Bench) -> None:
@@ -104,8 +111,26 @@ def torch_program(bench: Bench) -> None:
         pairs.all_at_once("launches")
         loop = pairs.by_turns("launches", TORCH_TURNS)
         steps = pairs.by_turns("steps", STEP_TURNS)
+    nothing = {"CUDA_INJECTION64_PATH": str(_null_subscriber(bench)), "NULL_SUBSCRIBER_CUPTI": _cupti()}
+    with Pairs(TORCH_PAIRS, words, (), bench.memory / "torch", bench.folder, nothing) as pairs:
+        pairs.all_at_once("launches")
+        floor = pairs.by_turns("launches", TORCH_TURNS)
     _add(bench, "loop of PyTorch launches, before the target", loop, "us", 6.0)
+    _add(bench, "the same loop under a subscriber of CUPTI's that does nothing", floor, "us", inf)
     _add(bench, "PyTorch training step, before the target", steps, "ms", 2.0)
+
+
+def _null_subscriber(bench: Bench) -> Path:
+    toolkit = Path(shutil.which("nvcc") or "nvcc").resolve().parents[1]
+    library = bench.folder / "libnull_subscriber.so"
+    folders = [f"-I{toolkit / part}" for part in ("include", "extras/CUPTI/include")]
+    source = Path(__file__).with_name("null_subscriber.cpp")
+    run("c++", "-O2", "-std=c++20", "-shared", "-fPIC", *folders, source, "-o", library, "-ldl")
+    return library
+
+
+def _cupti() -> str:
+    return ":".join(str(path) for path in cupti_libraries(os.environ))
 
 
 def start_up(bench: Bench) -> None:

@@ -1,0 +1,29 @@
+// What the CUDA driver loads into a program by CUDA_INJECTION64_PATH: a subscriber of CUPTI's that is told of launches, and does nothing.
+// Below it no tool can get that is told of them. NULL_SUBSCRIBER_CUPTI: paths of CUPTI, between colons; the first that loads is taken.
+#include <cupti.h>
+#include <dlfcn.h>
+
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+static void CUPTIAPI nothing(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
+
+extern "C" int InitializeInjection(void) {
+  static bool s_once = false;
+  if (s_once) return 1;
+  s_once = true;
+  const char* paths = std::getenv("NULL_SUBSCRIBER_CUPTI");
+  std::istringstream all(paths == nullptr ? "libcupti.so" : paths);
+  void* library = nullptr;
+  for (std::string path; library == nullptr && std::getline(all, path, ':');) library = dlopen(path.c_str(), RTLD_NOW);
+  if (library == nullptr) std::abort();   // else a row would show what it costs to have nothing
+  const auto subscribe = reinterpret_cast<decltype(&cuptiSubscribe)>(dlsym(library, "cuptiSubscribe"));
+  const auto enable = reinterpret_cast<decltype(&cuptiEnableCallback)>(dlsym(library, "cuptiEnableCallback"));
+  CUpti_SubscriberHandle subscriber;
+  if (subscribe(&subscriber, nothing, nullptr) != CUPTI_SUCCESS) std::abort();
+  for (const CUpti_CallbackId id : {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx}) {
+    if (enable(1, subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id) != CUPTI_SUCCESS) std::abort();
+  }
+  return 1;
+}
