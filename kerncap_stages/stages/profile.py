@@ -73,8 +73,9 @@ def run_profile(
         collector.close()
     wall_ns = time.monotonic_ns() - collector.started
     if not any(process.tallies for process in processes) and collector.timed_out:
+        # Kernels may have run: their times come in portions.
         raise ProgramError(
-            f"{spec.command[0]} ran no kernel within {options.timeout_s:g} s, and was ended",
+            f"{spec.command[0]} gave no time of a kernel within {options.timeout_s:g} s, and was ended",
             hint="a larger --timeout, or none",
         )
     _check(processes, collector.program)
