@@ -1,0 +1,173 @@
+// Host memory is put back word by word, and only where nobody has written since. The driver is a table of stubs (stub_cuda.hpp) to which
+// all memory is the host's; our kernel, which finds chunks that changed, is done by the processor.
+#include <cstring>
+#include <functional>
+
+#include "stub_cuda.hpp"
+#include "cuda/put_back.hpp"
+
+using namespace kerncap::test;
+
+namespace {
+
+using kerncap::capture::MemoryKind;
+
+constexpr std::size_t k_chunk = 1 << 20;
+CUdeviceptr g_flags = 0;               // which chunks changed, as our kernel says
+int g_fetched = 0;
+std::function<void(int)> g_when_fetched = [](int) {};   // how many chunks have been, with the one that is fetched now
+
+void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+CUresult CUDAAPI compare(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void** parameters,
+                         void**) {
+  const auto value = [&](int i) { return *static_cast<const std::uint64_t*>(parameters[i]); };
+  const auto* before = static_cast<const std::byte*>(pointer(value(0)));
+  const auto* now = static_cast<const std::byte*>(pointer(value(1)));
+  CHECK(value(0) % 16 == 0 && value(1) % 16 == 0);
+  auto* flags = static_cast<std::uint32_t*>(pointer(value(4)));
+  for (std::uint64_t at = 0; at < value(2); at += value(3)) {
+    if (std::memcmp(before + at, now + at, std::min(value(3), value(2) - at)) != 0) flags[at / value(3)] = 1;
+  }
+  return CUDA_SUCCESS;
+}
+
+void fill() {
+  Driver& table = driver_stub();
+  table.cuMemAlloc_v2 = [](CUdeviceptr* made, std::size_t bytes) {
+    g_flags = *made = reinterpret_cast<CUdeviceptr>(std::malloc(bytes));
+    return CUDA_SUCCESS;
+  };
+  table.cuMemsetD8Async = [](CUdeviceptr at, unsigned char value, std::size_t bytes, CUstream) {
+    std::memset(pointer(at), value, bytes);
+    return CUDA_SUCCESS;
+  };
+  table.cuMemcpyAsync = [](CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+    std::memcpy(pointer(to), pointer(from), bytes);
+    return CUDA_SUCCESS;
+  };
+  table.cuMemcpyDtoH_v2 = [](void* to, CUdeviceptr from, std::size_t bytes) {
+    if (from != g_flags) g_when_fetched(++g_fetched);
+    std::memcpy(to, pointer(from), bytes);
+    return CUDA_SUCCESS;
+  };
+  table.cuModuleGetFunction = [](CUfunction* made, CUmodule, const char*) {
+    *made = handle<CUfunction>(0x7000);
+    return CUDA_SUCCESS;
+  };
+  table.cuLaunchKernel = compare;
+}
+
+// A program's region, and the copy of how it was.
+class Memory {
+ public:
+  explicit Memory(std::vector<std::size_t> sizes, std::size_t skew = 0) {
+    for (const std::size_t bytes : sizes) {
+      auto* base = static_cast<std::byte*>(std::aligned_alloc(4096, (bytes + skew + 4095) / 4096 * 4096)) + skew;
+      for (std::size_t i = 0; i < bytes; ++i) base[i] = static_cast<std::byte>(i * 7);
+      Allocation region;
+      region.base = reinterpret_cast<std::uint64_t>(base);
+      region.bytes = bytes;
+      region.kind = MemoryKind::host_pinned;
+      regions.push_back(region);
+    }
+    const auto offsets = Copier::layout(regions);
+    kept = static_cast<std::byte*>(std::aligned_alloc(4096, (offsets.back() + 4095) / 4096 * 4096));
+    for (std::size_t i = 0; i < regions.size(); ++i) std::memcpy(kept + offsets[i], pointer(regions[i].base), regions[i].bytes);
+  }
+  std::byte* at(std::size_t region, std::size_t offset) { return static_cast<std::byte*>(pointer(regions[region].base)) + offset; }
+  bool is_as_before(std::size_t region) {
+    return std::memcmp(at(region, 0), kept + Copier::layout(regions)[region], regions[region].bytes) == 0;
+  }
+  void put_back(const std::vector<PutBack>& how) {
+    static OwnMemory s_memory;
+    static Copier s_copier(s_memory);
+    static Changed s_changed;
+    g_fetched = 0;
+    g_warnings.clear();
+    const auto done = kerncap::cuda::put_back(regions, reinterpret_cast<CUdeviceptr>(kept), how, s_copier, s_changed);
+    CHECK(static_cast<bool>(done));
+  }
+
+  std::vector<Allocation> regions;
+  std::byte* kept = nullptr;
+};
+
+void what_our_run_changed_is_put_back_and_no_other_chunk_is_looked_at() {
+  Memory memory({3 * k_chunk + 100, 2 * k_chunk});
+  std::memset(memory.at(0, 17), 0xEE, 30);
+  std::memset(memory.at(0, 3 * k_chunk + 90), 0xEE, 10);
+  std::memset(memory.at(1, k_chunk), 0xEE, k_chunk);
+  memory.put_back({PutBack::words, PutBack::words});
+  CHECK(memory.is_as_before(0) && memory.is_as_before(1));
+  CHECK(g_fetched == 3 && g_warnings.empty());
+}
+
+// By a thread, behind the look at the chunk and before it is put back.
+void what_has_been_written_since_stays() {
+  Memory memory({2 * k_chunk});
+  for (const std::size_t at : {std::size_t{64}, std::size_t{72}, k_chunk}) std::memset(memory.at(0, at), 0xEE, 8);
+  g_when_fetched = [&](int number) {
+    if (number == 2) std::memset(memory.at(0, 64), 0x33, 8);
+  };
+  memory.put_back({PutBack::words});
+  g_when_fetched = [](int) {};
+  std::byte theirs[8];
+  std::memset(theirs, 0x33, 8);
+  CHECK(std::memcmp(memory.at(0, 64), theirs, 8) == 0);
+  std::memcpy(memory.at(0, 64), memory.kept + 64, 8);
+  CHECK(memory.is_as_before(0));
+}
+
+void memory_that_begins_within_a_word_is_put_back() {
+  for (const std::size_t skew : {1, 4, 8}) {
+    Memory memory({k_chunk + 1000}, skew);
+    std::memset(memory.at(0, 0), 0xEE, 3);
+    std::memset(memory.at(0, k_chunk + 990), 0xEE, 10);
+    memory.put_back({PutBack::words});
+    CHECK(memory.is_as_before(0));
+  }
+}
+
+void memory_of_threads_is_left_alone_with_a_warning() {
+  Memory memory({k_chunk, k_chunk});
+  *memory.at(0, 5) = std::byte{0xEE};
+  memory.put_back({PutBack::warning, PutBack::warning});
+  CHECK(*memory.at(0, 5) == std::byte{0xEE});
+  CHECK(g_warnings.size() == 1 && g_warnings[0].find("pinned memory changed") != std::string::npos);
+  *memory.at(0, 5) = static_cast<std::byte>(35);
+  memory.put_back({PutBack::warning, PutBack::warning});
+  CHECK(g_warnings.empty());
+}
+
+void so_much_that_words_would_take_long_is_put_back_by_the_device() {
+  Memory memory({66 * k_chunk, k_chunk});
+  std::memset(memory.at(0, 0), 0xEE, 66 * k_chunk);
+  *memory.at(1, 5) = std::byte{0xEE};
+  memory.put_back({PutBack::words, PutBack::warning});
+  CHECK(memory.is_as_before(0) && *memory.at(1, 5) == std::byte{0xEE});
+  CHECK(g_fetched == 0);
+}
+
+void whole_regions_are_the_devices_and_nothing_is_done_to_the_rest() {
+  Memory memory({k_chunk, k_chunk});
+  *memory.at(0, 5) = *memory.at(1, 5) = std::byte{0xEE};
+  memory.put_back({PutBack::whole, PutBack::nothing});
+  CHECK(memory.is_as_before(0) && *memory.at(1, 5) == std::byte{0xEE});
+  CHECK(g_fetched == 0);
+}
+
+}  // namespace
+
+int main() {
+  fill_tables();
+  fill();
+  g_tool = new Tool(*make_own_process());
+  what_our_run_changed_is_put_back_and_no_other_chunk_is_looked_at();
+  what_has_been_written_since_stays();
+  memory_that_begins_within_a_word_is_put_back();
+  memory_of_threads_is_left_alone_with_a_warning();
+  so_much_that_words_would_take_long_is_put_back_by_the_device();
+  whole_regions_are_the_devices_and_nothing_is_done_to_the_rest();
+  return kerncap::test::exit_code();
+}
