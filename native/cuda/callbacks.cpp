@@ -83,6 +83,7 @@ void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   *data.correlationData = 0;   // for this call's exit
   // In all three families of launches the function comes first, but for cuLaunchKernelEx.
   const LaunchCall launch = read_launch(call, data.functionParams);
+  if (launch.function == nullptr) return;   // the driver refuses it
   const Kernel* kernel = state.functions.find(launch.function);
   if (kernel == nullptr) {
     const Inside inside;

@@ -83,6 +83,7 @@ LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept {
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx:
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz: {
       const auto& from = *static_cast<const cuLaunchKernelEx_params*>(parameters);
+      if (from.config == nullptr) break;
       struct {
         CUfunction f;
         unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;

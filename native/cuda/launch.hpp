@@ -26,7 +26,8 @@ struct LaunchCall {
   unsigned attribute_count = 0;
 };
 
-// Whether this driver call launches a kernel, and what it says. `parameters` belong to the callback.
+// Whether this driver call launches a kernel, and what it says: no function where the program gave nothing to launch.
+// `parameters` belong to the callback.
 [[nodiscard]] bool is_launch(CUpti_CallbackId call) noexcept;
 [[nodiscard]] LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept;
 

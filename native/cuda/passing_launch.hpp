@@ -4,8 +4,9 @@
 
 #include <optional>
 
-#include "cuda/function_table.hpp"
 #include "cuda/counted.hpp"
+#include "cuda/cuda_headers.hpp"
+#include "cuda/function_table.hpp"
 #include "cuda/own_process.hpp"
 #include "cuda/this_thread.hpp"
 
@@ -25,6 +26,7 @@ struct PassingLaunch {
     }
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx: {
       const auto& from = *static_cast<const cuLaunchKernelEx_params*>(parameters);
+      if (from.config == nullptr) return {};   // the driver refuses it
       return {from.f, from.config->hStream};
     }
     default:

@@ -50,6 +50,18 @@ void one_as_in_cuda_3_is_refused_by_name(Collector& collector) {
   CHECK(heard.captures.size() == captures && heard.failures.back().find("cuLaunchGrid") != std::string::npos);
 }
 
+// The driver's to refuse.
+void nothing_to_launch_is_no_harm(Collector& collector) {
+  const Heard before = collector.heard();
+  cuLaunchKernelEx_params parameters{};
+  Call launch(CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx, &parameters);
+  launch.enter();
+  launch.leave(CUDA_ERROR_INVALID_VALUE);
+  Launch(nullptr).run(CUDA_ERROR_INVALID_HANDLE);
+  const Heard after = collector.heard();
+  CHECK(after.captures.size() == before.captures.size() && after.failures.size() == before.failures.size());
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -61,5 +73,6 @@ int main(int argc, char** argv) {
   one_that_fails_while_it_is_captured_leaves_its_number_to_the_next(collector);
   one_that_fails_in_a_recording_takes_no_number_back(collector);
   one_as_in_cuda_3_is_refused_by_name(collector);
+  nothing_to_launch_is_no_harm(collector);
   return kerncap::test::exit_code();
 }
