@@ -6,6 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 import pytest
+from nvidia_gpu import spread_over_gpus
 
 from kerncap_stages.errors import Refused
 from kerncap_stages.rocm_root.children import in_child
@@ -15,6 +16,12 @@ from kerncap_stages.rocm_root.namespaces import mount
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    worker = getattr(config, "workerinput", {}).get("workerid")  # gw0, gw1, ... of pytest-xdist's
+    if worker is not None:
+        spread_over_gpus(int(worker.removeprefix("gw")))
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

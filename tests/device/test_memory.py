@@ -112,9 +112,10 @@ def test_only_the_write_set_is_put_back_between_runs(stages, built, tmp_path):
     assert [float_at(c + 4 * i) for i in (7, 8)] == [3 * 7, 3 * 8]
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("how", ["at_once", "async"])
 def test_an_allocation_waits_for_room_behind_a_capture(stages, built, how):
-    """Nearly all memory of a GPU: of the second one, where tests beside this one do not run out of it."""
+    """Nearly all memory of a GPU: of the second one, as the first may be somebody's screen."""
     told = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=True)
     if len(told.stdout.splitlines()) < 2:
         pytest.skip("needs a second GPU, as it takes all memory of it")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 from functools import cache
@@ -31,6 +32,17 @@ def why_none() -> str:
     if not Path("/dev/nvidiactl").exists():
         return "no NVIDIA GPU (/dev/nvidiactl is not there)"
     return "" if shutil.which("nvcc") else "no nvcc on PATH"
+
+
+def spread_over_gpus(worker: int) -> None:
+    """Make another GPU the first one for each worker of a run, in turn; what the user has chosen stays."""
+    if why_none() or not shutil.which("nvidia-smi") or "CUDA_VISIBLE_DEVICES" in os.environ:
+        return
+    listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=True)
+    count = len(listed.stdout.splitlines())
+    if count > 1:
+        turned = (str((worker + i) % count) for i in range(count))
+        os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(turned)
 
 
 @cache
