@@ -51,6 +51,8 @@ def result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
             )
         if len(result.mismatches) > _LONGEST_MISMATCH_LIST:
             yield f"  and {len(result.mismatches) - _LONGEST_MISMATCH_LIST} more regions"
+        if made.variant is None:
+            yield "  next: `kc-validate` of the capture tells whether the kernel is deterministic"
     else:
         yield "not compared: there is no golden state for this launch"
     for note in result.notes:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import manifest_examples
 import pytest
 
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.replaying.report import told
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.replaying.report import Mismatch, ReplayResult, told
+from kerncap_stages.replaying.result_lines import result_lines
 
 
 def test_without_a_driver_the_next_step_is_another_machine():
@@ -17,7 +20,25 @@ def test_without_a_driver_the_next_step_is_another_machine():
     with pytest.raises(DeviceError) as raised:
         told(report, 4)
     assert "kc-store export" in raised.value.hint
+    report["message"] = (
+        "the CUDA driver does not start: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"
+    )
+    with pytest.raises(DeviceError) as raised:
+        told(report, 4)
+    assert "kc-store export" in raised.value.hint
     report["message"] = "cuInit: CUDA_ERROR_UNKNOWN"
     with pytest.raises(DeviceError) as raised:
         told(report, 4)
     assert "kc-store export" not in raised.value.hint
+
+
+def test_where_the_captured_kernel_gives_something_else_the_next_step_is_a_validation():
+    found = ReplayResult(ReplayOutcome.COMPLETED, compared=True, mismatches=(Mismatch("", 4096, 3, 2),))
+    made = manifest_examples.replay().model_copy(update={"matches_golden": False})
+    of_variant, of_itself = (
+        list(result_lines(made.model_copy(update={"variant": variant}), found))
+        for variant in (made.variant, None)
+    )
+    assert "  region 0x1000: 2 bytes differ, the first at +0x3" in of_variant
+    assert of_itself == [*of_variant, of_itself[-1]]
+    assert "kc-validate" in of_itself[-1]
