@@ -179,9 +179,8 @@ class _Floats:
 
     def __init__(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
         self.differing = _differing(left, right)
-        with np.errstate(
-            invalid="ignore"
-        ):  # widening a signalling NaN is invalid to the processor, not to us
+        # Widening a signalling NaN is invalid to the processor, not to us.
+        with np.errstate(invalid="ignore"):
             self.a, self.g = left.astype(np.float64), right.astype(np.float64)
         self.nan_a, self.nan_g = np.isnan(self.a), np.isnan(self.g)
         self.inf_a, self.inf_g = np.isinf(self.a), np.isinf(self.g)

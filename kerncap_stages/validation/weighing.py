@@ -107,10 +107,12 @@ class Weighing:
         found = compare_states(self._store, states, kind, bounds, window)
         if found.stray_bytes:
             # Astray, or in an output that the captured kernel wrote with what was there before?
-            states = replace(states, witness=self._witness(region))
+            witness = self._witness(region)
             # Where the update is the identity for some elements, a variant may leave them a rounding apart.
             rounding = part.element_type is not None and not bounds.exact
-            found = compare_states(self._store, states, kind, bounds, window, rounding=rounding)
+            if witness is not None or rounding:
+                known = replace(states, witness=witness)
+                found = compare_states(self._store, known, kind, bounds, window, rounding=rounding)
         return found
 
     def _witness(self, region: Region) -> tuple[MemoryRef, MemoryRef] | None:
