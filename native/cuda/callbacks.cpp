@@ -225,12 +225,12 @@ void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept
 }
 
 void give_up() noexcept {
-  if (tool()->enabled.exchange(false)) warn("the process may have no more host memory: nothing is captured from here on");
+  if (tool()->own.enabled.exchange(false)) warn("the process may have no more host memory: nothing is captured from here on");
 }
 
 [[gnu::noinline]] void on_any_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
   // A launch that is held is let go, whatever has happened since.
-  if (!tool()->enabled.load(std::memory_order_relaxed) && !tool()->snapshots.holding()) return;
+  if (!tool()->own.enabled.load(std::memory_order_relaxed) && !tool()->snapshots.holding()) return;
   // A question of ours about a function may be what makes the driver load its module: that is the program's.
   if (domain == CUPTI_CB_DOMAIN_RESOURCE && id == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
     if (!this_thread().loads_own_module) on_resource(id, *static_cast<const CUpti_ResourceData*>(data));
@@ -275,19 +275,6 @@ CUptiResult enable_what_matters() noexcept {
   return status;
 }
 
-// One by one: to switch the domain off, and what matters on again, would leave a moment in which no call is shown.
-void disable_the_rest() noexcept {
-  std::bitset<k_most_calls> matters;
-  for (const std::span<const CUpti_CallbackId> ids : what_matters()) {
-    for (const CUpti_CallbackId id : ids) matters.set(id);
-  }
-  for (CUpti_CallbackId id = 1; id < k_most_calls; ++id) {
-    if (matters.test(id)) continue;
-    const CUptiResult status = cupti().cuptiEnableCallback(0, tool()->subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
-    if (status != CUPTI_SUCCESS && id >= CUPTI_DRIVER_TRACE_CBID_SIZE) return;   // this CUPTI knows no more
-  }
-}
-
 void prepare_passing(OwnProcess& own, capture::Channel& channel) noexcept {
   const auto rules = channel.rules();
   own.matched = channel.control().matched;
@@ -318,14 +305,26 @@ Result<void> subscribe(bool profiling) noexcept {
 }
 
 void unsubscribe() noexcept {
-  tool()->enabled.store(false);
+  tool()->own.enabled.store(false);
   cupti().cuptiUnsubscribe(tool()->subscriber);
 }
 
-void watch_everything(bool on) noexcept {
-  if (!on) return disable_the_rest();
+void watch_everything() noexcept {
   if (cupti().cuptiEnableDomain(1, tool()->subscriber, CUPTI_CB_DOMAIN_DRIVER_API) != CUPTI_SUCCESS) {
     warn("CUPTI does not show all calls: other threads may have gone on during the capture");
+  }
+}
+
+// One by one: to switch the domain off, and what matters on again, would leave a moment in which no call is shown.
+void watch_what_matters() noexcept {
+  std::bitset<k_most_calls> matters;
+  for (const std::span<const CUpti_CallbackId> ids : what_matters()) {
+    for (const CUpti_CallbackId id : ids) matters.set(id);
+  }
+  for (CUpti_CallbackId id = 1; id < k_most_calls; ++id) {
+    if (matters.test(id)) continue;
+    const CUptiResult status = cupti().cuptiEnableCallback(0, tool()->subscriber, CUPTI_CB_DOMAIN_DRIVER_API, id);
+    if (status != CUPTI_SUCCESS && id >= CUPTI_DRIVER_TRACE_CBID_SIZE) return;   // this CUPTI knows no more
   }
 }
 

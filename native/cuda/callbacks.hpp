@@ -11,6 +11,7 @@ namespace kerncap::cuda {
 // No callback comes after this.
 void unsubscribe() noexcept;
 // While a launch is held every driver call is seen, so that other threads can be made to wait.
-void watch_everything(bool on) noexcept;
+void watch_everything() noexcept;
+void watch_what_matters() noexcept;
 
 }  // namespace kerncap::cuda

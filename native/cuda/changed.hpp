@@ -13,11 +13,13 @@ extern const char k_changed_ptx[];
 
 class Changed {
  public:
+  // Our kernel reads 16 bytes at a time: what does not begin at such a multiple is not for it.
+  [[nodiscard]] static bool can_compare(CUdeviceptr address) noexcept { return address % 16 == 0; }
   // Compiles the kernel for the current context's device, once.
   core::Result<void> prepare() noexcept;
   // A word a chunk, cleared. Kept until the next begin().
   core::Result<void> begin(std::uint64_t chunks, CUstream stream) noexcept;
-  // Compares `bytes` at two addresses, multiples of 16 both; results from word `first_chunk` on.
+  // Compares `bytes` at two addresses, of which can_compare() holds; results from word `first_chunk` on.
   core::Result<void> compare(CUdeviceptr before, CUdeviceptr now, std::uint64_t bytes, std::uint64_t chunk_bytes,
                              std::uint64_t first_chunk, CUstream stream) noexcept;
   // Waits, and fetches the words.

@@ -29,7 +29,7 @@ void complain(const core::Error& error) noexcept {
 }
 
 void finish() noexcept {
-  if (g_tool != nullptr && g_tool->enabled.load()) g_tool->profiler.finish();
+  if (g_tool != nullptr && g_tool->own.enabled.load()) g_tool->profiler.finish();
 }
 
 void start(const char* socket) noexcept {
@@ -51,15 +51,15 @@ void start(const char* socket) noexcept {
   // A forked child cannot use the parent's driver; it must not use the parent's conversation either.
   ::pthread_atfork(nullptr, nullptr, [] {
     if (g_tool == nullptr) return;
-    g_tool->is_ours.store(false);
-    g_tool->enabled.store(false);
+    g_tool->own.is_ours.store(false);
+    g_tool->own.enabled.store(false);
     g_tool->channel->abandon_in_child();
   });
   if (profiling) {
     std::atexit(finish);
     std::at_quick_exit(finish);
   }
-  made->enabled.store(true);
+  made->own.enabled.store(true);
 }
 
 }  // namespace

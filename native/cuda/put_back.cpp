@@ -47,15 +47,17 @@ Result<std::vector<Chunk>> changed_chunks(const std::vector<Allocation>& regions
   if (Result<void> ready = kernel.prepare(); !ready) return ready.error();
   if (Result<void> begun = kernel.begin(chunks.size(), stream); !begun) return begun.error();
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (chunks[i].address % 16 != 0) continue;   // our kernel reads 16 bytes at a time: such a chunk counts as changed
+    if (!Changed::can_compare(chunks[i].address)) continue;   // counts as changed
     Result<void> compared = kernel.compare(chunks[i].kept, chunks[i].address, chunks[i].bytes, k_chunk, i, stream);
     if (!compared) return compared.error();
   }
   const Result<std::vector<std::uint32_t>> words = kernel.end(stream);
   if (!words) return words.error();
-  std::size_t number = 0;
-  std::erase_if(chunks, [&](const Chunk& chunk) { return words.value()[number++] == 0 && chunk.address % 16 == 0; });
-  return chunks;
+  std::vector<Chunk> found;
+  for (std::size_t i = 0; i < chunks.size(); ++i) {
+    if (words.value()[i] != 0 || !Changed::can_compare(chunks[i].address)) found.push_back(chunks[i]);
+  }
+  return found;
 }
 
 template <typename Word>

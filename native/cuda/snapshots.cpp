@@ -217,7 +217,7 @@ void Snapshots::leave(CUresult status) noexcept {
   const RelaxedMode relaxed;
   Result<void> taken = checked("the launch", status);
   // Since we gave up, no thread has stood aside.
-  if (taken && !tool()->enabled.load()) taken = Error{ErrorCode::no_space, "the process may have no more host memory"};
+  if (taken && !m_own.enabled.load()) taken = Error{ErrorCode::no_space, "the process may have no more host memory"};
   if (taken) taken = take_post(*job);
   if (taken) taken = send_small(*job);
   end(std::move(job), taken);
@@ -375,7 +375,7 @@ bool Snapshots::all_taken() noexcept {
 
 // Not in a child, where nobody sends and nobody would ever unlock what was locked then.
 bool Snapshots::is_sending() const noexcept {
-  return tool()->is_ours.load() && m_unsent.load() != 0 && tool()->channel->connected();
+  return m_own.is_ours.load() && m_unsent.load() != 0 && tool()->channel->connected();
 }
 
 void Snapshots::finish() noexcept {

@@ -29,9 +29,9 @@ std::uint64_t chunk_bytes(const Allocation& region, std::uint64_t chunk) noexcep
   return std::min(k_chunk, region.bytes - chunk * k_chunk);
 }
 
-// Our kernel reads 16 bytes at a time, and constants are not its to read: such regions count as changed.
+// Constants are not our kernel's to read: such regions count as changed.
 bool is_comparable(const Allocation& region) noexcept {
-  return region.kind != capture::MemoryKind::code_object && region.base % 16 == 0;
+  return region.kind != capture::MemoryKind::code_object && Changed::can_compare(region.base);
 }
 
 }  // namespace

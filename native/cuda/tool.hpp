@@ -23,13 +23,11 @@
 namespace kerncap::cuda {
 
 struct Tool {
-  explicit Tool(OwnProcess& its) noexcept : own(its), is_ours(own.is_ours), enabled(own.enabled), snapshots(own) {
+  explicit Tool(OwnProcess& its) noexcept : own(its), snapshots(own) {
     own.functions = &functions;
   }
 
-  OwnProcess& own;
-  std::atomic<bool>& is_ours;            // both are false in a child
-  std::atomic<bool>& enabled;
+  OwnProcess& own;                       // all zeros in a child
   capture::Channel* channel = nullptr;
   CUpti_SubscriberHandle subscriber = nullptr;
   Allocations allocations;

@@ -8,11 +8,11 @@ namespace kerncap::cuda {
 
 void Snapshots::open_window() noexcept {
   m_own.window.store(true, std::memory_order_seq_cst);
-  watch_everything(true);
+  watch_everything();
 }
 
 void Snapshots::close_window() noexcept {
-  watch_everything(false);
+  watch_what_matters();
   m_own.window.store(false, std::memory_order_seq_cst);
   this_thread().holds_window = false;
   {

@@ -75,7 +75,7 @@ inline Collector& start_library(const capture::Rule& rule, std::uint32_t wait_ms
   g_tool = new Tool(*make_own_process());
   g_tool->channel = collector.connect();
   if (g_tool->channel == nullptr || !subscribe(false)) std::abort();
-  g_tool->enabled.store(true);
+  g_tool->own.enabled.store(true);
   return collector;
 }
 
