@@ -34,12 +34,17 @@ def why_none() -> str:
     return "" if shutil.which("nvcc") else "no nvcc on PATH"
 
 
+def gpu_count() -> int:
+    """How many NVIDIA GPUs this machine has, whichever of them programs are shown."""
+    listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=True)
+    return len(listed.stdout.splitlines())
+
+
 def spread_over_gpus(worker: int) -> None:
     """Make another GPU the first one for each worker of a run, in turn; what the user has chosen stays."""
     if why_none() or not shutil.which("nvidia-smi") or "CUDA_VISIBLE_DEVICES" in os.environ:
         return
-    listed = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=True)
-    count = len(listed.stdout.splitlines())
+    count = gpu_count()
     if count > 1:
         turned = (str((worker + i) % count) for i in range(count))
         os.environ["CUDA_VISIBLE_DEVICES"] = ",".join(turned)

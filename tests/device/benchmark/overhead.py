@@ -11,7 +11,6 @@ import os
 import re
 import shutil
 import sys
-from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -67,21 +66,29 @@ for line in sys.stdin:
 
 
 def _add(
-    bench: Bench, what: str, measured: tuple[Ratios, list[float], list[float]], unit: str, most: float | None
+    bench: Bench,
+    what: str,
+    measured: tuple[Ratios, list[float], list[float]],
+    unit: str,
+    *,
+    most: float | None = None,
+    within_spread: bool = False,
 ) -> None:
-    """``most``: the bar in percent; none: within the spread of the turns alone; infinite: there is none."""
+    """``most``: the bar in percent; ``within_spread``: that of the turns alone. Neither: there is no bar."""
     found, alone, under = measured
-    has_bar = most != inf
     ratio = median([value for pair in found for value in pair])
     low, high = confidence(found)
     quarter, half, three_quarters = quartiles(alone)
     spread = (three_quarters - quarter) / half
+    bar, holds = "", None
+    if within_spread:
+        bar, holds = f"within the spread, {spread * 100:.1f} %", ratio - 1 <= spread
+    elif most is not None:
+        bar, holds = f"at most +{most:g} %", high - 1 <= most / 100
     bench.table.add(
         f"{what}, {len(found)} x {len(found[0])} turns",
         f"{median(under):.3f} {unit}: {(ratio - 1) * 100:+.2f} % ({(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f})",
-        f"alone {half:.3f} ({quarter:.3f} to {three_quarters:.3f})", ratio,
-        f"within the spread, {spread * 100:.1f} %" if most is None else f"at most +{most:g} %" if has_bar else "",
-        holds=ratio - 1 <= spread if most is None else high - 1 <= most / 100 if has_bar else None,
+        f"alone {half:.3f} ({quarter:.3f} to {three_quarters:.3f})", ratio, bar, holds=holds,
         interval=(low, high), ratios=found, alone=alone, under=under)  # fmt: skip
 
 
@@ -95,8 +102,8 @@ def launches(bench: Bench) -> None:
         pairs.all_at_once("target")
         pairs.all_at_once("part")
         after = pairs.by_turns("part", TURNS)
-    _add(bench, "loop of bare launches, before the target", before, "us", 6.0)
-    _add(bench, "loop of bare launches, after it", after, "us", None)
+    _add(bench, "loop of bare launches, before the target", before, "us", most=6.0)
+    _add(bench, "loop of bare launches, after it", after, "us", within_spread=True)
 
 
 def torch_program(bench: Bench) -> None:
@@ -111,13 +118,13 @@ def torch_program(bench: Bench) -> None:
         pairs.all_at_once("launches")
         loop = pairs.by_turns("launches", TORCH_TURNS)
         steps = pairs.by_turns("steps", STEP_TURNS)
-    nothing = {"CUDA_INJECTION64_PATH": str(_null_subscriber(bench)), "NULL_SUBSCRIBER_CUPTI": _cupti()}
+    nothing = (f"CUDA_INJECTION64_PATH={_null_subscriber(bench)}", f"NULL_SUBSCRIBER_CUPTI={_cupti()}")
     with Pairs(TORCH_PAIRS, words, (), bench.memory / "torch", bench.folder, nothing) as pairs:
         pairs.all_at_once("launches")
         floor = pairs.by_turns("launches", TORCH_TURNS)
-    _add(bench, "loop of PyTorch launches, before the target", loop, "us", 6.0)
-    _add(bench, "the same loop under a subscriber of CUPTI's that does nothing", floor, "us", inf)
-    _add(bench, "PyTorch training step, before the target", steps, "ms", 2.0)
+    _add(bench, "loop of PyTorch launches, before the target", loop, "us", most=6.0)
+    _add(bench, "the same loop under a subscriber of CUPTI's that does nothing", floor, "us")
+    _add(bench, "PyTorch training step, before the target", steps, "ms", most=2.0)
 
 
 def _null_subscriber(bench: Bench) -> Path:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from types import TracebackType
 
 LOOK_EVERY_S = 0.5
@@ -28,14 +28,7 @@ Ratios = list[list[float]]  # of each pair of processes, turn by turn
 class Asked:
     """A program that answers each line of its standard input with a number."""
 
-    def __init__(
-        self,
-        words: Sequence[object],
-        lead: Sequence[object],
-        store: Path,
-        folder: Path,
-        environment: Mapping[str, str] | None = None,
-    ) -> None:
+    def __init__(self, words: Sequence[object], lead: Sequence[object], store: Path, folder: Path) -> None:
         """``lead``: kc-capture with its options, or nothing for the program alone."""
         ends = Path(tempfile.mkdtemp(dir=folder))
         for name in ("questions", "answers"):
@@ -55,7 +48,7 @@ class Asked:
                 streams["stdout"] = files.enter_context((ends / "answers").open("wb"))
             self._process = subprocess.Popen(
                 [str(word) for word in (*lead, *words)],
-                env={**os.environ, "KERNCAP_STORE": str(store), **(environment or {})},
+                env={**os.environ, "KERNCAP_STORE": str(store)},
                 **streams,
             )
         self._text = b""
@@ -98,12 +91,12 @@ class Pairs:
         lead: Sequence[object],
         store: Path,
         folder: Path,
-        environment: Mapping[str, str] | None = None,
+        variables: Sequence[str] = (),
     ) -> None:
-        """``lead`` and ``environment``: of the second of each pair."""
+        """``lead``, and ``variables`` of the environment as NAME=VALUE: of the second of each pair."""
+        under = ("env", *variables, *words) if variables else words
         self._pairs = [
-            (Asked(words, (), store, folder), Asked(words, lead, store, folder, environment))
-            for _ in range(count)
+            (Asked(words, (), store, folder), Asked(under, lead, store, folder)) for _ in range(count)
         ]
 
     def __enter__(self) -> Self:
