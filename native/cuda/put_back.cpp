@@ -23,8 +23,8 @@ using core::Result;
 
 constexpr std::uint64_t k_chunk = core::k_chunk_bytes;
 constexpr std::uint64_t k_most_by_words = 64ull << 20;   // more takes too long
-// A thread that writes all the time has done so again behind it.
-constexpr timespec k_moment{0, 200'000};
+// A thread that writes all the time has done so again behind it, also one that waited for a page that we had on the device.
+constexpr timespec k_moment{0, 20'000'000};
 
 struct Chunk {
   std::uint64_t address;

@@ -1,7 +1,9 @@
 // Host memory is put back word by word, and only where nobody has written since. The driver is a table of stubs (stub_cuda.hpp) to which
 // all memory is the host's; our kernel, which finds chunks that changed, is done by the processor.
+#include <chrono>
 #include <cstring>
 #include <functional>
+#include <thread>
 
 #include "stub_cuda.hpp"
 #include "cuda/put_back.hpp"
@@ -119,6 +121,22 @@ void what_has_been_written_since_stays() {
   CHECK(memory.is_as_before(0));
 }
 
+void what_a_thread_writes_after_some_milliseconds_stays() {
+  Memory memory({k_chunk});
+  std::memset(memory.at(0, 64), 0xEE, 8);
+  std::thread writer;
+  g_when_fetched = [&](int) {
+    writer = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(4));
+      std::memset(memory.at(0, 64), 0x33, 8);
+    });
+  };
+  memory.put_back({PutBack::words});
+  writer.join();
+  g_when_fetched = [](int) {};
+  CHECK(*memory.at(0, 64) == std::byte{0x33} && *memory.at(0, 71) == std::byte{0x33});
+}
+
 void memory_that_begins_within_a_word_is_put_back() {
   for (const std::size_t skew : {1, 4, 8}) {
     Memory memory({k_chunk + 1000}, skew);
@@ -165,6 +183,7 @@ int main() {
   g_tool = new Tool(*make_own_process());
   what_our_run_changed_is_put_back_and_no_other_chunk_is_looked_at();
   what_has_been_written_since_stays();
+  what_a_thread_writes_after_some_milliseconds_stays();
   memory_that_begins_within_a_word_is_put_back();
   memory_of_threads_is_left_alone_with_a_warning();
   so_much_that_words_would_take_long_is_put_back_by_the_device();
