@@ -80,7 +80,7 @@ class Store:
         """Size in bytes of an object's payload as its frame declares it; 0 if it is absent or damaged."""
         return self.folder.native.total_sizes([digest])[1]
 
-    def chunk_list(self, digest: Digest) -> tuple[int, int, list[Digest | None]]:
+    def chunk_list(self, digest: Digest) -> tuple[int, int, tuple[Digest | None, ...]]:
         """(size in bytes, chunk size in bytes, chunks) of a piece of memory; None is a chunk of zeros.
 
         Raises like ``get``.
