@@ -10,14 +10,23 @@
 
 namespace kerncap::cuda {
 
-CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns) noexcept {
+namespace {
+
+template <typename Handle>
+CUresult ask(CUresult(CUDAAPI* query)(Handle), Handle what, Streams::Deadline deadline, long longest_pause_ns) noexcept {
   timespec pause{0, 2'000};
   for (;;) {
-    const CUresult status = driver().cuStreamQuery(stream);
+    const CUresult status = query(what);
     if (status != CUDA_ERROR_NOT_READY || std::chrono::steady_clock::now() > deadline) return status;
     ::nanosleep(&pause, nullptr);
     pause.tv_nsec = std::min(pause.tv_nsec * 2, longest_pause_ns);
   }
+}
+
+}  // namespace
+
+CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns) noexcept {
+  return ask(driver().cuStreamQuery, stream, deadline, longest_pause_ns);
 }
 
 namespace {
@@ -26,10 +35,26 @@ using core::Error;
 using core::ErrorCode;
 using core::Result;
 
-Result<void> wait_for(CUstream stream, Streams::Deadline deadline) noexcept {
-  const CUresult status = poll(stream, deadline, 200'000);
+constexpr long k_longest_pause_ns = 200'000;
+
+Result<void> ended(CUresult status) noexcept {
   if (status == CUDA_ERROR_NOT_READY) return Error{ErrorCode::timeout, "work that was submitted before did not end in time"};
   return checked("waiting for a stream", status);
+}
+
+Result<void> wait_for(CUstream stream, Streams::Deadline deadline) noexcept {
+  return ended(poll(stream, deadline, k_longest_pause_ns));
+}
+
+// All that has been submitted to the current context, on whichever stream.
+Result<void> wait_for_all(CUcontext context, Streams::Deadline deadline) noexcept {
+  CUevent event = nullptr;
+  const bool is_made = driver().cuCtxRecordEvent != nullptr && driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
+  const bool is_recorded = is_made && driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS;
+  const Result<void> done = is_recorded ? ended(ask(driver().cuEventQuery, event, deadline, k_longest_pause_ns))
+                                        : checked("waiting for the device", driver().cuCtxSynchronize());
+  if (is_made) driver().cuEventDestroy_v2(event);
+  return done;
 }
 
 Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadline deadline) noexcept {
@@ -47,20 +72,20 @@ bool records_on_blocking_stream() noexcept {
   return driver().cuStreamIsCapturing(CU_STREAM_LEGACY, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
 }
 
-// Of the current context, with its default streams.
-Result<void> drain_context(std::vector<CUstream> streams, bool is_recorded, Streams::Deadline deadline) noexcept {
+// Of the current context, with its default streams. Those that each thread has of its own are in nobody's list.
+Result<void> drain_context(CUcontext context, std::vector<CUstream> streams, bool is_recorded, Streams::Deadline deadline) noexcept {
   if (records_on_blocking_stream()) {
     return Error{ErrorCode::unsupported,
                  "a CUDA graph is being recorded on a stream that is not cudaStreamNonBlocking: until that has ended, nobody "
                  "can wait for the default stream; take a dispatch that is launched when nothing is recorded (--dispatch)"};
   }
   if (Result<void> done = wait_for(CU_STREAM_LEGACY, deadline); !done) return done;
-  streams.push_back(CU_STREAM_PER_THREAD);
+  // No call that waits for all of a context may be made while a graph is recorded in it: of the threads' own streams, there
+  // is this thread's to be asked. Who asks for it has it made, and a child that the program forks then faults in exit(), in
+  // the driver's handler (seen with 580).
+  if (is_recorded) streams.push_back(CU_STREAM_PER_THREAD);
   if (Result<void> done = drain_streams(streams, deadline); !done) return done;
-  // No call that waits for all of a context may be made while a graph is recorded in it.
-  if (is_recorded) return {};
-  // Per-thread default streams of other threads are in nobody's list. By now there is little left to wait for.
-  return checked("waiting for the device", driver().cuCtxSynchronize());
+  return is_recorded ? Result<void>() : wait_for_all(context, deadline);
 }
 
 }  // namespace
@@ -125,7 +150,7 @@ Result<void> Streams::drain(std::uint32_t device, Deadline deadline) const noexc
   for (const auto& [context, streams] : contexts) {
     // Green contexts cannot be entered so; their streams can be asked from anywhere.
     const bool is_entered = driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
-    const Result<void> done = is_entered ? drain_context(streams, is_recorded, deadline) : drain_streams(streams, deadline);
+    const Result<void> done = is_entered ? drain_context(context, streams, is_recorded, deadline) : drain_streams(streams, deadline);
     CUcontext popped = nullptr;
     if (is_entered) driver().cuCtxPopCurrent_v2(&popped);
     if (!done) return done;

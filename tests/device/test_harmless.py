@@ -54,6 +54,21 @@ def test_a_program_that_may_have_no_more_memory_goes_on(kc, built):
     assert said == "ok\n"
 
 
+@pytest.mark.parametrize("mebibytes", [1, 1024])
+@pytest.mark.parametrize("how", ["fork", "_Fork", "clone"])
+def test_a_child_that_is_forked_behind_a_capture_ends_as_it_wants(kc, built, how, mebibytes):
+    done, said = run(kc, built["scarce"], how, mebibytes)
+    assert said == "ok\n", done.err
+    assert done.code == 0, done.err
+
+
+def test_another_threads_own_stream_that_waits_for_the_program_is_not_waited_for(kc, built):
+    done, said = run(kc, built["per_thread_stream"])
+    assert said == "ok\n", done.err
+    assert done.code != 0, done.err
+    assert "did not end in time" in done.err
+
+
 def test_a_graph_that_copies_from_and_to_ordinary_memory_is_refused(kc, built):
     done, said = run(kc, built["graph_effects"], "both_ways")
     assert said == "ok\n", done.err

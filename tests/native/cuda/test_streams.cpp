@@ -23,6 +23,9 @@ bool g_records = false;                // on k_recorded
 bool g_blocks = false;                 // which is a blocking stream
 std::vector<CUstream> g_queried;
 int g_waited_for_all = 0;
+int g_events = 0;                      // that were made, and not destroyed
+std::vector<CUcontext> g_all_of;       // contexts of which all work was recorded
+CUresult g_all = CUDA_SUCCESS;         // what has come of it
 CUstreamCaptureMode g_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 
 CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
@@ -38,6 +41,20 @@ CUresult CUDAAPI wait_for_all() {
   ++g_waited_for_all;
   return CUDA_SUCCESS;
 }
+CUresult CUDAAPI make_event(CUevent* event, unsigned) {
+  ++g_events;
+  *event = reinterpret_cast<CUevent>(0x4000);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI destroy_event(CUevent) {
+  --g_events;
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI record_all(CUcontext context, CUevent) {
+  g_all_of.push_back(context);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI query_event(CUevent) { return g_all; }
 CUresult CUDAAPI push(CUcontext) { return CUDA_SUCCESS; }
 CUresult CUDAAPI pop(CUcontext*) { return CUDA_SUCCESS; }
 CUresult CUDAAPI exchange(CUstreamCaptureMode* mode) {
@@ -54,6 +71,10 @@ void fill_tables() {
   table.cuStreamIsCapturing = is_capturing;
   table.cuStreamQuery = query;
   table.cuCtxSynchronize = wait_for_all;
+  table.cuCtxRecordEvent = record_all;
+  table.cuEventCreate = make_event;
+  table.cuEventDestroy_v2 = destroy_event;
+  table.cuEventQuery = query_event;
   table.cuCtxPushCurrent_v2 = push;
   table.cuCtxPopCurrent_v2 = pop;
   table.cuThreadExchangeStreamCaptureMode = exchange;
@@ -63,7 +84,10 @@ void fill_tables() {
 kerncap::core::Result<void> drain(const Streams& streams) {
   g_queried.clear();
   g_waited_for_all = 0;
-  return streams.drain(0, std::chrono::steady_clock::now() + std::chrono::seconds(1));
+  g_all_of.clear();
+  const auto done = streams.drain(0, std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
+  CHECK(g_events == 0);
+  return done;
 }
 
 bool was_queried(CUstream stream) { return std::find(g_queried.begin(), g_queried.end(), stream) != g_queried.end(); }
@@ -75,20 +99,36 @@ void test_drain() {
   streams.created(k_context, k_recorded);
 
   CHECK(static_cast<bool>(drain(streams)));
-  for (CUstream stream : {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, k_plain, k_recorded}) CHECK(was_queried(stream));
-  CHECK(g_waited_for_all == 1);
+  for (CUstream stream : {CU_STREAM_LEGACY, k_plain, k_recorded}) CHECK(was_queried(stream));
+  CHECK(!was_queried(CU_STREAM_PER_THREAD));
+  CHECK(g_all_of == std::vector{k_context} && g_waited_for_all == 0);
 
   g_records = true;
   CHECK(static_cast<bool>(drain(streams)));
   for (CUstream stream : {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, k_plain}) CHECK(was_queried(stream));
   CHECK(!was_queried(k_recorded));
-  CHECK(g_waited_for_all == 0);
+  CHECK(g_all_of.empty() && g_waited_for_all == 0);
 
   g_blocks = true;
   const kerncap::core::Result<void> refused = drain(streams);
   CHECK(!refused && refused.error().code == kerncap::core::ErrorCode::unsupported);
   CHECK(g_queried.empty());
-  CHECK(g_waited_for_all == 0);
+  CHECK(g_all_of.empty() && g_waited_for_all == 0);
+  g_records = g_blocks = false;
+}
+
+void test_what_is_on_no_stream_that_we_know() {
+  Streams streams;
+  streams.context_created(k_context);
+  g_all = CUDA_ERROR_NOT_READY;
+  const kerncap::core::Result<void> late = drain(streams);
+  CHECK(!late && late.error().code == kerncap::core::ErrorCode::timeout);
+  g_all = CUDA_SUCCESS;
+  auto& table = const_cast<Driver&>(driver());
+  table.cuCtxRecordEvent = nullptr;   // an older driver
+  CHECK(static_cast<bool>(drain(streams)));
+  CHECK(g_waited_for_all == 1);
+  table.cuCtxRecordEvent = record_all;
 }
 
 void test_relaxed_mode() {
@@ -125,6 +165,7 @@ void test_cancellation() {
 int main() {
   fill_tables();
   test_drain();
+  test_what_is_on_no_stream_that_we_know();
   test_relaxed_mode();
   test_cancellation();
   return kerncap::test::exit_code();
