@@ -122,6 +122,9 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
                     processes.append(event)
                     for why in event.unseen():
                         options.warn(f"process {event.process_id}: {why}")
+    except KeyboardInterrupt:
+        options.warn(f"interrupted, with {captured} of {wanted} captures made: the program is ended")
+        raise
     finally:
         collector.close()
     if captured == 0 and not failures and collector.timed_out:

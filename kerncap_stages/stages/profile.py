@@ -52,10 +52,11 @@ def run_profile(
     """Run a program, time every dispatch, publish the profile.
 
     Raises AnswerIsNo if nothing ran on a GPU, ProgramError if the program failed before anything did,
-    StoreError, before the program is run if that can be known.
+    StoreError, before the program is run if that can be known. On KeyboardInterrupt the program is ended, and
+    what ran until then is published before it is raised again.
     """
     from kerncap_stages.collector.connection import Settings
-    from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
+    from kerncap_stages.collector.profile_session import ProfileSession
     from kerncap_stages.collector.protocol import Mode
     from kerncap_stages.collector.server import Collector
     from kerncap_stages.manifests import dump
@@ -65,13 +66,20 @@ def run_profile(
         pass  # it can be written: the program may run for hours
     collector = Collector(spec, Settings(Mode.PROFILE), ProfileSession)
     processes: list[ProcessProfile] = []
+    interrupt: KeyboardInterrupt | None = None
     try:
-        for event in collector.events(options.timeout_s):
-            if isinstance(event, ProcessProfile):
-                processes.append(event)
+        try:
+            _gather(collector.events(options.timeout_s), processes)
+        except KeyboardInterrupt as stop:
+            interrupt = stop
+            collector.stop_program()
+            _gather(collector.events(), processes)
     finally:
         collector.close()
     wall_ns = time.monotonic_ns() - collector.started
+    if interrupt and not any(process.tallies for process in processes):
+        options.warn("interrupted before the time of a kernel was read: nothing is kept")
+        raise interrupt
     if not any(process.tallies for process in processes) and collector.timed_out:
         # Kernels may have run: their times come in portions.
         raise ProgramError(
@@ -81,7 +89,9 @@ def run_profile(
     _check(processes, collector.program)
     for text in _what_is_missing(processes):
         options.warn(text)
-    if collector.timed_out:
+    if interrupt:
+        options.warn("interrupted: the program was ended; the profile, @profile, holds what ran until then")
+    elif collector.timed_out:
         options.warn(
             f"the program was ended after {options.timeout_s:g} s; the profile holds what ran until then"
         )
@@ -92,7 +102,17 @@ def run_profile(
     options.made(profile)
     with store.transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
+    if interrupt:
+        raise interrupt
     return digest, profile
+
+
+def _gather(events: Iterator[object], into: list[ProcessProfile]) -> None:
+    from kerncap_stages.collector.profile_session import ProcessProfile
+
+    for event in events:
+        if isinstance(event, ProcessProfile):
+            into.append(event)
 
 
 def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:

@@ -114,15 +114,17 @@ def test_the_stage_is_killed_in_the_middle_of_a_capture(stages, program, large_m
 
 
 @pytest.mark.parametrize(
-    ("words", "number"),
+    ("words", "number", "kept", "told"),
     [
-        (("profile",), signal.SIGINT),
-        (("profile",), signal.SIGTERM),
-        (("capture", "--kernel", "absent"), signal.SIGINT),
-        (("capture", "--kernel", "absent"), signal.SIGHUP),
+        (("profile",), signal.SIGINT, 1, "holds what ran until then"),
+        (("profile",), signal.SIGTERM, 1, "holds what ran until then"),
+        (("capture", "--kernel", "absent"), signal.SIGINT, 0, "with 0 of 1 captures made"),
+        (("capture", "--kernel", "absent"), signal.SIGHUP, 0, "with 0 of 1 captures made"),
     ],
 )
-def test_an_interrupted_stage_ends_the_program_and_leaves_nothing(stages, program, words, number):
+def test_an_interrupted_stage_ends_the_program_and_leaves_nothing_in_parts(
+    stages, program, words, number, kept, told
+):
     script = stages.folder / "and-wait"
     script.write_text('#!/bin/sh\n"$1" 1 1\nexec sleep 1000\n')
     script.chmod(0o755)
@@ -144,6 +146,8 @@ def test_an_interrupted_stage_ends_the_program_and_leaves_nothing(stages, progra
         program_ends = os.pidfd_open(running)
         process.send_signal(number)
         assert process.wait(LIMIT_S) == -number
+        assert told in process.stderr.read().decode()
+    assert [entry.kind for entry in Store.open(stages.store).artifacts()] == ["profile"] * kept
     assert select.select([program_ends], [], [], LIMIT_S)[0], "the program goes on"
     os.close(program_ends)
     assert list(temporary.iterdir()) == []
