@@ -1,4 +1,4 @@
-"""What this installation is made of: versions, native parts, and why a part is missing."""
+"""What this installation is made of: versions, native parts, why one is missing; and what the machine has."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from kerncap_stages import __version__, native_paths
+from kerncap_stages.this_machine import describe_machine
 
 _LIBRARIES = ("typer", "rich", "pydantic", "numpy", "zstandard", "jinja2")
 
@@ -26,6 +27,7 @@ def describe_installation() -> dict[str, Any]:
         "compiler": native_paths.compiler(),
         "native_version": _native_version(),
         "native_parts": [_describe_part(part) for part in native_paths.native_parts()],
+        **describe_machine(),
     }
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.pages.parts import facts, heading, table
+from kerncap_stages.pages.parts import facts, heading, note, table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def render(about: dict[str, Any]) -> Iterator[RenderableType]:
-    """Show the versions, then what was built."""
+    """Show the versions, what was built, and what the machine has."""
     libraries = ", ".join(f"{name} {number or 'missing'}" for name, number in about["libraries"].items())
     yield heading(f"kerncap-stages {about['kerncap_stages']}")
     yield facts(
@@ -29,6 +29,15 @@ def render(about: dict[str, Any]) -> Iterator[RenderableType]:
     yield heading("Native parts")
     rows = ((part["name"], part["purpose"], _state(part)) for part in about["native_parts"])
     yield table(["part", "for", "built"], rows)
+    yield heading("This machine")
+    gpus = ((gpu["name"], gpu["architecture"], gpu["driver"]) for gpu in about["gpus"])
+    yield (
+        table(["GPU", "architecture", "driver"], gpus)
+        if about["gpus"]
+        else note("no GPU that a driver lists")
+    )
+    tools = ((tool["name"], tool["purpose"], tool["path"] or "not found") for tool in about["tools"])
+    yield table(["tool", "for", "found"], tools)
 
 
 def _state(part: dict[str, Any]) -> str:

@@ -239,6 +239,8 @@ def test_about_names_every_native_part(show):
     assert done.returncode == 0
     for part in ("core", "softgpu", "hsa", "cuda", "Python", "pydantic"):
         assert part in done.stdout
+    for tool in ("hipcc", "nvcc", "ptxas", "CUPTI"):
+        assert tool in done.stdout
     facts = json.loads(show("--about", "--json").stdout)
     parts = {part["name"]: part for part in facts["native_parts"]}
     assert parts["core"]["built"] is True
