@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
@@ -163,6 +164,7 @@ def find_source(
     if command is None and guess is None:
         assumed = _what_is_assumed(unit, compiler, wanted) if unit.headers_by_compiler and compiler else ""
         notes.insert(0, f"no compile command found ({database.why_no_command()}){assumed}")
+        notes.insert(0, _why_no_compiler(wanted))
     return Finding(
         Outcome.FOUND,
         _joined(*notes),
@@ -173,6 +175,17 @@ def find_source(
         database.path,
         consulted,
     )
+
+
+def _why_no_compiler(wanted: Wanted) -> str | None:
+    """None where there is one that a command could be made for."""
+    try:
+        wanted.toolchain.find(
+            wanted.compiler or wanted.toolchain.assumed, trusted=wanted.compiler is not None
+        )
+    except DeviceError as error:
+        return f"{error}: {error.hint}"
+    return None
 
 
 def _joined(*notes: str | None) -> str | None:

@@ -100,6 +100,18 @@ def test_a_kernel_in_what_a_unit_includes_from_elsewhere_is_found(store, tmp_pat
     assert {os.path.relpath(file.path, folder) for file in source.files} == set(files)
 
 
+def test_where_there_is_no_nvcc_that_is_said(store, built, monkeypatch, tmp_path):
+    _, code = built
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/k.cu").write_text(SOURCE.replace('#include "list.def"', ""))
+    capture = publish_cuda(store, code, "_Z4overPd")
+    monkeypatch.setattr("kerncap_stages.source.nvcc.find_cuda_tool", lambda _name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    _, source = run_locate(store, capture, Options((tmp_path / "src",)))
+    assert "there is no compiler nvcc" in source.explanation
+    assert "nvidia-cuda-nvcc" in source.explanation
+
+
 KERNEL = "__global__ void lone(float* x) {\n#ifdef WIDTH\n  x[threadIdx.x] *= WIDTH;\n#endif\n}\n"
 # As torch.utils.cpp_extension writes it.
 NINJA = """ninja_required_version = 1.3
