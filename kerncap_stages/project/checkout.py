@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
+from kerncap_stages.project.variants import drop_built
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -64,6 +65,8 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
             _write_record(folder, record)
         for file in lacking:
             _write(folder / file.path, store.get(file.payload.digest), executable=file.executable)
+        if before.get("kernels", record["kernels"]) != record["kernels"]:
+            drop_built(folder)
         written = before.get("files", {})
         for stale in sorted(set(written) - set(record["files"])):
             if _digest(folder / stale) == written[stale]:

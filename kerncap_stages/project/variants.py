@@ -11,6 +11,13 @@ if TYPE_CHECKING:
 VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin", "optimized.ptx")
 
 
+def drop_built(folder: Path) -> None:
+    """Remove what ``make`` built there: the sources that it was built of belong to another kernel."""
+    for name in VARIANTS:
+        if name.startswith("optimized."):
+            (folder / name).unlink(missing_ok=True)
+
+
 def built_variant(folder: Path) -> Path | None:
     """The rebuilt code object in a folder, if there is one."""
     return next((folder / name for name in VARIANTS if (folder / name).is_file()), None)

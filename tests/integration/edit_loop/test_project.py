@@ -141,6 +141,8 @@ def test_an_edit_of_another_kernel_is_refused_before_anything_is_written(store, 
     project = tmp_path / "project"
     check_out(store, made, reproducer, project, force=False)
     (project / "kernel_variant.cpp").write_text("// mine\n")
+    for name in ("optimized.hsaco", "candidate.hsaco"):
+        (project / name).write_bytes(b"of the first kernel")
     (tmp_path / "other").mkdir()
     (tmp_path / "other/k.hip").write_text("__global__ void other(int* x) { *x = 1; }\n")
     capture = publish(store, tree[1], "_Z5otherPi")
@@ -152,6 +154,9 @@ def test_an_edit_of_another_kernel_is_refused_before_anything_is_written(store, 
     assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
     assert check_out(store, other, another, project, force=True).kept == ()
     assert "other" in (project / "kernel_variant.cpp").read_text()
+    # What make built is gone with its sources; a file that somebody put there stays.
+    assert not (project / "optimized.hsaco").exists()
+    assert (project / "candidate.hsaco").exists()
 
 
 @pytest.mark.parametrize("written", [0, 1, 5])
