@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.ranking import NONE_OF_THE_PROGRAM, is_of_the_program, of_the_program
-from kerncap_stages.collector.selection import KernelRule
+from kerncap_stages.collector.selection import KernelRule, close_names
 from kerncap_stages.errors import UsageError
 from kerncap_stages.pages import formats
 
@@ -70,6 +70,21 @@ def from_profile(
         )
     chosen = tuple((name, False) for name in kernels) or (_ranked(digest, profile, rank, tell),)
     return CaptureRequest(spec, chosen, (digest,), profile)
+
+
+def names_not_profiled(request: CaptureRequest, selections: Sequence[Selection]) -> Iterator[str]:
+    """What people should know, before a program runs for hours, of names that no kernel of the profile has."""
+    if request.profile is None:
+        return
+    for selection in selections:
+        rule = KernelRule.of(selection)
+        if any(rule.wants(kernel.mangled_name or "", kernel.name) for kernel in request.profile.kernels):
+            continue
+        close = close_names(selection.pattern or "", [kernel.name for kernel in request.profile.kernels])
+        yield (
+            f"warning: no kernel of profile {request.parents[0].short} matches {selection.pattern!r}"
+            f"{'; these come close: ' + ', '.join(close) if close else ''}; the program is run all the same"
+        )
 
 
 def configurations(request: CaptureRequest, selections: Sequence[Selection]) -> Iterator[str]:

@@ -197,6 +197,7 @@ def capture(
         configurations,
         from_command,
         from_profile,
+        names_not_profiled,
     )
     from kerncap_stages.collector.selection import shape_of
     from kerncap_stages.manifests.capture import NameMatch, Selection
@@ -238,7 +239,7 @@ def capture(
                 )
                 for pattern, is_symbol in request.kernels
             )
-            for text in configurations(request, selections):
+            for text in (*names_not_profiled(request, selections), *configurations(request, selections)):
                 _tell(text)
             options = CaptureOptions(
                 selections=selections,
