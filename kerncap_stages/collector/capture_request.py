@@ -73,7 +73,7 @@ def from_profile(
 
 
 def names_not_profiled(request: CaptureRequest, selections: Sequence[Selection]) -> Iterator[str]:
-    """What people should know, before a program runs for hours, of names that no kernel of the profile has."""
+    """What people should know of names that no kernel of the profile has, before a program runs for hours."""
     if request.profile is None:
         return
     for selection in selections:
