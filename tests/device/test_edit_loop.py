@@ -80,6 +80,29 @@ def test_an_edited_kernel_is_rebuilt_and_judged(kc, tree, kernel, tmp_path):
         away.rename(tree)
 
 
+def test_one_command_makes_a_project_that_replays(kc, tree):
+    words = ("--dispatch", 1, "--source-dir", tree, "--output", "project")
+    done = kc.ok("kc-extract", "--kernel", "plain", *words, "--", tree / "build/app")
+    assert "Result: PASS" in done.err
+    kc.ok("make", "-C", kc.folder / "project", "recompile", "validate-variant")
+
+
+def test_kerncaps_own_commands_work_on_a_cuda_program(kc, tree):
+    app = tree / "build/app"
+    profile = json.loads(kc.ok("kerncap", "profile", "--json", "--", app).out)
+    assert "scale" in json.dumps(profile)
+    words = ("--cmd", app, "--dispatch", 1, "--source-dir", tree, "--output", "project")
+    kc.ok("kerncap", "extract", "rows::scale<float>", *words)
+    project = kc.folder / "project"
+    assert json.loads(kc.ok("kerncap", "replay", project, "--iterations", 5, "--json").out)["timing"]
+    variant = project / "kernel_variant.cu"
+    kc.ok("make", "-C", project, "recompile")
+    kc.ok("kerncap", "validate", project)
+    variant.write_text(variant.read_text().replace("SCALE_UNIT /", "SCALE_UNIT * 2 /"))
+    kc.ok("make", "-C", project, "recompile")
+    assert kc.run("kerncap", "validate", project).code == 1
+
+
 def test_a_kernel_without_source_is_edited_as_the_ptx_in_its_program(kc, tree, tmp_path):
     app = tmp_path / "bin/app"
     app.parent.mkdir()
