@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 from pathlib import Path
@@ -105,6 +106,22 @@ def test_an_edit_is_rebuilt_in_a_moved_project_without_the_tree(store, tree, tmp
     done, _ = recompiled(project)
     assert "a mistake" in done.stderr
     assert not (project / "optimized.ptx").exists()
+
+
+def test_a_compiler_that_the_build_has_from_path_is_taken_by_its_name(store, tree, tmp_path, monkeypatch):
+    folder = tree()
+    database = folder / "build/compile_commands.json"
+    (entry,) = json.loads(database.read_text())
+    clang, *words = entry["arguments"]
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/clang++-77").symlink_to(clang)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'bin'}:{os.environ['PATH']}")
+    database.write_text(json.dumps([{**entry, "arguments": ["clang++-77", *words]}]))
+    made, reproducer = run_generate(store, located(store, folder)[0])
+    check_out(store, made, reproducer, tmp_path / "project", force=False)
+    done, _ = recompiled(tmp_path / "project")
+    assert done.returncode == 0, done.stderr
+    assert f"{tmp_path}/bin/clang++-77 " in done.stdout
 
 
 @pytest.mark.parametrize(
