@@ -198,34 +198,9 @@ def _generate(
     made, reproducer = run_generate(store, digest, fresh=request.fresh)
     folder = request.output or Path("isolated") / folder_name(capture.kernel.demangled_name)
     _check_output(folder)
-    before = _kernel_of(folder)
     checkout = check_out(store, made, reproducer, folder, force=request.force)
-    set_aside = _set_aside_variants(folder) if before not in (None, capture.kernel.mangled_name) else []
-    notes = [f"kept your edit of {kept} (--force overwrites it)" for kept in checkout.kept]
-    steps.end(GENERATE, made, f"project in {folder}", *set_aside, *notes)
+    steps.end(GENERATE, made, f"project in {folder}", *checkout.notes())
     return folder, reproducer
-
-
-def _kernel_of(folder: Path) -> str | None:
-    """The symbol of the kernel that a project was made of."""
-    import json
-
-    try:
-        return str(json.loads((folder / "capture/metadata.json").read_text())["kernel_symbol"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return None
-
-
-def _set_aside_variants(folder: Path) -> list[str]:
-    """A code object that was built for another kernel must not be taken for a variant of this one."""
-    from kerncap_stages.project.variants import VARIANTS
-
-    notes = []
-    for name in VARIANTS:
-        if (folder / name).is_file():
-            (folder / name).rename(folder / f"{name}.old")
-            notes.append(f"{name} was built for another kernel: it is {name}.old now")
-    return notes
 
 
 def _validate(

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
-from kerncap_stages.project.variants import drop_built
+from kerncap_stages.project.variants import set_aside
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -29,10 +29,21 @@ _RECORD_VERSION = 1
 
 @dataclass(frozen=True)
 class Checkout:
-    """``kept``: files that the user had changed and that were left alone."""
+    """``kept``: files that the user had changed and that were left alone.
+
+    ``set_aside``: code objects that were built for another kernel, which are called NAME.old now.
+    """
 
     folder: Path
     kept: tuple[str, ...]
+    set_aside: tuple[str, ...] = ()
+
+    def notes(self) -> list[str]:
+        """What people should know of both."""
+        return [
+            *(f"{name} was built for another kernel: it is {name}.old now" for name in self.set_aside),
+            *(f"kept your edit of {name} (--force overwrites it)" for name in self.kept),
+        ]
 
 
 @dataclass(frozen=True)
@@ -65,8 +76,8 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
             _write_record(folder, record)
         for file in lacking:
             _write(folder / file.path, store.get(file.payload.digest), executable=file.executable)
-        if before.get("kernels", record["kernels"]) != record["kernels"]:
-            drop_built(folder)
+        is_another = before.get("kernels", record["kernels"]) != record["kernels"]
+        aside = set_aside(folder) if is_another else ()
         written = before.get("files", {})
         for stale in sorted(set(written) - set(record["files"])):
             if _digest(folder / stale) == written[stale]:
@@ -75,7 +86,7 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
             store.copy_closure([digest], folder / STORE)
         if before != record:
             _write_record(folder, record)
-    return Checkout(folder, kept)
+    return Checkout(folder, kept, aside)
 
 
 @contextlib.contextmanager

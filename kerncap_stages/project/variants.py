@@ -11,11 +11,12 @@ if TYPE_CHECKING:
 VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin", "optimized.ptx")
 
 
-def drop_built(folder: Path) -> None:
-    """Remove what ``make`` built there: the sources that it was built of belong to another kernel."""
-    for name in VARIANTS:
-        if name.startswith("optimized."):
-            (folder / name).unlink(missing_ok=True)
+def set_aside(folder: Path) -> tuple[str, ...]:
+    """Rename what was built for another kernel, or it would be taken for a variant; returns the old names."""
+    names = tuple(name for name in VARIANTS if (folder / name).is_file())
+    for name in names:
+        (folder / name).rename(folder / f"{name}.old")
+    return names
 
 
 def built_variant(folder: Path) -> Path | None:

@@ -129,8 +129,8 @@ def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
     lead = f"`make assemble` rebuilds {edited}" if edited else "cannot be rebuilt"
     for missing in reproducer.missing:
         say(f"  {lead}: {printable(missing)}")
-    for kept in checkout.kept:
-        say(f"  kept your edit of {kept} (--force overwrites it)")
+    for note in checkout.notes():
+        say(f"  {note}")
 
 
 def run_generate(

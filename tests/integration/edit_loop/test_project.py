@@ -15,6 +15,7 @@ from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project import checkout
 from kerncap_stages.project.checkout import check_out, open_project
+from kerncap_stages.project.variants import built_variant
 from kerncap_stages.source.consulted import is_current
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import run_generate
@@ -152,11 +153,13 @@ def test_an_edit_of_another_kernel_is_refused_before_anything_is_written(store, 
     with pytest.raises(UsageError, match=r"holds edits of demo::add_rows.*: kernel_variant\.cpp"):
         check_out(store, other, another, project, force=False)
     assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
-    assert check_out(store, other, another, project, force=True).kept == ()
+    done = check_out(store, other, another, project, force=True)
+    assert done.kept == ()
     assert "other" in (project / "kernel_variant.cpp").read_text()
-    # What make built is gone with its sources; a file that somebody put there stays.
-    assert not (project / "optimized.hsaco").exists()
-    assert (project / "candidate.hsaco").exists()
+    # What was built of the first kernel's sources is no variant of this one.
+    assert built_variant(project) is None
+    assert sorted(done.set_aside) == ["candidate.hsaco", "optimized.hsaco"]
+    assert (project / "optimized.hsaco.old").read_bytes() == b"of the first kernel"
 
 
 @pytest.mark.parametrize("written", [0, 1, 5])

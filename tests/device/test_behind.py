@@ -1,0 +1,58 @@
+"""What is left alone behind a capture, when nothing of ours is told of the program's calls any more."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+
+from kerncap_stages.cupti import cupti_libraries
+
+PROFILED = """
+import time, torch
+from torch.profiler import ProfilerActivity, profile
+x = torch.ones(1 << 16, device="cuda")
+for step in range(3):
+    x.sin_()
+torch.cuda.synchronize()
+time.sleep(0.5)
+side = torch.cuda.Stream()
+with torch.cuda.stream(side):
+    x.cos_()
+torch.cuda.synchronize()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    x.cos_()
+for turn in range(2):
+    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiled:
+        for step in range(10):
+            x.cos_()
+            graph.replay()
+        torch.cuda.synchronize()
+    found = [event for event in profiled.events() if "cos" in event.name and event.device_type.name == "CUDA"]
+    print("ok" if len(found) == 20 else f"{len(found)} of 20 kernels", flush=True)
+"""
+
+
+def captured(kc, *program):
+    """Captures the first `target`, or what PyTorch calls `sin`; what the program printed."""
+    options = ("--kernel", "sin_kernel" if program[0] == sys.executable else "target", "--app-stdout", "said")
+    done = kc.ok("kc-capture", *options, "--", *program)
+    assert done.digest
+    return (kc.folder / "said").read_text()
+
+
+@pytest.mark.parametrize("_run", range(5))
+def test_threads_that_launch_all_the_time_lose_nothing(kc, built, _run):
+    assert captured(kc, built["goes_on"]) == "ok\n"
+
+
+def test_a_program_keeps_the_records_that_it_takes_itself(kc, built):
+    assert captured(kc, built["own_records"], next(cupti_libraries(os.environ))) == "ok\n"
+
+
+def test_pytorch_can_be_profiled_behind_a_capture(kc, tmp_path):
+    pytest.importorskip("torch", reason="PyTorch is not installed")
+    (tmp_path / "program.py").write_text(PROFILED)
+    assert captured(kc, sys.executable, tmp_path / "program.py") == "ok\nok\n"
