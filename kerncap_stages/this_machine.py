@@ -9,11 +9,13 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cupti import cupti_libraries
+from kerncap_stages.cupti import CUPTI, cupti_libraries
+from kerncap_stages.errors import DeviceError
+from kerncap_stages.source.compilers import find_compiler
 from kerncap_stages.source.nvcc import find_cuda_tool
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 _KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
 # Each with what it is for.
@@ -31,15 +33,29 @@ _CAPABILITY = (75, 76)
 def describe_machine() -> dict[str, list[dict[str, str | None]]]:
     """GPUs by name and architecture, and tools by purpose and place (None: not found)."""
     gpus = [*_amd_gpus(), *_nvidia_gpus()]
-    tools = [_tool(name, purpose, shutil.which(name)) for name, purpose in _HIP_TOOLS.items()]
+    tools = [_tool(name, purpose, _hip_compiler(name)) for name, purpose in _HIP_TOOLS.items()]
     tools += [_tool(name, purpose, find_cuda_tool(name)) for name, purpose in _CUDA_TOOLS.items()]
-    cupti = next(cupti_libraries(os.environ), None)
-    tools.append(_tool("CUPTI", "captures and profiles CUDA programs", None if cupti is None else str(cupti)))
+    tools.append(_tool("CUPTI", "captures and profiles CUDA programs", _cupti()))
     return {"gpus": gpus, "tools": tools}
 
 
 def _tool(name: str, purpose: str, path: str | None) -> dict[str, str | None]:
     return {"name": name, "purpose": purpose, "path": path}
+
+
+def _hip_compiler(name: str) -> str | None:
+    """hipcc, or the clang that is taken where it is not there."""
+    try:
+        return shutil.which(name) or find_compiler(name).path
+    except DeviceError:
+        return None
+
+
+def _cupti() -> str | None:
+    """Where somebody names it, it is looked for nowhere else."""
+    named = os.environ.get(CUPTI)
+    paths = cupti_libraries(os.environ) if named is None else map(Path, named.split(":"))
+    return next((str(path) for path in paths if path.is_file()), None)
 
 
 def _amd_gpus() -> Iterator[dict[str, str | None]]:
@@ -55,29 +71,33 @@ def _amd_gpus() -> Iterator[dict[str, str | None]]:
             yield {"name": "AMD GPU", "architecture": f"gfx{major}{minor:x}{step:x}", "driver": "amdgpu"}
 
 
-def _nvidia_gpus() -> Iterator[dict[str, str | None]]:
-    """As the driver lists them, if there is one."""
+def _nvidia_gpus() -> list[dict[str, str | None]]:
+    """As the driver lists them; none where it is not there, is no driver, or does not answer."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
-    except OSError:
-        return
-    version, count = ctypes.c_int(), ctypes.c_int()
-    if (
-        driver.cuDriverGetVersion(ctypes.byref(version))
-        or driver.cuInit(0)
-        or driver.cuDeviceGetCount(ctypes.byref(count))
-    ):
-        return
-    for number in range(count.value):
-        device, name = ctypes.c_int(), ctypes.create_string_buffer(256)
-        capability = (ctypes.c_int(), ctypes.c_int())
-        driver.cuDeviceGet(ctypes.byref(device), number)
-        driver.cuDeviceGetName(name, len(name), device)
-        for value, attribute in zip(capability, _CAPABILITY, strict=True):
-            driver.cuDeviceGetAttribute(ctypes.byref(value), attribute, device)
-        major, minor = version.value // 1000, version.value % 1000 // 10
-        yield {
-            "name": name.value.decode(errors="replace"),
-            "architecture": f"sm_{capability[0].value}{capability[1].value}",
-            "driver": f"of CUDA {major}.{minor}",
-        }
+        version = _asked(driver.cuDriverGetVersion)
+        if driver.cuInit(0) != 0:
+            return []
+        return [_nvidia_gpu(driver, version, number) for number in range(_asked(driver.cuDeviceGetCount))]
+    except (OSError, AttributeError):
+        return []
+
+
+def _nvidia_gpu(driver: ctypes.CDLL, version: int, number: int) -> dict[str, str | None]:
+    device, name = ctypes.c_int(number), ctypes.create_string_buffer(256)
+    if driver.cuDeviceGetName(name, len(name), device) != 0:
+        raise OSError(f"GPU {number} does not answer")
+    major, minor = (_asked(driver.cuDeviceGetAttribute, attribute, device) for attribute in _CAPABILITY)
+    return {
+        "name": name.value.decode(errors="replace"),
+        "architecture": f"sm_{major}{minor}",
+        "driver": f"of CUDA {version // 1000}.{version % 1000 // 10}",
+    }
+
+
+def _asked(function: Callable[..., int], *more: object) -> int:
+    """A number that the driver writes to its first argument. Raises OSError where it refuses."""
+    value = ctypes.c_int()
+    if function(ctypes.byref(value), *more) != 0:
+        raise OSError("the driver does not answer")
+    return value.value

@@ -66,9 +66,11 @@ class Kerncap:
         check_seconds("timeout", timeout)
         spec = _program(cmd)
         said: list[str] = []
-        _, profile = run_profile(self._open(), spec, ProfileOptions(timeout, warn or said.append))
-        for text in said:
-            warnings.warn(text, RuntimeWarning, stacklevel=2)
+        try:
+            _, profile = run_profile(self._open(), spec, ProfileOptions(timeout, warn or said.append))
+        finally:
+            for text in said:
+                warnings.warn(text, RuntimeWarning, stacklevel=2)
         kernels = kernel_stats(profile)
         if output_path is not None:
             try:

@@ -98,7 +98,11 @@ def _choose(
         return spec, named, ()
     else:
         assert spec is not None  # _check
-        digest, profile = run_profile(store, spec, ProfileOptions(request.timeout_s, notes.append))
+        try:
+            digest, profile = run_profile(store, spec, ProfileOptions(request.timeout_s, notes.append))
+        except KeyboardInterrupt:
+            steps.end(PROFILE, None, "interrupted", *notes)
+            raise
     assert spec is not None
     selection = _top(profile, named, digest)
     summary = f"{len(profile.kernels)} kernels; {selection.pattern}"
@@ -153,7 +157,11 @@ def _capture(
         warn=notes.append,
         progress=request.on_copied,
     )
-    made = list(run_capture(store, spec, options))
+    try:
+        made = list(run_capture(store, spec, options))
+    except KeyboardInterrupt:
+        steps.end(CAPTURE, None, "interrupted", *notes)
+        raise
     digest, capture = made[0]
     if len(made) > 1:
         others = ", ".join(other.short for other, _ in made[1:])

@@ -9,6 +9,7 @@ from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.ranking import NONE_OF_THE_PROGRAM, is_of_the_program, of_the_program
 from kerncap_stages.collector.selection import KernelRule, close_names
 from kerncap_stages.errors import UsageError
+from kerncap_stages.manifests.capture import NameMatch
 from kerncap_stages.pages import formats
 
 if TYPE_CHECKING:
@@ -74,13 +75,15 @@ def from_profile(
 
 def names_not_profiled(request: CaptureRequest, selections: Sequence[Selection]) -> Iterator[str]:
     """What people should know of names that no kernel of the profile has, before a program runs for hours."""
-    if request.profile is None:
-        return
+    kernels = () if request.profile is None else request.profile.kernels
     for selection in selections:
         rule = KernelRule.of(selection)
-        if any(rule.wants(kernel.mangled_name or "", kernel.name) for kernel in request.profile.kernels):
+        is_mangled = selection.match is NameMatch.MANGLED
+        names = [kernel.mangled_name if is_mangled else kernel.name for kernel in kernels]
+        # What another profiler wrote has no mangled names.
+        if not any(names) or any(rule.wants(kernel.mangled_name or "", kernel.name) for kernel in kernels):
             continue
-        close = close_names(selection.pattern or "", [kernel.name for kernel in request.profile.kernels])
+        close = close_names(selection.pattern or "", [name for name in names if name])
         yield (
             f"warning: no kernel of profile {request.parents[0].short} matches {selection.pattern!r}"
             f"{'; these come close: ' + ', '.join(close) if close else ''}; the program is run all the same"

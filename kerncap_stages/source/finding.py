@@ -164,7 +164,8 @@ def find_source(
     if command is None and guess is None:
         assumed = _what_is_assumed(unit, compiler, wanted) if unit.headers_by_compiler and compiler else ""
         notes.insert(0, f"no compile command found ({database.why_no_command()}){assumed}")
-        notes.insert(0, _why_no_compiler(wanted))
+        absent = _why_no_compiler(wanted)
+        notes = [absent, *(note for note in notes if not (absent and note and absent.startswith(note)))]
     return Finding(
         Outcome.FOUND,
         _joined(*notes),

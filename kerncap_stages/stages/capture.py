@@ -123,7 +123,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
                     for why in event.unseen():
                         options.warn(f"process {event.process_id}: {why}")
     except KeyboardInterrupt:
-        options.warn(f"interrupted, with {captured} of {wanted} captures made: the program is ended")
+        options.warn(f"interrupted: the program is ended; captures made: {captured}")
         raise
     finally:
         collector.close()

@@ -72,13 +72,14 @@ def run_profile(
             _gather(collector.events(options.timeout_s), processes)
         except KeyboardInterrupt as stop:
             interrupt = stop
+            options.warn("interrupted: the program is ended; once more loses what was profiled")
             collector.stop_program()
             _gather(collector.events(), processes)
     finally:
         collector.close()
     wall_ns = time.monotonic_ns() - collector.started
     if interrupt and not any(process.tallies for process in processes):
-        options.warn("interrupted before the time of a kernel was read: nothing is kept")
+        options.warn("no time of a kernel was read: nothing is kept")
         raise interrupt
     if not any(process.tallies for process in processes) and collector.timed_out:
         # Kernels may have run: their times come in portions.
@@ -89,13 +90,11 @@ def run_profile(
     _check(processes, collector.program)
     for text in _what_is_missing(processes):
         options.warn(text)
-    if interrupt:
-        options.warn("interrupted: the program was ended; the profile, @profile, holds what ran until then")
-    elif collector.timed_out:
+    if collector.timed_out:
         options.warn(
             f"the program was ended after {options.timeout_s:g} s; the profile holds what ran until then"
         )
-    elif collector.program.exit_code != 0:
+    elif interrupt is None and collector.program.exit_code != 0:
         end = collector.program.describe_end()
         options.warn(f"the program {end}; the profile holds what ran until then")
     profile = _manifest(processes, collector.program, wall_ns)
@@ -103,6 +102,7 @@ def run_profile(
     with store.transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
     if interrupt:
+        options.warn(f"profile {digest.short} holds what ran until then")
         raise interrupt
     return digest, profile
 
@@ -244,7 +244,12 @@ def profile(
             raise UsageError("no program given", hint="put its command after `--`: kc-profile -- ./app")
         spec = ProgramSpec(_command, stdout=app_stdout, stdin=app_stdin)
         options = ProfileOptions(timeout, warn=lambda text: say(f"kc-profile: warning: {text}"), made=show)
-        digest, made = run_profile(opened, spec, options)
+        try:
+            digest, made = run_profile(opened, spec, options)
+        except KeyboardInterrupt:
+            for error in unwritten:
+                say(f"kc-profile: error: {error}")
+            raise
     if unwritten:
         raise unwritten[0]
     emit(digest, made if json else None)

@@ -37,7 +37,7 @@ def show(
     artifacts: ArtifactOrProjectArguments = None,
     tree: Annotated[bool, typer.Option("--tree", help="Show what the artifact was made from.")] = False,
     about: Annotated[
-        bool, typer.Option("--about", help="Show versions and native parts of this installation.")
+        bool, typer.Option("--about", help="Show what this installation and this machine have.")
     ] = False,
     json: JsonOption = False,
     store: StoreOption = None,

@@ -42,7 +42,7 @@ def read_chunk_list(store: ReadsObjects, reference: MemoryRef) -> ChunkList:
     Raises DigestMismatch if the object is another thing.
     """
     size_bytes, chunk_size_bytes, digests = parse_chunk_list(store.get(reference.digest), reference.digest)
-    return ChunkList(size_bytes, chunk_size_bytes, tuple(digests))
+    return ChunkList(size_bytes, chunk_size_bytes, digests)
 
 
 def read_chunk(store: ReadsObjects, chunks: ChunkList, index: int) -> Bytes:

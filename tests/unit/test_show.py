@@ -248,6 +248,32 @@ def test_about_names_every_native_part(show):
         assert part["built"] == (part["left_out_reason"] is None)
 
 
+def test_about_lists_what_a_driver_says_and_survives_one_that_says_nothing(show, tmp_path):
+    """The driver here is a library of ours: no GPU is needed to list one."""
+    answering = """
+        int cuInit(unsigned flags) { return 0; }
+        int cuDriverGetVersion(int* version) { *version = 13010; return 0; }
+        int cuDeviceGetCount(int* count) { *count = 1; return 0; }
+        int cuDeviceGetName(char* name, int room, int device) { name[0] = 'G'; name[1] = 0; return 0; }
+        int cuDeviceGetAttribute(int* value, int which, int gpu) { *value = which == 75 ? 9 : 0; return 0; }
+    """
+    refusing = answering.replace("name[1] = 0; return 0", "name[1] = 0; return 1")
+    for source, expected in (
+        (answering, [{"name": "G", "architecture": "sm_90", "driver": "of CUDA 13.1"}]),
+        (refusing, []),
+        ("int nothing;", []),
+    ):
+        (tmp_path / "driver.c").write_text(source)
+        words = ["cc", "-shared", "-fPIC", "-o", tmp_path / "libcuda.so.1", tmp_path / "driver.c"]
+        subprocess.run(words, check=True)
+        named = tmp_path / "libcupti.so.13"
+        named.touch()
+        env = {"LD_LIBRARY_PATH": str(tmp_path), "KERNCAP_CUPTI": f"{tmp_path}/gone:{named}"}
+        facts = json.loads(show("--about", "--json", env=env).stdout)
+        assert [gpu for gpu in facts["gpus"] if gpu["driver"] != "amdgpu"] == expected
+        assert {tool["name"]: tool["path"] for tool in facts["tools"]}["CUPTI"] == str(named)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_artifacts_are_completed_by_the_shell(store, kind):
     digest = executables.publish(store, next(m for m in examples.every_manifest() if m.kind == kind))

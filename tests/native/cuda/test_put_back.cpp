@@ -1,5 +1,6 @@
 // Host memory is put back word by word, and only where nobody has written since. The driver is a table of stubs (stub_cuda.hpp) to which
 // all memory is the host's; our kernel, which finds chunks that changed, is done by the processor.
+#include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
@@ -121,20 +122,21 @@ void what_has_been_written_since_stays() {
   CHECK(memory.is_as_before(0));
 }
 
-void what_a_thread_writes_after_some_milliseconds_stays() {
+// It counts, and would count on from what was there before.
+void what_a_thread_writes_a_millisecond_later_stays() {
   Memory memory({k_chunk});
   std::memset(memory.at(0, 64), 0xEE, 8);
-  std::thread writer;
+  std::thread counter;
   g_when_fetched = [&](int) {
-    writer = std::thread([&] {
-      std::this_thread::sleep_for(std::chrono::milliseconds(4));
-      std::memset(memory.at(0, 64), 0x33, 8);
+    counter = std::thread([&] {
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      std::atomic_ref(*reinterpret_cast<std::uint64_t*>(memory.at(0, 64))).fetch_add(1);
     });
   };
   memory.put_back({PutBack::words});
-  writer.join();
+  counter.join();
   g_when_fetched = [](int) {};
-  CHECK(*memory.at(0, 64) == std::byte{0x33} && *memory.at(0, 71) == std::byte{0x33});
+  CHECK(*memory.at(0, 64) == std::byte{0xEF} && *memory.at(0, 71) == std::byte{0xEE});
 }
 
 void memory_that_begins_within_a_word_is_put_back() {
@@ -183,7 +185,7 @@ int main() {
   g_tool = new Tool(*make_own_process());
   what_our_run_changed_is_put_back_and_no_other_chunk_is_looked_at();
   what_has_been_written_since_stays();
-  what_a_thread_writes_after_some_milliseconds_stays();
+  what_a_thread_writes_a_millisecond_later_stays();
   memory_that_begins_within_a_word_is_put_back();
   memory_of_threads_is_left_alone_with_a_warning();
   so_much_that_words_would_take_long_is_put_back_by_the_device();

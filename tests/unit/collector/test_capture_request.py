@@ -6,7 +6,8 @@ import pytest
 from manifest_examples import digest
 from manifest_examples import profile as example_profile
 
-from kerncap_stages.collector.capture_request import from_profile
+from kerncap_stages.collector.capture_request import from_profile, names_not_profiled
+from kerncap_stages.manifests.capture import NameMatch, Selection
 
 FILL = "__amd_rocclr_fillBufferAligned"
 
@@ -37,3 +38,28 @@ def test_a_program_without_kernels_of_its_own_hears_of_it(names):
 
 def test_what_is_asked_for_by_rank_is_taken_without_a_word():
     assert chosen(FILL, "scale(float*)", rank=1) == (FILL, [])
+
+
+@pytest.mark.parametrize(
+    ("match", "pattern", "mangled_names", "told"),
+    [
+        (NameMatch.SUBSTRING, "scale", True, None),
+        (NameMatch.SUBSTRING, "scael", True, "these come close: scale"),
+        (NameMatch.MANGLED, "_Z5scalePfS_S_fi", True, None),
+        (NameMatch.MANGLED, "scale", True, "these come close: _Z5scale"),
+        (NameMatch.MANGLED, "_Z5scalePfS_S_fi", False, None),  # another profiler's
+    ],
+)
+def test_names_that_a_profile_lacks(match, pattern, mangled_names, told):
+    profile = example_profile()
+    if mangled_names:
+        symbols = ("_Z5scalePfS_S_fi", "_Z4fillPi")
+        kernels = [
+            kernel.model_copy(update={"mangled_name": symbol})
+            for kernel, symbol in zip(profile.kernels, symbols, strict=True)
+        ]
+        profile = profile.model_copy(update={"kernels": tuple(kernels)})
+    request = from_profile(digest("profile"), profile, None, None, (pattern,), print)
+    found = list(names_not_profiled(request, [Selection(match=match, pattern=pattern)]))
+    assert len(found) == (told is not None)
+    assert told is None or told in found[0]
