@@ -1,7 +1,7 @@
 """Projects that nvcc or clang compiles, and ptxas where there is no source: CUDA kernels.
 
-clang makes PTX, which the driver assembles: machine code would take a program that is not clang's. nvcc has
-no overlay. So for it the sources lie in ``deps/`` as they lay in their tree, and the include folders of the
+clang makes PTX, and is not asked to run ptxas: make does, if there is one, else the driver assembles.
+nvcc has no overlay. So for it the sources lie in ``deps/`` as they lay in their tree, and the include folders of the
 build are those of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
 """
 
@@ -69,7 +69,8 @@ class NvccProject:
         files = overlay_files(placed, os_string(command.translation_unit), flags)
         values = {
             "is_clang": True,
-            "built": "optimized.ptx",
+            "built": "$(BUILT)",
+            "built_text": "`optimized.cubin` (`optimized.ptx` where there is no ptxas)",
             "compiler": named_compiler(os_string(command.arguments[0]), is_clang, "clang++"),
             "inputs": sorted([*placed.values(), *files]),
         }

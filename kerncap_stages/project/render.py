@@ -84,6 +84,7 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     values = {
         "target": target_name(capture.kernel.code_object.isa),
         "built": kind.built,
+        "built_text": f"`{kind.built}`",
         "editable": kind.assembly if first.assembly else kind.editable,
         "can_recompile": can_recompile,
         "assembly": bool(first.assembly),

@@ -8,13 +8,15 @@ from kerncap_stages.api.lines import edited_and_built
 
 
 @pytest.mark.parametrize(
-    ("files", "named"),
+    ("files", "ptxas", "named"),
     [
-        (["kernel_variant.cpp", "vfs.yaml"], ("kernel_variant.cpp", "optimized.hsaco")),
-        (["capture/kernel.cubin", "kernel_variant.cu"], ("kernel_variant.cu", "optimized.cubin")),
-        (["capture/kernel.cubin", "kernel_variant.cu", "vfs.yaml"], ("kernel_variant.cu", "optimized.ptx")),
+        (["kernel_variant.cpp", "vfs.yaml"], None, ("kernel_variant.cpp", "optimized.hsaco")),
+        (["kernel_variant.cu"], None, ("kernel_variant.cu", "optimized.cubin")),
+        (["kernel_variant.cu", "vfs.yaml"], "/bin/ptxas", ("kernel_variant.cu", "optimized.cubin")),
+        (["kernel_variant.cu", "vfs.yaml"], None, ("kernel_variant.cu", "optimized.ptx")),
     ],
-    ids=["hip", "nvcc", "clang"],
+    ids=["hip", "nvcc", "clang", "clang without ptxas"],
 )
-def test_the_edited_file_and_what_is_built_are_those_of_the_project(files, named):
+def test_the_edited_file_and_what_is_built_are_those_of_the_project(files, ptxas, named, monkeypatch):
+    monkeypatch.setattr("kerncap_stages.api.lines.find_cuda_tool", lambda _name: ptxas)
     assert edited_and_built([f"/somewhere/{name}" for name in files]) == named

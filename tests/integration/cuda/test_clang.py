@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 from cuda_captures import publish_cuda
 
+from kerncap_stages.cubin import kernel_code
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
+from kerncap_stages.project.variants import built_variant
 from kerncap_stages.source.compilers import find_compiler
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import run_generate
@@ -102,10 +104,15 @@ def test_an_edit_is_rebuilt_in_a_moved_project_without_the_tree(store, tree, tmp
     done, ptx = recompiled(project)
     assert done.returncode == 0, done.stderr
     assert "0f40800000" in ptx
+    assert kernel_code((project / "optimized.cubin").read_bytes(), INCREMENT)
+    (project / "optimized.ptx").unlink()
+    subprocess.run(["make", "-C", project, "clean"], check=True, capture_output=True)
+    subprocess.run(["make", "-C", project, "PTXAS=", "recompile"], check=True, capture_output=True)
+    assert built_variant(project).name == "optimized.ptx"  # the driver's to assemble
     variant.write_text(variant.read_text() + "#error a mistake\n")
     done, _ = recompiled(project)
     assert "a mistake" in done.stderr
-    assert not (project / "optimized.ptx").exists()
+    assert built_variant(project) is None
 
 
 def test_a_compiler_that_the_build_has_from_path_is_taken_by_its_name(store, tree, tmp_path, monkeypatch):
