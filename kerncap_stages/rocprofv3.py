@@ -97,4 +97,7 @@ def _from_trace(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
 
 def _name(written: str) -> str:
     """A kernel's name without what tells that the symbol is that of its descriptor."""
-    return written.removesuffix(" [clone .kd]").removesuffix(".kd")
+    name = written.removesuffix(" [clone .kd]").removesuffix(".kd")
+    if not name:
+        raise ValueError("a kernel without a name")
+    return name

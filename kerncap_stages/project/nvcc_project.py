@@ -1,8 +1,8 @@
 """Projects that nvcc or clang compiles, and ptxas where there is no source: CUDA kernels.
 
 clang makes PTX, and is not asked to run ptxas: make does, if there is one, else the driver assembles.
-nvcc has no overlay. So for it the sources lie in ``deps/`` as they lay in their tree, and the include folders of the
-build are those of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
+nvcc has no overlay. So for it the sources lie in ``deps/`` as they lay in their tree, and the include folders
+of the build are those of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
 """
 
 from __future__ import annotations

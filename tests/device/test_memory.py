@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import struct
 
 import pytest
@@ -74,6 +73,7 @@ PLACES = {
 }
 
 
+@pytest.mark.alone
 @pytest.mark.parametrize("place", PLACES)
 def test_memory_lies_where_it_lay_and_is_as_fast(stages, built, place):
     """On the host, the kernel takes about fifty times as long."""
@@ -90,8 +90,8 @@ def test_memory_lies_where_it_lay_and_is_as_fast(stages, built, place):
     assert stand_in in replayed.err
     assert ("managed memory" in replayed.err) == bool(stand_in)
     ratio = replayed.manifest["timing"]["median_ns"] / 1000 / float(median_us)
-    # The program's own times are of events, which cost some microseconds; other tests use the GPU, too.
-    assert abs(math.log10(ratio)) < 1, ratio
+    # The program's own times are of events, which cost some microseconds.
+    assert 0.4 < ratio < 1.5, ratio
     stages.run("validate", "@capture").must()
 
 

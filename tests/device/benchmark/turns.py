@@ -76,9 +76,9 @@ class Asked:
         for end in (self._questions, self._answers):
             os.close(end)
 
-    def wait(self) -> None:
-        """Wait until it has ended."""
-        self._process.wait(LIMIT_S)
+    def wait(self) -> int:
+        """Wait until it has ended; its exit code."""
+        return self._process.wait(LIMIT_S)
 
 
 class Pairs:
@@ -108,8 +108,9 @@ class Pairs:
         every = [process for pair in self._pairs for process in pair]
         for process in every:
             process.hang_up(failed=kind is not None)
-        for process in every:
-            process.wait()
+        codes = {process.wait() for process in every}
+        if kind is None and codes != {0}:
+            raise RuntimeError(f"of the processes some ended with {sorted(codes)}: was the target captured?")
 
     def all_at_once(self, question: str) -> None:
         """What is not measured: they start, or come to a point in their course."""

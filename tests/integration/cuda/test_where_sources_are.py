@@ -108,7 +108,7 @@ def test_where_there_is_no_nvcc_that_is_said(store, built, monkeypatch, tmp_path
     monkeypatch.setattr("kerncap_stages.source.nvcc.find_cuda_tool", lambda _name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     _, source = run_locate(store, capture, Options((tmp_path / "src",)))
-    assert "there is no compiler nvcc" in source.explanation
+    assert source.explanation.startswith("there is no compiler nvcc")
     assert "nvidia-cuda-nvcc" in source.explanation
 
 

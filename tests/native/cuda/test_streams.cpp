@@ -50,9 +50,10 @@ CUresult CUDAAPI destroy_event(CUevent) {
   --g_events;
   return CUDA_SUCCESS;
 }
+CUresult g_recorded = CUDA_SUCCESS;
 CUresult CUDAAPI record_all(CUcontext context, CUevent) {
   g_all_of.push_back(context);
-  return CUDA_SUCCESS;
+  return g_recorded;
 }
 CUresult CUDAAPI query_event(CUevent) { return g_all; }
 CUresult CUDAAPI push(CUcontext) { return CUDA_SUCCESS; }
@@ -129,6 +130,10 @@ void test_what_is_on_no_stream_that_we_know() {
   CHECK(static_cast<bool>(drain(streams)));
   CHECK(g_waited_for_all == 1);
   table.cuCtxRecordEvent = record_all;
+  g_recorded = CUDA_ERROR_NOT_SUPPORTED;   // of this context
+  CHECK(static_cast<bool>(drain(streams)));
+  CHECK(g_waited_for_all == 1);
+  g_recorded = CUDA_SUCCESS;
 }
 
 void test_relaxed_mode() {
