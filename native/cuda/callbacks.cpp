@@ -286,15 +286,6 @@ void prepare_passing(OwnProcess& own, capture::Channel& channel) noexcept {
   }
 }
 
-// It makes each launch slower for as long as it is there, whether or not somebody is told of it. Before CUDA 12.6 a program with graphs
-// could crash behind this; and a program that takes records of its own would lose them.
-bool can_take_cupti_away() noexcept {
-  constexpr std::uint32_t k_version_of_cuda_12_6 = 24;
-  std::uint32_t version = 0;
-  if (cupti().cuptiGetVersion(&version) != CUPTI_SUCCESS || version < k_version_of_cuda_12_6) return false;
-  return cupti().cuptiActivityFlushAll(0) == CUPTI_ERROR_INVALID_OPERATION;   // nobody has given it buffers for records
-}
-
 }  // namespace
 
 Result<void> subscribe(bool profiling) noexcept {
@@ -313,9 +304,8 @@ Result<void> subscribe(bool profiling) noexcept {
   return status == CUPTI_SUCCESS ? Result<void>() : cupti_error("asking CUPTI for callbacks", status);
 }
 
-void go_away() noexcept {
+void unsubscribe() noexcept {
   tool()->own.enabled.store(false);
-  if (can_take_cupti_away() && cupti().cuptiFinalize() == CUPTI_SUCCESS) return;
   cupti().cuptiUnsubscribe(tool()->subscriber);
 }
 

@@ -9,7 +9,7 @@ namespace kerncap::cuda {
 // Subscribes, and asks for the few calls that matter.
 [[nodiscard]] core::Result<void> subscribe(bool profiling) noexcept;
 // No callback comes after this.
-void go_away() noexcept;
+void unsubscribe() noexcept;
 // While a launch is held every driver call is seen, so that other threads can be made to wait.
 void watch_everything() noexcept;
 void watch_what_matters() noexcept;

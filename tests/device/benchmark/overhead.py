@@ -82,15 +82,16 @@ def _add(
 ) -> None:
     """``most``: the bar in percent, of the median or of ``all_of_it``, the interval.
 
-    ``within_spread``: the interval has to hold 0. Neither: there is no bar.
+    ``within_spread``: that of the turns alone. Neither: there is no bar.
     """
     found, alone, under = measured
     ratio = median([value for pair in found for value in pair])
     low, high = confidence(found)
     quarter, half, three_quarters = quartiles(alone)
+    spread = (three_quarters - quarter) / half
     bar, holds = "", None
     if within_spread:
-        bar, holds = "within the spread: the interval holds 0", low <= 1
+        bar, holds = f"within the spread, {spread * 100:.1f} %", ratio - 1 <= spread
     elif most is not None:
         bar = f"at most +{most:g} %" + (", all of it" if all_of_it else "")
         holds = (high if all_of_it else ratio) - 1 <= most / 100
