@@ -2,6 +2,8 @@
 // another. The copy that we have of it follows; where it cannot, nothing in it is captured.
 #include "cuda/graph_updates.hpp"
 
+#include <mutex>
+
 #include "cuda/api.hpp"
 #include "cuda/tool.hpp"
 
@@ -36,18 +38,31 @@ CUDA_KERNEL_NODE_PARAMS widened(const CUDA_KERNEL_NODE_PARAMS_v1& from) noexcept
   return to;
 }
 
+// Of an executable in which nothing was wanted there is no copy that could be changed.
+void warn_of_unseen(CUgraphExec executable, const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
+  if (tool()->graphs.find(executable) != nullptr) return;
+  const Kernel* kernel = kernel_named_by(parameters);
+  if (kernel == nullptr || kernel->rule == k_no_rule) return;
+  static std::once_flag s_said;
+  std::call_once(s_said, [] {
+    warn("a kernel that is asked for took another's place in a CUDA graph that held none of those: it is not seen there");
+  });
+}
+
 void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
   Graphs& graphs = tool()->graphs;
   switch (call) {
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams: {
       const auto& from = *static_cast<const cuGraphExecKernelNodeSetParams_params*>(parameters);
       const CUDA_KERNEL_NODE_PARAMS wide = widened(*from.nodeParams);
+      warn_of_unseen(from.hGraphExec, wide);
       return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
         return driver().cuGraphKernelNodeSetParams_v2(twin, &wide);
       });
     }
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2: {
       const auto& from = *static_cast<const cuGraphExecKernelNodeSetParams_v2_params*>(parameters);
+      warn_of_unseen(from.hGraphExec, *from.nodeParams);
       return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
         return driver().cuGraphKernelNodeSetParams_v2(twin, from.nodeParams);
       });
@@ -66,6 +81,12 @@ void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
     }
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams: {
       const auto& from = *static_cast<const cuGraphExecNodeSetParams_params*>(parameters);
+      if (from.nodeParams->type == CU_GRAPH_NODE_TYPE_KERNEL) {
+        CUDA_KERNEL_NODE_PARAMS named{};
+        named.func = from.nodeParams->kernel.func;
+        named.kern = from.nodeParams->kernel.kern;
+        warn_of_unseen(from.hGraphExec, named);
+      }
       return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
         return driver().cuGraphNodeSetParams(twin, from.nodeParams);
       });

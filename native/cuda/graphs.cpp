@@ -94,9 +94,7 @@ const char* name_of(const CUDA_KERNEL_NODE_PARAMS& node) noexcept {
 const Kernel* kernel_of(CUgraphNode node) noexcept {
   CUDA_KERNEL_NODE_PARAMS parameters{};
   if (driver().cuGraphKernelNodeGetParams_v2(node, &parameters) != CUDA_SUCCESS) return nullptr;
-  const auto function = parameters.func != nullptr ? parameters.func : reinterpret_cast<CUfunction>(parameters.kern);
-  const Kernel* kernel = tool()->functions.find(function);
-  return kernel != nullptr ? kernel : tool()->modules.resolve(function, name_of(parameters));
+  return kernel_named_by(parameters);
 }
 
 // The nodes of a graph, each behind those that it waits for; otherwise in the order in which they were made.
@@ -203,6 +201,12 @@ void warn_of_launches_on_the_device(CUgraphExec executable) noexcept {
 }
 
 }  // namespace
+
+const Kernel* kernel_named_by(const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
+  const auto function = parameters.func != nullptr ? parameters.func : reinterpret_cast<CUfunction>(parameters.kern);
+  const Kernel* kernel = tool()->functions.find(function);
+  return kernel != nullptr ? kernel : tool()->modules.resolve(function, name_of(parameters));
+}
 
 WatchedGraph::~WatchedGraph() {
   if (copy != nullptr) driver().cuGraphDestroy(copy);

@@ -1,4 +1,5 @@
-// A graph with a wanted kernel that kernels may launch on the device: that is said, once. Driver and CUPTI are stubs (stub_cuda.hpp).
+// What is said, once, of graphs in which a wanted kernel is not seen: those that kernels may launch on the device, and those into which it
+// was put later. Driver and CUPTI are stubs (stub_cuda.hpp).
 #include "stub_cuda.hpp"
 
 using namespace kerncap::test;
@@ -46,6 +47,18 @@ std::size_t warnings_with(cuuint64_t flags) {
   return g_warnings.size();
 }
 
+// Of an executable that was seen with no kernel that is wanted, or not at all.
+std::size_t warnings_when_a_node_gets(CUgraphExec executable, CUfunction function) {
+  g_warnings.clear();
+  CUDA_KERNEL_NODE_PARAMS node{};
+  node.func = function;
+  cuGraphExecKernelNodeSetParams_v2_params parameters{executable, handle<CUgraphNode>(0x4000), &node};
+  Call call(CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2, &parameters);
+  call.enter();
+  call.leave();
+  return g_warnings.size();
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
@@ -58,5 +71,10 @@ int main(int argc, char** argv) {
   CHECK(warnings_with(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) == 1);
   CHECK(g_warnings.size() == 1 && g_warnings[0].find("kernels can launch on the device") != std::string::npos);
   CHECK(warnings_with(CUDA_GRAPH_INSTANTIATE_FLAG_DEVICE_LAUNCH) == 0);
+  const auto wanted = handle<CUfunction>(0x2000);
+  CHECK(warnings_when_a_node_gets(handle<CUgraphExec>(0x5000), wanted) == 0);   // a copy follows
+  CHECK(warnings_when_a_node_gets(handle<CUgraphExec>(0x7000), wanted) == 1);
+  CHECK(g_warnings.size() == 1 && g_warnings[0].find("took another's place in a CUDA graph") != std::string::npos);
+  CHECK(warnings_when_a_node_gets(handle<CUgraphExec>(0x7000), wanted) == 0);   // it is said once
   return kerncap::test::exit_code();
 }
