@@ -72,7 +72,7 @@ def run_profile(
             _gather(collector.events(options.timeout_s), processes)
         except KeyboardInterrupt as stop:
             interrupt = stop
-            options.warn("interrupted: the program is ended; once more loses what was profiled")
+            options.warn("interrupted: the program is being ended; a second interrupt loses its profile")
             collector.stop_program()
             _gather(collector.events(), processes)
     finally:
