@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.source.nvcc import find_cuda_tool
 from kerncap_stages.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -30,6 +29,8 @@ def edited_and_built(files: Sequence[str]) -> tuple[str, str]:
     names = {Path(path).name for path in files}
     if "kernel_variant.cu" not in names:
         return "kernel_variant.cpp", "optimized.hsaco"
+    from kerncap_stages.source.nvcc import find_cuda_tool
+
     # clang makes PTX, and runs no ptxas of its own accord in a project.
     is_ptx = "vfs.yaml" in names and find_cuda_tool("ptxas") is None
     return "kernel_variant.cu", "optimized.ptx" if is_ptx else "optimized.cubin"

@@ -18,5 +18,5 @@ from kerncap_stages.api.lines import edited_and_built
     ids=["hip", "nvcc", "clang", "clang without ptxas"],
 )
 def test_the_edited_file_and_what_is_built_are_those_of_the_project(files, ptxas, named, monkeypatch):
-    monkeypatch.setattr("kerncap_stages.api.lines.find_cuda_tool", lambda _name: ptxas)
+    monkeypatch.setattr("kerncap_stages.source.nvcc.find_cuda_tool", lambda _name: ptxas)
     assert edited_and_built([f"/somewhere/{name}" for name in files]) == named
