@@ -31,3 +31,9 @@ def cupti_libraries(base: Mapping[str, str]) -> Iterator[Path]:
             if path.resolve() not in seen:
                 seen.add(path.resolve())
                 yield path
+
+
+def cupti_paths(base: Mapping[str, str]) -> str:
+    """What the variable has to say: the user's own word, else all that is found; empty if that is nothing."""
+    named = base.get(CUPTI)
+    return ":".join(map(str, cupti_libraries(base))) if named is None else named

@@ -9,7 +9,7 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cupti import CUPTI, cupti_libraries
+from kerncap_stages.cupti import cupti_paths
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.source.compilers import find_compiler
 from kerncap_stages.source.nvcc import find_cuda_tool
@@ -25,7 +25,6 @@ _CUDA_TOOLS = {
     "cuobjdump": "takes PTX out of programs",
     "nvdisasm": "shows machine code",
 }
-_HIP_TOOLS = {"hipcc": "rebuilds HIP kernels"}
 # cuda.h, CUdevice_attribute: COMPUTE_CAPABILITY_MAJOR and _MINOR.
 _CAPABILITY = (75, 76)
 
@@ -33,9 +32,11 @@ _CAPABILITY = (75, 76)
 def describe_machine() -> dict[str, list[dict[str, str | None]]]:
     """GPUs by name and architecture, and tools by purpose and place (None: not found)."""
     gpus = [*_amd_gpus(), *_nvidia_gpus()]
-    tools = [_tool(name, purpose, _hip_compiler(name)) for name, purpose in _HIP_TOOLS.items()]
-    tools += [_tool(name, purpose, find_cuda_tool(name)) for name, purpose in _CUDA_TOOLS.items()]
-    tools.append(_tool("CUPTI", "captures and profiles CUDA programs", _cupti()))
+    tools = [
+        _tool("hipcc", "rebuilds HIP kernels", _hip_compiler()),
+        *(_tool(name, purpose, find_cuda_tool(name)) for name, purpose in _CUDA_TOOLS.items()),
+        _tool("CUPTI", "captures and profiles CUDA programs", _cupti()),
+    ]
     return {"gpus": gpus, "tools": tools}
 
 
@@ -43,19 +44,16 @@ def _tool(name: str, purpose: str, path: str | None) -> dict[str, str | None]:
     return {"name": name, "purpose": purpose, "path": path}
 
 
-def _hip_compiler(name: str) -> str | None:
+def _hip_compiler() -> str | None:
     """hipcc, or the clang that is taken where it is not there."""
     try:
-        return shutil.which(name) or find_compiler(name).path
+        return shutil.which("hipcc") or find_compiler("hipcc").path
     except DeviceError:
         return None
 
 
 def _cupti() -> str | None:
-    """Where somebody names it, it is looked for nowhere else."""
-    named = os.environ.get(CUPTI)
-    paths = cupti_libraries(os.environ) if named is None else map(Path, named.split(":"))
-    return next((str(path) for path in paths if path.is_file()), None)
+    return next((path for path in cupti_paths(os.environ).split(":") if Path(path).is_file()), None)
 
 
 def _amd_gpus() -> Iterator[dict[str, str | None]]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cupti import CUPTI, cupti_libraries
+from kerncap_stages.cupti import CUPTI, cupti_paths
 from kerncap_stages.errors import UsageError
 from kerncap_stages.native_paths import native_file
 
@@ -30,8 +30,6 @@ def environment(base: Mapping[str, str]) -> dict[str, str]:
             hint=f"run without it: env -u {INJECTION} kc-capture ...; the driver loads one such library",
         )
     added = {INJECTION: str(library)}
-    if CUPTI not in base:
-        found = [str(path) for path in cupti_libraries(base)]
-        if found:
-            added[CUPTI] = ":".join(found)
+    if paths := cupti_paths(base):
+        added[CUPTI] = paths
     return added

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cupti import CUPTI, cupti_libraries
+from kerncap_stages.cupti import CUPTI, cupti_paths
 from kerncap_stages.errors import UsageError
 from kerncap_stages.kernel_facts import without_unit
 from kerncap_stages.manifests.environment import Backend
@@ -113,7 +113,7 @@ def replay_capture(
         environment = {**os.environ, **fallback(os.environ, captured.architecture)}
         if capture.environment.backend is Backend.CUDA:
             # The same clock as kc-profile's: CUPTI's, where it is found.
-            environment.setdefault(CUPTI, ":".join(map(str, cupti_libraries(os.environ))))
+            environment[CUPTI] = cupti_paths(os.environ)
         # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
         command = [str(program), str(plan), *_arguments(request)]

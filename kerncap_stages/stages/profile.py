@@ -68,13 +68,12 @@ def run_profile(
     processes: list[ProcessProfile] = []
     interrupt: KeyboardInterrupt | None = None
     try:
-        try:
-            _gather(collector.events(options.timeout_s), processes)
-        except KeyboardInterrupt as stop:
-            interrupt = stop
-            options.warn("interrupted: the program is being ended; a second interrupt loses its profile")
-            collector.stop_program()
-            _gather(collector.events(), processes)
+        _gather(collector.events(options.timeout_s), processes)
+    except KeyboardInterrupt as stop:
+        interrupt = stop
+        options.warn("interrupted: the program is being ended; a second interrupt loses its profile")
+        collector.stop_program()
+        _gather(collector.events(), processes)
     finally:
         collector.close()
     wall_ns = time.monotonic_ns() - collector.started
