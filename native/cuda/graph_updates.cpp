@@ -38,9 +38,7 @@ CUDA_KERNEL_NODE_PARAMS widened(const CUDA_KERNEL_NODE_PARAMS_v1& from) noexcept
   return to;
 }
 
-// Of an executable in which nothing was wanted there is no copy that could be changed.
-void warn_of_unseen(CUgraphExec executable, const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
-  if (tool()->graphs.find(executable) != nullptr) return;
+void warn_if_wanted(const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
   const Kernel* kernel = kernel_named_by(parameters);
   if (kernel == nullptr || kernel->rule == k_no_rule) return;
   static std::once_flag s_said;
@@ -49,47 +47,48 @@ void warn_of_unseen(CUgraphExec executable, const CUDA_KERNEL_NODE_PARAMS& param
   });
 }
 
+void set_kernel_node(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
+  const bool is_followed = tool()->graphs.node_changed(executable, node, [&](CUgraphNode twin) {
+    return driver().cuGraphKernelNodeSetParams_v2(twin, &parameters);
+  });
+  if (!is_followed) warn_if_wanted(parameters);
+}
+
 void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
   Graphs& graphs = tool()->graphs;
   switch (call) {
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams: {
       const auto& from = *static_cast<const cuGraphExecKernelNodeSetParams_params*>(parameters);
-      const CUDA_KERNEL_NODE_PARAMS wide = widened(*from.nodeParams);
-      warn_of_unseen(from.hGraphExec, wide);
-      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
-        return driver().cuGraphKernelNodeSetParams_v2(twin, &wide);
-      });
+      return set_kernel_node(from.hGraphExec, from.hNode, widened(*from.nodeParams));
     }
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams_v2: {
       const auto& from = *static_cast<const cuGraphExecKernelNodeSetParams_v2_params*>(parameters);
-      warn_of_unseen(from.hGraphExec, *from.nodeParams);
-      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
-        return driver().cuGraphKernelNodeSetParams_v2(twin, from.nodeParams);
-      });
+      return set_kernel_node(from.hGraphExec, from.hNode, *from.nodeParams);
     }
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams: {
       const auto& from = *static_cast<const cuGraphExecMemcpyNodeSetParams_params*>(parameters);
-      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+      graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
         return driver().cuGraphMemcpyNodeSetParams(twin, from.copyParams);
       });
+      return;
     }
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams: {
       const auto& from = *static_cast<const cuGraphExecMemsetNodeSetParams_params*>(parameters);
-      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+      graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
         return driver().cuGraphMemsetNodeSetParams(twin, from.memsetParams);
       });
+      return;
     }
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams: {
       const auto& from = *static_cast<const cuGraphExecNodeSetParams_params*>(parameters);
-      if (from.nodeParams->type == CU_GRAPH_NODE_TYPE_KERNEL) {
-        CUDA_KERNEL_NODE_PARAMS named{};
-        named.func = from.nodeParams->kernel.func;
-        named.kern = from.nodeParams->kernel.kern;
-        warn_of_unseen(from.hGraphExec, named);
-      }
-      return graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+      const bool is_followed = graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
         return driver().cuGraphNodeSetParams(twin, from.nodeParams);
       });
+      if (is_followed || from.nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return;
+      CUDA_KERNEL_NODE_PARAMS named{};
+      named.func = from.nodeParams->kernel.func;
+      named.kern = from.nodeParams->kernel.kern;
+      return warn_if_wanted(named);
     }
     default:
       return;

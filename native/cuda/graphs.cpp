@@ -256,23 +256,24 @@ void Graphs::watch(CUgraphExec executable, CUgraph graph) noexcept {
   m_watched[executable] = std::move(watched);
 }
 
-void Graphs::node_changed(CUgraphExec executable, CUgraphNode node,
+bool Graphs::node_changed(CUgraphExec executable, CUgraphNode node,
                           const std::function<CUresult(CUgraphNode)>& set) noexcept {
   const auto watched = find(executable);
-  if (watched == nullptr) return;
+  if (watched == nullptr) return false;
   std::vector<WatchedGraph::Node>& nodes = watched->nodes;
   const auto found = std::find_if(nodes.begin(), nodes.end(), [node](const auto& each) { return each.original == node; });
   // A graph that it was updated with lends its parameters alone: its nodes have other names than the program's.
   if (found == nodes.end() || found->node == nullptr || set(found->node) != CUDA_SUCCESS) {
     watched->was_changed = true;
-    return;
+    return true;
   }
-  if (found->type != CU_GRAPH_NODE_TYPE_KERNEL) return;
+  if (found->type != CU_GRAPH_NODE_TYPE_KERNEL) return true;
   const auto place = static_cast<std::size_t>(found - nodes.begin());
   std::erase_if(watched->wanted, [place](const WatchedGraph::Wanted& item) { return item.node == place; });
   add_wanted(*watched, place, found->node, why_not(nodes, place));
   std::stable_sort(watched->wanted.begin(), watched->wanted.end(),
                    [](const auto& a, const auto& b) { return a.node < b.node; });
+  return true;
 }
 
 void Graphs::switched(CUgraphExec executable) noexcept {

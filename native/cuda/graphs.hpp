@@ -45,8 +45,8 @@ class Graphs {
   void instantiated(CUgraphExec executable, CUgraph graph) noexcept;
   // All nodes of an executable have the parameters of this graph's now.
   void updated(CUgraphExec executable, CUgraph graph) noexcept;
-  // One of them has others: `set` gives them to the same node of the copy.
-  void node_changed(CUgraphExec executable, CUgraphNode node, const std::function<CUresult(CUgraphNode)>& set) noexcept;
+  // One of them has others: `set` gives them to the same node of the copy. False: there is none, as nothing in it is wanted.
+  bool node_changed(CUgraphExec executable, CUgraphNode node, const std::function<CUresult(CUgraphNode)>& set) noexcept;
   // In a way that the copy cannot follow.
   void changed(CUgraphExec executable) noexcept;
   // A node may have been switched off, and no later update switches it on again.

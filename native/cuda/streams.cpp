@@ -9,8 +9,13 @@
 #include "cuda/api.hpp"
 
 namespace kerncap::cuda {
-
 namespace {
+
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
+constexpr long k_longest_pause_ns = 200'000;
 
 template <typename Handle>
 CUresult ask(CUresult(CUDAAPI* query)(Handle), Handle what, Streams::Deadline deadline, long longest_pause_ns) noexcept {
@@ -22,20 +27,6 @@ CUresult ask(CUresult(CUDAAPI* query)(Handle), Handle what, Streams::Deadline de
     pause.tv_nsec = std::min(pause.tv_nsec * 2, longest_pause_ns);
   }
 }
-
-}  // namespace
-
-CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns) noexcept {
-  return ask(driver().cuStreamQuery, stream, deadline, longest_pause_ns);
-}
-
-namespace {
-
-using core::Error;
-using core::ErrorCode;
-using core::Result;
-
-constexpr long k_longest_pause_ns = 200'000;
 
 Result<void> ended(CUresult status) noexcept {
   if (status == CUDA_ERROR_NOT_READY) return Error{ErrorCode::timeout, "work that was submitted before did not end in time"};
@@ -89,6 +80,10 @@ Result<void> drain_context(CUcontext context, std::vector<CUstream> streams, boo
 }
 
 }  // namespace
+
+CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns) noexcept {
+  return ask(driver().cuStreamQuery, stream, deadline, longest_pause_ns);
+}
 
 RelaxedMode::RelaxedMode() noexcept { m_is_set = driver().cuThreadExchangeStreamCaptureMode(&m_mode) == CUDA_SUCCESS; }
 
