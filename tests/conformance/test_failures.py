@@ -47,6 +47,18 @@ def start(stages, app, *words, options=()) -> subprocess.Popen[str]:
     )
 
 
+def start_to_interrupt(stages, number, stage, *words, **variables) -> subprocess.Popen[bytes]:
+    return subprocess.Popen(
+        [*executable(stage), *words],
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**stages.environment, **variables},
+        cwd=stages.folder,
+        # A machine that runs the tests in the background may ignore it, and hand that on.
+        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
+    )
+
+
 def staged_bytes(stages) -> int:
     total = 0
     for path in (stages.store / "tmp").rglob("*"):
@@ -130,16 +142,8 @@ def test_an_interrupted_stage_ends_the_program_and_leaves_nothing_in_parts(
     script.chmod(0o755)
     temporary = stages.folder / "temporary"
     temporary.mkdir()
-    process = subprocess.Popen(
-        [*executable(words[0]), *words[1:], "--", script, program("many_dispatches")],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**stages.environment, "TMPDIR": str(temporary)},
-        cwd=stages.folder,
-        # A machine that runs the tests in the background may ignore it, and hand that on.
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
-    )
-    with process:
+    words = (*words, "--", script, program("many_dispatches"))
+    with start_to_interrupt(stages, number, *words, TMPDIR=str(temporary)) as process:
         assert any(b"dispatches_per_s" in line for line in process.stderr)
         while (running := process_of(stages, "sleep")) is None:
             time.sleep(0.01)
@@ -155,15 +159,7 @@ def test_an_interrupted_stage_ends_the_program_and_leaves_nothing_in_parts(
 
 def test_an_interrupted_profile_holds_what_a_running_program_did_until_then(stages, program):
     app = program("many_dispatches")
-    process = subprocess.Popen(
-        [*executable("profile"), "--", app, str(1 << 30)],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env=stages.environment,
-        cwd=stages.folder,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
-    )
-    with process:
+    with start_to_interrupt(stages, signal.SIGINT, "profile", "--", app, str(1 << 30)) as process:
         while process_of(stages, app) is None:
             time.sleep(0.01)
         time.sleep(3)  # until times of some dispatches have come

@@ -35,24 +35,23 @@ for turn in range(2):
 """
 
 
-def captured(kc, *program):
-    """Captures the first `target`, or what PyTorch calls `sin`; what the program printed."""
-    options = ("--kernel", "sin_kernel" if program[0] == sys.executable else "target", "--app-stdout", "said")
-    done = kc.ok("kc-capture", *options, "--", *program)
+def captured(kc, kernel, *program):
+    """Captures the first dispatch of a kernel; what the program printed."""
+    done = kc.ok("kc-capture", "--kernel", kernel, "--app-stdout", "said", "--", *program)
     assert done.digest
     return (kc.folder / "said").read_text()
 
 
 @pytest.mark.parametrize("_run", range(5))
 def test_threads_that_launch_all_the_time_lose_nothing(kc, built, _run):
-    assert captured(kc, built["goes_on"]) == "ok\n"
+    assert captured(kc, "target", built["goes_on"]) == "ok\n"
 
 
 def test_a_program_keeps_the_records_that_it_takes_itself(kc, built):
-    assert captured(kc, built["own_records"], next(cupti_libraries(os.environ))) == "ok\n"
+    assert captured(kc, "target", built["own_records"], next(cupti_libraries(os.environ))) == "ok\n"
 
 
 def test_pytorch_can_be_profiled_behind_a_capture(kc, tmp_path):
     pytest.importorskip("torch", reason="PyTorch is not installed")
     (tmp_path / "program.py").write_text(PROFILED)
-    assert captured(kc, sys.executable, tmp_path / "program.py") == "ok\nok\n"
+    assert captured(kc, "sin_kernel", sys.executable, tmp_path / "program.py") == "ok\nok\n"

@@ -19,7 +19,7 @@ from machine import Bench, run
 from table import confidence, each, median, quartiles, ratios
 from turns import Pairs
 
-from kerncap_stages.cupti import cupti_libraries
+from kerncap_stages.cupti import cupti_paths
 
 if TYPE_CHECKING:
     from turns import Ratios
@@ -70,6 +70,14 @@ for line in sys.stdin:
 """
 
 
+def _estimate(found: Ratios) -> tuple[float, float, float, str]:
+    """The median of all, its interval's two ends, and these in percent."""
+    ratio = median([value for pair in found for value in pair])
+    low, high = confidence(found)
+    text = f"{(ratio - 1) * 100:+.2f} % ({(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f})"
+    return ratio, low, high, text
+
+
 def _add(
     bench: Bench,
     what: str,
@@ -85,8 +93,7 @@ def _add(
     ``within_spread``: that of the turns alone. Neither: there is no bar.
     """
     found, alone, under = measured
-    ratio = median([value for pair in found for value in pair])
-    low, high = confidence(found)
+    ratio, low, high, text = _estimate(found)
     quarter, half, three_quarters = quartiles(alone)
     spread = (three_quarters - quarter) / half
     bar, holds = "", None
@@ -97,7 +104,7 @@ def _add(
         holds = (high if all_of_it else ratio) - 1 <= most / 100
     bench.table.add(
         f"{what}, {len(found)} x {len(found[0])} turns",
-        f"{median(under):.3f} {unit}: {(ratio - 1) * 100:+.2f} % ({(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f})",
+        f"{median(under):.3f} {unit}: {text}",
         f"alone {half:.3f} ({quarter:.3f} to {three_quarters:.3f})", ratio, bar, holds=holds,
         interval=(low, high), ratios=found, alone=alone, under=under)  # fmt: skip
 
@@ -107,11 +114,9 @@ def _add_without_bias(bench: Bench, what: str, before: Ratios, after: Ratios) ->
     relative = [
         [value / median(behind) for value in pair] for pair, behind in zip(before, after, strict=True)
     ]
-    ratio = median([value for pair in relative for value in pair])
-    low, high = confidence(relative)
+    ratio, low, high, text = _estimate(relative)
     bench.table.add(
-        what, f"{(ratio - 1) * 100:+.2f} % ({(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f})",
-        "the same processes after the target", ratio, f"at most +{MOST_PERCENT:g} %, all of it",
+        what, text, "the same processes after the target", ratio, f"at most +{MOST_PERCENT:g} %, all of it",
         holds=high - 1 <= MOST_PERCENT / 100, interval=(low, high), ratios=relative)  # fmt: skip
 
 
@@ -145,7 +150,10 @@ def torch_program(bench: Bench) -> None:
         pairs.all_at_once("target")
         pairs.all_at_once("launches")
         after = pairs.by_turns("launches", TORCH_TURNS)
-    nothing = (f"CUDA_INJECTION64_PATH={_null_subscriber(bench)}", f"NULL_SUBSCRIBER_CUPTI={_cupti()}")
+    nothing = (
+        f"CUDA_INJECTION64_PATH={_null_subscriber(bench)}",
+        f"NULL_SUBSCRIBER_CUPTI={cupti_paths(os.environ)}",
+    )
     with Pairs(TORCH_PAIRS, words, (), bench.memory / "torch", bench.folder, nothing) as pairs:
         pairs.all_at_once("launches")
         floor = pairs.by_turns("launches", TORCH_TURNS)
@@ -163,10 +171,6 @@ def _null_subscriber(bench: Bench) -> Path:
     source = Path(__file__).with_name("null_subscriber.cpp")
     run("c++", "-O2", "-std=c++20", "-shared", "-fPIC", *folders, source, "-o", library, "-ldl")
     return library
-
-
-def _cupti() -> str:
-    return ":".join(str(path) for path in cupti_libraries(os.environ))
 
 
 def start_up(bench: Bench) -> None:
