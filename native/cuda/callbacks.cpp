@@ -56,6 +56,13 @@ constexpr CUpti_CallbackId k_ends[] = {
     CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease,
     CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease_v2,
 };
+constexpr CUpti_CallbackId k_waits[] = {
+    CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize,
+    CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize,
+    CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize,
+    CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz,
+};
 constexpr CUpti_CallbackId k_resources[] = {
     CUPTI_CBID_RESOURCE_CONTEXT_CREATED,
     CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING,
@@ -154,6 +161,8 @@ bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
   }
 }
 
+bool is_wait(CUpti_CallbackId call) noexcept { return std::find(std::begin(k_waits), std::end(k_waits), call) != std::end(k_waits); }
+
 bool is_graph_launch(CUpti_CallbackId call) noexcept {
   return call == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch || call == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
 }
@@ -179,10 +188,13 @@ void on_other_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
 }
 
 void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  note_caller(tool()->own, &this_thread());
   Snapshots& snapshots = tool()->snapshots;
   const bool entry = data.callbackSite == CUPTI_API_ENTER;
   const bool launches = is_launch(call);     // first: they are most of all calls
-  if (!launches && is_copy(call)) return entry ? snapshots.begin_copy() : snapshots.end_call();
+  const bool copies = !launches && is_copy(call);
+  if (!entry && tool()->own.leaving.load(std::memory_order_relaxed) && (copies || is_wait(call))) tool()->leaving.at_exit();
+  if (copies) return entry ? snapshots.begin_copy() : snapshots.end_call();
   const bool is_counted = launches || is_graph_launch(call);
   if (entry && is_counted) snapshots.begin_launch();
   if (entry && !is_counted) snapshots.stand_aside();
@@ -314,6 +326,8 @@ void watch_everything() noexcept {
     warn("CUPTI does not show all calls: other threads may have gone on during the capture");
   }
 }
+
+void watch_waits() noexcept { (void)enable(CUPTI_CB_DOMAIN_DRIVER_API, k_waits); }
 
 // One by one: to switch the domain off, and what matters on again, would leave a moment in which no call is shown.
 void watch_what_matters() noexcept {

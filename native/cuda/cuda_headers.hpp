@@ -12,5 +12,6 @@ struct CUDA_ARRAY3D_DESCRIPTOR_v1;
 #include <cupti_callbacks.h>
 #include <cupti_driver_cbid.h>
 #include <cupti_result.h>
+#include <cupti_version.h>
 // The parameters of each driver call, as a callback sees them.
 #include <generated_cuda_meta.h>

@@ -16,13 +16,22 @@ struct alignas(64) OwnProcess {
   std::atomic<bool> is_ours{true};
   std::atomic<bool> enabled{false};            // callbacks do something
   std::atomic<bool> window{false};             // a dispatch is being captured: other threads' calls wait
+  std::atomic<bool> leaving{false};            // nothing is wanted any more
   std::atomic<std::uint32_t> copying{0};       // calls under way
   std::atomic<std::uint32_t> launching{0};
   std::atomic<std::uint64_t> launches{0};      // all of them
+  std::atomic<const void*> caller{nullptr};    // see note_caller()
   const FunctionTable* functions = nullptr;
   std::atomic<std::uint64_t>* matched = nullptr;           // by rule: how many dispatches it has seen
   std::uint64_t first_wanted[capture::k_max_rules] = {};   // by rule: those before it are only counted; 0: look at the launch's shape
 };
+
+// The one thread whose calls are shown to us, by an address of its own; that of `own` where there are several.
+[[gnu::always_inline]] inline void note_caller(OwnProcess& own, const void* thread) noexcept {
+  const void* known = own.caller.load(std::memory_order_relaxed);
+  if (known == thread || known == &own) return;
+  if (known != nullptr || !own.caller.compare_exchange_strong(known, thread, std::memory_order_relaxed)) own.caller.store(&own);
+}
 
 // In memory that the kernel clears for every child, however it is made: pthread_atfork() tells of fork() alone, not of
 // _Fork() or clone(). Kernels before 4.14 do not. Null: there is no memory. Never freed.

@@ -61,6 +61,7 @@ struct PassingLaunch {
   if (!rule) return false;
   const bool is_wanted_later = *rule != k_no_rule;
   if (is_wanted_later && launch.stream != nullptr && launch.stream != CU_STREAM_LEGACY) return false;
+  note_caller(own, &thread);
   // Either the window sees the launch, or the launch sees the window.
   own.launching.fetch_add(1, std::memory_order_seq_cst);
   *data.correlationData = 0;

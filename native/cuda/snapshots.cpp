@@ -347,7 +347,7 @@ void Snapshots::run() noexcept {
     deliver(std::move(job));
     // Nothing is wanted any more: from here on the program runs as if we were not there.
     if (all_taken() && is_idle()) {
-      unsubscribe();
+      tool()->leaving.leave();
       return;
     }
   }

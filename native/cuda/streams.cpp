@@ -79,6 +79,21 @@ Result<void> drain_context(CUcontext context, std::vector<CUstream> streams, boo
   return is_recorded ? Result<void>() : wait_for_all(context, deadline);
 }
 
+bool is_any_recorded(const Streams::Contexts& contexts) noexcept {
+  return std::any_of(contexts.begin(), contexts.end(), [](const auto& item) {
+    return std::any_of(item.second.begin(), item.second.end(), is_recording);
+  });
+}
+
+// Of the current context. Asks, and waits for nothing.
+bool is_at_rest(CUcontext context) noexcept {
+  CUevent event = nullptr;
+  if (driver().cuCtxRecordEvent == nullptr || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
+  const bool ended = driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS && driver().cuEventQuery(event) == CUDA_SUCCESS;
+  driver().cuEventDestroy_v2(event);
+  return ended;
+}
+
 }  // namespace
 
 CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns) noexcept {
@@ -127,21 +142,34 @@ std::uint32_t Streams::index_of(CUstream stream) const noexcept {
   return found == m_streams.end() ? 0 : found->second.index;
 }
 
-Result<void> Streams::drain(std::uint32_t device, Deadline deadline) const noexcept {
-  std::map<CUcontext, std::vector<CUstream>> contexts;
-  {
-    const std::lock_guard lock(m_mutex);
-    for (const auto& [context, owner] : m_contexts) {
-      if (owner == device) contexts[context];
-    }
-    for (const auto& [stream, known] : m_streams) {
-      if (const auto found = contexts.find(known.context); found != contexts.end()) found->second.push_back(stream);
-    }
+Streams::Contexts Streams::contexts_of(std::optional<std::uint32_t> device) const {
+  Contexts contexts;
+  const std::lock_guard lock(m_mutex);
+  for (const auto& [context, owner] : m_contexts) {
+    if (!device || owner == *device) contexts[context];
   }
-  // Anywhere on the device: green contexts belong to one that is asked with them.
-  const bool is_recorded = std::any_of(contexts.begin(), contexts.end(), [](const auto& item) {
-    return std::any_of(item.second.begin(), item.second.end(), is_recording);
+  for (const auto& [stream, known] : m_streams) {
+    if (const auto found = contexts.find(known.context); found != contexts.end()) found->second.push_back(stream);
+  }
+  return contexts;
+}
+
+bool Streams::are_at_rest() const noexcept {
+  const Contexts contexts = contexts_of(std::nullopt);
+  // While a graph is recorded nobody may ask for all of a context.
+  return !is_any_recorded(contexts) && std::all_of(contexts.begin(), contexts.end(), [](const auto& item) {
+    if (driver().cuCtxPushCurrent_v2(item.first) != CUDA_SUCCESS) return false;   // a green context
+    const bool ended = !records_on_blocking_stream() && is_at_rest(item.first);
+    CUcontext popped = nullptr;
+    driver().cuCtxPopCurrent_v2(&popped);
+    return ended;
   });
+}
+
+Result<void> Streams::drain(std::uint32_t device, Deadline deadline) const noexcept {
+  const Contexts contexts = contexts_of(device);
+  // Anywhere on the device: green contexts belong to one that is asked with them.
+  const bool is_recorded = is_any_recorded(contexts);
   for (const auto& [context, streams] : contexts) {
     // Green contexts cannot be entered so; their streams can be asked from anywhere.
     const bool is_entered = driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <map>
 #include <mutex>
+#include <optional>
+#include <vector>
 
 #include "core/result.hpp"
 #include "cuda/cuda_headers.hpp"
@@ -14,6 +16,7 @@ namespace kerncap::cuda {
 class Streams {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
+  using Contexts = std::map<CUcontext, std::vector<CUstream>>;
 
   void context_created(CUcontext context) noexcept;
   void context_destroyed(CUcontext context) noexcept;
@@ -25,12 +28,16 @@ class Streams {
   // Streams on which a graph is recorded hold no work that runs, and are passed over; where one of them makes it impossible
   // to wait for the others, that is an error, and the recording is not touched.
   [[nodiscard]] core::Result<void> drain(std::uint32_t device, Deadline deadline) const noexcept;
+  // Nothing runs, or waits to, in any context; false also where that cannot be told without waiting.
+  [[nodiscard]] bool are_at_rest() const noexcept;
 
  private:
   struct Known {
     CUcontext context;
     std::uint32_t index;
   };
+  [[nodiscard]] Contexts contexts_of(std::optional<std::uint32_t> device) const;   // none: of all
+
   mutable std::mutex m_mutex;
   std::map<CUcontext, std::uint32_t> m_contexts;   // their devices
   std::map<CUstream, Known> m_streams;

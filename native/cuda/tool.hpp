@@ -13,6 +13,7 @@
 #include "cuda/graph_bodies.hpp"
 #include "cuda/graphs.hpp"
 #include "cuda/images.hpp"
+#include "cuda/leaving.hpp"
 #include "cuda/modules.hpp"
 #include "cuda/own_process.hpp"
 #include "cuda/profiler.hpp"
@@ -23,7 +24,7 @@
 namespace kerncap::cuda {
 
 struct Tool {
-  explicit Tool(OwnProcess& its) noexcept : own(its), snapshots(own) {
+  explicit Tool(OwnProcess& its) noexcept : own(its), snapshots(own), leaving(own) {
     own.functions = &functions;
   }
 
@@ -38,6 +39,7 @@ struct Tool {
   Graphs graphs;
   GraphBodies graph_bodies;
   Snapshots snapshots;
+  Leaving leaving;
   Profiler profiler;
   std::atomic<bool> facts_sent{false};
   std::uint32_t device_count = 1;        // set with the facts

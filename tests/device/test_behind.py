@@ -43,8 +43,14 @@ def captured(kc, kernel, *program):
 
 
 @pytest.mark.parametrize("_run", range(5))
-def test_threads_that_launch_all_the_time_lose_nothing(kc, built, _run):
-    assert captured(kc, "target", built["goes_on"]) == "ok\n"
+@pytest.mark.parametrize("threads", [4, 0])
+def test_what_launches_all_the_time_loses_nothing(kc, built, threads, _run):
+    assert captured(kc, "target", built["goes_on"], threads) == "ok\n"
+
+
+@pytest.mark.parametrize(("threads", "left"), [(1, "gone\n"), (2, "stays\n")])
+def test_cupti_leaves_a_program_of_one_thread(kc, built, threads, left):
+    assert captured(kc, "target", built["cupti_stays"], next(cupti_libraries(os.environ)), threads) == left
 
 
 def test_a_program_keeps_the_records_that_it_takes_itself(kc, built):

@@ -1,18 +1,18 @@
-// Threads that launch kernels and graphs, allocate, and make streams all the time, for a second behind the target: whatever
-// comes to an end in the process meanwhile, nothing of theirs may be lost.
+// goes_on THREADS: so many launch kernels and graphs, allocate, and make streams all the time, for a second behind the target;
+// 0: the thread that launches the target does all that, too. Whatever leaves the process meanwhile, nothing of theirs may be lost.
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
+#include <functional>
 #include <thread>
 #include <vector>
 
 #include "check.cuh"
 
-constexpr int k_threads = 4;
-
 __global__ void count(unsigned* counter) { *counter += 1; }
 __global__ void target(unsigned* counter) { *counter += 1; }
 
-static unsigned launch_until(const std::atomic<bool>& done) {
+static unsigned launch_until(const std::function<bool()>& done) {
   cudaStream_t stream;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   unsigned* counter = nullptr;
@@ -25,7 +25,7 @@ static unsigned launch_until(const std::atomic<bool>& done) {
   CHECK(cudaStreamEndCapture(stream, &graph));
   CHECK(cudaGraphInstantiate(&executable, graph, 0));
   unsigned expected = 0;
-  while (!done) {
+  while (!done()) {
     for (int i = 0; i < 50; ++i) count<<<1, 1, 0, stream>>>(counter);
     CHECK(cudaGraphLaunch(executable, stream));
     expected += 53;
@@ -44,18 +44,26 @@ static unsigned launch_until(const std::atomic<bool>& done) {
   return found;
 }
 
-int main() {
-  std::atomic<bool> done{false};
+int main(int, char** words) {
+  const int count = std::atoi(words[1]);
+  std::atomic<bool> is_over{false};
   std::vector<std::thread> threads;
-  for (int i = 0; i < k_threads; ++i) threads.emplace_back([&] { EXPECT(launch_until(done) > 0); });
+  for (int i = 0; i < count; ++i) {
+    threads.emplace_back([&] { EXPECT(launch_until([&] { return is_over.load(); }) > 0); });
+  }
   unsigned* counter = nullptr;
   CHECK(cudaMalloc(&counter, sizeof *counter));
   CHECK(cudaMemset(counter, 0, sizeof *counter));
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   for (int i = 0; i < 10; ++i) target<<<1, 1>>>(counter);
   CHECK(cudaDeviceSynchronize());
-  std::this_thread::sleep_for(std::chrono::seconds(1));
-  done = true;
+  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
+  if (count == 0) {
+    EXPECT(launch_until([end] { return std::chrono::steady_clock::now() > end; }) > 0);
+  } else {
+    std::this_thread::sleep_until(end);
+  }
+  is_over = true;
   for (std::thread& thread : threads) thread.join();
   unsigned found = 0;
   CHECK(cudaMemcpy(&found, counter, sizeof found, cudaMemcpyDeviceToHost));
