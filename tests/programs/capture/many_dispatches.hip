@@ -1,5 +1,6 @@
 // BEFORE dispatches of `other`, then TARGETS dispatches of `target`; each adds one to a word of its own.
-// Prints how many dispatches a second went through. A third argument: the program kills itself at its end.
+// Prints how many dispatches a second went through, and before that when it has launched 100,000.
+// A third argument: the program kills itself at its end.
 #include <chrono>
 #include <csignal>
 
@@ -14,7 +15,13 @@ int main(int argc, char** argv) {
   Tally tally("many_dispatches");
   const DeviceArray<unsigned> words(std::vector<unsigned>(2, 0));
   const auto begin = std::chrono::steady_clock::now();
-  for (unsigned i = 0; i < before; ++i) other<<<1, 1>>>(words.get());
+  for (unsigned i = 0; i < before; ++i) {
+    other<<<1, 1>>>(words.get());
+    if (i == 100'000) {
+      std::puts("100000 launched");
+      std::fflush(stdout);
+    }
+  }
   for (unsigned i = 0; i < targets; ++i) target<<<1, 1>>>(words.get() + 1);
   HIP_DONE();
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;
