@@ -56,10 +56,13 @@ constexpr CUpti_CallbackId k_ends[] = {
     CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease,
     CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease_v2,
 };
+// The program waits for the device.
 constexpr CUpti_CallbackId k_waits[] = {
     CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize,
     CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize_v2,
     CUPTI_DRIVER_TRACE_CBID_cuEventSynchronize,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2,
+    CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2_ptds,
     CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize,
     CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize_ptsz,
 };
@@ -161,7 +164,10 @@ bool on_graph_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
   }
 }
 
-bool is_wait(CUpti_CallbackId call) noexcept { return std::find(std::begin(k_waits), std::end(k_waits), call) != std::end(k_waits); }
+bool has_waited(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  return *static_cast<const CUresult*>(data.functionReturnValue) == CUDA_SUCCESS &&
+         std::find(std::begin(k_waits), std::end(k_waits), call) != std::end(k_waits);
+}
 
 bool is_graph_launch(CUpti_CallbackId call) noexcept {
   return call == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch || call == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
@@ -188,13 +194,11 @@ void on_other_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
 }
 
 void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
-  note_caller(tool()->own, &this_thread());
   Snapshots& snapshots = tool()->snapshots;
   const bool entry = data.callbackSite == CUPTI_API_ENTER;
   const bool launches = is_launch(call);     // first: they are most of all calls
-  const bool copies = !launches && is_copy(call);
-  if (!entry && tool()->own.leaving.load(std::memory_order_relaxed) && (copies || is_wait(call))) tool()->leaving.at_exit();
-  if (copies) return entry ? snapshots.begin_copy() : snapshots.end_call();
+  if (!entry && tool()->own.leaving.load(std::memory_order_relaxed) && has_waited(call, data)) tool()->leaving.look();
+  if (!launches && is_copy(call)) return entry ? snapshots.begin_copy() : snapshots.end_call();
   const bool is_counted = launches || is_graph_launch(call);
   if (entry && is_counted) snapshots.begin_launch();
   if (entry && !is_counted) snapshots.stand_aside();
@@ -243,6 +247,7 @@ void give_up() noexcept {
 [[gnu::noinline]] void on_any_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
   // A launch that is held is let go, whatever has happened since.
   if (!tool()->own.enabled.load(std::memory_order_relaxed) && !tool()->snapshots.holding()) return;
+  if (!Inside::is()) note_caller(tool()->own, &this_thread());
   // A question of ours about a function may be what makes the driver load its module: that is the program's.
   if (domain == CUPTI_CB_DOMAIN_RESOURCE && id == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
     if (!this_thread().loads_own_module) on_resource(id, *static_cast<const CUpti_ResourceData*>(data));
@@ -275,8 +280,8 @@ CUptiResult enable(CUpti_CallbackDomain domain, std::span<const CUpti_CallbackId
   return CUPTI_SUCCESS;
 }
 
-std::array<std::span<const CUpti_CallbackId>, 7> what_matters() noexcept {
-  return {k_launches, k_ends, k_graphs, graph_updates(), memory_calls(), copy_calls(), code_calls()};
+std::array<std::span<const CUpti_CallbackId>, 8> what_matters() noexcept {
+  return {k_launches, k_waits, k_ends, k_graphs, graph_updates(), memory_calls(), copy_calls(), code_calls()};
 }
 
 CUptiResult enable_what_matters() noexcept {
@@ -327,7 +332,11 @@ void watch_everything() noexcept {
   }
 }
 
-void watch_waits() noexcept { (void)enable(CUPTI_CB_DOMAIN_DRIVER_API, k_waits); }
+void watch_nothing() noexcept {
+  for (const CUpti_CallbackDomain domain : {CUPTI_CB_DOMAIN_DRIVER_API, CUPTI_CB_DOMAIN_RESOURCE}) {
+    cupti().cuptiEnableDomain(0, tool()->subscriber, domain);
+  }
+}
 
 // One by one: to switch the domain off, and what matters on again, would leave a moment in which no call is shown.
 void watch_what_matters() noexcept {

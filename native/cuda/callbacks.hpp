@@ -13,7 +13,7 @@ void unsubscribe() noexcept;
 // While a launch is held every driver call is seen, so that other threads can be made to wait.
 void watch_everything() noexcept;
 void watch_what_matters() noexcept;
-// Besides, calls that wait for the device.
-void watch_waits() noexcept;
+// No new callback comes, though we are still the subscriber.
+void watch_nothing() noexcept;
 
 }  // namespace kerncap::cuda

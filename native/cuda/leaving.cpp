@@ -1,4 +1,9 @@
+// The program's thread finds the moment; ours waits for it, for so long.
 #include "cuda/leaving.hpp"
+
+#include <time.h>
+
+#include <cstdlib>
 
 #include "cuda/api.hpp"
 #include "cuda/callbacks.hpp"
@@ -7,46 +12,72 @@
 namespace kerncap::cuda {
 namespace {
 
-constexpr std::chrono::seconds k_longest_wait{10};
+constexpr std::chrono::seconds k_longest_wait{2};
 constexpr std::chrono::milliseconds k_look_every{1};
-// Of CUDA 12.6: before it, programs with graphs could crash behind cuptiFinalize().
-constexpr std::uint32_t k_first_good_cupti = 24;
+// Until whoever was on the way into a callback has come to where it is seen.
+constexpr timespec k_grace{0, 1'000'000};
+constexpr std::uint32_t k_first_tried_cupti = 130000;
 
-bool can_be_taken_away() noexcept {
+bool is_of_a_version_that_was_tried() noexcept {
   std::uint32_t version = 0;
-  return cupti().cuptiGetVersion(&version) == CUPTI_SUCCESS && version >= k_first_good_cupti;
+  return cupti().cuptiGetVersion(&version) == CUPTI_SUCCESS && version >= k_first_tried_cupti;
 }
 
-// Somebody in the program takes records of kernels, without a subscriber. CUPTI does not tell, but refuses this kind beside the usual
-// one. Where nobody does, it is asked for from here on: cuptiFinalize() has to follow.
-bool is_used_by_others() noexcept { return cupti().cuptiActivityEnable(CUPTI_ACTIVITY_KIND_KERNEL) != CUPTI_SUCCESS; }
+// Of kernels, as CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL: CUPTI tells nobody what it was asked for, but refuses the other kind beside it.
+// Where nobody takes them, that other kind is taken from here on.
+bool others_take_records() noexcept { return cupti().cuptiActivityEnable(CUPTI_ACTIVITY_KIND_KERNEL) != CUPTI_SUCCESS; }
 
 }  // namespace
 
+Leaving::Leaving(OwnProcess& own) noexcept : m_own(own), m_keeps_cupti(std::getenv("KERNCAP_KEEP_CUPTI") != nullptr) {}
+
 void Leaving::leave() noexcept {
-  if (can_be_taken_away() && m_own.caller.load() != &m_own) {
-    watch_waits();
-    std::unique_lock lock(m_mutex);
+  std::unique_lock lock(m_mutex);
+  if (!m_ends && !m_keeps_cupti && m_own.caller.load() != &m_own && is_of_a_version_that_was_tried()) {
     m_own.leaving.store(true);
     m_decided.wait_for(lock, k_longest_wait, [this] { return !m_own.leaving.load(); });
     m_own.leaving.store(false);
-    if (m_is_gone) return;
   }
+  if (m_is_gone || m_ends) return;
+  lock.unlock();
   unsubscribe();
 }
 
-void Leaving::at_exit() noexcept {
-  if (m_own.caller.load(std::memory_order_relaxed) != &this_thread()) return;
-  const auto now = std::chrono::steady_clock::now();
-  if (now < m_next_look) return;
-  m_next_look = now + k_look_every;
+void Leaving::look() noexcept {
   const Inside inside;
-  const RelaxedMode relaxed;
-  if (!tool()->streams.are_at_rest()) return;
+  if (is_alone()) {
+    const auto now = std::chrono::steady_clock::now();
+    if (now < m_next_look) return;
+    m_next_look = now + k_look_every;
+    const RelaxedMode relaxed;
+    if (!tool()->streams.are_at_rest()) return;
+  }
   const std::lock_guard lock(m_mutex);
   if (!m_own.leaving.load()) return;   // our own thread has waited long enough
-  m_is_gone = !is_used_by_others() && cupti().cuptiFinalize() == CUPTI_SUCCESS;
+  m_is_gone = is_alone() && take_cupti_away();
   if (m_is_gone) m_own.enabled.store(false);
+  decide();
+}
+
+void Leaving::give_up() noexcept {
+  if (!m_own.is_ours.load()) return;   // a child: nobody would unlock what was locked when it was made
+  const std::lock_guard lock(m_mutex);
+  m_ends = true;
+  decide();
+}
+
+bool Leaving::is_alone() const noexcept { return m_own.caller.load() == &this_thread(); }
+
+bool Leaving::take_cupti_away() noexcept {
+  if (others_take_records()) return false;
+  watch_nothing();
+  ::nanosleep(&k_grace, nullptr);
+  if (is_alone() && cupti().cuptiFinalize() == CUPTI_SUCCESS) return true;
+  cupti().cuptiActivityDisable(CUPTI_ACTIVITY_KIND_KERNEL);
+  return false;
+}
+
+void Leaving::decide() noexcept {
   m_own.leaving.store(false);
   m_decided.notify_all();
 }

@@ -3,8 +3,8 @@
 // CUPTI makes each launch slower for as long as it is in the process, whether or not somebody subscribes (100 to 400 ns with CUDA 13.0):
 // cuptiFinalize() takes it away. But that waits for what runs on the devices, and lets no launch pass meanwhile: a kernel that waits for
 // a later launch would wait for ever. And a thread that is in a callback then faults behind it (both were seen with CUDA 13.0). So it
-// is called by the one thread whose calls were ever shown to us, at the end of one of them, when nothing runs. Where several threads call,
-// or nothing of this comes in time, the subscriber goes, and CUPTI stays.
+// is called by the one thread that ever was in a callback of ours, at the end of a call of its that waited, when nothing runs. Where there
+// are several threads, or nothing of this comes in time, the subscriber goes, and CUPTI stays.
 #pragma once
 
 #include <chrono>
@@ -17,17 +17,25 @@ namespace kerncap::cuda {
 
 class Leaving {
  public:
-  explicit Leaving(OwnProcess& own) noexcept : m_own(own) {}
-  // On our own thread, once nothing is wanted any more. No callback comes behind it.
+  explicit Leaving(OwnProcess& own) noexcept;
+  // On our own thread, once nothing is wanted any more. No new callback comes behind it.
   void leave() noexcept;
-  // On the program's threads, at the exit of calls that wait for the device.
-  void at_exit() noexcept;
+  // On the program's threads, at the end of calls that waited for the device, while OwnProcess::leaving.
+  void look() noexcept;
+  // The process ends: CUPTI is left to it.
+  void give_up() noexcept;
 
  private:
+  [[nodiscard]] bool is_alone() const noexcept;
+  [[nodiscard]] bool take_cupti_away() noexcept;
+  void decide() noexcept;
+
   OwnProcess& m_own;
+  const bool m_keeps_cupti;                            // KERNCAP_KEEP_CUPTI is set
   std::mutex m_mutex;
   std::condition_variable m_decided;
   bool m_is_gone = false;
+  bool m_ends = false;
   std::chrono::steady_clock::time_point m_next_look;   // of the one thread
 };
 

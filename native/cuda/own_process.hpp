@@ -26,7 +26,8 @@ struct alignas(64) OwnProcess {
   std::uint64_t first_wanted[capture::k_max_rules] = {};   // by rule: those before it are only counted; 0: look at the launch's shape
 };
 
-// The one thread whose calls are shown to us, by an address of its own; that of `own` where there are several.
+// The one thread that was ever in a callback of ours, by an address of its own; that of `own` where there were several. A thread may get the
+// address of one that has ended: that one is in no callback.
 [[gnu::always_inline]] inline void note_caller(OwnProcess& own, const void* thread) noexcept {
   const void* known = own.caller.load(std::memory_order_relaxed);
   if (known == thread || known == &own) return;

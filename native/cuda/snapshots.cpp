@@ -300,7 +300,10 @@ bool Snapshots::start_thread() noexcept {
   pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (!started) return false;
   // Handlers run in reverse order, and the driver makes its own when it has started: these have to come after.
-  constexpr auto k_finish = [] { tool()->snapshots.finish(); };
+  constexpr auto k_finish = [] {
+    tool()->leaving.give_up();
+    tool()->snapshots.finish();
+  };
   std::atexit(k_finish);
   std::at_quick_exit(k_finish);
   return true;

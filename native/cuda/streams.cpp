@@ -85,8 +85,11 @@ bool is_any_recorded(const Streams::Contexts& contexts) noexcept {
   });
 }
 
-// Of the current context. Asks, and waits for nothing.
-bool is_at_rest(CUcontext context) noexcept {
+// Of the current context: asks its streams first, as to make or to submit something may wait for as long as one of them runs. Those that
+// threads have of their own are in nobody's list.
+bool is_at_rest(CUcontext context, const std::vector<CUstream>& streams) noexcept {
+  constexpr auto k_is_idle = [](CUstream stream) { return driver().cuStreamQuery(stream) == CUDA_SUCCESS; };
+  if (!k_is_idle(CU_STREAM_LEGACY) || !std::all_of(streams.begin(), streams.end(), k_is_idle)) return false;
   CUevent event = nullptr;
   if (driver().cuCtxRecordEvent == nullptr || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
   const bool ended = driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS && driver().cuEventQuery(event) == CUDA_SUCCESS;
@@ -115,7 +118,10 @@ bool is_recording(CUstream stream) noexcept {
 
 void Streams::context_created(CUcontext context) noexcept {
   std::uint32_t device = 0;
-  if (cupti().cuptiGetDeviceId(context, &device) != CUPTI_SUCCESS) return;
+  if (cupti().cuptiGetDeviceId(context, &device) != CUPTI_SUCCESS) {
+    m_has_unlisted.store(true);
+    return;
+  }
   const std::lock_guard lock(m_mutex);
   m_contexts[context] = device;
 }
@@ -157,9 +163,10 @@ Streams::Contexts Streams::contexts_of(std::optional<std::uint32_t> device) cons
 bool Streams::are_at_rest() const noexcept {
   const Contexts contexts = contexts_of(std::nullopt);
   // While a graph is recorded nobody may ask for all of a context.
-  return !is_any_recorded(contexts) && std::all_of(contexts.begin(), contexts.end(), [](const auto& item) {
+  if (contexts.empty() || m_has_unlisted.load() || is_any_recorded(contexts)) return false;
+  return std::all_of(contexts.begin(), contexts.end(), [](const auto& item) {
     if (driver().cuCtxPushCurrent_v2(item.first) != CUDA_SUCCESS) return false;   // a green context
-    const bool ended = !records_on_blocking_stream() && is_at_rest(item.first);
+    const bool ended = !records_on_blocking_stream() && is_at_rest(item.first, item.second);
     CUcontext popped = nullptr;
     driver().cuCtxPopCurrent_v2(&popped);
     return ended;

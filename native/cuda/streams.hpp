@@ -1,6 +1,7 @@
 // The program's streams, so that all of them can be waited for without blocking for ever in the driver.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <map>
@@ -28,7 +29,7 @@ class Streams {
   // Streams on which a graph is recorded hold no work that runs, and are passed over; where one of them makes it impossible
   // to wait for the others, that is an error, and the recording is not touched.
   [[nodiscard]] core::Result<void> drain(std::uint32_t device, Deadline deadline) const noexcept;
-  // Nothing runs, or waits to, in any context; false also where that cannot be told without waiting.
+  // Nothing runs, or waits to, in any context. False also where that is not certain: without a context, while a graph is recorded.
   [[nodiscard]] bool are_at_rest() const noexcept;
 
  private:
@@ -42,6 +43,7 @@ class Streams {
   std::map<CUcontext, std::uint32_t> m_contexts;   // their devices
   std::map<CUstream, Known> m_streams;
   std::uint32_t m_next = 1;
+  std::atomic<bool> m_has_unlisted{false};         // a context, of an unknown device
 };
 
 // The stream's status when its work has ended, or when the time is over: CUDA_ERROR_NOT_READY then.

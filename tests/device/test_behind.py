@@ -48,6 +48,22 @@ def test_what_launches_all_the_time_loses_nothing(kc, built, threads, _run):
     assert captured(kc, "target", built["goes_on"], threads) == "ok\n"
 
 
+# A launch of a larger program begins at any moment of those in which CUPTI leaves it.
+@pytest.mark.parametrize("late_us", [0, 500, 1000, 1500, 2000, 3000, 4000, 6000, 8000, 12000])
+def test_threads_that_begin_behind_the_target_lose_nothing(kc, built, late_us):
+    assert captured(kc, "target", built["goes_on"], 2, late_us) == "ok\n"
+
+
+@pytest.mark.parametrize("_run", range(3))
+@pytest.mark.parametrize("mode", ["at_once", "destructor"])
+def test_a_program_may_end_behind_the_target(kc, built, mode, _run):
+    assert captured(kc, "target", built["ends_behind"], mode) == "ok\n"
+
+
+def test_a_program_goes_on_beside_a_kernel_that_does_not_end(kc, built):
+    assert captured(kc, "target", built["spins_behind"]) == "ok\n"
+
+
 @pytest.mark.parametrize(("threads", "left"), [(1, "gone\n"), (2, "stays\n")])
 def test_cupti_leaves_a_program_of_one_thread(kc, built, threads, left):
     assert captured(kc, "target", built["cupti_stays"], next(cupti_libraries(os.environ)), threads) == left

@@ -1,5 +1,6 @@
-// goes_on THREADS: so many launch kernels and graphs, allocate, and make streams all the time, for a second behind the target;
-// 0: the thread that launches the target does all that, too. Whatever leaves the process meanwhile, nothing of theirs may be lost.
+// goes_on THREADS [LATE_US]: so many launch kernels and graphs, allocate, and make streams all the time, for a second behind the target;
+// 0: the thread that launches the target does all that, too. LATE_US: they begin so long behind the target, while its thread waits
+// for the device all the time. Whatever leaves the process meanwhile, nothing of theirs may be lost.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -44,27 +45,34 @@ static unsigned launch_until(const std::function<bool()>& done) {
   return found;
 }
 
-int main(int, char** words) {
-  const int count = std::atoi(words[1]);
+int main(int count_of_words, char** words) {
+  const int threads = std::atoi(words[1]);
+  const auto late = std::chrono::microseconds(count_of_words > 2 ? std::atoi(words[2]) : -1);
   std::atomic<bool> is_over{false};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) {
-    threads.emplace_back([&] { EXPECT(launch_until([&] { return is_over.load(); }) > 0); });
-  }
+  std::vector<std::thread> others;
+  const auto begin = [&] {
+    for (int i = 0; i < threads; ++i) others.emplace_back([&] { EXPECT(launch_until([&] { return is_over.load(); }) > 0); });
+  };
   unsigned* counter = nullptr;
   CHECK(cudaMalloc(&counter, sizeof *counter));
   CHECK(cudaMemset(counter, 0, sizeof *counter));
+  if (late.count() < 0) begin();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   for (int i = 0; i < 10; ++i) target<<<1, 1>>>(counter);
   CHECK(cudaDeviceSynchronize());
-  const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(1);
-  if (count == 0) {
-    EXPECT(launch_until([end] { return std::chrono::steady_clock::now() > end; }) > 0);
+  const auto now = std::chrono::steady_clock::now;
+  const auto end = now() + std::chrono::seconds(1);
+  if (late.count() >= 0) {
+    for (const auto at = now() + late; now() < at;) CHECK(cudaDeviceSynchronize());
+    begin();
+    while (now() < end) CHECK(cudaDeviceSynchronize());
+  } else if (threads == 0) {
+    EXPECT(launch_until([&] { return now() > end; }) > 0);
   } else {
     std::this_thread::sleep_until(end);
   }
   is_over = true;
-  for (std::thread& thread : threads) thread.join();
+  for (std::thread& thread : others) thread.join();
   unsigned found = 0;
   CHECK(cudaMemcpy(&found, counter, sizeof found, cudaMemcpyDeviceToHost));
   EXPECT(found == 10);

@@ -14,16 +14,24 @@ namespace {
 
 constexpr CUpti_CallbackId k_wait = CUPTI_DRIVER_TRACE_CBID_cuStreamSynchronize;
 const auto k_function = handle<CUfunction>(0x2000);
-const auto k_other = handle<CUfunction>(0x4000);
+const auto k_stream = handle<CUstream>(0x3000);
 std::string g_cubin;
 std::atomic<int> g_finalized{0};
 std::atomic<int> g_unsubscribed{0};
+std::atomic<int> g_enabled{0};         // kinds of records
 std::atomic<CUresult> g_all_work{CUDA_SUCCESS};
 
 Cupti& cupti_stub() { return const_cast<Cupti&>(cupti()); }
 
-void start() {
-  start_library({});
+void show_resource(CUpti_CallbackId what, CUstream stream = nullptr) {
+  CUpti_ResourceData data{};
+  data.context = k_context;
+  data.resourceHandle.stream = stream;
+  g_callback(g_subscribed_with, CUPTI_CB_DOMAIN_RESOURCE, what, &data);
+}
+
+void start(const kerncap::capture::Rule& rule = {}) {
+  start_library(rule);
   cupti_stub().cuptiGetVersion = [](std::uint32_t* version) {
     *version = 130001;
     return CUPTI_SUCCESS;
@@ -37,9 +45,7 @@ void start() {
     return CUPTI_SUCCESS;
   };
   driver_stub().cuEventQuery = [](CUevent) { return g_all_work.load(); };
-  CUpti_ResourceData data{};
-  data.context = k_context;
-  g_callback(g_subscribed_with, CUPTI_CB_DOMAIN_RESOURCE, CUPTI_CBID_RESOURCE_CONTEXT_CREATED, &data);
+  show_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED);
   load_cubin(g_cubin);
 }
 
@@ -56,111 +62,196 @@ void capture() {
   CHECK(soon([] { return g_tool->own.leaving.load(); }));
 }
 
-void wait_in_the_driver(CUpti_CallbackId id = k_wait) {
+void call(CUpti_CallbackId id = k_wait, CUresult status = CUDA_SUCCESS) {
   std::this_thread::sleep_for(std::chrono::milliseconds(2));   // looks are 1 ms apart
   Call call(id, nullptr);
   call.enter();
-  call.leave();
+  call.leave(status);
 }
+
+template <typename Work>
+void on_another_thread(Work work) { std::thread(work).join(); }
+
+bool subscriber_alone_has_gone() { return soon([] { return g_unsubscribed == 1; }, std::chrono::milliseconds(500)) && g_finalized == 0; }
 
 void cupti_goes_behind_a_call_that_waited() {
   start();
   capture();
+  std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  Call wait(k_wait, nullptr);
+  wait.enter();
   CHECK(g_finalized == 0 && g_unsubscribed == 0);
-  Launch(k_function).enter();
-  CHECK(g_finalized == 0);
-  Launch(k_function).leave();
-  wait_in_the_driver();
+  wait.leave();
   CHECK(g_finalized == 1 && !g_tool->own.enabled && !g_tool->own.leaving);
-  wait_in_the_driver();
+  call();
   CHECK(!soon([] { return g_unsubscribed != 0 || g_finalized != 1; }, std::chrono::milliseconds(50)));
 }
 
 void a_copy_that_waited_is_as_good() {
   start();
   capture();
-  wait_in_the_driver(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2);
+  call(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoH_v2);
   CHECK(g_finalized == 1);
+}
+
+void but_not_one_that_did_not_or_a_wait_that_failed() {
+  start();
+  capture();
+  call(CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoHAsync_v2);
+  call(k_wait, CUDA_ERROR_LAUNCH_FAILED);
+  CHECK(g_finalized == 0 && g_unsubscribed == 0);
 }
 
 void nothing_goes_while_something_runs() {
   start();
   capture();
   g_all_work = CUDA_ERROR_NOT_READY;
-  wait_in_the_driver();
+  call();
   CHECK(g_finalized == 0 && g_unsubscribed == 0);
   g_all_work = CUDA_SUCCESS;
-  wait_in_the_driver();
+  call();
   CHECK(g_finalized == 1);
+}
+
+// The program waited for one stream, and another one runs, for ever perhaps.
+void nothing_is_made_or_submitted_while_a_stream_runs() {
+  start();
+  capture();
+  show_resource(CUPTI_CBID_RESOURCE_STREAM_CREATED, k_stream);
+  driver_stub().cuStreamQuery = [](CUstream stream) { return stream == k_stream ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; };
+  driver_stub().cuEventCreate = [](CUevent*, unsigned) -> CUresult { std::abort(); };
+  call();
+  CHECK(g_finalized == 0);
 }
 
 void nothing_goes_while_a_graph_is_recorded() {
   start();
   capture();
-  g_tool->streams.created(k_context, handle<CUstream>(0x3000));
+  show_resource(CUPTI_CBID_RESOURCE_STREAM_CREATED, k_stream);
   driver_stub().cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
     *status = stream == CU_STREAM_LEGACY ? CU_STREAM_CAPTURE_STATUS_NONE : CU_STREAM_CAPTURE_STATUS_ACTIVE;
     return CUDA_SUCCESS;
   };
   driver_stub().cuCtxRecordEvent = [](CUcontext, CUevent) -> CUresult { std::abort(); };   // it would spoil the recording
-  wait_in_the_driver();
+  call();
   CHECK(g_finalized == 0);
 }
 
-// Whatever it does: CUPTI may be left by no thread that another one may be beside.
+void nothing_goes_without_a_context() {
+  start();
+  capture();
+  show_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING);
+  call();
+  CHECK(g_finalized == 0);
+}
+
 void the_subscriber_alone_goes_where_two_threads_call() {
   start();
-  std::thread([] { wait_in_the_driver(); }).join();
+  on_another_thread([] { call(); });
   Launch(k_function).run();
-  CHECK(soon([] { return g_unsubscribed == 1; }));
-  CHECK(g_finalized == 0);
+  CHECK(subscriber_alone_has_gone());
 }
 
-void nothing_goes_once_another_thread_has_launched() {
+void or_make_streams() {
+  start();
+  on_another_thread([] { show_resource(CUPTI_CBID_RESOURCE_STREAM_CREATED, k_stream); });
+  Launch(k_function).run();
+  CHECK(subscriber_alone_has_gone());
+}
+
+void or_launch_what_is_only_counted() {
+  start({.first = 2});
+  Launch(k_function).run();
+  on_another_thread([] { Launch(k_function).run(); });   // passes with a look into the table
+  Launch(k_function).run();
+  CHECK(subscriber_alone_has_gone());
+}
+
+void or_where_another_thread_comes_meanwhile() {
   start();
   capture();
-  std::thread([] { Launch(k_function).run(); }).join();
-  wait_in_the_driver();
-  CHECK(g_finalized == 0);
+  on_another_thread([] { Launch(k_function).run(); });
+  call();
+  CHECK(subscriber_alone_has_gone());
 }
 
-void nor_where_that_launch_was_only_counted() {
+void or_during_the_look() {
   start();
-  for (int i = 0; i < 2; ++i) Launch(k_other, 1, nullptr, "other").run();   // the second is in the table
+  cupti_stub().cuptiActivityEnable = [](CUpti_ActivityKind) {
+    ++g_enabled;
+    return CUPTI_SUCCESS;
+  };
+  cupti_stub().cuptiActivityDisable = [](CUpti_ActivityKind) {
+    --g_enabled;
+    return CUPTI_SUCCESS;
+  };
   capture();
-  std::thread([] { Launch(k_other, 1, nullptr, "other").run(); }).join();
-  wait_in_the_driver();
-  CHECK(g_finalized == 0);
+  cupti_stub().cuptiEnableDomain = [](std::uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain) {
+    on_another_thread([] { Launch(k_function).run(); });   // on its way already
+    return CUPTI_SUCCESS;
+  };
+  call();
+  CHECK(subscriber_alone_has_gone());
+  CHECK(g_enabled == 0);
 }
 
-void the_subscriber_alone_goes_where_the_program_takes_records_itself() {
+void or_where_the_program_takes_records_itself() {
   start();
   cupti_stub().cuptiActivityEnable = [](CUpti_ActivityKind) { return CUPTI_ERROR_NOT_COMPATIBLE; };
   capture();
-  wait_in_the_driver();
+  call();
+  CHECK(subscriber_alone_has_gone());
+}
+
+void or_where_cupti_does_not_go() {
+  start();
+  cupti_stub().cuptiFinalize = [] { return CUPTI_ERROR_UNKNOWN; };
+  capture();
+  call();
+  CHECK(subscriber_alone_has_gone());
+}
+
+void or_where_nothing_comes_in_time() {
+  start();
+  capture();
   CHECK(soon([] { return g_unsubscribed == 1; }));
+  call();
   CHECK(g_finalized == 0);
 }
 
 void or_where_cupti_is_older() {
   start();
   cupti_stub().cuptiGetVersion = [](std::uint32_t* version) {
-    *version = 23;
+    *version = 28;
     return CUPTI_SUCCESS;
   };
   Launch(k_function).run();
-  CHECK(soon([] { return g_unsubscribed == 1; }));
-  CHECK(g_finalized == 0);
+  CHECK(subscriber_alone_has_gone());
 }
 
-void in_a_process_of_its_own(void (*test)()) {
+void or_where_it_is_wanted() {
+  ::setenv("KERNCAP_KEEP_CUPTI", "1", 1);
+  start();
+  Launch(k_function).run();
+  CHECK(subscriber_alone_has_gone());
+}
+
+void neither_goes_when_the_program_ends() {
+  start();
+  capture();
+  g_tool->leaving.give_up();
+  call();
+  CHECK(!soon([] { return g_unsubscribed + g_finalized != 0; }, std::chrono::milliseconds(50)));
+}
+
+bool passes_in_a_process_of_its_own(void (*test)()) {
   const pid_t child = ::fork();
   if (child == 0) {
     test();
     ::_exit(kerncap::test::exit_code());
   }
   int status = -1;
-  CHECK(::waitpid(child, &status, 0) == child && status == 0);
+  return ::waitpid(child, &status, 0) == child && status == 0;
 }
 
 }  // namespace
@@ -168,11 +259,16 @@ void in_a_process_of_its_own(void (*test)()) {
 int main(int argc, char** argv) {
   CHECK(argc == 2);
   g_cubin = read_file(argv[1]);
-  for (const auto test : {cupti_goes_behind_a_call_that_waited, a_copy_that_waited_is_as_good, nothing_goes_while_something_runs,
-                          nothing_goes_while_a_graph_is_recorded, the_subscriber_alone_goes_where_two_threads_call,
-                          nothing_goes_once_another_thread_has_launched, nor_where_that_launch_was_only_counted,
-                          the_subscriber_alone_goes_where_the_program_takes_records_itself, or_where_cupti_is_older}) {
-    in_a_process_of_its_own(test);
+  bool all_pass = true;
+  for (const auto test :
+       {cupti_goes_behind_a_call_that_waited, a_copy_that_waited_is_as_good, but_not_one_that_did_not_or_a_wait_that_failed,
+        nothing_goes_while_something_runs, nothing_is_made_or_submitted_while_a_stream_runs, nothing_goes_while_a_graph_is_recorded,
+        nothing_goes_without_a_context, the_subscriber_alone_goes_where_two_threads_call, or_make_streams,
+        or_launch_what_is_only_counted, or_where_another_thread_comes_meanwhile, or_during_the_look,
+        or_where_the_program_takes_records_itself, or_where_cupti_does_not_go, or_where_nothing_comes_in_time, or_where_cupti_is_older,
+        or_where_it_is_wanted, neither_goes_when_the_program_ends}) {
+    all_pass = passes_in_a_process_of_its_own(test) && all_pass;   // else a child would begin with our failures
   }
+  CHECK(all_pass);
   return kerncap::test::exit_code();
 }

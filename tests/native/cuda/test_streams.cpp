@@ -22,6 +22,8 @@ const auto k_recorded = reinterpret_cast<CUstream>(0x3000);
 bool g_records = false;                // on k_recorded
 bool g_blocks = false;                 // which is a blocking stream
 std::vector<CUstream> g_queried;
+CUstream g_running = nullptr;
+std::vector<CUcontext> g_entered;
 int g_waited_for_all = 0;
 int g_events = 0;                      // that were made, and not destroyed
 std::vector<CUcontext> g_all_of;       // contexts of which all work was recorded
@@ -35,7 +37,7 @@ CUresult CUDAAPI is_capturing(CUstream stream, CUstreamCaptureStatus* status) {
 }
 CUresult CUDAAPI query(CUstream stream) {
   g_queried.push_back(stream);
-  return CUDA_SUCCESS;
+  return stream == g_running ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS;
 }
 CUresult CUDAAPI wait_for_all() {
   ++g_waited_for_all;
@@ -55,9 +57,18 @@ CUresult CUDAAPI record_all(CUcontext context, CUevent) {
   g_all_of.push_back(context);
   return g_recorded;
 }
-CUresult CUDAAPI query_event(CUevent) { return g_all; }
-CUresult CUDAAPI push(CUcontext) { return CUDA_SUCCESS; }
-CUresult CUDAAPI pop(CUcontext*) { return CUDA_SUCCESS; }
+CUcontext g_busy = nullptr;            // where something runs that is on no stream that we know
+CUresult CUDAAPI query_event(CUevent) { return !g_entered.empty() && g_entered.back() == g_busy ? CUDA_ERROR_NOT_READY : g_all; }
+CUcontext g_green = nullptr;           // cannot be entered
+CUresult CUDAAPI push(CUcontext context) {
+  if (context == g_green) return CUDA_ERROR_INVALID_CONTEXT;
+  g_entered.push_back(context);
+  return CUDA_SUCCESS;
+}
+CUresult CUDAAPI pop(CUcontext*) {
+  g_entered.pop_back();
+  return CUDA_SUCCESS;
+}
 CUresult CUDAAPI exchange(CUstreamCaptureMode* mode) {
   std::swap(*mode, g_mode);
   return CUDA_SUCCESS;
@@ -136,6 +147,56 @@ void test_what_is_on_no_stream_that_we_know() {
   g_recorded = CUDA_SUCCESS;
 }
 
+bool are_at_rest(const Streams& streams) {
+  const bool rest = streams.are_at_rest();
+  CHECK(g_events == 0 && g_entered.empty() && g_waited_for_all == 0);
+  return rest;
+}
+
+void test_rest() {
+  g_waited_for_all = 0;
+  Streams streams;
+  CHECK(!are_at_rest(streams));
+  const auto other = reinterpret_cast<CUcontext>(0x5000);
+  for (CUcontext context : {k_context, other}) streams.context_created(context);
+  streams.created(k_context, k_plain);
+  streams.created(other, k_recorded);
+  CHECK(are_at_rest(streams));
+  for (CUcontext context : {k_context, other}) {
+    g_busy = context;
+    CHECK(!are_at_rest(streams));
+    g_busy = nullptr;
+    g_green = context;
+    CHECK(!are_at_rest(streams));
+    g_green = nullptr;
+  }
+  for (CUstream stream : {CU_STREAM_LEGACY, k_plain, k_recorded}) {
+    g_running = stream;
+    g_all_of.clear();
+    CHECK(!are_at_rest(streams));
+    CHECK(std::find(g_all_of.begin(), g_all_of.end(), stream == k_recorded ? other : k_context) == g_all_of.end());
+    g_running = nullptr;
+  }
+  g_records = true;
+  CHECK(!are_at_rest(streams));
+  streams.destroyed(k_recorded);
+  g_blocks = true;   // on a stream that is in no list
+  CHECK(!are_at_rest(streams));
+  g_records = g_blocks = false;
+  g_recorded = CUDA_ERROR_NOT_SUPPORTED;
+  CHECK(!are_at_rest(streams));
+  g_recorded = CUDA_SUCCESS;
+  auto& table = const_cast<Driver&>(driver());
+  table.cuCtxRecordEvent = nullptr;
+  CHECK(!are_at_rest(streams));
+  table.cuCtxRecordEvent = record_all;
+  CHECK(are_at_rest(streams));
+  const_cast<Cupti&>(cupti()).cuptiGetDeviceId = [](CUcontext, std::uint32_t*) { return CUPTI_ERROR_UNKNOWN; };
+  streams.context_created(reinterpret_cast<CUcontext>(0x6000));
+  CHECK(!are_at_rest(streams));
+  const_cast<Cupti&>(cupti()).cuptiGetDeviceId = device_of;
+}
+
 void test_relaxed_mode() {
   {
     const RelaxedMode relaxed;
@@ -171,6 +232,7 @@ int main() {
   fill_tables();
   test_drain();
   test_what_is_on_no_stream_that_we_know();
+  test_rest();
   test_relaxed_mode();
   test_cancellation();
   return kerncap::test::exit_code();
