@@ -1,6 +1,6 @@
 // goes_on THREADS [LATE_US]: so many launch kernels and graphs, allocate, and make streams all the time, for a second behind the target;
 // 0: the thread that launches the target does all that, too. LATE_US: they begin so long behind the target, while its thread waits
-// for the device all the time. Whatever leaves the process meanwhile, nothing of theirs may be lost.
+// for a stream of its own all the time (nobody may wait for the device while a graph is recorded). Whatever leaves the process meanwhile, nothing of theirs may be lost.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -56,6 +56,8 @@ int main(int count_of_words, char** words) {
   unsigned* counter = nullptr;
   CHECK(cudaMalloc(&counter, sizeof *counter));
   CHECK(cudaMemset(counter, 0, sizeof *counter));
+  cudaStream_t stream;
+  CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   if (late.count() < 0) begin();
   std::this_thread::sleep_for(std::chrono::milliseconds(50));
   for (int i = 0; i < 10; ++i) target<<<1, 1>>>(counter);
@@ -63,9 +65,9 @@ int main(int count_of_words, char** words) {
   const auto now = std::chrono::steady_clock::now;
   const auto end = now() + std::chrono::seconds(1);
   if (late.count() >= 0) {
-    for (const auto at = now() + late; now() < at;) CHECK(cudaDeviceSynchronize());
+    for (const auto at = now() + late; now() < at;) CHECK(cudaStreamSynchronize(stream));
     begin();
-    while (now() < end) CHECK(cudaDeviceSynchronize());
+    while (now() < end) CHECK(cudaStreamSynchronize(stream));
   } else if (threads == 0) {
     EXPECT(launch_until([&] { return now() > end; }) > 0);
   } else {

@@ -19,6 +19,7 @@ std::string g_cubin;
 std::atomic<int> g_finalized{0};
 std::atomic<int> g_unsubscribed{0};
 std::atomic<int> g_enabled{0};         // kinds of records
+std::atomic<int> g_switched_off{0};
 std::atomic<CUresult> g_all_work{CUDA_SUCCESS};
 
 Cupti& cupti_stub() { return const_cast<Cupti&>(cupti()); }
@@ -85,6 +86,18 @@ void cupti_goes_behind_a_call_that_waited() {
   CHECK(g_finalized == 1 && !g_tool->own.enabled && !g_tool->own.leaving);
   call();
   CHECK(!soon([] { return g_unsubscribed != 0 || g_finalized != 1; }, std::chrono::milliseconds(50)));
+}
+
+// Behind the window of a capture all calls are switched off but those that matter.
+void calls_that_wait_are_shown() {
+  start();
+  cupti_stub().cuptiEnableCallback = [](std::uint32_t on, CUpti_SubscriberHandle, CUpti_CallbackDomain, CUpti_CallbackId id) {
+    CHECK(on == 0 && id != k_wait && id != CUPTI_DRIVER_TRACE_CBID_cuCtxSynchronize_v2);
+    ++g_switched_off;
+    return CUPTI_SUCCESS;
+  };
+  capture();
+  CHECK(g_switched_off > 0);
 }
 
 void a_copy_that_waited_is_as_good() {
@@ -261,7 +274,7 @@ int main(int argc, char** argv) {
   g_cubin = read_file(argv[1]);
   bool all_pass = true;
   for (const auto test :
-       {cupti_goes_behind_a_call_that_waited, a_copy_that_waited_is_as_good, but_not_one_that_did_not_or_a_wait_that_failed,
+       {cupti_goes_behind_a_call_that_waited, calls_that_wait_are_shown, a_copy_that_waited_is_as_good, but_not_one_that_did_not_or_a_wait_that_failed,
         nothing_goes_while_something_runs, nothing_is_made_or_submitted_while_a_stream_runs, nothing_goes_while_a_graph_is_recorded,
         nothing_goes_without_a_context, the_subscriber_alone_goes_where_two_threads_call, or_make_streams,
         or_launch_what_is_only_counted, or_where_another_thread_comes_meanwhile, or_during_the_look,
