@@ -62,12 +62,14 @@ def parse(payload: bytes, name: str) -> Manifest:
     Raises ManifestUnreadable for anything but the canonical form of a kind and version that we know.
     """
     kind = read_members(payload, name)["kind"]
+    manifest, fault = None, ""
     try:
         manifest = model_of(kind).model_validate_json(payload, strict=True)
     except ValueError as error:
-        raise ManifestUnreadable(
-            f"{name}: malformed {kind} manifest: {first_fault(error)}", hint=_MAKE_AGAIN
-        ) from error
+        fault = first_fault(error)
+    # Not `from error`: what validators raised in it hides from the garbage collector, and all frames stayed.
+    if manifest is None:
+        raise ManifestUnreadable(f"{name}: malformed {kind} manifest: {fault}", hint=_MAKE_AGAIN)
     if dump(manifest) != payload:
         raise ManifestUnreadable(f"{name}: {kind} manifest is not in canonical form", hint=_MAKE_AGAIN)
     return manifest

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import json
+import weakref
 from pathlib import Path
 
 import manifest_examples as examples
@@ -125,6 +127,25 @@ def test_load_as_names_both_kinds():
     assert load(store, digest) == load_as(store, digest, Profile) == examples.profile()
     with pytest.raises(ArtifactError, match=f"{digest.short} is a profile, and this needs a capture"):
         load_as(store, digest, Capture)
+
+
+@pytest.mark.parametrize("device_index", [7, "seven"], ids=["our validator", "pydantic's"])
+def test_a_malformed_manifest_does_not_keep_the_store_that_held_it(device_index):
+    content = json.loads(dump(examples.capture()))
+    content["dispatch"]["device_index"] = device_index
+
+    def read() -> weakref.ref[OneObject]:
+        store = OneObject(json.dumps(content).encode())
+        try:
+            load(store, examples.digest("x"))
+        except ManifestUnreadable as error:
+            kept = error  # by this frame, which the error's own traceback keeps
+        assert "malformed" in str(kept)
+        return weakref.ref(store)
+
+    held = read()
+    gc.collect()
+    assert held() is None
 
 
 @pytest.mark.parametrize("reference", [MemoryRef, FileRef, ManifestRef])
