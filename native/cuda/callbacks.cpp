@@ -197,7 +197,9 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
   Snapshots& snapshots = tool()->snapshots;
   const bool entry = data.callbackSite == CUPTI_API_ENTER;
   const bool launches = is_launch(call);     // first: they are most of all calls
-  if (!entry && tool()->own.leaving.load(std::memory_order_relaxed) && has_waited(call, data)) tool()->leaving.look();
+  if (!entry && tool()->own.leaving.load(std::memory_order_relaxed) && has_waited(call, data) && tool()->leaving.look()) {
+    return snapshots.end_call();   // `data` was CUPTI's
+  }
   if (!launches && is_copy(call)) return entry ? snapshots.begin_copy() : snapshots.end_call();
   const bool is_counted = launches || is_graph_launch(call);
   if (entry && is_counted) snapshots.begin_launch();

@@ -301,7 +301,7 @@ bool Snapshots::start_thread() noexcept {
   if (!started) return false;
   // Handlers run in reverse order, and the driver makes its own when it has started: these have to come after.
   constexpr auto k_finish = [] {
-    tool()->leaving.give_up();
+    tool()->leaving.program_ends();
     tool()->snapshots.finish();
   };
   std::atexit(k_finish);

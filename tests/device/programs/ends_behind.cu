@@ -24,7 +24,7 @@ int main(int, char** words) {
   constexpr std::size_t k_bytes = 128 << 20;   // more than is sent before the program goes on
   CHECK(cudaMalloc(&g_data, k_bytes));
   CHECK(cudaMemset(g_data, 0, k_bytes));
-  // Behind the runtime's own handlers, so that it runs before them, and behind kc-capture's, which is made at the target.
+  // Made later than the runtime's own handlers, so that it runs before them; kc-capture's is made later still, at the target, and has run.
   if (std::strcmp(words[1], "handler") == 0) EXPECT(std::atexit(go_on) == 0);
   target<<<1, 32>>>(g_data);
   CHECK(cudaDeviceSynchronize());

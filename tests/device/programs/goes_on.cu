@@ -1,6 +1,6 @@
 // goes_on THREADS [LATE_US]: so many launch kernels and graphs, allocate, and make streams all the time, for a second behind the target;
 // 0: the thread that launches the target does all that, too. LATE_US: they begin so long behind the target, while its thread waits
-// for a stream of its own all the time (nobody may wait for the device while a graph is recorded). Whatever leaves the process meanwhile, nothing of theirs may be lost.
+// for a stream of its own all the time. Whatever leaves the process meanwhile, nothing of theirs may be lost.
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
@@ -12,6 +12,8 @@
 
 __global__ void count(unsigned* counter) { *counter += 1; }
 __global__ void target(unsigned* counter) { *counter += 1; }
+
+static std::atomic<int> g_ready{0};   // threads that have recorded their graph
 
 static unsigned launch_until(const std::function<bool()>& done) {
   cudaStream_t stream;
@@ -25,6 +27,7 @@ static unsigned launch_until(const std::function<bool()>& done) {
   for (int i = 0; i < 3; ++i) count<<<1, 1, 0, stream>>>(counter);
   CHECK(cudaStreamEndCapture(stream, &graph));
   CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  ++g_ready;
   unsigned expected = 0;
   while (!done()) {
     for (int i = 0; i < 50; ++i) count<<<1, 1, 0, stream>>>(counter);
@@ -59,7 +62,7 @@ int main(int count_of_words, char** words) {
   cudaStream_t stream;
   CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
   if (late.count() < 0) begin();
-  std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  while (late.count() < 0 && g_ready < threads) std::this_thread::yield();   // nobody may wait for the device before
   for (int i = 0; i < 10; ++i) target<<<1, 1>>>(counter);
   CHECK(cudaDeviceSynchronize());
   const auto now = std::chrono::steady_clock::now;

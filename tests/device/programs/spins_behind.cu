@@ -14,7 +14,9 @@ int main() {
   int* flag = nullptr;
   CHECK(cudaMalloc(&data, 4096));
   CHECK(cudaMemset(data, 0, 4096));
+  int* found = nullptr;
   CHECK(cudaMallocHost(&flag, sizeof *flag));
+  CHECK(cudaMallocHost(&found, 4096));
   *flag = 1;
   cudaStream_t streams[2];
   for (cudaStream_t& stream : streams) CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
@@ -24,8 +26,6 @@ int main() {
   target<<<1, 32, 0, streams[1]>>>(data);
   spin<<<1, 1, 0, streams[0]>>>(flag);
   for (int i = 0; i < 500; ++i) target<<<1, 32, 0, streams[0]>>>(data);
-  int* found = nullptr;
-  CHECK(cudaMallocHost(&found, 4096));
   const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(3);
   while (std::chrono::steady_clock::now() < end) {
     CHECK(cudaMemcpyAsync(found, data, 4096, cudaMemcpyDeviceToHost, streams[1]));

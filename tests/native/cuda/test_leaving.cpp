@@ -34,7 +34,7 @@ void show_resource(CUpti_CallbackId what, CUstream stream = nullptr) {
 void start(const kerncap::capture::Rule& rule = {}) {
   start_library(rule);
   cupti_stub().cuptiGetVersion = [](std::uint32_t* version) {
-    *version = 130001;
+    *version = 130000;
     return CUPTI_SUCCESS;
   };
   cupti_stub().cuptiFinalize = [] {
@@ -190,14 +190,6 @@ void or_where_another_thread_comes_meanwhile() {
 
 void or_during_the_look() {
   start();
-  cupti_stub().cuptiActivityEnable = [](CUpti_ActivityKind) {
-    ++g_enabled;
-    return CUPTI_SUCCESS;
-  };
-  cupti_stub().cuptiActivityDisable = [](CUpti_ActivityKind) {
-    --g_enabled;
-    return CUPTI_SUCCESS;
-  };
   capture();
   cupti_stub().cuptiEnableDomain = [](std::uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain) {
     on_another_thread([] { Launch(k_function).run(); });   // on its way already
@@ -205,7 +197,17 @@ void or_during_the_look() {
   };
   call();
   CHECK(subscriber_alone_has_gone());
-  CHECK(g_enabled == 0);
+}
+
+void or_where_something_begins_to_run_meanwhile() {
+  start();
+  capture();
+  cupti_stub().cuptiEnableDomain = [](std::uint32_t, CUpti_SubscriberHandle, CUpti_CallbackDomain) {
+    g_all_work = CUDA_ERROR_NOT_READY;
+    return CUPTI_SUCCESS;
+  };
+  call();
+  CHECK(subscriber_alone_has_gone());
 }
 
 void or_where_the_program_takes_records_itself() {
@@ -218,8 +220,32 @@ void or_where_the_program_takes_records_itself() {
 
 void or_where_cupti_does_not_go() {
   start();
-  cupti_stub().cuptiFinalize = [] { return CUPTI_ERROR_UNKNOWN; };
+  cupti_stub().cuptiActivityEnable = [](CUpti_ActivityKind) {
+    ++g_enabled;
+    return CUPTI_SUCCESS;
+  };
+  cupti_stub().cuptiActivityDisable = [](CUpti_ActivityKind) {
+    --g_enabled;
+    return CUPTI_SUCCESS;
+  };
+  cupti_stub().cuptiFinalize = [] {
+    CHECK(g_enabled == 1);
+    return CUPTI_ERROR_UNKNOWN;
+  };
   capture();
+  call();
+  CHECK(subscriber_alone_has_gone());
+  CHECK(g_enabled == 0);
+}
+
+// Our own thread has waited long enough just then.
+void or_where_the_look_takes_too_long() {
+  start();
+  capture();
+  driver_stub().cuEventQuery = [](CUevent) {
+    CHECK(soon([] { return g_unsubscribed == 1; }));
+    return CUDA_SUCCESS;
+  };
   call();
   CHECK(subscriber_alone_has_gone());
 }
@@ -235,7 +261,7 @@ void or_where_nothing_comes_in_time() {
 void or_where_cupti_is_older() {
   start();
   cupti_stub().cuptiGetVersion = [](std::uint32_t* version) {
-    *version = 28;
+    *version = 129999;
     return CUPTI_SUCCESS;
   };
   Launch(k_function).run();
@@ -252,9 +278,22 @@ void or_where_it_is_wanted() {
 void neither_goes_when_the_program_ends() {
   start();
   capture();
-  g_tool->leaving.give_up();
+  g_tool->leaving.program_ends();
   call();
   CHECK(!soon([] { return g_unsubscribed + g_finalized != 0; }, std::chrono::milliseconds(50)));
+}
+
+// A handler of a signal calls exit() while the thread is in a look.
+void a_thread_that_looks_may_end_the_program() {
+  start();
+  capture();
+  cupti_stub().cuptiFinalize = [] {
+    g_tool->leaving.program_ends();
+    ++g_finalized;
+    return CUPTI_SUCCESS;
+  };
+  call();
+  CHECK(g_finalized == 1);
 }
 
 bool passes_in_a_process_of_its_own(void (*test)()) {
@@ -278,8 +317,9 @@ int main(int argc, char** argv) {
         nothing_goes_while_something_runs, nothing_is_made_or_submitted_while_a_stream_runs, nothing_goes_while_a_graph_is_recorded,
         nothing_goes_without_a_context, the_subscriber_alone_goes_where_two_threads_call, or_make_streams,
         or_launch_what_is_only_counted, or_where_another_thread_comes_meanwhile, or_during_the_look,
-        or_where_the_program_takes_records_itself, or_where_cupti_does_not_go, or_where_nothing_comes_in_time, or_where_cupti_is_older,
-        or_where_it_is_wanted, neither_goes_when_the_program_ends}) {
+        or_where_something_begins_to_run_meanwhile, or_where_the_program_takes_records_itself, or_where_cupti_does_not_go,
+        or_where_the_look_takes_too_long, or_where_nothing_comes_in_time, or_where_cupti_is_older,
+        or_where_it_is_wanted, neither_goes_when_the_program_ends, a_thread_that_looks_may_end_the_program}) {
     all_pass = passes_in_a_process_of_its_own(test) && all_pass;   // else a child would begin with our failures
   }
   CHECK(all_pass);
