@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <optional>
 #include <vector>
 
 #include "cuda/api.hpp"
@@ -37,15 +38,19 @@ Result<void> wait_for(CUstream stream, Streams::Deadline deadline) noexcept {
   return ended(poll(stream, deadline, k_longest_pause_ns));
 }
 
-// All that has been submitted to the current context, on whichever stream.
-Result<void> wait_for_all(CUcontext context, Streams::Deadline deadline) noexcept {
+// What has come, by then, of all that was submitted to the current context, on whichever stream; nothing where the driver cannot tell.
+std::optional<CUresult> ask_all(CUcontext context, Streams::Deadline deadline) noexcept {
   CUevent event = nullptr;
-  const bool is_made = driver().cuCtxRecordEvent != nullptr && driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) == CUDA_SUCCESS;
-  const bool is_recorded = is_made && driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS;
-  const Result<void> done = is_recorded ? ended(ask(driver().cuEventQuery, event, deadline, k_longest_pause_ns))
-                                        : checked("waiting for the device", driver().cuCtxSynchronize());
-  if (is_made) driver().cuEventDestroy_v2(event);
-  return done;
+  if (driver().cuCtxRecordEvent == nullptr || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return std::nullopt;
+  std::optional<CUresult> status;
+  if (driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS) status = ask(driver().cuEventQuery, event, deadline, k_longest_pause_ns);
+  driver().cuEventDestroy_v2(event);
+  return status;
+}
+
+Result<void> wait_for_all(CUcontext context, Streams::Deadline deadline) noexcept {
+  const std::optional<CUresult> status = ask_all(context, deadline);
+  return status ? ended(*status) : checked("waiting for the device", driver().cuCtxSynchronize());
 }
 
 Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadline deadline) noexcept {
@@ -89,13 +94,25 @@ bool is_any_recorded(const Streams::Contexts& contexts) noexcept {
 // threads have of their own are in nobody's list.
 bool is_at_rest(CUcontext context, const std::vector<CUstream>& streams) noexcept {
   constexpr auto k_is_idle = [](CUstream stream) { return driver().cuStreamQuery(stream) == CUDA_SUCCESS; };
-  if (!k_is_idle(CU_STREAM_LEGACY) || !std::all_of(streams.begin(), streams.end(), k_is_idle)) return false;
-  CUevent event = nullptr;
-  if (driver().cuCtxRecordEvent == nullptr || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return false;
-  const bool ended = driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS && driver().cuEventQuery(event) == CUDA_SUCCESS;
-  driver().cuEventDestroy_v2(event);
-  return ended;
+  constexpr Streams::Deadline k_over{};   // asked once
+  return k_is_idle(CU_STREAM_LEGACY) && std::all_of(streams.begin(), streams.end(), k_is_idle) && ask_all(context, k_over) == CUDA_SUCCESS;
 }
+
+// The thread's current context while it lives. Green contexts cannot be entered so.
+class Entered {
+ public:
+  explicit Entered(CUcontext context) noexcept : m_is_entered(driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {}
+  ~Entered() {
+    CUcontext popped = nullptr;
+    if (m_is_entered) driver().cuCtxPopCurrent_v2(&popped);
+  }
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  explicit operator bool() const noexcept { return m_is_entered; }
+
+ private:
+  bool m_is_entered;
+};
 
 }  // namespace
 
@@ -165,11 +182,8 @@ bool Streams::are_at_rest() const noexcept {
   // While a graph is recorded nobody may ask for all of a context.
   if (contexts.empty() || m_has_unlisted.load() || is_any_recorded(contexts)) return false;
   return std::all_of(contexts.begin(), contexts.end(), [](const auto& item) {
-    if (driver().cuCtxPushCurrent_v2(item.first) != CUDA_SUCCESS) return false;   // a green context
-    const bool ended = !records_on_blocking_stream() && is_at_rest(item.first, item.second);
-    CUcontext popped = nullptr;
-    driver().cuCtxPopCurrent_v2(&popped);
-    return ended;
+    const Entered entered(item.first);
+    return entered && !records_on_blocking_stream() && is_at_rest(item.first, item.second);
   });
 }
 
@@ -178,11 +192,9 @@ Result<void> Streams::drain(std::uint32_t device, Deadline deadline) const noexc
   // Anywhere on the device: green contexts belong to one that is asked with them.
   const bool is_recorded = is_any_recorded(contexts);
   for (const auto& [context, streams] : contexts) {
-    // Green contexts cannot be entered so; their streams can be asked from anywhere.
-    const bool is_entered = driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS;
-    const Result<void> done = is_entered ? drain_context(context, streams, is_recorded, deadline) : drain_streams(streams, deadline);
-    CUcontext popped = nullptr;
-    if (is_entered) driver().cuCtxPopCurrent_v2(&popped);
+    const Entered entered(context);
+    // The streams of one that cannot be entered can be asked from anywhere.
+    const Result<void> done = entered ? drain_context(context, streams, is_recorded, deadline) : drain_streams(streams, deadline);
     if (!done) return done;
   }
   return {};
