@@ -1,7 +1,5 @@
 // nvcc: -I/usr/local/cuda/extras/CUPTI/include
 // Takes records of its kernels by CUPTI itself, as profilers in programs do, before the target and behind it.
-#include <cupti.h>
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -9,20 +7,12 @@
 #include <string>
 
 #include "check.cuh"
+#include "cupti_calls.cuh"
 
 __global__ void target(int* data) { *data += 1; }
 __global__ void later(int* data) { *data += 1; }
 
-static void* g_cupti;
 static std::atomic<int> g_later{0};
-
-template <typename Function>
-Function* find(const char* name) {
-  auto* found = reinterpret_cast<Function*>(dlsym(g_cupti, name));
-  EXPECT(found != nullptr);
-  return found;
-}
-#define CUPTI(name) find<decltype(name)>(#name)
 
 static void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most) {
   *bytes = 1 << 20;
@@ -44,8 +34,7 @@ int main(int, char** words) {
   int* data = nullptr;
   CHECK(cudaMalloc(&data, sizeof *data));
   CHECK(cudaMemset(data, 0, sizeof *data));
-  g_cupti = dlopen(words[1], RTLD_NOW);
-  EXPECT(g_cupti != nullptr);
+  open_cupti(words[1]);
   EXPECT(CUPTI(cuptiActivityRegisterCallbacks)(give_buffer, take_buffer) == CUPTI_SUCCESS);
   EXPECT(CUPTI(cuptiActivityEnable)(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL) == CUPTI_SUCCESS);
   for (int i = 0; i < 3; ++i) target<<<1, 1>>>(data);
