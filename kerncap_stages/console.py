@@ -94,10 +94,14 @@ def report(error: Exception) -> int:
 
 
 def say(line: str = "") -> None:
-    """Write a line for people; nothing happens when nobody can read it."""
+    """Write a line for people; nothing happens when nobody can read it.
+
+    It is one write, also under ``PYTHONUNBUFFERED``: the user's program may write to the same place.
+    """
     if sys.stderr is not None:
         try:
-            print(line, file=sys.stderr, flush=True)
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
         except OSError:
             sys.stderr = None
 

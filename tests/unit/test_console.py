@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -207,3 +208,14 @@ def test_closed_standard_error_does_not_hide_the_exit_code():
         ["sh", "-c", '"$@" 2>&-', "sh", *STAGE, "--act", "Refused"], stdout=subprocess.PIPE, check=False
     )
     assert done.returncode == 6
+
+
+def test_line_is_one_write_beside_a_program_that_writes_to_the_same_place():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)  # a message for each write
+    with ours, theirs:
+        environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
+        subprocess.run([*STAGE, "--act", "Refused"], stderr=theirs, env=environment, check=False)
+        theirs.shutdown(socket.SHUT_WR)
+        written = list(iter(lambda: ours.recv(4096), b""))
+    assert [text.split(b":")[0] for text in written] == [b"kc-test", b"  next"]
+    assert all(text.endswith(b"\n") for text in written), written
