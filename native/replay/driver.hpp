@@ -61,9 +61,9 @@ class Driver {
  public:
   virtual ~Driver() = default;
 
-  // Whether inaccessible pages keep the captured addresses free until place(). Not where the runtime takes note of
-  // the process's mappings when it starts: such a driver reserves everything in open().
-  [[nodiscard]] virtual bool holds_with_pages() const { return true; }
+  // Whether inaccessible pages keep a captured range free until place(). Not where the runtime takes note of
+  // the process's mappings when it starts: such a driver reserves its memory in open().
+  [[nodiscard]] virtual bool holds_with_pages(const Range&) const { return true; }
 
   // Why open() failed: another start of this process, with other random addresses, may fare better.
   [[nodiscard]] virtual bool was_crowded_out() const { return false; }

@@ -80,7 +80,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
 Result<void> Engine::place(const std::vector<Range>& ranges) {
   for (const Range& range : ranges) {
     if (range.is_code()) continue;
-    if (m_driver.holds_with_pages()) {
+    if (m_driver.holds_with_pages(range)) {
       if (Result<void> free = let_go(range); !free) return free;
     }
     if (Result<void> placed = m_driver.place(range); !placed) return placed;

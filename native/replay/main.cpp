@@ -6,9 +6,11 @@
 #include <charconv>
 #include <csignal>
 #include <cstdio>
+#include <iterator>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "replay/address_space.hpp"
 #include "replay/driver.hpp"
@@ -125,9 +127,10 @@ int run(int argc, char** argv, Driver& driver) {
   plan.value().timed = options.timed;
   const Result<std::vector<Range>> ranges = ranges_of(plan.value());
   if (!ranges) return fail(options, ranges.error());
-  if (driver.holds_with_pages()) {
-    if (Result<void> held = hold(ranges.value(), argv); !held) return fail(options, held.error());
-  }
+  std::vector<Range> with_pages;
+  std::ranges::copy_if(ranges.value(), std::back_inserter(with_pages),
+                       [&driver](const Range& range) { return driver.holds_with_pages(range); });
+  if (Result<void> held = hold(with_pages, argv); !held) return fail(options, held.error());
   if (Result<void> opened = driver.open(plan.value()); !opened) {
     if (driver.was_crowded_out()) start_again(argv);
     return fail(options, opened.error());

@@ -17,8 +17,9 @@ namespace kerncap::cuda {
 
 class CudaDriver final : public replay::Driver {
  public:
-  // The driver looks at the process's mappings when it starts, and then avoids what pages were held for it.
-  [[nodiscard]] bool holds_with_pages() const override { return false; }
+  // The driver looks at the process's mappings when it starts, and then avoids what pages were held for it: only memory of the
+  // process that was pinned is held so.
+  [[nodiscard]] bool holds_with_pages(const replay::Range& range) const override { return !range.is_code() && !is_reserved(*range.first); }
   [[nodiscard]] bool was_crowded_out() const override { return m_crowded_out; }
   void start_early(std::uint32_t device) override;
   core::Result<void> open(const replay::Plan& plan) override;

@@ -9,6 +9,11 @@ __global__ void dependent(int* data, int count) {
   cudaTriggerProgrammaticLaunchCompletion();
 }
 
+__global__ void in_graph(int* data, int count) {
+  const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
+  if (i < count) data[i] = 2 * data[i] + 1;
+}
+
 __global__ void wide(int* data, int words) {
   extern __shared__ int shared[];
   for (int i = static_cast<int>(threadIdx.x); i < words; i += static_cast<int>(blockDim.x)) shared[i] = data[i];
@@ -49,6 +54,20 @@ int main() {
   int last = 0;
   CHECK(cudaMemcpy(&last, data + k_count - 1, sizeof last, cudaMemcpyDeviceToHost));
   EXPECT(last == 31);
+
+  // All but the first, which is of launches alone.
+  config.attrs = attributes + 1;
+  config.numAttrs = 4;
+  cudaGraph_t graph;
+  cudaGraphExec_t executable;
+  CHECK(cudaStreamBeginCapture(stream, cudaStreamCaptureModeGlobal));
+  CHECK(cudaLaunchKernelEx(&config, in_graph, data, k_count));
+  CHECK(cudaStreamEndCapture(stream, &graph));
+  CHECK(cudaGraphInstantiate(&executable, graph, 0));
+  for (int run = 0; run < 2; ++run) CHECK(cudaGraphLaunch(executable, stream));
+  CHECK(cudaStreamSynchronize(stream));
+  CHECK(cudaMemcpy(&last, data + k_count - 1, sizeof last, cudaMemcpyDeviceToHost));
+  EXPECT(last == 127);
 
   CHECK(cudaFuncSetAttribute(wide, cudaFuncAttributeMaxDynamicSharedMemorySize, k_shared_bytes));
   const int first = 77;
