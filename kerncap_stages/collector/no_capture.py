@@ -26,6 +26,13 @@ _AFTER_A_TIMEOUT = (
     f"of a kernel that never ends, {_WITHOUT_POST}"
 )
 
+# Where the reason itself does not say what to do.
+_OF_A_GRAPH = (
+    "take a dispatch of it that is launched outside of a graph (`--dispatch N`; many programs can be told "
+    "to use none), or one of another graph: docs/cuda.md says which can be gone through twice"
+)
+_REFUSED = "another dispatch of it may do (`--dispatch N`)"
+
 
 def why_none(
     selections: Sequence[Selection],
@@ -60,6 +67,7 @@ def why_none(
         hints = {
             FailureCode.TIMEOUT: _AFTER_A_TIMEOUT,
             FailureCode.DEVICE: f"if the kernel itself is the cause: {_WITHOUT_POST}",
+            **dict.fromkeys(refused, _OF_A_GRAPH if "CUDA graph" in last.reason else _REFUSED),
         }
         hint = None if last.code is None else hints.get(last.code)
         text = f"no capture was made: {last.reason}"

@@ -95,7 +95,7 @@ def into_memory(bench: Bench) -> None:
     bench.held_s.append(last.held_s)
     bench.whole_s.append(last.seconds)
     copy_s = last.size_bytes / d2h / 1e9
-    longest = last.longest_s or float("nan")
+    longest = last.longest_s or float("inf")  # not told: no pass
     bench.table.add(
         f"program's pause, {bench.gib} GiB, room on the device",
         f"{last.held_s:.3f} s; longest step {longest:.3f} s ({alone:.4f} alone)",
