@@ -63,7 +63,10 @@ Result<Channel*> Channel::connect(const std::string& socket_path, std::string_vi
     return Error{ErrorCode::invalid_argument, "the collector's socket path is too long"};
   }
   std::memcpy(address.sun_path, socket_path.data(), socket_path.size());
-  UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  UniqueFd opened(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0));
+  if (!opened.valid()) return failure("socket");
+  // Never 0, 1 or 2, to which a program that has closed them may still write.
+  UniqueFd socket(::fcntl(opened.get(), F_DUPFD_CLOEXEC, 3));
   if (!socket.valid()) return failure("socket");
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failure("cannot reach the collector");

@@ -61,6 +61,11 @@ inline void uncount(std::atomic<std::uint64_t>& matched, std::uint64_t number) n
   return number >= rule.first && (number - rule.first) % rule.every == 0 && (number - rule.first) / rule.every < rule.count;
 }
 
+// Whether the rule has seen the last dispatch that it wants, among `matched`.
+[[nodiscard]] inline bool is_over(const Rule& rule, std::uint64_t matched) noexcept {
+  return matched > rule.first && (matched - 1 - rule.first) / rule.every >= rule.count - 1;
+}
+
 // The dispatch's number among those that match, when the rule wants it.
 [[nodiscard]] inline std::optional<std::uint64_t> take(const Rule& rule, Control& control, std::size_t index,
                                                        const Shape& shape) noexcept {

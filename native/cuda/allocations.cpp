@@ -49,6 +49,26 @@ void Allocations::ended(std::uint64_t call, bool succeeded) {
   m_mappings.merge(left.mapped().mappings);
 }
 
+void Allocations::add_shared(const Allocation& allocation) {
+  if (allocation.base == 0) return;
+  add(allocation);
+  const std::lock_guard lock(m_mutex);
+  ++m_opened[allocation.base];
+}
+
+void Allocations::remove_shared(std::uint64_t base, std::uint64_t call) {
+  {
+    const std::lock_guard lock(m_mutex);
+    if (const auto found = m_opened.find(base); found != m_opened.end() && found->second > 1) return;
+  }
+  remove(base, call);
+}
+
+void Allocations::closed_shared(std::uint64_t base) {
+  const std::lock_guard lock(m_mutex);
+  if (const auto found = m_opened.find(base); found != m_opened.end() && --found->second == 0) m_opened.erase(found);
+}
+
 void Allocations::context_destroyed(std::uint64_t context) {
   const std::lock_guard lock(m_mutex);
   for (auto& [base, allocation] : m_by_base) {
@@ -61,7 +81,9 @@ void Allocations::context_destroyed(std::uint64_t context) {
 void Allocations::drop_what_went(const std::function<bool(std::uint64_t)>& is_there) {
   const std::lock_guard lock(m_mutex);
   for (const std::uint64_t base : m_doubtful) {
-    if (m_by_base.contains(base) && !is_there(base)) m_by_base.erase(base);
+    if (!m_by_base.contains(base) || is_there(base)) continue;
+    m_by_base.erase(base);
+    m_opened.erase(base);
   }
   m_doubtful.clear();
 }

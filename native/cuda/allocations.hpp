@@ -36,6 +36,10 @@ class Allocations {
   // What was added with exactly this base; false when there is none.
   bool remove(std::uint64_t base, std::uint64_t call);
   void ended(std::uint64_t call, bool succeeded);
+  // Memory of another process: it may be opened several times, at one address, and goes with the last close.
+  void add_shared(const Allocation& allocation);
+  void remove_shared(std::uint64_t base, std::uint64_t call);
+  void closed_shared(std::uint64_t base);
   // A context is going. Most of what was made in it goes, too, but not all: pools belong to devices, and green contexts
   // share the memory of another one. `is_there` is asked later, once for each of these.
   void context_destroyed(std::uint64_t context);
@@ -88,6 +92,7 @@ class Allocations {
   };
   mutable std::mutex m_mutex;
   std::map<std::uint64_t, Allocation> m_by_base;
+  std::map<std::uint64_t, std::uint64_t> m_opened;         // base of shared memory -> how often it is open
   std::vector<std::uint64_t> m_doubtful;         // bases of what may have gone with its context, or by a call that failed
   std::unordered_map<std::uint64_t, Handle> m_handles;
   std::uint32_t m_pieces = 0;

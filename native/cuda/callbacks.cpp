@@ -7,8 +7,8 @@
 #include <span>
 
 #include "cuda/api.hpp"
+#include "cuda/calls_under_way.hpp"
 #include "cuda/code_calls.hpp"
-#include "cuda/copy_calls.hpp"
 #include "cuda/graph_updates.hpp"
 #include "cuda/memory_calls.hpp"
 #include "cuda/passing_launch.hpp"
@@ -22,39 +22,17 @@ using core::Error;
 using core::ErrorCode;
 using core::Result;
 
-constexpr CUpti_CallbackId k_launches[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunch,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchGrid,
-    CUPTI_DRIVER_TRACE_CBID_cuLaunchGridAsync,
-};
 constexpr CUpti_CallbackId k_graphs[] = {
     CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate,
     CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiate_v2,
     CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithFlags,
     CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams,
     CUPTI_DRIVER_TRACE_CBID_cuGraphInstantiateWithParams_ptsz,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch,
-    CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz,
     CUPTI_DRIVER_TRACE_CBID_cuGraphExecDestroy,
     CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode,
     CUPTI_DRIVER_TRACE_CBID_cuGraphAddNode_v2,
     CUPTI_DRIVER_TRACE_CBID_cuGraphDestroyNode,
     CUPTI_DRIVER_TRACE_CBID_cuGraphDestroy,
-};
-// The program gives its contexts up: what lies on the device has to leave it first.
-constexpr CUpti_CallbackId k_ends[] = {
-    CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy,
-    CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset,
-    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset_v2,
-    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease,
-    CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease_v2,
 };
 // The program waits for the device.
 constexpr CUpti_CallbackId k_waits[] = {
@@ -95,9 +73,9 @@ void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   const LaunchCall launch = read_launch(call, data.functionParams);
   if (launch.function == nullptr) return;   // the driver refuses it
   const Kernel* kernel = state.functions.find(launch.function);
-  if (kernel == nullptr) {
+  if (kernel == nullptr || !kernel->is_of(data.context)) {
     const Inside inside;
-    kernel = state.modules.resolve(launch.function, data.symbolName);
+    kernel = state.modules.resolve(launch.function, data.symbolName, data.context);
     if (kernel == nullptr) return;
   }
   if (kernel->rule == k_no_rule) return;
@@ -169,43 +147,32 @@ bool has_waited(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept 
          std::find(std::begin(k_waits), std::end(k_waits), call) != std::end(k_waits);
 }
 
-bool is_graph_launch(CUpti_CallbackId call) noexcept {
-  return call == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch || call == CUPTI_DRIVER_TRACE_CBID_cuGraphLaunch_ptsz;
-}
-
 void on_other_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
   if (on_graph_call(call, data)) return;
   if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.make_room(allocated_bytes(call, data));
   if (track_memory_call(state.allocations, call, data)) return;
   if (track_code_call(call, data)) return;
-  switch (call) {
-    case CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy:
-    case CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2:
-    case CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset:
-    case CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxReset_v2:
-    case CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease:
-    case CUPTI_DRIVER_TRACE_CBID_cuDevicePrimaryCtxRelease_v2:
-      if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.finish();
-      return;
-    default:
-      return;
-  }
+  if (data.callbackSite != CUPTI_API_ENTER || !ends_context(call)) return;
+  // What lies on the device has to leave it first.
+  state.snapshots.finish();
+  state.profiler.context_ends();
 }
 
 void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Snapshots& snapshots = tool()->snapshots;
   const bool entry = data.callbackSite == CUPTI_API_ENTER;
-  const bool launches = is_launch(call);     // first: they are most of all calls
   if (!entry && tool()->own.leaving.load(std::memory_order_relaxed) && has_waited(call, data) && tool()->leaving.look()) {
     return snapshots.end_call();   // `data` was CUPTI's
   }
-  if (!launches && is_copy(call)) return entry ? snapshots.begin_copy() : snapshots.end_call();
-  const bool is_counted = launches || is_graph_launch(call);
-  if (entry && is_counted) snapshots.begin_launch();
-  if (entry && !is_counted) snapshots.stand_aside();
-  launches ? on_launch(call, data) : on_other_call(call, data);
-  if (!entry && is_counted) snapshots.end_call();
+  const UnderWay what = under_way(call);
+  if (entry) snapshots.begin_call(what);
+  if (is_launch(call)) {
+    on_launch(call, data);
+  } else if (what != UnderWay::copy && what != UnderWay::submission) {
+    on_other_call(call, data);
+  }
+  if (!entry && what != UnderWay::nothing) snapshots.end_call();
 }
 
 void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept {
@@ -282,8 +249,9 @@ CUptiResult enable(CUpti_CallbackDomain domain, std::span<const CUpti_CallbackId
   return CUPTI_SUCCESS;
 }
 
-std::array<std::span<const CUpti_CallbackId>, 8> what_matters() noexcept {
-  return {k_launches, k_waits, k_ends, k_graphs, graph_updates(), memory_calls(), copy_calls(), code_calls()};
+std::array<std::span<const CUpti_CallbackId>, 9> what_matters() noexcept {
+  const auto [copies, submissions, launches, endings] = calls_under_way();
+  return {launches, k_waits, k_graphs, graph_updates(), memory_calls(), code_calls(), copies, submissions, endings};
 }
 
 CUptiResult enable_what_matters() noexcept {
@@ -311,11 +279,12 @@ Result<void> subscribe(bool profiling) noexcept {
   prepare_passing(tool()->own, *tool()->channel);
   CUptiResult status = cupti().cuptiSubscribe(&tool()->subscriber, on_callback, &tool()->own);
   if (status == CUPTI_ERROR_MULTIPLE_SUBSCRIBERS_NOT_SUPPORTED) {
-    return Error{ErrorCode::unsupported, "CUPTI takes one subscriber in a process, and this program, or a tool in it, is that already"};
+    return Error{ErrorCode::unsupported, "CUPTI takes one subscriber in a process, and this program, or a tool in it, is that already: "
+                                         "switch its profiler off"};
   }
   if (status != CUPTI_SUCCESS) return cupti_error("subscribing to CUPTI", status);
   if (profiling) {
-    status = enable(CUPTI_CB_DOMAIN_DRIVER_API, k_ends);
+    status = enable(CUPTI_CB_DOMAIN_DRIVER_API, context_ends());
   } else {
     status = enable_what_matters();
     if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_RESOURCE, k_resources);

@@ -12,7 +12,9 @@
 namespace kerncap::cuda {
 namespace {
 
-constexpr int k_signals[] = {SIGABRT, SIGBUS, SIGFPE, SIGHUP, SIGILL, SIGQUIT, SIGSEGV, SIGTERM};
+// Not SIGTRAP and SIGSYS, which are debuggers' and filters' means.
+constexpr int k_signals[] = {SIGABRT, SIGALRM, SIGBUS,  SIGFPE,  SIGHUP,  SIGILL,    SIGINT,  SIGPIPE, SIGPROF,
+                             SIGQUIT, SIGSEGV, SIGTERM, SIGUSR1, SIGUSR2, SIGVTALRM, SIGXCPU, SIGXFSZ};
 constexpr long k_look_every_ns = 1'000'000;
 
 void end_later(int signal) {

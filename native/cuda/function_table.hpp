@@ -22,7 +22,11 @@ struct Kernel {
   CUfunction function = nullptr;        // what attributes are asked of
   const void* launched = nullptr;       // what launches name: the same, or a CUkernel
   CUmodule handle = nullptr;
+  CUcontext context = nullptr;          // that it was launched in
   bool is_certain = true;               // false: `module` is one of several that may be its own
+
+  // A CUkernel is another function, of another module, in each context.
+  [[nodiscard]] bool is_of(CUcontext other) const noexcept { return launched == function || context == other; }
 };
 
 class FunctionTable {

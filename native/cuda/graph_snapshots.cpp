@@ -2,6 +2,7 @@
 // gone twice: all state is kept, the nodes before the kernel and then the kernel alone are run by us, and the state is
 // put back before the program's own launch goes on as if nothing had happened (docs/decisions/0021).
 #include <string>
+#include <vector>
 
 #include "cuda/api.hpp"
 #include "cuda/graph_effects.hpp"
@@ -42,10 +43,12 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     if (refusal.empty() && !read) refusal = read.error().message;
     if (!refusal.empty()) {
       report(capture::k_no_capture, Error{ErrorCode::unsupported, refusal});
-      m_begun.fetch_sub(1);
+      dismiss();
       continue;
     }
-    const LaunchCall launch = read.value();
+    LaunchCall launch = read.value();
+    const std::vector<CUlaunchAttribute> attributes = attributes_of(graph->nodes[item.node].node);
+    give_attributes(attributes, launch);
     auto job = std::make_unique<Job>();
     job->kernel = item.kernel;
     job->context = context;
@@ -56,10 +59,11 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     Result<void> taken = made ? Result<void>() : Result<void>(made.error());
     if (made) before = made.value();
     if (taken) taken = take_from_graph(*job, launch, *number, before, *graph, item.node);
+    if (taken) taken = was_undisturbed();
     if (taken) taken = send_small(*job);
     if (before != nullptr) driver().cuGraphExecDestroy(before);
     end(std::move(job), taken);
-    begin_launch();
+    begin_call(UnderWay::launch);
   }
 }
 
@@ -69,6 +73,8 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
   if (!ready) return ready;
   const Result<std::vector<PutBack>> how = how_to_put_back(graph, node, job.regions, job.device);
   if (!how) return how.error();
+  // What has been done twice cannot be put back without it.
+  if (Result<void> compiled = job.engines->changed.prepare(); !compiled) return compiled;
   const std::uint64_t room = Copier::layout(job.regions).back();
   Copier& copier = job.engines->copier;
   const CUdeviceptr kept = copier.allocate(room);
@@ -109,6 +115,7 @@ Result<void> Snapshots::run_to_kernel(Job& job, const LaunchCall& launch, CUgrap
   if (done) done = copier.gather(job.regions, job.pre, wait_deadline());
   job.held_ns = ns_since(job.held_since);
   if (done && !with_post) done = send(copier, job);
+  if (done && !with_post) done = was_undisturbed();
   if (done && !with_post) done = finish_job(job, capture::Up::ready);
   if (done) done = checked("recording an event", driver().cuEventRecord(job.before, job.stream));
   if (done) done = run_alone(launch, job.stream);
@@ -120,7 +127,7 @@ Result<void> Snapshots::run_to_kernel(Job& job, const LaunchCall& launch, CUgrap
 }
 
 Result<void> Snapshots::run_alone(const LaunchCall& launch, CUstream stream) noexcept {
-  CUlaunchAttribute attributes[2] = {};
+  std::vector<CUlaunchAttribute> attributes(launch.attributes.begin(), launch.attributes.end());   // the driver wants to write there
   CUlaunchConfig config{};
   config.gridDimX = launch.grid_blocks[0];
   config.gridDimY = launch.grid_blocks[1];
@@ -130,15 +137,8 @@ Result<void> Snapshots::run_alone(const LaunchCall& launch, CUstream stream) noe
   config.blockDimZ = launch.block[2];
   config.sharedMemBytes = launch.dynamic_shared_bytes;
   config.hStream = stream;
-  config.attrs = attributes;
-  if (launch.cooperative) {
-    attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
-    attributes[config.numAttrs++].value.cooperative = 1;
-  }
-  if (launch.cluster[0] != 0) {
-    attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    attributes[config.numAttrs++].value.clusterDim = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
-  }
+  config.attrs = attributes.data();
+  config.numAttrs = static_cast<unsigned>(attributes.size());
   return checked("launching the kernel alone",
                  driver().cuLaunchKernelEx(&config, launch.function, launch.parameters, launch.extra));
 }

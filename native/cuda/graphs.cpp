@@ -205,7 +205,9 @@ void warn_of_launches_on_the_device(CUgraphExec executable) noexcept {
 const Kernel* kernel_named_by(const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept {
   const auto function = parameters.func != nullptr ? parameters.func : reinterpret_cast<CUfunction>(parameters.kern);
   const Kernel* kernel = tool()->functions.find(function);
-  return kernel != nullptr ? kernel : tool()->modules.resolve(function, name_of(parameters));
+  CUcontext context = parameters.ctx;
+  if (context == nullptr) driver().cuCtxGetCurrent(&context);
+  return kernel != nullptr && kernel->is_of(context) ? kernel : tool()->modules.resolve(function, name_of(parameters), context);
 }
 
 WatchedGraph::~WatchedGraph() {
@@ -313,17 +315,30 @@ Result<LaunchCall> read_kernel_node(CUgraphNode node) {
   launch.dynamic_shared_bytes = from.sharedMemBytes;
   launch.parameters = from.kernelParams;
   launch.extra = from.extra;
-  CUlaunchAttributeValue value{};
-  if (driver().cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_COOPERATIVE, &value) == CUDA_SUCCESS) {
-    launch.cooperative = value.cooperative != 0;
-  }
-  value = {};
-  if (driver().cuGraphKernelNodeGetAttribute(node, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, &value) == CUDA_SUCCESS) {
-    launch.cluster[0] = value.clusterDim.x;
-    launch.cluster[1] = value.clusterDim.y;
-    launch.cluster[2] = value.clusterDim.z;
-  }
   return launch;
+}
+
+std::vector<CUlaunchAttribute> attributes_of(CUgraphNode node) {
+  constexpr CUlaunchAttributeID k_of_nodes[] = {
+      CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
+      CU_LAUNCH_ATTRIBUTE_COOPERATIVE,
+      CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+      CU_LAUNCH_ATTRIBUTE_CLUSTER_SCHEDULING_POLICY_PREFERENCE,
+      CU_LAUNCH_ATTRIBUTE_PRIORITY,
+      CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN_MAP,
+      CU_LAUNCH_ATTRIBUTE_MEM_SYNC_DOMAIN,
+      CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION,
+      CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
+  };
+  std::vector<CUlaunchAttribute> attributes;
+  for (const CUlaunchAttributeID id : k_of_nodes) {
+    CUlaunchAttribute attribute{};
+    attribute.id = id;
+    // A driver does not know those that are newer than it.
+    if (driver().cuGraphKernelNodeGetAttribute(node, id, &attribute.value) != CUDA_SUCCESS) continue;
+    if (std::ranges::any_of(attribute.value.pad, [](char byte) { return byte != 0; })) attributes.push_back(attribute);
+  }
+  return attributes;
 }
 
 Result<CUgraphExec> instantiate_before(const WatchedGraph& graph, std::size_t node) {

@@ -31,20 +31,6 @@ void read_shape(const Parameters& from, LaunchCall& launch) noexcept {
   launch.parameters = from.kernelParams;
 }
 
-void read_attributes(const CUlaunchConfig& config, LaunchCall& launch) noexcept {
-  launch.attributes = config.attrs;
-  launch.attribute_count = config.attrs == nullptr ? 0 : config.numAttrs;
-  for (unsigned i = 0; i < launch.attribute_count; ++i) {
-    const CUlaunchAttribute& attribute = config.attrs[i];
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) launch.cooperative = attribute.value.cooperative != 0;
-    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
-      launch.cluster[0] = attribute.value.clusterDim.x;
-      launch.cluster[1] = attribute.value.clusterDim.y;
-      launch.cluster[2] = attribute.value.clusterDim.z;
-    }
-  }
-}
-
 // What a program may have raised for its kernels; a launch fails, or a kernel faults, where it is less.
 constexpr std::pair<const char*, CUlimit> k_limits[] = {
     {"stack_limit", CU_LIMIT_STACK_SIZE},
@@ -77,6 +63,18 @@ bool is_launch(CUpti_CallbackId call) noexcept {
   }
 }
 
+void give_attributes(std::span<const CUlaunchAttribute> attributes, LaunchCall& launch) noexcept {
+  launch.attributes = attributes;
+  for (const CUlaunchAttribute& attribute : attributes) {
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_COOPERATIVE) launch.cooperative = attribute.value.cooperative != 0;
+    if (attribute.id == CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION) {
+      launch.cluster[0] = attribute.value.clusterDim.x;
+      launch.cluster[1] = attribute.value.clusterDim.y;
+      launch.cluster[2] = attribute.value.clusterDim.z;
+    }
+  }
+}
+
 LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept {
   LaunchCall launch;
   switch (call) {
@@ -93,7 +91,7 @@ LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept {
       read_shape(shape, launch);
       launch.extra = from.extra;
       launch.stream = stream_of(from.config->hStream, call == CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz);
-      read_attributes(*from.config, launch);
+      if (from.config->attrs != nullptr) give_attributes({from.config->attrs, from.config->numAttrs}, launch);
       break;
     }
     case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel:
@@ -186,8 +184,7 @@ std::string describe_attributes(CUfunction function, const LaunchCall& launch) {
     std::size_t value = 0;
     if (driver().cuCtxGetLimit(&value, limit) == CUDA_SUCCESS) line(name, std::to_string(value));
   }
-  for (unsigned i = 0; i < launch.attribute_count; ++i) {
-    const CUlaunchAttribute& attribute = launch.attributes[i];
+  for (const CUlaunchAttribute& attribute : launch.attributes) {
     std::string value;
     for (const unsigned char byte : attribute.value.pad) {
       constexpr char k_digits[] = "0123456789abcdef";

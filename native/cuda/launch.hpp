@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,14 +23,16 @@ struct LaunchCall {
   bool cooperative = false;
   bool is_of_cuda_3 = false;            // block, shared memory and parameters were set by calls before it, and nobody tells them
   std::uint32_t cluster[3] = {};
-  const CUlaunchAttribute* attributes = nullptr;
-  unsigned attribute_count = 0;
+  std::span<const CUlaunchAttribute> attributes;   // of whoever gave them
 };
 
 // Whether this driver call launches a kernel, and what it says: no function where the program gave nothing to launch.
 // `parameters` belong to the callback.
 [[nodiscard]] bool is_launch(CUpti_CallbackId call) noexcept;
 [[nodiscard]] LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept;
+
+// Those of a launch, which may ask for clusters or cooperation; they outlive it.
+void give_attributes(std::span<const CUlaunchAttribute> attributes, LaunchCall& launch) noexcept;
 
 // All parameters as the kernel sees them, by offset. `function` is a CUfunction.
 [[nodiscard]] core::Result<std::vector<std::byte>> pack_parameters(CUfunction function, const LaunchCall& launch);

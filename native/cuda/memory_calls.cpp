@@ -2,6 +2,7 @@
 // address that is given out again at once is never lost, and put back where the call fails.
 #include "cuda/memory_calls.hpp"
 
+#include <algorithm>
 #include <atomic>
 
 #include "cuda/api.hpp"
@@ -27,6 +28,8 @@ constexpr CUpti_CallbackId k_calls[] = {
     KC_ID(cuIpcCloseMemHandle), KC_ID(cuMemPoolImportPointer), KC_ID(cuMemCreate),
     KC_ID(cuMemImportFromShareableHandle), KC_ID(cuMemRetainAllocationHandle), KC_ID(cuMemMap), KC_ID(cuMemUnmap),
     KC_ID(cuMemSetAccess), KC_ID(cuMulticastCreate), KC_ID(cuMulticastAddDevice), KC_ID(cuCtxEnablePeerAccess),
+    // For their room alone: no kernel that reads arrays is captured.
+    KC_ID(cuArrayCreate_v2), KC_ID(cuArray3DCreate_v2), KC_ID(cuMipmappedArrayCreate),
 };
 
 template <typename Parameters>
@@ -98,13 +101,13 @@ void add_foreign(Allocations& allocations, CUmemGenericAllocationHandle handle) 
   allocations.add_handle(handle, is_known ? owner_of(made.location) : current_device(), true);
 }
 
-// Of another process, which alone knows how much it is.
-void shared(Allocations& allocations, const CUpti_CallbackData& data, CUdeviceptr address) noexcept {
+// Of another process, which alone knows how much it is. Without bytes: the driver does not tell.
+Allocation shared(const CUpti_CallbackData& data, CUdeviceptr address) noexcept {
   const Inside inside;
   CUdeviceptr base = 0;
   std::size_t bytes = 0;
-  if (driver().cuMemGetAddressRange_v2(&base, &bytes, address) != CUDA_SUCCESS) return;
-  allocations.add(on_device(data, base, bytes, MemoryKind::ipc));
+  if (driver().cuMemGetAddressRange_v2(&base, &bytes, address) != CUDA_SUCCESS) return {};
+  return on_device(data, base, bytes, MemoryKind::ipc);
 }
 
 void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
@@ -152,9 +155,11 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
     }
     case KC_ID(cuIpcOpenMemHandle):
     case KC_ID(cuIpcOpenMemHandle_v2):
-      return shared(allocations, data, *as<cuIpcOpenMemHandle_v2_params>(data).pdptr);
+      return allocations.add_shared(shared(data, *as<cuIpcOpenMemHandle_v2_params>(data).pdptr));
     case KC_ID(cuMemPoolImportPointer):
-      return shared(allocations, data, *as<cuMemPoolImportPointer_params>(data).ptr_out);
+      return allocations.add(shared(data, *as<cuMemPoolImportPointer_params>(data).ptr_out));
+    case KC_ID(cuIpcCloseMemHandle):
+      return allocations.closed_shared(as<cuIpcCloseMemHandle_params>(data).dptr);
     case KC_ID(cuMemCreate): {
       const auto& made = as<cuMemCreate_params>(data);
       return allocations.add_handle(*made.handle, owner_of(made.prop->location), false);
@@ -211,8 +216,7 @@ void entered(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callba
       allocations.remove(reinterpret_cast<std::uint64_t>(as<cuMemHostUnregister_params>(data).p), *data.correlationData);
       return;
     case KC_ID(cuIpcCloseMemHandle):
-      allocations.remove(as<cuIpcCloseMemHandle_params>(data).dptr, *data.correlationData);
-      return;
+      return allocations.remove_shared(as<cuIpcCloseMemHandle_params>(data).dptr, *data.correlationData);
     case KC_ID(cuMemUnmap):
       return allocations.unmap(as<cuMemUnmap_params>(data).ptr, as<cuMemUnmap_params>(data).size, *data.correlationData);
     default:
@@ -224,6 +228,15 @@ void entered(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callba
 
 std::span<const CUpti_CallbackId> memory_calls() noexcept { return k_calls; }
 
+namespace {
+
+// At most: no format has more than four bytes a channel. A height or depth of 0 is none.
+std::uint64_t array_bytes(std::uint64_t width, std::uint64_t height, std::uint64_t depth, std::uint64_t channels) noexcept {
+  return width * std::max<std::uint64_t>(height, 1) * std::max<std::uint64_t>(depth, 1) * channels * 4;
+}
+
+}  // namespace
+
 std::uint64_t allocated_bytes(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   switch (call) {
     case KC_ID(cuMemAlloc_v2): return as<cuMemAlloc_v2_params>(data).bytesize;
@@ -233,6 +246,19 @@ std::uint64_t allocated_bytes(CUpti_CallbackId call, const CUpti_CallbackData& d
     case KC_ID(cuMemAllocFromPoolAsync):
     case KC_ID(cuMemAllocFromPoolAsync_ptsz): return as<cuMemAllocFromPoolAsync_params>(data).bytesize;
     case KC_ID(cuMemCreate): return as<cuMemCreate_params>(data).size;
+    case KC_ID(cuArrayCreate_v2): {
+      const CUDA_ARRAY_DESCRIPTOR* wanted = as<cuArrayCreate_v2_params>(data).pAllocateArray;
+      return wanted == nullptr ? 0 : array_bytes(wanted->Width, wanted->Height, 0, wanted->NumChannels);
+    }
+    case KC_ID(cuArray3DCreate_v2): {
+      const CUDA_ARRAY3D_DESCRIPTOR* wanted = as<cuArray3DCreate_v2_params>(data).pAllocateArray;
+      return wanted == nullptr ? 0 : array_bytes(wanted->Width, wanted->Height, wanted->Depth, wanted->NumChannels);
+    }
+    case KC_ID(cuMipmappedArrayCreate): {
+      const CUDA_ARRAY3D_DESCRIPTOR* wanted = as<cuMipmappedArrayCreate_params>(data).pMipmappedArrayDesc;
+      // All smaller levels together are less than the first once more.
+      return wanted == nullptr ? 0 : 2 * array_bytes(wanted->Width, wanted->Height, wanted->Depth, wanted->NumChannels);
+    }
     default: return 0;
   }
 }

@@ -102,6 +102,10 @@ void Modules::forget(CUcontext context) noexcept {
 }
 
 void Modules::tell_gone(std::uint64_t module) noexcept {
+  {
+    const std::lock_guard lock(m_mutex);
+    std::erase_if(m_elsewhere, [module](const auto& item) { return item.second->module == module; });
+  }
   tool()->functions.remove_module(module);
   tool()->channel->send(Message(Up::module_gone).u64(module));
 }
@@ -154,8 +158,12 @@ void Modules::variable_asked_for(CUmodule handle, const char* name) noexcept {
   if (const ModuleMatch home = match_module(handle, std::move(found)); home.is_certain) bind(home.number, handle);
 }
 
-const Kernel* Modules::resolve(CUfunction function, const char* symbol) noexcept {
+const Kernel* Modules::resolve(CUfunction function, const char* symbol, CUcontext context) noexcept {
   if (symbol == nullptr) return nullptr;
+  {
+    const std::lock_guard lock(m_mutex);
+    if (const auto known = m_elsewhere.find({function, context}); known != m_elsewhere.end()) return known->second;
+  }
   const RelaxedMode relaxed;
   begin_call();   // the questions may load the module
   CUfunction plain = function;
@@ -182,8 +190,13 @@ const Kernel* Modules::resolve(CUfunction function, const char* symbol) noexcept
   kernel->function = plain;
   kernel->launched = function;
   kernel->handle = handle;
+  kernel->context = context;
   kernel->is_certain = home.is_certain;
-  tool()->functions.add(function, kernel);
+  if (tool()->functions.find(function) == nullptr) {
+    tool()->functions.add(function, kernel);
+  } else {
+    m_elsewhere[{function, context}] = kernel;
+  }
   return kernel;
 }
 

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "cuda/cuda_headers.hpp"
@@ -33,8 +34,9 @@ class Modules {
   // The program asked for a variable of this module: kernels may be given its address though none of its own ever ran.
   void variable_asked_for(CUmodule handle, const char* name) noexcept;
 
-  // For the first launch of a function: which kernel it is. Null when nothing is known of it.
-  const Kernel* resolve(CUfunction function, const char* symbol) noexcept;
+  // For the first launch of a function, or of a CUkernel in a context: which kernel it is. Null when nothing is known of it. `context`:
+  // the current one.
+  const Kernel* resolve(CUfunction function, const char* symbol, CUcontext context) noexcept;
 
   struct Variables {
     std::uint64_t module;
@@ -58,7 +60,7 @@ class Modules {
     std::map<std::string, const Kernel*, std::less<>> kernels;
     std::vector<ModuleVariable> variables;
   };
-  static void tell_gone(std::uint64_t module) noexcept;
+  void tell_gone(std::uint64_t module) noexcept;
   [[nodiscard]] bool knows(CUmodule handle) const;
   void bind(std::uint64_t number, CUmodule handle);
   // The module that has the handle, or all that have none, of those that `holds` is true of.
@@ -68,6 +70,7 @@ class Modules {
   std::atomic<bool> m_uses_heap{false};
   mutable std::mutex m_mutex;
   std::map<std::uint64_t, Module> m_by_number;
+  std::map<std::pair<CUfunction, CUcontext>, const Kernel*> m_elsewhere;   // CUkernels in other contexts than that of their first launch
 };
 
 }  // namespace kerncap::cuda

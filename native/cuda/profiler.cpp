@@ -60,6 +60,13 @@ Result<void> Profiler::start() noexcept {
   return {};
 }
 
+void Profiler::context_ends() noexcept {
+  if (tool()->channel->mode() != capture::Mode::profile) return;
+  const Inside inside;
+  const RelaxedMode relaxed;
+  cupti().cuptiActivityFlushAll(0);
+}
+
 void Profiler::finish() noexcept {
   const Inside inside;
   const RelaxedMode relaxed;

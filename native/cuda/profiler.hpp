@@ -15,6 +15,8 @@ namespace kerncap::cuda {
 class Profiler {
  public:
   core::Result<void> start() noexcept;
+  // Takes the records of what has ended: before the context that it ran in does. Nothing where nothing is recorded.
+  void context_ends() noexcept;
   // Takes what CUPTI still has: before the program ends.
   void finish() noexcept;
 

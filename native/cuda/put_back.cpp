@@ -2,13 +2,19 @@
 // threads of the program beside it: what they have written since is theirs.
 #include "cuda/put_back.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <fstream>
 #include <memory>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <utility>
+#include <vector>
 
 #include "core/chunk_list.hpp"
 #include "cuda/api.hpp"
@@ -24,7 +30,7 @@ using core::Result;
 constexpr std::uint64_t k_chunk = core::k_chunk_bytes;
 constexpr std::uint64_t k_most_by_words = 64ull << 20;   // more takes too long
 // A thread that writes all the time has done so again behind it, also one that waited for a page that we had on the device.
-constexpr timespec k_moment{0, 20'000'000};
+constexpr std::chrono::milliseconds k_moment{20};
 
 struct Chunk {
   std::uint64_t address;
@@ -100,7 +106,41 @@ Result<void> put_chunks_back(const std::vector<Chunk>& chunks, CUstream stream) 
   return checked("putting memory back", driver().cuStreamSynchronize(stream));
 }
 
-Result<void> put_host_memory_back(const std::vector<Chunk>& chunks, CUstream stream) noexcept {
+// Where the program's threads may write now, in ascending order; all of the address space where the system does not tell.
+std::vector<std::pair<std::uint64_t, std::uint64_t>> writable_ranges() {
+  std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
+  std::ifstream maps("/proc/self/maps");
+  if (!maps) return {{0, ~std::uint64_t{0}}};
+  for (std::string line; std::getline(maps, line);) {
+    std::uint64_t begin = 0;
+    std::uint64_t end = 0;
+    char rights[5] = "";
+    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, rights) != 3 || std::string_view(rights).substr(0, 2) != "rw") continue;
+    if (!ranges.empty() && ranges.back().second == begin) {
+      ranges.back().second = end;
+    } else {
+      ranges.emplace_back(begin, end);
+    }
+  }
+  return ranges;
+}
+
+// Memory that is pinned may be protected: then nobody but the device writes there, and the processor must not touch it.
+std::vector<Chunk> take_protected(std::vector<Chunk>& chunks) {
+  if (chunks.empty()) return {};
+  const auto ranges = writable_ranges();
+  const auto first = std::stable_partition(chunks.begin(), chunks.end(), [&ranges](const Chunk& chunk) {
+    return std::any_of(ranges.begin(), ranges.end(), [&chunk](const auto& range) {
+      return range.first <= chunk.address && chunk.address + chunk.bytes <= range.second;
+    });
+  });
+  std::vector<Chunk> taken(first, chunks.end());
+  chunks.erase(first, chunks.end());
+  return taken;
+}
+
+Result<void> put_host_memory_back(std::vector<Chunk> chunks, CUstream stream) noexcept {
+  if (Result<void> done = put_chunks_back(take_protected(chunks), stream); !done) return done;
   std::uint64_t bytes = 0;
   for (const Chunk& chunk : chunks) bytes += chunk.bytes;
   if (bytes == 0) return {};
@@ -117,7 +157,7 @@ Result<void> put_host_memory_back(const std::vector<Chunk>& chunks, CUstream str
     before += chunk.bytes;
     after += chunk.bytes;
   }
-  ::nanosleep(&k_moment, nullptr);
+  std::this_thread::sleep_for(k_moment);   // whole, whatever signals come
   before = room.get();
   after = before + bytes;
   bool is_unclear = false;
@@ -145,7 +185,7 @@ Result<void> put_back(const std::vector<Allocation>& regions, CUdeviceptr kept, 
   Result<std::vector<Chunk>> chunks = changed_chunks(regions, kept, how, copier.stream(), changed);
   const Result<void> scattered = copier.scatter(regions, kept, whole);
   if (!chunks) return chunks.error();
-  const Result<void> host = put_host_memory_back(chunks.value(), copier.stream());
+  const Result<void> host = put_host_memory_back(std::move(chunks.value()), copier.stream());
   return scattered ? host : scattered;
 }
 

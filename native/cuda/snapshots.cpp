@@ -91,7 +91,7 @@ void Snapshots::end(std::unique_ptr<Job> job, const Result<void>& taken) noexcep
   report(job->number, taken.error());
   release(*job);
   close_window();
-  m_begun.fetch_sub(1);
+  dismiss();
 }
 
 bool Snapshots::wanted(const Kernel& kernel, const LaunchCall& launch, std::optional<std::uint64_t>& number) noexcept {
@@ -118,8 +118,7 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   if (!is_wanted) return;
   if (!kernel.is_certain || launch.is_of_cuda_3) {
     report(capture::k_no_capture, Error{ErrorCode::unsupported, launch.is_of_cuda_3 ? k_launched_as_in_cuda_3 : k_one_of_several});
-    m_begun.fetch_sub(1);
-    return;
+    return dismiss();
   }
   const RelaxedMode relaxed;
   send_facts();
@@ -134,7 +133,7 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
     return;
   }
   end(std::move(job), taken);
-  begin_launch();
+  begin_call(UnderWay::launch);
 }
 
 void Snapshots::uncount(std::uint64_t counted) noexcept {
@@ -171,15 +170,19 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
 
 Result<void> Snapshots::settle(const Job& job) noexcept {
   const auto deadline = wait_deadline();
-  // Launches and copies are counted. Another call that was past its callback when the window opened has submitted its work,
-  // or begun its recording, when a moment has passed.
-  const timespec moment{0, 30'000};
-  ::nanosleep(&moment, nullptr);
+  // Another call than those that are counted, and that was past its callback when the window opened, has begun its recording, or
+  // whatever it does, when a moment has passed.
+  constexpr std::chrono::microseconds k_moment{30};
+  std::this_thread::sleep_for(k_moment);
+  while (m_own.ending.load(std::memory_order_seq_cst) != 0) {
+    if (Clock::now() > deadline) return Error{ErrorCode::timeout, "another thread's call that ends a context or a stream did not end in time"};
+    std::this_thread::sleep_for(k_moment);
+  }
   if (Result<void> drained = tool()->streams.drain(job.device, deadline); !drained) return drained;
   // A launch that does not return though this device is at rest waits for another one, whose queue is full.
   const auto launched = std::min(deadline, Clock::now() + k_launch_limit);
   do {
-    ::nanosleep(&moment, nullptr);
+    std::this_thread::sleep_for(k_moment);
     if (Clock::now() > deadline) return Error{ErrorCode::timeout, "a copy from or to the host did not end in time"};
   } while (m_own.copying.load(std::memory_order_seq_cst) != 0 ||
            (m_own.launching.load(std::memory_order_seq_cst) != 0 && Clock::now() < launched));
@@ -198,7 +201,8 @@ Result<void> Snapshots::take_pre(Job& job, const LaunchCall& launch, std::uint64
   if (!copied) return copied;
   job.pre_ns = ns_since(since);
   job.held_ns = ns_since(job.held_since);
-  if (!with_post) copied = finish_job(job, Up::ready);
+  if (!with_post) copied = was_undisturbed();
+  if (!with_post && copied) copied = finish_job(job, Up::ready);
   // For the time only: streams of green contexts take no events of others.
   driver().cuEventRecord(job.before, job.stream);
   return copied;
@@ -219,6 +223,7 @@ void Snapshots::leave(CUresult status) noexcept {
   // Since we gave up, no thread has stood aside.
   if (taken && !m_own.enabled.load()) taken = Error{ErrorCode::no_space, "the process may have no more host memory"};
   if (taken) taken = take_post(*job);
+  if (taken) taken = was_undisturbed();
   if (taken) taken = send_small(*job);
   end(std::move(job), taken);
 }
@@ -322,6 +327,14 @@ void Snapshots::hand_over(std::unique_ptr<Job> job) noexcept {
   if (job != nullptr) deliver(std::move(job));
 }
 
+void Snapshots::dismiss() noexcept {
+  const std::lock_guard lock(m_mutex);
+  if (!m_started) m_started = start_thread();
+  m_begun.fetch_sub(1);
+  m_has_dismissed = true;
+  m_changed.notify_all();
+}
+
 void Snapshots::deliver(std::unique_ptr<Job> job) noexcept {
   driver().cuCtxSetCurrent(job->context);
   if (!job->is_sent) {
@@ -343,11 +356,14 @@ void Snapshots::run() noexcept {
     std::unique_ptr<Job> job;
     {
       std::unique_lock lock(m_mutex);
-      m_changed.wait(lock, [this] { return !m_taken.empty(); });
-      job = std::move(m_taken.front());
-      m_taken.pop_front();
+      m_changed.wait(lock, [this] { return !m_taken.empty() || m_has_dismissed; });
+      m_has_dismissed = false;
+      if (!m_taken.empty()) {
+        job = std::move(m_taken.front());
+        m_taken.pop_front();
+      }
     }
-    deliver(std::move(job));
+    if (job != nullptr) deliver(std::move(job));
     // Nothing is wanted any more: from here on the program runs as if we were not there.
     if (all_taken() && is_idle()) {
       tool()->leaving.leave();
@@ -370,8 +386,7 @@ bool Snapshots::all_taken() noexcept {
   capture::Channel& channel = *tool()->channel;
   const auto rules = channel.rules();
   for (std::size_t i = 0; i < rules.size(); ++i) {
-    const std::uint64_t last = rules[i].first + (rules[i].count - 1) * rules[i].every;
-    if (channel.control().matched[i].load(std::memory_order_relaxed) <= last) return false;
+    if (!capture::is_over(rules[i], channel.control().matched[i].load(std::memory_order_relaxed))) return false;
   }
   return true;
 }

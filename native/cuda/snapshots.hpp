@@ -16,6 +16,7 @@
 #include "capture/protocol.hpp"
 #include "core/result.hpp"
 #include "cuda/allocations.hpp"
+#include "cuda/calls_under_way.hpp"
 #include "cuda/changed.hpp"
 #include "cuda/copier.hpp"
 #include "cuda/graphs.hpp"
@@ -80,11 +81,10 @@ class Snapshots {
   // This thread is between enter() and leave().
   [[nodiscard]] bool holding() const noexcept;
   void count() noexcept { m_own.launches.fetch_add(1, std::memory_order_relaxed); }
-  // Other threads' calls, while a launch is held: waits, bounded. False: that took too long.
+  // Other threads' calls, while a launch is held: waits, bounded. False: that took too long, and what is captured fails.
   bool stand_aside() noexcept;
-  // Around a call that launches, or that copies from or to the host: no state is taken while one of another thread is under way.
-  void begin_launch() noexcept { begin_call(m_own.launching); }
-  void begin_copy() noexcept { begin_call(m_own.copying); }
+  // Around each call: no state is taken while one is under way on another thread that is counted.
+  void begin_call(UnderWay what) noexcept;
   void end_call() noexcept { step_out(); }
   // Before the program allocates: our copies on the device leave it where it would not find enough.
   void make_room(std::uint64_t bytes) noexcept;
@@ -125,13 +125,17 @@ class Snapshots {
   core::Result<void> describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
                                            std::uint64_t index_of_kernel) noexcept;
   [[nodiscard]] static core::Result<void> send_images(const Job& job) noexcept;
-  void begin_call(std::atomic<std::uint32_t>& kind) noexcept;
   static void step_in(std::atomic<std::uint32_t>& kind) noexcept;
   static void step_out() noexcept;
+  [[nodiscard]] static std::chrono::milliseconds waits_at_most() noexcept;
+  // Whether all other threads have waited since the window opened. Asked once what they might change has been read.
+  core::Result<void> was_undisturbed() const noexcept;
   void open_window() noexcept;
   void close_window() noexcept;
   void release(Job& job) noexcept;
   void hand_over(std::unique_ptr<Job> job) noexcept;
+  // A dispatch that was wanted() has not been captured. It may have been the last.
+  void dismiss() noexcept;
   [[nodiscard]] static bool all_taken() noexcept;
   [[nodiscard]] bool is_idle() noexcept;
   void run() noexcept;                       // the thread that sends what lies on the device
@@ -155,7 +159,9 @@ class Snapshots {
   std::condition_variable m_changed;
   std::deque<std::unique_ptr<Job>> m_taken;
   std::atomic<std::size_t> m_unsent{0};      // written with m_mutex held
+  std::atomic<bool> m_passed{false};         // a thread has waited in vain for the window to close
   bool m_started = false;
+  bool m_has_dismissed = false;
   std::uint64_t m_next_number = 1;
   std::set<std::uint64_t> m_announced;       // modules whose variables the collector knows
   std::atomic<std::uint32_t> m_begun{0};     // dispatches between wanted() and end()

@@ -58,10 +58,14 @@ Result<void> Snapshots::send_pre(Copier& copier, const Job& job) noexcept {
 Result<void> Snapshots::compare_states(Job& job) noexcept {
   Changed& kernel = job.engines->changed;
   const CUstream stream = job.engines->copier.stream();
-  Result<void> done = kernel.prepare();
   std::uint64_t chunks = 0;
   for (const Allocation& region : job.regions) chunks += chunks_of(region);
-  if (done) done = kernel.begin(std::max<std::uint64_t>(chunks, 1), stream);
+  // Where the driver cannot compile it, everything counts as changed: the collector finds out.
+  if (!kernel.prepare()) {
+    job.changed.assign(std::max<std::uint64_t>(chunks, 1), 1);
+    return {};
+  }
+  Result<void> done = kernel.begin(std::max<std::uint64_t>(chunks, 1), stream);
   const std::vector<std::uint64_t> offsets = Copier::layout(job.regions);
   std::uint64_t first = 0;
   for (std::size_t i = 0; i < job.regions.size() && done; ++i) {

@@ -1,12 +1,17 @@
-// While a dispatch is captured other threads' calls wait: all driver calls are shown to us then. Launches, and copies from or to
-// the host, go on between two callbacks and are counted all the time.
+// While a dispatch is captured other threads' calls wait: all driver calls are shown to us then. Those that submit or give up something
+// do so between two callbacks, and are counted all the time.
 #include "cuda/callbacks.hpp"
 #include "cuda/snapshots.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
 
+using core::Error;
+using core::ErrorCode;
+using core::Result;
+
 void Snapshots::open_window() noexcept {
+  m_passed.store(false);
   m_own.window.store(true, std::memory_order_seq_cst);
   watch_everything();
 }
@@ -26,7 +31,17 @@ bool Snapshots::stand_aside() noexcept {
   if (!m_own.window.load(std::memory_order_seq_cst) || this_thread().holds_window) return true;
   const Inside inside;
   std::unique_lock lock(m_mutex);
-  return m_changed.wait_for(lock, 4 * tool()->channel->wait_limit(), [this] { return !m_own.window.load(); });
+  const bool is_closed = m_changed.wait_for(lock, waits_at_most(), [this] { return !m_own.window.load(); });
+  if (!is_closed) m_passed.store(true);
+  return is_closed;
+}
+
+std::chrono::milliseconds Snapshots::waits_at_most() noexcept { return 4 * tool()->channel->wait_limit(); }
+
+Result<void> Snapshots::was_undisturbed() const noexcept {
+  if (!m_passed.load()) return {};
+  return Error{ErrorCode::timeout, "other threads of the program were held for " + std::to_string(waits_at_most().count() / 1000) +
+                                       " s, the most they may be, and went on before its state had been taken"};
 }
 
 void Snapshots::step_in(std::atomic<std::uint32_t>& kind) noexcept {
@@ -43,7 +58,9 @@ void Snapshots::step_out() noexcept {
 }
 
 // Either the window sees the call, or the call sees the window.
-void Snapshots::begin_call(std::atomic<std::uint32_t>& kind) noexcept {
+void Snapshots::begin_call(UnderWay what) noexcept {
+  if (what == UnderWay::nothing) return static_cast<void>(stand_aside());
+  std::atomic<std::uint32_t>& kind = what == UnderWay::copy ? m_own.copying : what == UnderWay::ending ? m_own.ending : m_own.launching;
   do {
     step_out();   // of the round before, or of a call whose end was not shown to us
     if (!stand_aside()) return;

@@ -41,7 +41,7 @@ for turn in range(2):
 def is_well_alone(*program):
     words = [str(word) for word in program]
     alone = subprocess.run(words, check=True, capture_output=True, text=True, timeout=120)
-    return set(alone.stdout.split()) <= {"ok", "stays"}
+    return bool(alone.stdout) and set(alone.stdout.split()) <= {"ok", "stays"}
 
 
 def captured(kc, kernel, *program):
@@ -49,6 +49,7 @@ def captured(kc, kernel, *program):
     assert is_well_alone(*program)
     done = kc.ok("kc-capture", "--kernel", kernel, "--app-stdout", "said", "--", *program)
     assert done.digest
+    assert "after the capture" not in done.err  # that it ended as it did
     said = (kc.folder / "said").read_text()
     assert said, done.err
     return said

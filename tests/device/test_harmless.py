@@ -11,6 +11,7 @@ def run(kc, *words, dispatch=1):
     """Captures `target` with the program's own output beside: what came of it, and what the program said."""
     options = ("--kernel", "target", "--dispatch", dispatch, "--wait", 5, "--app-stdout", "said")
     done = kc.run("kc-capture", *options, "--", *words)
+    assert "after the capture" not in done.err  # that it ended as it did
     return done, (kc.folder / "said").read_text()
 
 
@@ -45,8 +46,11 @@ def test_a_thread_with_a_small_stack_can_be_captured(kc, built, kibibytes):
 
 
 def test_a_thread_can_be_cancelled_between_launches_that_are_captured(kc, built):
-    done = kc.run("kc-capture", "--kernel", "target", "--count", 500, "--", built["scarce"], "cancelled", 30)
-    assert "ok" in done.out.split() + done.err.split(), done.err
+    options = ("--kernel", "target", "--count", 500, "--app-stdout", "said")
+    done = kc.ok("kc-capture", *options, "--", built["scarce"], "cancelled", 30)
+    assert (kc.folder / "said").read_text() == "ok\n", done.err
+    assert "after the capture" not in done.err
+    assert done.out.split()
 
 
 def test_a_program_that_may_have_no_more_memory_goes_on(kc, built):
@@ -82,7 +86,7 @@ def test_what_a_thread_loads_while_a_graph_is_gone_through_is_not_lost(kc, built
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("memory", ["pinned", "managed"])
+@pytest.mark.parametrize("memory", ["pinned", "managed", "ticks", "protected"])
 def test_what_a_thread_counts_beside_a_kernel_of_a_graph_is_not_lost(kc, built, memory):
     done, said = run(kc, built["graph_host_words"], memory)
     assert said == "ok\n", done.err
@@ -107,3 +111,20 @@ def test_a_kernel_that_waits_for_a_later_launch_ends_while_a_state_is_given_back
     done, said = run(kc, built["later_launch"], dispatch=0)
     assert said == "ok\n", done.err
     assert done.code == 0, done.err
+
+
+@pytest.mark.parametrize("work", ["streams", "sets"])
+def test_what_other_threads_do_beside_a_capture(kc, built, work):
+    done = kc.ok("kc-capture", "--kernel", "target", "--count", 12, "--", built["churn"], work)
+    assert "warning" not in done.err, done.err
+    assert "ok" in done.err.split()
+    captures = [kc.show(digest) for digest in done.out.split()]
+    # Their bytes are no output of the kernel, which writes 128 words.
+    assert all(sum(each["written_size_bytes"] for each in capture["regions"]) <= 512 for capture in captures)
+
+
+@pytest.mark.parametrize("how", ["green", "detach"])
+def test_a_state_is_sent_before_its_context_goes(kc, built, how):
+    done = kc.ok("kc-capture", "--kernel", "target", "--", built["given_up"], how)
+    assert "warning" not in done.err, done.err
+    assert kc.show(kc.ok("kc-replay", done.digest).digest)["matches_golden"] is True

@@ -161,6 +161,18 @@ def test_kernels_of_two_contexts_are_captured_in_one_run(kc, built):
         assert kc.show(kc.ok("kc-replay", capture).digest)["matches_golden"] is True
 
 
+@pytest.mark.parametrize("variables", ["unknown", "asked"])
+def test_a_kernel_of_a_library_is_captured_in_whichever_context(kc, built, variables):
+    """Twice in each of two, which have modules and variables of their own."""
+    options = ("--kernel", "target", "--dispatch", 2, "--count", 4)
+    done = kc.ok("kc-capture", *options, "--", built["library_kernel"], variables)
+    assert "warning" not in done.err, done.err
+    captures = done.out.split()
+    assert len(captures) == 4
+    for capture in captures:
+        assert kc.show(kc.ok("kc-replay", capture).digest)["matches_golden"] is True
+
+
 def test_memory_of_another_process_is_captured_with_the_kernel(kc, built):
     capture = kc.show(kc.capture("add_shared", built["ipc"]))
     kinds = {region["kind"]: region for region in capture["regions"]}
@@ -173,6 +185,15 @@ def test_a_kernel_on_the_second_gpu_is_captured_and_replayed_there(kc, built):
     capture = kc.show(kc.capture("on_second", built["two_gpus"], dispatch=1))
     assert capture["dispatch"]["device_index"] == 1
     assert kc.show(kc.ok("kc-replay", "@capture").digest)["matches_golden"] is True
+
+
+def test_a_kernel_that_runs_on_both_gpus_is_captured_on_each(kc, built):
+    needs_two_gpus()
+    done = kc.ok("kc-capture", "--kernel", "on_each", "--dispatch", 2, "--count", 4, "--", built["two_gpus"])
+    captures = [(digest, kc.show(digest)) for digest in done.out.split()]
+    assert [capture["dispatch"]["device_index"] for _, capture in captures] == [0, 1, 0, 1]
+    for digest, _ in captures:
+        assert kc.show(kc.ok("kc-replay", digest).digest)["matches_golden"] is True
 
 
 def test_another_gpus_memory_that_an_argument_leads_to_is_captured_with_the_kernel(kc, built):

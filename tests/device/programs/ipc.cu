@@ -1,4 +1,4 @@
-// Device memory of another process: a child opens what its parent allocated, and its kernel writes there.
+// Device memory of another process: a child opens what its parent allocated, twice, and its kernel writes there behind the first close.
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -12,6 +12,10 @@ int child(int from) {
   void* shared = nullptr;
   int* own = nullptr;
   CHECK(cudaIpcOpenMemHandle(&shared, handle, cudaIpcMemLazyEnablePeerAccess));
+  void* again = nullptr;
+  CHECK(cudaIpcOpenMemHandle(&again, handle, cudaIpcMemLazyEnablePeerAccess));
+  EXPECT(again == shared);
+  CHECK(cudaIpcCloseMemHandle(again));
   CHECK(cudaMalloc(&own, 128 * sizeof(int)));
   CHECK(cudaMemset(own, 1, 128 * sizeof(int)));
   add_shared<<<1, 128>>>(static_cast<int*>(shared), own);

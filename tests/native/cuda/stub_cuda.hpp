@@ -94,6 +94,7 @@ class Call {
     m_status = status;
     show(CUPTI_API_EXIT);
   }
+  void in(CUcontext context) { m_data.context = context; }
 
  private:
   void show(CUpti_ApiCallbackSite site) {
@@ -119,6 +120,7 @@ class Launch {
   }
   Launch(const Launch&) = delete;
   Launch& operator=(const Launch&) = delete;
+  void in(CUcontext context) { m_call.in(context); }
   void enter() { m_call.enter(); }
   void leave(CUresult status = CUDA_SUCCESS) { m_call.leave(status); }
   void run(CUresult status = CUDA_SUCCESS) {

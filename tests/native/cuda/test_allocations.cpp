@@ -215,9 +215,27 @@ void disjoint_covers_all_and_nothing_twice() {
   }
 }
 
+// The driver gives the same address each time that a handle is opened.
+void shared_memory_goes_with_its_last_close() {
+  Allocations known;
+  for (int i = 0; i < 2; ++i) known.add_shared(region(0x1000, 0x100));
+  known.remove_shared(0x1000, 1);
+  known.ended(1, true);
+  known.closed_shared(0x1000);
+  CHECK(known.reachable(0).size() == 1);
+  known.remove_shared(0x1000, 2);
+  CHECK(known.reachable(0).empty());
+  known.ended(2, true);
+  known.closed_shared(0x1000);
+  known.add_shared(region(0x1000, 0x100));
+  known.remove_shared(0x1000, 3);
+  CHECK(known.reachable(0).empty());
+}
+
 }  // namespace
 
 int main() {
+  shared_memory_goes_with_its_last_close();
   what_is_freed_is_out_of_reach();
   what_could_not_be_freed_is_there_again();
   what_could_not_be_unmapped_is_there_again();

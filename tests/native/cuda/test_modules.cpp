@@ -24,7 +24,19 @@ std::map<std::uintptr_t, std::vector<const char*>> g_kernels;
 std::uintptr_t g_unloaded = 0;
 std::uint32_t g_loaded = 0;
 
+const auto k_second_context = handle<CUcontext>(0x7000);
+// Handles with this digit are a CUkernel's, which has a function in each of two contexts.
+constexpr std::uintptr_t k_of_library = 20;
+CUcontext g_current = k_context;
+
+CUresult CUDAAPI function_of_kernel(CUfunction* function, CUkernel kernel) {
+  if (leading(kernel) != k_of_library) return CUDA_ERROR_INVALID_HANDLE;
+  *function = function_of(k_of_library + (g_current == k_context ? 1 : 2));
+  return CUDA_SUCCESS;
+}
+
 CUresult CUDAAPI module_of_function(CUmodule* module, CUfunction function) {
+  if (leading(function) == k_of_library) return CUDA_ERROR_INVALID_HANDLE;
   if (leading(function) == g_unloaded) {
     g_unloaded = 0;
     g_loaded = load_cubin(g_cubins[2]);
@@ -59,7 +71,9 @@ CUresult CUDAAPI module_of_library(CUmodule* module, CUlibrary library) {
 // Which module a launch is captured with; none where that is refused.
 std::optional<std::uint64_t> captured(Collector& collector, std::uintptr_t digit) {
   const std::size_t before = collector.heard().captures.size();
-  Launch(function_of(digit)).run();
+  Launch launch(function_of(digit));
+  launch.in(g_current);
+  launch.run();
   const std::vector<Captured> captures = collector.heard().captures;
   if (captures.size() == before) return std::nullopt;
   return captures.back().module;
@@ -112,6 +126,28 @@ void a_library_has_a_module_in_each_context(Collector& collector) {
   CHECK(captured(collector, 5) == here);
   unload_cubin(here);
   unload_cubin(elsewhere);
+}
+
+void a_kernel_of_a_library_is_captured_with_the_module_of_its_context(Collector& collector) {
+  const std::uint32_t here = load_cubin(g_cubins[0]);
+  const std::uint32_t elsewhere = load_cubin(g_cubins[0], k_second_context);
+  driver_stub().cuCtxGetCurrent = [](CUcontext* context) {
+    *context = g_current;
+    return CUDA_SUCCESS;
+  };
+  for (int round = 0; round < 2; ++round) {
+    g_current = k_context;
+    CHECK(captured(collector, k_of_library) == here);
+    g_current = k_second_context;
+    CHECK(captured(collector, k_of_library) == elsewhere);
+  }
+  unload_cubin(elsewhere);
+  const std::uint32_t again = load_cubin(g_cubins[0], k_second_context);
+  CHECK(captured(collector, k_of_library) == again);
+  g_current = k_context;
+  CHECK(captured(collector, k_of_library) == here);
+  unload_cubin(here);
+  unload_cubin(again);
 }
 
 void a_call_names_what_it_loads(Collector& collector) {
@@ -168,6 +204,7 @@ int main(int argc, char** argv) {
   replace(g_cubins[3], "_Z9increment", "_Z9decrement");
   Collector& collector = start_library({.count = 1000});
   driver_stub().cuFuncGetModule = module_of_function;
+  driver_stub().cuKernelGetFunction = function_of_kernel;
   driver_stub().cuModuleGetGlobal_v2 = variable_of_module;
   driver_stub().cuLibraryGetModule = module_of_library;
   driver_stub().cuModuleGetFunctionCount = count_kernels;
@@ -178,6 +215,7 @@ int main(int argc, char** argv) {
   kernels_that_nothing_tells_apart_are_refused(collector);
   copies_of_one_cubin_need_not_be_told_apart(collector);
   a_library_has_a_module_in_each_context(collector);
+  a_kernel_of_a_library_is_captured_with_the_module_of_its_context(collector);
   a_call_names_what_it_loads(collector);
   a_call_does_not_name_what_was_loaded_before_it(collector);
   a_module_that_the_question_loads_is_the_kernel_s(collector);

@@ -1,5 +1,7 @@
 // Host memory is put back word by word, and only where nobody has written since. The driver is a table of stubs (stub_cuda.hpp) to which
 // all memory is the host's; our kernel, which finds chunks that changed, is done by the processor.
+#include <sys/mman.h>
+
 #include <atomic>
 #include <chrono>
 #include <cstring>
@@ -106,6 +108,23 @@ void what_our_run_changed_is_put_back_and_no_other_chunk_is_looked_at() {
   CHECK(g_fetched == 3 && g_warnings.empty());
 }
 
+// Guarded against races: no thread may touch it now, and so none writes there.
+void protected_memory_is_put_back_by_the_device() {
+  Memory memory({2 * k_chunk, k_chunk, k_chunk});
+  for (const std::size_t region : {0, 1, 2}) std::memset(memory.at(region, 17), 0xEE, 30);
+  const auto usual = driver_stub().cuMemcpyAsync;
+  driver_stub().cuMemcpyAsync = [](CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+    CHECK(::mprotect(pointer(to), bytes, PROT_READ | PROT_WRITE) == 0);
+    std::memcpy(pointer(to), pointer(from), bytes);
+    return CUDA_SUCCESS;
+  };
+  for (const std::size_t region : {0, 1}) CHECK(::mprotect(memory.at(region, 0), k_chunk, PROT_READ) == 0);
+  memory.put_back({PutBack::words, PutBack::warning, PutBack::words});
+  driver_stub().cuMemcpyAsync = usual;
+  CHECK(memory.is_as_before(0) && !memory.is_as_before(1) && memory.is_as_before(2));
+  CHECK(::mprotect(memory.at(1, 0), k_chunk, PROT_READ | PROT_WRITE) == 0);
+}
+
 // By a thread, behind the look at the chunk and before it is put back.
 void what_has_been_written_since_stays() {
   Memory memory({2 * k_chunk});
@@ -184,6 +203,7 @@ int main() {
   fill();
   g_tool = new Tool(*make_own_process());
   what_our_run_changed_is_put_back_and_no_other_chunk_is_looked_at();
+  protected_memory_is_put_back_by_the_device();
   what_has_been_written_since_stays();
   what_a_thread_writes_a_millisecond_later_stays();
   memory_that_begins_within_a_word_is_put_back();

@@ -12,6 +12,7 @@ const auto k_target = handle<CUfunction>(0x2000);
 const auto k_unknown = handle<CUfunction>(0x3000);    // asked for anew at each launch
 const auto k_unwanted = handle<CUfunction>(0x4000);   // passes with a look into the table
 constexpr std::chrono::milliseconds k_a_while{200};
+constexpr std::uint32_t k_wait_ms = 2000;
 
 // The events around the kernel: the state before it has been taken, it has run.
 std::function<void()> g_before = [] {};
@@ -37,6 +38,37 @@ void a_launch_that_is_under_way_ends_before_the_state_is_taken(Collector& collec
   thread.join();
   g_before = [] {};
   CHECK(collector.heard().captures.size() == before + 1 && collector.heard().failures.empty());
+}
+
+// What it submits belongs to no state but the one before, and what it gives up may still be asked for.
+void so_does_another_call(Collector& collector, CUpti_CallbackId id) {
+  const std::size_t before = collector.heard().captures.size();
+  std::promise<void> taken;
+  g_before = [&taken] { taken.set_value(); };
+  std::future<void> is_taken = taken.get_future();
+  Call other(id, nullptr);
+  other.enter();
+  std::thread thread([] { Launch(k_target).run(); });
+  CHECK(is_taken.wait_for(k_a_while) == std::future_status::timeout);
+  other.leave();
+  is_taken.wait();
+  thread.join();
+  g_before = [] {};
+  CHECK(collector.heard().captures.size() == before + 1 && collector.heard().failures.empty());
+}
+
+// No handle of those that are being given up is asked then.
+void a_stream_that_never_goes_fails_the_capture_before_any_stream_is_asked(Collector& collector) {
+  const std::size_t before = collector.heard().failures.size();
+  const auto usual = driver_stub().cuStreamQuery;
+  driver_stub().cuStreamQuery = [](CUstream) -> CUresult { std::abort(); };
+  Call other(CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, nullptr);
+  other.enter();
+  std::thread([] { Launch(k_target).run(); }).join();
+  other.leave();
+  driver_stub().cuStreamQuery = usual;
+  const std::vector<std::string> failures = collector.heard().failures;
+  CHECK(failures.size() == before + 1 && failures.back().find("that ends a context or a stream") != std::string::npos);
 }
 
 void one_that_begins_later_waits_until_the_kernel_has_run(Collector& collector, CUfunction other_function) {
@@ -84,11 +116,30 @@ void launches_that_are_both_wanted_do_not_count_for_each_other(Collector& collec
   CHECK(collector.heard().captures.size() == before + 80 && collector.heard().failures.empty());
 }
 
+// A state that is sent at the speed of a slow disk takes so long, and no thread is held for ever.
+void what_another_thread_went_on_in_the_middle_of_is_no_capture(Collector& collector) {
+  const std::size_t before = collector.heard().captures.size();
+  const std::size_t failures = collector.heard().failures.size();
+  std::future<void> passed;
+  g_before = [&passed] {
+    passed = std::async(std::launch::async, [] { Launch(k_unknown, 1, nullptr, "other").run(); });
+    passed.wait();
+  };
+  Launch(k_target).run();
+  g_before = [] {};
+  Heard heard = collector.heard();
+  CHECK(heard.captures.size() == before + 1 && heard.failures.size() == failures + 1);
+  CHECK(heard.failures.back().find("went on before its state had been taken") != std::string::npos);
+  Launch(k_target).run();
+  heard = collector.heard();
+  CHECK(heard.captures.size() == before + 2 && heard.failures.size() == failures + 1);
+}
+
 }  // namespace
 
 int main(int argc, char** argv) {
   CHECK(argc == 2);
-  Collector& collector = start_library({.count = 1000});
+  Collector& collector = start_library({.count = 1000}, k_wait_ms);
   driver_stub().cuEventRecord = record;
   std::string cubin = read_file(argv[1]);
   load_cubin(cubin);
@@ -99,6 +150,14 @@ int main(int argc, char** argv) {
     one_that_begins_later_waits_until_the_kernel_has_run(collector, other);
     one_that_is_stuck_does_not_fail_the_capture(collector, other);
   }
+  for (const CUpti_CallbackId call : {CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2_ptsz,
+                                      CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, CUPTI_DRIVER_TRACE_CBID_cuStreamWriteValue32_v2,
+                                      CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2,
+                                      CUPTI_DRIVER_TRACE_CBID_cuGreenCtxDestroy}) {
+    so_does_another_call(collector, call);
+  }
   launches_that_are_both_wanted_do_not_count_for_each_other(collector);
+  a_stream_that_never_goes_fails_the_capture_before_any_stream_is_asked(collector);
+  what_another_thread_went_on_in_the_middle_of_is_no_capture(collector);
   return kerncap::test::exit_code();
 }

@@ -1,0 +1,109 @@
+// Ordinary memory is copied piece by piece: between two pieces the streams are at rest, though the call is not over. And a thread may
+// lose its processor within any call, before it has submitted anything.
+#include "cuda/calls_under_way.hpp"
+
+#include <algorithm>
+
+namespace kerncap::cuda {
+namespace {
+
+#define KC_ID(name) CUPTI_DRIVER_TRACE_CBID_##name
+#define KC_BOTH(name, suffix) KC_ID(name), KC_ID(name##suffix)
+
+constexpr CUpti_CallbackId k_copies[] = {
+    KC_BOTH(cuMemcpy, _ptds),
+    KC_BOTH(cuMemcpyAsync, _ptsz),
+    KC_BOTH(cuMemcpyHtoD_v2, _ptds),
+    KC_BOTH(cuMemcpyHtoDAsync_v2, _ptsz),
+    KC_BOTH(cuMemcpyDtoH_v2, _ptds),
+    KC_BOTH(cuMemcpyDtoHAsync_v2, _ptsz),
+    KC_BOTH(cuMemcpy2D_v2, _ptds),
+    KC_BOTH(cuMemcpy2DUnaligned_v2, _ptds),
+    KC_BOTH(cuMemcpy2DAsync_v2, _ptsz),
+    KC_BOTH(cuMemcpy3D_v2, _ptds),
+    KC_BOTH(cuMemcpy3DAsync_v2, _ptsz),
+    KC_BOTH(cuMemcpyBatchAsync, _ptsz),
+    KC_BOTH(cuMemcpyBatchAsync_v2, _ptsz),
+    KC_BOTH(cuMemcpy3DBatchAsync, _ptsz),
+    KC_BOTH(cuMemcpy3DBatchAsync_v2, _ptsz),
+};
+
+constexpr CUpti_CallbackId k_submissions[] = {
+    KC_BOTH(cuMemcpyDtoD_v2, _ptds),
+    KC_BOTH(cuMemcpyDtoDAsync_v2, _ptsz),
+    KC_BOTH(cuMemcpyAtoD_v2, _ptds),
+    KC_BOTH(cuMemcpyPeer, _ptds),
+    KC_BOTH(cuMemcpyPeerAsync, _ptsz),
+    KC_BOTH(cuMemcpy3DPeer, _ptds),
+    KC_BOTH(cuMemcpy3DPeerAsync, _ptsz),
+    KC_BOTH(cuMemsetD8_v2, _ptds),
+    KC_BOTH(cuMemsetD16_v2, _ptds),
+    KC_BOTH(cuMemsetD32_v2, _ptds),
+    KC_BOTH(cuMemsetD2D8_v2, _ptds),
+    KC_BOTH(cuMemsetD2D16_v2, _ptds),
+    KC_BOTH(cuMemsetD2D32_v2, _ptds),
+    KC_BOTH(cuMemsetD8Async, _ptsz),
+    KC_BOTH(cuMemsetD16Async, _ptsz),
+    KC_BOTH(cuMemsetD32Async, _ptsz),
+    KC_BOTH(cuMemsetD2D8Async, _ptsz),
+    KC_BOTH(cuMemsetD2D16Async, _ptsz),
+    KC_BOTH(cuMemsetD2D32Async, _ptsz),
+    KC_BOTH(cuStreamWriteValue32, _ptsz),
+    KC_BOTH(cuStreamWriteValue32_v2, _ptsz),
+    KC_BOTH(cuStreamWriteValue64, _ptsz),
+    KC_BOTH(cuStreamWriteValue64_v2, _ptsz),
+    KC_BOTH(cuStreamBatchMemOp, _ptsz),
+    KC_BOTH(cuStreamBatchMemOp_v2, _ptsz),
+    KC_BOTH(cuMemBatchDecompressAsync, _ptsz),
+};
+
+constexpr CUpti_CallbackId k_launches[] = {
+    KC_BOTH(cuLaunchKernel, _ptsz),
+    KC_BOTH(cuLaunchKernelEx, _ptsz),
+    KC_BOTH(cuLaunchCooperativeKernel, _ptsz),
+    KC_ID(cuLaunch),
+    KC_ID(cuLaunchGrid),
+    KC_ID(cuLaunchGridAsync),
+    KC_BOTH(cuGraphLaunch, _ptsz),
+};
+
+// Of streams, then of contexts.
+constexpr CUpti_CallbackId k_endings[] = {
+    KC_ID(cuStreamDestroy),
+    KC_ID(cuStreamDestroy_v2),
+    KC_ID(cuCtxDestroy),
+    KC_ID(cuCtxDestroy_v2),
+    KC_ID(cuCtxDetach),
+    KC_ID(cuGreenCtxDestroy),
+    KC_ID(cuDevicePrimaryCtxReset),
+    KC_ID(cuDevicePrimaryCtxReset_v2),
+    KC_ID(cuDevicePrimaryCtxRelease),
+    KC_ID(cuDevicePrimaryCtxRelease_v2),
+};
+constexpr std::size_t k_of_streams = 2;
+
+constexpr std::size_t k_known = CUPTI_DRIVER_TRACE_CBID_SIZE;
+
+constexpr std::array<UnderWay, k_known> k_by_call = [] {
+  std::array<UnderWay, k_known> by_call{};
+  for (const CUpti_CallbackId call : k_copies) by_call[call] = UnderWay::copy;
+  for (const CUpti_CallbackId call : k_submissions) by_call[call] = UnderWay::submission;
+  for (const CUpti_CallbackId call : k_launches) by_call[call] = UnderWay::launch;
+  for (const CUpti_CallbackId call : k_endings) by_call[call] = UnderWay::ending;
+  return by_call;
+}();
+
+}  // namespace
+
+UnderWay under_way(CUpti_CallbackId call) noexcept { return call < k_known ? k_by_call[call] : UnderWay::nothing; }
+
+std::array<std::span<const CUpti_CallbackId>, 4> calls_under_way() noexcept { return {k_copies, k_submissions, k_launches, k_endings}; }
+
+std::span<const CUpti_CallbackId> context_ends() noexcept { return std::span(k_endings).subspan(k_of_streams); }
+
+bool ends_context(CUpti_CallbackId call) noexcept {
+  const auto ends = context_ends();
+  return std::find(ends.begin(), ends.end(), call) != ends.end();
+}
+
+}  // namespace kerncap::cuda
