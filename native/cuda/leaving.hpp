@@ -1,6 +1,6 @@
 // How the library leaves a program that goes on behind its last capture.
 //
-// CUPTI makes each launch slower for as long as it is in the process, whether or not somebody subscribes (0.05 to 0.4 us with CUDA 13.0, by
+// CUPTI makes each launch slower for as long as it is in the process, whether or not somebody subscribes (0.05 to 0.2 us with CUDA 13.0, by
 // how it is launched): cuptiFinalize() takes it away. But that waits for what runs on the devices, and lets no launch pass meanwhile: a kernel that waits for
 // a later launch would wait for ever. And a thread that is in a callback then faults behind it (both were seen with CUDA 13.0). So it
 // is called by the one thread that ever was in a callback of ours, at the end of a call of its that waited, when nothing runs. Where there

@@ -1,4 +1,5 @@
 // The list of the program's memory, by what its calls came to. Driver and CUPTI are stubs (stub_cuda.hpp).
+#include "cuda/memory_calls.hpp"
 #include "stub_cuda.hpp"
 
 using namespace kerncap::test;
@@ -50,11 +51,29 @@ void an_address_that_is_given_out_again_at_once_is_kept() {
   CHECK(count() == 1);
 }
 
+// A capture's copies leave the device for what is about to be allocated.
+void arrays_ask_for_room_as_well() {
+  const auto room = [](CUpti_CallbackId call, const auto& parameters) {
+    CUpti_CallbackData data{};
+    data.functionParams = &parameters;
+    return allocated_bytes(call, data);
+  };
+  CUarray array = nullptr;
+  CUmipmappedArray levels = nullptr;
+  const CUDA_ARRAY_DESCRIPTOR flat{100, 0, CU_AD_FORMAT_FLOAT, 2};
+  const CUDA_ARRAY3D_DESCRIPTOR deep{100, 50, 20, CU_AD_FORMAT_FLOAT, 1, 0};
+  CHECK(room(CUPTI_DRIVER_TRACE_CBID_cuArrayCreate_v2, cuArrayCreate_v2_params{&array, &flat}) == 100 * 2 * 4);
+  CHECK(room(CUPTI_DRIVER_TRACE_CBID_cuArray3DCreate_v2, cuArray3DCreate_v2_params{&array, &deep}) == 100 * 50 * 20 * 4);
+  CHECK(room(CUPTI_DRIVER_TRACE_CBID_cuMipmappedArrayCreate, cuMipmappedArrayCreate_params{&levels, &deep, 5}) >= 100 * 50 * 20 * 4);
+  CHECK(room(CUPTI_DRIVER_TRACE_CBID_cuArrayCreate_v2, cuArrayCreate_v2_params{&array, nullptr}) == 0);
+}
+
 }  // namespace
 
 int main() {
   start_library({});
   memory_is_forgotten_when_the_call_that_frees_it_succeeds();
+  arrays_ask_for_room_as_well();
   an_address_that_is_given_out_again_at_once_is_kept();
   return kerncap::test::exit_code();
 }
