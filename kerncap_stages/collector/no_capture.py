@@ -31,7 +31,7 @@ _OF_A_GRAPH = (
     "take a dispatch of it that is launched outside of a graph (`--dispatch N`; many programs can be told "
     "to use none), or one of another graph: docs/cuda.md says which can be gone through twice"
 )
-_REFUSED = "another dispatch of it may do (`--dispatch N`)"
+_REFUSED = "if another dispatch of the kernel would do: `--dispatch N`"
 
 
 def why_none(
@@ -67,7 +67,8 @@ def why_none(
         hints = {
             FailureCode.TIMEOUT: _AFTER_A_TIMEOUT,
             FailureCode.DEVICE: f"if the kernel itself is the cause: {_WITHOUT_POST}",
-            **dict.fromkeys(refused, _OF_A_GRAPH if "CUDA graph" in last.reason else _REFUSED),
+            FailureCode.UNSUPPORTED_MEMORY: _OF_A_GRAPH if "CUDA graph" in last.reason else _REFUSED,
+            FailureCode.TOO_LARGE_A_BATCH: _REFUSED,
         }
         hint = None if last.code is None else hints.get(last.code)
         text = f"no capture was made: {last.reason}"

@@ -47,6 +47,7 @@ void Allocations::ended(std::uint64_t call, bool succeeded) {
     if (m_by_base.emplace(allocation.base, allocation).second) m_doubtful.push_back(allocation.base);
   }
   m_mappings.merge(left.mapped().mappings);
+  for (const std::uint64_t base : left.mapped().closed) ++m_opened[base];
 }
 
 void Allocations::add_shared(const Allocation& allocation) {
@@ -59,14 +60,13 @@ void Allocations::add_shared(const Allocation& allocation) {
 void Allocations::remove_shared(std::uint64_t base, std::uint64_t call) {
   {
     const std::lock_guard lock(m_mutex);
-    if (const auto found = m_opened.find(base); found != m_opened.end() && found->second > 1) return;
+    const auto found = m_opened.find(base);
+    if (found == m_opened.end()) return;
+    m_leaving[call].closed.push_back(base);
+    if (--found->second != 0) return;
+    m_opened.erase(found);
   }
   remove(base, call);
-}
-
-void Allocations::closed_shared(std::uint64_t base) {
-  const std::lock_guard lock(m_mutex);
-  if (const auto found = m_opened.find(base); found != m_opened.end() && --found->second == 0) m_opened.erase(found);
 }
 
 void Allocations::context_destroyed(std::uint64_t context) {
@@ -75,15 +75,14 @@ void Allocations::context_destroyed(std::uint64_t context) {
     if (allocation.context != context) continue;
     allocation.context = 0;
     m_doubtful.push_back(base);
+    m_opened.erase(base);
   }
 }
 
 void Allocations::drop_what_went(const std::function<bool(std::uint64_t)>& is_there) {
   const std::lock_guard lock(m_mutex);
   for (const std::uint64_t base : m_doubtful) {
-    if (!m_by_base.contains(base) || is_there(base)) continue;
-    m_by_base.erase(base);
-    m_opened.erase(base);
+    if (m_by_base.contains(base) && !is_there(base)) m_by_base.erase(base);
   }
   m_doubtful.clear();
 }

@@ -39,7 +39,6 @@ class Allocations {
   // Memory of another process: it may be opened several times, at one address, and goes with the last close.
   void add_shared(const Allocation& allocation);
   void remove_shared(std::uint64_t base, std::uint64_t call);
-  void closed_shared(std::uint64_t base);
   // A context is going. Most of what was made in it goes, too, but not all: pools belong to devices, and green contexts
   // share the memory of another one. `is_there` is asked later, once for each of these.
   void context_destroyed(std::uint64_t context);
@@ -89,6 +88,7 @@ class Allocations {
   struct Leaving {
     std::vector<Allocation> allocations;
     std::map<std::uint64_t, Mapping> mappings;
+    std::vector<std::uint64_t> closed;           // shared memory
   };
   mutable std::mutex m_mutex;
   std::map<std::uint64_t, Allocation> m_by_base;

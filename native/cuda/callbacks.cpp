@@ -73,7 +73,7 @@ void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   const LaunchCall launch = read_launch(call, data.functionParams);
   if (launch.function == nullptr) return;   // the driver refuses it
   const Kernel* kernel = state.functions.find(launch.function);
-  if (kernel == nullptr || !kernel->is_of(data.context)) {
+  if (kernel == nullptr || (kernel->rule != k_no_rule && !kernel->is_of(data.context))) {
     const Inside inside;
     kernel = state.modules.resolve(launch.function, data.symbolName, data.context);
     if (kernel == nullptr) return;
@@ -154,8 +154,6 @@ void on_other_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
   if (track_memory_call(state.allocations, call, data)) return;
   if (track_code_call(call, data)) return;
   if (data.callbackSite != CUPTI_API_ENTER || !ends_context(call)) return;
-  // What lies on the device has to leave it first.
-  state.snapshots.finish();
   state.profiler.context_ends();
 }
 
@@ -166,7 +164,7 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
     return snapshots.end_call();   // `data` was CUPTI's
   }
   const UnderWay what = under_way(call);
-  if (entry) snapshots.begin_call(what);
+  if (entry) ends_context(call) ? snapshots.begin_end_of_context() : snapshots.begin_call(what);
   if (is_launch(call)) {
     on_launch(call, data);
   } else if (what != UnderWay::copy && what != UnderWay::submission) {

@@ -26,16 +26,21 @@ constexpr CUpti_CallbackId k_copies[] = {
     KC_BOTH(cuMemcpyBatchAsync_v2, _ptsz),
     KC_BOTH(cuMemcpy3DBatchAsync, _ptsz),
     KC_BOTH(cuMemcpy3DBatchAsync_v2, _ptsz),
+    KC_BOTH(cuMemcpyAtoH_v2, _ptds),
+    KC_BOTH(cuMemcpyAtoHAsync_v2, _ptsz),
+    // Without peer access they go through the host.
+    KC_BOTH(cuMemcpyPeer, _ptds),
+    KC_BOTH(cuMemcpyPeerAsync, _ptsz),
+    KC_BOTH(cuMemcpy3DPeer, _ptds),
+    KC_BOTH(cuMemcpy3DPeerAsync, _ptsz),
+    // cuMemcpyWithAttributesAsync and cuMemcpy3DWithAttributesAsync, each with its _ptsz: CUPTI's headers name them from 13.5 on.
+    837, 838, 839, 840,
 };
 
 constexpr CUpti_CallbackId k_submissions[] = {
     KC_BOTH(cuMemcpyDtoD_v2, _ptds),
     KC_BOTH(cuMemcpyDtoDAsync_v2, _ptsz),
     KC_BOTH(cuMemcpyAtoD_v2, _ptds),
-    KC_BOTH(cuMemcpyPeer, _ptds),
-    KC_BOTH(cuMemcpyPeerAsync, _ptsz),
-    KC_BOTH(cuMemcpy3DPeer, _ptds),
-    KC_BOTH(cuMemcpy3DPeerAsync, _ptsz),
     KC_BOTH(cuMemsetD8_v2, _ptds),
     KC_BOTH(cuMemsetD16_v2, _ptds),
     KC_BOTH(cuMemsetD32_v2, _ptds),
@@ -55,6 +60,8 @@ constexpr CUpti_CallbackId k_submissions[] = {
     KC_BOTH(cuStreamBatchMemOp, _ptsz),
     KC_BOTH(cuStreamBatchMemOp_v2, _ptsz),
     KC_BOTH(cuMemBatchDecompressAsync, _ptsz),
+    KC_BOTH(cuMemDiscardBatchAsync, _ptsz),
+    KC_BOTH(cuMemDiscardAndPrefetchBatchAsync, _ptsz),
 };
 
 constexpr CUpti_CallbackId k_launches[] = {
@@ -82,7 +89,8 @@ constexpr CUpti_CallbackId k_endings[] = {
 };
 constexpr std::size_t k_of_streams = 2;
 
-constexpr std::size_t k_known = CUPTI_DRIVER_TRACE_CBID_SIZE;
+constexpr std::size_t k_known = 1024;   // more than CUPTI 13.5 has
+static_assert(CUPTI_DRIVER_TRACE_CBID_SIZE <= k_known);
 
 constexpr std::array<UnderWay, k_known> k_by_call = [] {
   std::array<UnderWay, k_known> by_call{};

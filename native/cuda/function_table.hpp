@@ -25,8 +25,9 @@ struct Kernel {
   CUcontext context = nullptr;          // that it was launched in
   bool is_certain = true;               // false: `module` is one of several that may be its own
 
-  // A CUkernel is another function, of another module, in each context.
-  [[nodiscard]] bool is_of(CUcontext other) const noexcept { return launched == function || context == other; }
+  // A CUkernel, which is another function, of another module, in each context.
+  [[nodiscard]] bool is_of_library() const noexcept { return launched != function; }
+  [[nodiscard]] bool is_of(CUcontext other) const noexcept { return !is_of_library() || context == other; }
 };
 
 class FunctionTable {

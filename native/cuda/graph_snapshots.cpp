@@ -59,7 +59,7 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     Result<void> taken = made ? Result<void>() : Result<void>(made.error());
     if (made) before = made.value();
     if (taken) taken = take_from_graph(*job, launch, *number, before, *graph, item.node);
-    if (taken) taken = was_undisturbed();
+    if (taken && tool()->channel->with_post()) taken = was_undisturbed();
     if (taken) taken = send_small(*job);
     if (before != nullptr) driver().cuGraphExecDestroy(before);
     end(std::move(job), taken);

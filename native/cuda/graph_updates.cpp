@@ -88,6 +88,7 @@ void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
       CUDA_KERNEL_NODE_PARAMS named{};
       named.func = from.nodeParams->kernel.func;
       named.kern = from.nodeParams->kernel.kern;
+      named.ctx = from.nodeParams->kernel.ctx;
       return warn_if_wanted(named);
     }
     default:

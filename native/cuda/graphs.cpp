@@ -318,6 +318,37 @@ Result<LaunchCall> read_kernel_node(CUgraphNode node) {
   return launch;
 }
 
+namespace {
+
+// A node for the same kernel of which nothing was asked: the driver's defaults are not all zeroes.
+class PlainTwin {
+ public:
+  explicit PlainTwin(CUgraphNode node) noexcept {
+    CUDA_KERNEL_NODE_PARAMS parameters{};
+    m_is_made = driver().cuGraphKernelNodeGetParams_v2(node, &parameters) == CUDA_SUCCESS &&
+                driver().cuGraphCreate(&m_graph, 0) == CUDA_SUCCESS &&
+                driver().cuGraphAddKernelNode_v2(&m_node, m_graph, nullptr, 0, &parameters) == CUDA_SUCCESS;
+  }
+  ~PlainTwin() {
+    if (m_graph != nullptr) driver().cuGraphDestroy(m_graph);
+  }
+  PlainTwin(const PlainTwin&) = delete;
+  PlainTwin& operator=(const PlainTwin&) = delete;
+  // All zeroes where nobody can tell.
+  [[nodiscard]] CUlaunchAttributeValue value(CUlaunchAttributeID id) const noexcept {
+    CUlaunchAttributeValue value{};
+    if (!m_is_made || driver().cuGraphKernelNodeGetAttribute(m_node, id, &value) != CUDA_SUCCESS) return {};
+    return value;
+  }
+
+ private:
+  CUgraph m_graph = nullptr;
+  CUgraphNode m_node = nullptr;
+  bool m_is_made = false;
+};
+
+}  // namespace
+
 std::vector<CUlaunchAttribute> attributes_of(CUgraphNode node) {
   constexpr CUlaunchAttributeID k_of_nodes[] = {
       CU_LAUNCH_ATTRIBUTE_ACCESS_POLICY_WINDOW,
@@ -330,13 +361,15 @@ std::vector<CUlaunchAttribute> attributes_of(CUgraphNode node) {
       CU_LAUNCH_ATTRIBUTE_PREFERRED_CLUSTER_DIMENSION,
       CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT,
   };
+  const PlainTwin twin(node);
   std::vector<CUlaunchAttribute> attributes;
   for (const CUlaunchAttributeID id : k_of_nodes) {
     CUlaunchAttribute attribute{};
     attribute.id = id;
     // A driver does not know those that are newer than it.
     if (driver().cuGraphKernelNodeGetAttribute(node, id, &attribute.value) != CUDA_SUCCESS) continue;
-    if (std::ranges::any_of(attribute.value.pad, [](char byte) { return byte != 0; })) attributes.push_back(attribute);
+    const CUlaunchAttributeValue usual = twin.value(id);
+    if (!std::ranges::equal(attribute.value.pad, usual.pad)) attributes.push_back(attribute);
   }
   return attributes;
 }

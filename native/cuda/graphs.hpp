@@ -69,7 +69,7 @@ class Graphs {
 [[nodiscard]] const Kernel* kernel_named_by(const CUDA_KERNEL_NODE_PARAMS& parameters) noexcept;
 // The launch that a kernel node stands for. The parameters belong to the node.
 [[nodiscard]] core::Result<LaunchCall> read_kernel_node(CUgraphNode node);
-// What the program asks for with that launch: the attributes that a kernel node may have, unless they are all zeroes.
+// What the program asks for with that launch: those attributes of a kernel node that differ from what a plain one has.
 [[nodiscard]] std::vector<CUlaunchAttribute> attributes_of(CUgraphNode node);
 // All nodes that `node` waits for, directly or not, ready to run alone.
 [[nodiscard]] core::Result<CUgraphExec> instantiate_before(const WatchedGraph& graph, std::size_t node);

@@ -158,8 +158,6 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
       return allocations.add_shared(shared(data, *as<cuIpcOpenMemHandle_v2_params>(data).pdptr));
     case KC_ID(cuMemPoolImportPointer):
       return allocations.add(shared(data, *as<cuMemPoolImportPointer_params>(data).ptr_out));
-    case KC_ID(cuIpcCloseMemHandle):
-      return allocations.closed_shared(as<cuIpcCloseMemHandle_params>(data).dptr);
     case KC_ID(cuMemCreate): {
       const auto& made = as<cuMemCreate_params>(data);
       return allocations.add_handle(*made.handle, owner_of(made.prop->location), false);

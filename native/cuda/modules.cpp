@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <functional>
+#include <optional>
 #include <string_view>
 #include <utility>
 
@@ -11,6 +12,7 @@
 #include "capture/streams.hpp"
 #include "cuda/api.hpp"
 #include "cuda/cubin.hpp"
+#include "cuda/streams.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
@@ -162,8 +164,17 @@ const Kernel* Modules::resolve(CUfunction function, const char* symbol, CUcontex
   if (symbol == nullptr) return nullptr;
   {
     const std::lock_guard lock(m_mutex);
-    if (const auto known = m_elsewhere.find({function, context}); known != m_elsewhere.end()) return known->second;
+    if (const auto known = m_elsewhere.find({function, context}); known != m_elsewhere.end()) {
+      // The first context of all has gone.
+      if (tool()->functions.find(function) == nullptr) tool()->functions.add(function, known->second);
+      return known->second;
+    }
   }
+  CUcontext current = nullptr;
+  driver().cuCtxGetCurrent(&current);
+  std::optional<Entered> entered;
+  if (context != current) entered.emplace(context);
+  if (entered && !*entered) context = current;   // a green context's, whose functions are those of the one that it is of
   const RelaxedMode relaxed;
   begin_call();   // the questions may load the module
   CUfunction plain = function;

@@ -34,8 +34,7 @@ class Modules {
   // The program asked for a variable of this module: kernels may be given its address though none of its own ever ran.
   void variable_asked_for(CUmodule handle, const char* name) noexcept;
 
-  // For the first launch of a function, or of a CUkernel in a context: which kernel it is. Null when nothing is known of it. `context`:
-  // the current one.
+  // For the first launch of a function, or of a CUkernel in a context: which kernel it is. Null when nothing is known of it.
   const Kernel* resolve(CUfunction function, const char* symbol, CUcontext context) noexcept;
 
   struct Variables {

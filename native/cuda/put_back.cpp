@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <fstream>
+#include <iterator>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -125,16 +126,18 @@ std::vector<std::pair<std::uint64_t, std::uint64_t>> writable_ranges() {
   return ranges;
 }
 
-// Memory that is pinned may be protected: then nobody but the device writes there, and the processor must not touch it.
+// Memory that is pinned may be protected: then nobody but the device writes there, whoever was given the address, and the processor must
+// not touch it.
 std::vector<Chunk> take_protected(std::vector<Chunk>& chunks) {
   if (chunks.empty()) return {};
   const auto ranges = writable_ranges();
   const auto first = std::stable_partition(chunks.begin(), chunks.end(), [&ranges](const Chunk& chunk) {
-    return std::any_of(ranges.begin(), ranges.end(), [&chunk](const auto& range) {
-      return range.first <= chunk.address && chunk.address + chunk.bytes <= range.second;
-    });
+    const auto after = std::upper_bound(ranges.begin(), ranges.end(), chunk.address,
+                                        [](std::uint64_t address, const auto& range) { return address < range.first; });
+    return after != ranges.begin() && chunk.address + chunk.bytes <= std::prev(after)->second;
   });
   std::vector<Chunk> taken(first, chunks.end());
+  for (Chunk& chunk : taken) chunk.how = PutBack::words;
   chunks.erase(first, chunks.end());
   return taken;
 }

@@ -32,6 +32,11 @@ using core::Result;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::seconds k_launch_limit{1};
+constexpr std::chrono::milliseconds k_look_again{1};
+
+constexpr const char* k_launched_elsewhere =
+    "the kernel, of a library, is launched on a stream of another GPU than the current one: make the stream's context current, or its "
+    "GPU (cudaSetDevice), before the launch";
 
 constexpr const char* k_launched_as_in_cuda_3 =
     "the kernel is launched by cuLaunch, cuLaunchGrid or cuLaunchGridAsync, whose parameters the driver does not tell: launch it by "
@@ -75,6 +80,7 @@ void Snapshots::forget(CUcontext context) noexcept {
 void Snapshots::hold(Job& job) noexcept {
   step_out();   // who holds the window now, or is before us, does not wait for this call
   m_window_mutex.lock();
+  let_waiters_go_first();
   this_thread().holds_window = true;
   job.number = m_next_number++;
   job.held_since = Clock::now();
@@ -116,11 +122,15 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   const bool is_wanted = wanted(kernel, launch, number);
   if (number) counted = counted_as(kernel.rule, *number);
   if (!is_wanted) return;
-  if (!kernel.is_certain || launch.is_of_cuda_3) {
-    report(capture::k_no_capture, Error{ErrorCode::unsupported, launch.is_of_cuda_3 ? k_launched_as_in_cuda_3 : k_one_of_several});
+  const RelaxedMode relaxed;
+  const char* refusal = nullptr;
+  if (!kernel.is_certain) refusal = k_one_of_several;
+  if (launch.is_of_cuda_3) refusal = k_launched_as_in_cuda_3;
+  if (kernel.is_of_library() && !tool()->streams.is_of_current_device(launch.stream)) refusal = k_launched_elsewhere;
+  if (refusal != nullptr) {
+    report(capture::k_no_capture, Error{ErrorCode::unsupported, refusal});
     return dismiss();
   }
-  const RelaxedMode relaxed;
   send_facts();
   auto job = std::make_unique<Job>();
   job->kernel = kernel;
@@ -223,7 +233,7 @@ void Snapshots::leave(CUresult status) noexcept {
   // Since we gave up, no thread has stood aside.
   if (taken && !m_own.enabled.load()) taken = Error{ErrorCode::no_space, "the process may have no more host memory"};
   if (taken) taken = take_post(*job);
-  if (taken) taken = was_undisturbed();
+  if (taken && tool()->channel->with_post()) taken = was_undisturbed();
   if (taken) taken = send_small(*job);
   end(std::move(job), taken);
 }
@@ -356,7 +366,13 @@ void Snapshots::run() noexcept {
     std::unique_ptr<Job> job;
     {
       std::unique_lock lock(m_mutex);
-      m_changed.wait(lock, [this] { return !m_taken.empty() || m_has_dismissed; });
+      const auto has_come = [this] { return !m_taken.empty() || m_has_dismissed; };
+      // Nobody says so when a launch that was only counted, and stood in the way of leaving, has gone on.
+      if (all_taken()) {
+        m_changed.wait_for(lock, k_look_again, has_come);
+      } else {
+        m_changed.wait(lock, has_come);
+      }
       m_has_dismissed = false;
       if (!m_taken.empty()) {
         job = std::move(m_taken.front());

@@ -86,6 +86,8 @@ class Snapshots {
   // Around each call: no state is taken while one is under way on another thread that is counted.
   void begin_call(UnderWay what) noexcept;
   void end_call() noexcept { step_out(); }
+  // The same for a call that ends a context, once nothing lies on the device that the collector does not have.
+  void begin_end_of_context() noexcept;
   // Before the program allocates: our copies on the device leave it where it would not find enough.
   void make_room(std::uint64_t bytes) noexcept;
   // Before the program tears its contexts down, or ends: until what was taken has been handed over.
@@ -130,6 +132,7 @@ class Snapshots {
   [[nodiscard]] static std::chrono::milliseconds waits_at_most() noexcept;
   // Whether all other threads have waited since the window opened. Asked once what they might change has been read.
   core::Result<void> was_undisturbed() const noexcept;
+  void let_waiters_go_first() noexcept;
   void open_window() noexcept;
   void close_window() noexcept;
   void release(Job& job) noexcept;
@@ -160,6 +163,7 @@ class Snapshots {
   std::deque<std::unique_ptr<Job>> m_taken;
   std::atomic<std::size_t> m_unsent{0};      // written with m_mutex held
   std::atomic<bool> m_passed{false};         // a thread has waited in vain for the window to close
+  std::size_t m_waiters = 0;
   bool m_started = false;
   bool m_has_dismissed = false;
   std::uint64_t m_next_number = 1;

@@ -98,23 +98,14 @@ bool is_at_rest(CUcontext context, const std::vector<CUstream>& streams) noexcep
   return k_is_idle(CU_STREAM_LEGACY) && std::all_of(streams.begin(), streams.end(), k_is_idle) && ask_all(context, k_over) == CUDA_SUCCESS;
 }
 
-// The thread's current context while it lives. Green contexts cannot be entered so.
-class Entered {
- public:
-  explicit Entered(CUcontext context) noexcept : m_is_entered(driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {}
-  ~Entered() {
-    CUcontext popped = nullptr;
-    if (m_is_entered) driver().cuCtxPopCurrent_v2(&popped);
-  }
-  Entered(const Entered&) = delete;
-  Entered& operator=(const Entered&) = delete;
-  explicit operator bool() const noexcept { return m_is_entered; }
-
- private:
-  bool m_is_entered;
-};
-
 }  // namespace
+
+Entered::Entered(CUcontext context) noexcept : m_is_entered(driver().cuCtxPushCurrent_v2(context) == CUDA_SUCCESS) {}
+
+Entered::~Entered() {
+  CUcontext popped = nullptr;
+  if (m_is_entered) driver().cuCtxPopCurrent_v2(&popped);
+}
 
 CUresult poll(CUstream stream, Streams::Deadline deadline, long longest_pause_ns) noexcept {
   return ask(driver().cuStreamQuery, stream, deadline, longest_pause_ns);
@@ -163,6 +154,16 @@ std::uint32_t Streams::index_of(CUstream stream) const noexcept {
   const std::lock_guard lock(m_mutex);
   const auto found = m_streams.find(stream);
   return found == m_streams.end() ? 0 : found->second.index;
+}
+
+bool Streams::is_of_current_device(CUstream stream) const noexcept {
+  CUdevice current = 0;
+  if (driver().cuCtxGetDevice(&current) != CUDA_SUCCESS) return true;
+  const std::lock_guard lock(m_mutex);
+  const auto known = m_streams.find(stream);
+  if (known == m_streams.end()) return true;
+  const auto home = m_contexts.find(known->second.context);
+  return home == m_contexts.end() || home->second == static_cast<std::uint32_t>(current);
 }
 
 Streams::Contexts Streams::contexts_of(std::optional<std::uint32_t> device) const {

@@ -25,6 +25,8 @@ class Streams {
   void destroyed(CUstream stream) noexcept;
   // Numbered as the program made them; 0 is the default stream.
   [[nodiscard]] std::uint32_t index_of(CUstream stream) const noexcept;
+  // True also of a stream that is in no list.
+  [[nodiscard]] bool is_of_current_device(CUstream stream) const noexcept;
   // Everything that was submitted to the device has ended, by whichever of its contexts: green contexts share memory.
   // Streams on which a graph is recorded hold no work that runs, and are passed over; where one of them makes it impossible
   // to wait for the others, that is an error, and the recording is not touched.
@@ -44,6 +46,19 @@ class Streams {
   std::map<CUstream, Known> m_streams;
   std::uint32_t m_next = 1;
   std::atomic<bool> m_has_unlisted{false};         // a context, of an unknown device
+};
+
+// The thread's current context while it lives. Green contexts cannot be entered so.
+class Entered {
+ public:
+  explicit Entered(CUcontext context) noexcept;
+  ~Entered();
+  Entered(const Entered&) = delete;
+  Entered& operator=(const Entered&) = delete;
+  explicit operator bool() const noexcept { return m_is_entered; }
+
+ private:
+  bool m_is_entered;
 };
 
 // The stream's status when its work has ended, or when the time is over: CUDA_ERROR_NOT_READY then.

@@ -31,9 +31,18 @@ bool Snapshots::stand_aside() noexcept {
   if (!m_own.window.load(std::memory_order_seq_cst) || this_thread().holds_window) return true;
   const Inside inside;
   std::unique_lock lock(m_mutex);
+  ++m_waiters;
   const bool is_closed = m_changed.wait_for(lock, waits_at_most(), [this] { return !m_own.window.load(); });
   if (!is_closed) m_passed.store(true);
+  if (--m_waiters == 0) m_changed.notify_all();
   return is_closed;
+}
+
+// Those who waited for the window before this one to close: else captures one behind the other hold them for ever.
+void Snapshots::let_waiters_go_first() noexcept {
+  constexpr std::chrono::milliseconds k_limit{10};   // they may be waiting for a processor
+  std::unique_lock lock(m_mutex);
+  m_changed.wait_for(lock, k_limit, [this] { return m_waiters == 0; });
 }
 
 std::chrono::milliseconds Snapshots::waits_at_most() noexcept { return 4 * tool()->channel->wait_limit(); }
@@ -61,11 +70,21 @@ void Snapshots::step_out() noexcept {
 void Snapshots::begin_call(UnderWay what) noexcept {
   if (what == UnderWay::nothing) return static_cast<void>(stand_aside());
   std::atomic<std::uint32_t>& kind = what == UnderWay::copy ? m_own.copying : what == UnderWay::ending ? m_own.ending : m_own.launching;
+  bool stood_aside = true;
   do {
     step_out();   // of the round before, or of a call whose end was not shown to us
-    if (!stand_aside()) return;
-    step_in(kind);
-  } while (m_own.window.load(std::memory_order_seq_cst) && !this_thread().holds_window);
+    stood_aside = stand_aside();
+    step_in(kind);   // also where it waited in vain: the next window is not to open beside it
+  } while (stood_aside && m_own.window.load(std::memory_order_seq_cst) && !this_thread().holds_window);
+}
+
+void Snapshots::begin_end_of_context() noexcept {
+  for (;;) {
+    finish();   // not while it is counted: that may take long, and would hold all who wait for a window of another context's
+    begin_call(UnderWay::ending);
+    if (!is_sending()) return;
+    end_call();
+  }
 }
 
 }  // namespace kerncap::cuda

@@ -42,11 +42,17 @@ static void in_green_context() {
   DRIVER(cuDevResourceGenerateDesc, &description, &part, 1u);
   DRIVER(cuGreenCtxCreate, &green, description, CUdevice{0}, static_cast<unsigned>(CU_GREEN_CTX_DEFAULT_STREAM));
   DRIVER(cuGreenCtxStreamCreate, &stream, green, static_cast<unsigned>(CU_STREAM_NON_BLOCKING), 0);
+  CUcontext primary = nullptr;
+  CUcontext entered = nullptr;
+  DRIVER(cuCtxGetCurrent, &primary);
+  DRIVER(cuCtxFromGreenCtx, &entered, green);
+  DRIVER(cuCtxSetCurrent, entered);
   target<<<1024, 256, 0, stream>>>(data);
   CHECK(cudaGetLastError());
   CHECK(cudaStreamSynchronize(stream));
   DRIVER(cuStreamDestroy, stream);
   DRIVER(cuGreenCtxDestroy, green);
+  DRIVER(cuCtxSetCurrent, primary);
   expect_last(data, k_words - 1);
 }
 

@@ -96,6 +96,21 @@ void a_last_dispatch_that_is_not_captured_is_one_too() {
   CHECK(g_finalized == 1);
 }
 
+// Which are counted as long as we are there.
+void launches_that_go_on_do_not_keep_us() {
+  start();
+  std::atomic<bool> is_over{false};
+  std::vector<std::thread> threads;
+  for (int i = 0; i < 2; ++i) {
+    threads.emplace_back([&] {
+      while (!is_over) Launch(k_function).run();
+    });
+  }
+  CHECK(soon([] { return g_unsubscribed == 1; }));
+  is_over = true;
+  for (std::thread& thread : threads) thread.join();
+}
+
 // Behind the window of a capture all calls are switched off but those that matter.
 void calls_that_wait_are_shown() {
   start();
@@ -321,7 +336,7 @@ int main(int argc, char** argv) {
   g_cubin = read_file(argv[1]);
   bool all_pass = true;
   for (const auto test :
-       {cupti_goes_behind_a_call_that_waited, a_last_dispatch_that_is_not_captured_is_one_too, calls_that_wait_are_shown, a_copy_that_waited_is_as_good, but_not_one_that_did_not_or_a_wait_that_failed,
+       {cupti_goes_behind_a_call_that_waited, a_last_dispatch_that_is_not_captured_is_one_too, launches_that_go_on_do_not_keep_us, calls_that_wait_are_shown, a_copy_that_waited_is_as_good, but_not_one_that_did_not_or_a_wait_that_failed,
         nothing_goes_while_something_runs, nothing_is_made_or_submitted_while_a_stream_runs, nothing_goes_while_a_graph_is_recorded,
         nothing_goes_without_a_context, the_subscriber_alone_goes_where_two_threads_call, or_make_streams,
         or_launch_what_is_only_counted, or_where_another_thread_comes_meanwhile, or_during_the_look,

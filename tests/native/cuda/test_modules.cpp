@@ -4,6 +4,7 @@
 #include <map>
 
 #include "stub_cuda.hpp"
+#include "cuda/graphs.hpp"
 
 using namespace kerncap::test;
 
@@ -135,6 +136,24 @@ void a_kernel_of_a_library_is_captured_with_the_module_of_its_context(Collector&
     *context = g_current;
     return CUDA_SUCCESS;
   };
+  driver_stub().cuCtxPushCurrent_v2 = [](CUcontext context) {
+    g_current = context;
+    return CUDA_SUCCESS;
+  };
+  driver_stub().cuCtxPopCurrent_v2 = [](CUcontext*) {
+    g_current = k_context;
+    return CUDA_SUCCESS;
+  };
+  driver_stub().cuKernelGetName = [](const char** name, CUkernel) {
+    *name = "add";
+    return CUDA_SUCCESS;
+  };
+  CHECK(captured(collector, k_of_library) == here);
+  CUDA_KERNEL_NODE_PARAMS node{};
+  node.kern = reinterpret_cast<CUkernel>(function_of(k_of_library));
+  node.ctx = k_second_context;
+  const Kernel* named = kernel_named_by(node);   // of a graph that is made while the first context is current
+  CHECK(named != nullptr && named->module == elsewhere && g_current == k_context);
   for (int round = 0; round < 2; ++round) {
     g_current = k_context;
     CHECK(captured(collector, k_of_library) == here);

@@ -1,6 +1,8 @@
 // While a dispatch is captured no launch of another thread runs beside it. Driver and CUPTI are stubs (stub_cuda.hpp).
 #include <chrono>
+#include <cstdlib>
 #include <future>
+#include <utility>
 
 #include "stub_cuda.hpp"
 
@@ -116,23 +118,96 @@ void launches_that_are_both_wanted_do_not_count_for_each_other(Collector& collec
   CHECK(collector.heard().captures.size() == before + 80 && collector.heard().failures.empty());
 }
 
+void other_threads_go_on_between_captures_one_behind_the_other() {
+  g_before = [] { std::this_thread::sleep_for(std::chrono::milliseconds(20)); };
+  std::atomic<bool> is_over{false};
+  std::atomic<int> calls{0};
+  std::thread other([&] {
+    for (; !is_over; ++calls) {
+      Call call(CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent, nullptr);
+      call.enter();
+      call.leave();
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  });
+  for (int i = 0; i < 50; ++i) Launch(k_target).run();
+  is_over = true;
+  other.join();
+  g_before = [] {};
+  CHECK(calls > 15);
+}
+
+// While much is on its way, which the end of its context waits for. Behind this nothing is small any more.
+void a_context_that_is_given_up_holds_no_capture_of_another(Collector& collector) {
+  static constexpr std::chrono::milliseconds k_sending{1500};
+  driver_stub().cuMemGetInfo_v2 = [](std::size_t* free_bytes, std::size_t* total) {
+    *free_bytes = *total = std::size_t{100} << 30;
+    return CUDA_SUCCESS;
+  };
+  driver_stub().cuMemAlloc_v2 = [](CUdeviceptr* made, std::size_t bytes) {
+    *made = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
+    return CUDA_SUCCESS;
+  };
+  driver_stub().cuEventSynchronize = [](CUevent) {
+    static thread_local bool t_has_waited = false;   // the thread that sends, once
+    if (!std::exchange(t_has_waited, true)) std::this_thread::sleep_for(k_sending);
+    return CUDA_SUCCESS;
+  };
+  CUdeviceptr address = 0x10000000;
+  cuMemAlloc_v2_params large{&address, 100 << 20};
+  Call allocate(CUPTI_DRIVER_TRACE_CBID_cuMemAlloc_v2, &large);
+  allocate.enter();
+  allocate.leave();
+  Launch(k_target).run();
+  CHECK(g_tool->snapshots.is_sending());
+  std::thread ending([] {
+    Call call(CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2, nullptr);
+    call.enter();
+    CHECK(!g_tool->snapshots.is_sending());
+    call.leave();
+  });
+  std::this_thread::sleep_for(k_a_while);
+  const std::size_t failures = collector.heard().failures.size();
+  Launch second(k_target);
+  const auto begin = std::chrono::steady_clock::now();
+  second.enter();
+  CHECK(std::chrono::steady_clock::now() - begin < k_sending / 2);
+  second.leave();
+  ending.join();
+  CHECK(collector.heard().failures.size() == failures);
+}
+
 // A state that is sent at the speed of a slow disk takes so long, and no thread is held for ever.
 void what_another_thread_went_on_in_the_middle_of_is_no_capture(Collector& collector) {
   const std::size_t before = collector.heard().captures.size();
   const std::size_t failures = collector.heard().failures.size();
-  std::future<void> passed;
-  g_before = [&passed] {
-    passed = std::async(std::launch::async, [] { Launch(k_unknown, 1, nullptr, "other").run(); });
-    passed.wait();
+  std::promise<void> passed;
+  std::promise<void> may_end;
+  std::thread other;
+  g_before = [&] {
+    other = std::thread([&] {
+      Call copy(CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, nullptr);
+      copy.enter();
+      passed.set_value();
+      may_end.get_future().wait();
+      copy.leave();
+    });
+    passed.get_future().wait();
   };
   Launch(k_target).run();
   g_before = [] {};
   Heard heard = collector.heard();
   CHECK(heard.captures.size() == before + 1 && heard.failures.size() == failures + 1);
   CHECK(heard.failures.back().find("went on before its state had been taken") != std::string::npos);
+  Launch(k_target).run();   // the copy is still going on
+  heard = collector.heard();
+  CHECK(heard.failures.size() == failures + 2 && heard.failures.back().find("a copy from or to the host") != std::string::npos);
+  may_end.set_value();
+  other.join();
+  const std::size_t between = heard.captures.size();
   Launch(k_target).run();
   heard = collector.heard();
-  CHECK(heard.captures.size() == before + 2 && heard.failures.size() == failures + 1);
+  CHECK(heard.captures.size() == between + 1 && heard.failures.size() == failures + 2);
 }
 
 }  // namespace
@@ -157,7 +232,9 @@ int main(int argc, char** argv) {
     so_does_another_call(collector, call);
   }
   launches_that_are_both_wanted_do_not_count_for_each_other(collector);
+  other_threads_go_on_between_captures_one_behind_the_other();
   a_stream_that_never_goes_fails_the_capture_before_any_stream_is_asked(collector);
   what_another_thread_went_on_in_the_middle_of_is_no_capture(collector);
+  a_context_that_is_given_up_holds_no_capture_of_another(collector);
   return kerncap::test::exit_code();
 }
