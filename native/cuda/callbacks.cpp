@@ -73,12 +73,14 @@ void on_launch(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   const LaunchCall launch = read_launch(call, data.functionParams);
   if (launch.function == nullptr) return;   // the driver refuses it
   const Kernel* kernel = state.functions.find(launch.function);
-  if (kernel == nullptr || (kernel->rule != k_no_rule && !kernel->is_of(data.context))) {
+  if (kernel != nullptr && kernel->rule == k_no_rule) return;
+  if (kernel == nullptr || kernel->is_of_library()) {
     const Inside inside;
-    kernel = state.modules.resolve(launch.function, data.symbolName, data.context);
-    if (kernel == nullptr) return;
+    // A CUkernel runs in the context of the stream, whichever is current.
+    const CUcontext context = state.streams.context_of(launch.stream).value_or(data.context);
+    if (kernel == nullptr || !kernel->is_of(context)) kernel = state.modules.resolve(launch.function, data.symbolName, context);
+    if (kernel == nullptr || kernel->rule == k_no_rule) return;
   }
-  if (kernel->rule == k_no_rule) return;
   const Inside inside;
   state.snapshots.enter(*kernel, launch, data.context, *data.correlationData);
 }

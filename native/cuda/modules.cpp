@@ -160,22 +160,25 @@ void Modules::variable_asked_for(CUmodule handle, const char* name) noexcept {
   if (const ModuleMatch home = match_module(handle, std::move(found)); home.is_certain) bind(home.number, handle);
 }
 
+const Kernel* Modules::known_in(CUfunction function, CUcontext context) {
+  const Kernel* first = tool()->functions.find(function);
+  if (first != nullptr && first->is_of(context)) return first;
+  const std::lock_guard lock(m_mutex);
+  const auto known = m_elsewhere.find({function, context});
+  if (known == m_elsewhere.end()) return nullptr;
+  if (first == nullptr) tool()->functions.add(function, known->second);   // the context of its first launch has gone
+  return known->second;
+}
+
 const Kernel* Modules::resolve(CUfunction function, const char* symbol, CUcontext context) noexcept {
   if (symbol == nullptr) return nullptr;
-  {
-    const std::lock_guard lock(m_mutex);
-    if (const auto known = m_elsewhere.find({function, context}); known != m_elsewhere.end()) {
-      // The first context of all has gone.
-      if (tool()->functions.find(function) == nullptr) tool()->functions.add(function, known->second);
-      return known->second;
-    }
-  }
+  const RelaxedMode relaxed;
   CUcontext current = nullptr;
   driver().cuCtxGetCurrent(&current);
   std::optional<Entered> entered;
   if (context != current) entered.emplace(context);
   if (entered && !*entered) context = current;   // a green context's, whose functions are those of the one that it is of
-  const RelaxedMode relaxed;
+  if (const Kernel* known = known_in(function, context); known != nullptr) return known;
   begin_call();   // the questions may load the module
   CUfunction plain = function;
   CUmodule handle = nullptr;

@@ -61,6 +61,7 @@ class Modules {
   };
   void tell_gone(std::uint64_t module) noexcept;
   [[nodiscard]] bool knows(CUmodule handle) const;
+  [[nodiscard]] const Kernel* known_in(CUfunction function, CUcontext context);
   void bind(std::uint64_t number, CUmodule handle);
   // The module that has the handle, or all that have none, of those that `holds` is true of.
   template <typename Holds>

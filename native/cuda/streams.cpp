@@ -156,6 +156,12 @@ std::uint32_t Streams::index_of(CUstream stream) const noexcept {
   return found == m_streams.end() ? 0 : found->second.index;
 }
 
+std::optional<CUcontext> Streams::context_of(CUstream stream) const noexcept {
+  const std::lock_guard lock(m_mutex);
+  const auto known = m_streams.find(stream);
+  return known == m_streams.end() ? std::nullopt : std::optional(known->second.context);
+}
+
 bool Streams::is_of_current_device(CUstream stream) const noexcept {
   CUdevice current = 0;
   if (driver().cuCtxGetDevice(&current) != CUDA_SUCCESS) return true;

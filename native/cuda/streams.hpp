@@ -25,6 +25,8 @@ class Streams {
   void destroyed(CUstream stream) noexcept;
   // Numbered as the program made them; 0 is the default stream.
   [[nodiscard]] std::uint32_t index_of(CUstream stream) const noexcept;
+  // That it was made in; none where nobody knows, as of the default streams.
+  [[nodiscard]] std::optional<CUcontext> context_of(CUstream stream) const noexcept;
   // True also of a stream that is in no list.
   [[nodiscard]] bool is_of_current_device(CUstream stream) const noexcept;
   // Everything that was submitted to the device has ended, by whichever of its contexts: green contexts share memory.

@@ -45,6 +45,7 @@ ENDINGS = [
     ("raise", "SIGSEGV"),
     ("handled", "exit code 9"),
     ("ended", "SIGTERM"),
+    ("alarm", "SIGALRM"),
     ("quick", None),
     ("normal", None),
 ]

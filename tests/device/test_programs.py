@@ -161,7 +161,7 @@ def test_kernels_of_two_contexts_are_captured_in_one_run(kc, built):
         assert kc.show(kc.ok("kc-replay", capture).digest)["matches_golden"] is True
 
 
-@pytest.mark.parametrize("variables", ["unknown", "asked"])
+@pytest.mark.parametrize("variables", ["unknown", "asked", "streams"])
 def test_a_kernel_of_a_library_is_captured_in_whichever_context(kc, built, variables):
     """Twice in each of two, which have modules and variables of their own."""
     options = ("--kernel", "target", "--dispatch", 2, "--count", 4)

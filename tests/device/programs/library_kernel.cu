@@ -1,7 +1,8 @@
 // One CUkernel of a library, launched in two contexts, each of which has a variable of the library's of its own: what it is at first
 // is added, and grows by one with each launch. Dispatches 0 to 2 and 5 are in the first context.
 //
-//   library_kernel [asked]           asked: the program knows the variables' addresses, and writes there
+//   library_kernel [asked|streams]   asked: the program knows the variables' addresses, and writes there. streams: the first context is
+//                                    always current, and the second is that of the stream
 #include <string>
 
 #include "driver_calls.cuh"
@@ -36,6 +37,7 @@ end:
 
 int main(int argc, char** argv) {
   const bool asks = argc > 1 && std::string(argv[1]) == "asked";
+  const bool by_streams = argc > 1 && std::string(argv[1]) == "streams";
   CHECK(cudaFree(nullptr));
   CUcontext contexts[2];
   DRIVER(cuCtxGetCurrent, &contexts[0]);
@@ -46,6 +48,7 @@ int main(int argc, char** argv) {
   DRIVER(cuLibraryLoadData, &library, static_cast<const void*>(k_library), nullptr, nullptr, 0u, nullptr, nullptr, 0u);
   DRIVER(cuLibraryGetKernel, &kernel, library, "target");
   CUdeviceptr data[2];
+  CUstream streams[2] = {};
   unsigned expected[2];
   unsigned added[2];
   for (int i = 0; i < 2; ++i) {
@@ -54,6 +57,8 @@ int main(int argc, char** argv) {
     added[i] = 5;
     DRIVER(cuMemAlloc, &data[i], 128 * sizeof(int));
     DRIVER(cuMemsetD32, data[i], expected[i], std::size_t{128});
+    if (by_streams) DRIVER(cuStreamCreate, &streams[i], static_cast<unsigned>(CU_STREAM_NON_BLOCKING));
+    CHECK(cudaDeviceSynchronize());
     if (!asks) continue;
     CUdeviceptr variable = 0;
     std::size_t bytes = 0;
@@ -62,9 +67,10 @@ int main(int argc, char** argv) {
     DRIVER(cuMemcpyHtoD, variable, static_cast<const void*>(&added[i]), bytes);
   }
   for (const int i : {0, 0, 0, 1, 1, 0}) {
-    DRIVER(cuCtxSetCurrent, contexts[i]);
+    DRIVER(cuCtxSetCurrent, contexts[by_streams ? 0 : i]);
     void* arguments[] = {&data[i]};
-    DRIVER(cuLaunchKernel, reinterpret_cast<CUfunction>(kernel), 1u, 1u, 1u, 128u, 1u, 1u, 0u, nullptr, arguments, nullptr);
+    DRIVER(cuLaunchKernel, reinterpret_cast<CUfunction>(kernel), 1u, 1u, 1u, 128u, 1u, 1u, 0u, streams[i], arguments, nullptr);
+    if (by_streams) DRIVER(cuStreamSynchronize, streams[i]);
     expected[i] = expected[i] * 3 + added[i]++;
     unsigned last = 0;
     DRIVER(cuMemcpyDtoH, static_cast<void*>(&last), data[i] + 127 * sizeof(int), sizeof last);

@@ -41,6 +41,7 @@ int main() {
     CHECK(cudaMemcpy(&now, each[gpu] + 127, sizeof now, cudaMemcpyDeviceToHost));
     EXPECT(now == expected[gpu]);
   }
+  for (int* memory : each) CHECK(cudaFree(memory));
   CHECK(cudaSetDevice(0));
   int can = 0;
   CHECK(cudaDeviceCanAccessPeer(&can, 0, 1));

@@ -35,6 +35,7 @@ int main(int argc, char** argv) {
   if (how == "_exit") _exit(7);
   if (how == "quick") std::quick_exit(0);
   if (how == "ended") raise(SIGTERM);
+  if (how == "alarm") raise(SIGALRM);
   if (how == "kill") raise(SIGKILL);
   return 0;
 }
