@@ -166,7 +166,8 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
     return snapshots.end_call();   // `data` was CUPTI's
   }
   const UnderWay what = under_way(call);
-  if (entry) ends_context(call) ? snapshots.begin_end_of_context() : snapshots.begin_call(what);
+  const bool ends = what == UnderWay::ending && ends_context(call);   // asked of few
+  if (entry) ends ? snapshots.begin_end_of_context() : snapshots.begin_call(what);
   if (is_launch(call)) {
     on_launch(call, data);
   } else if (what != UnderWay::copy && what != UnderWay::submission) {
