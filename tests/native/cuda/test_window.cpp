@@ -177,6 +177,17 @@ void a_context_that_is_given_up_holds_no_capture_of_another(Collector& collector
   CHECK(collector.heard().failures.size() == failures);
 }
 
+// In a chroot or behind a filter, where the driver does not find its compiler. There is room for copies now.
+void without_our_kernel_all_counts_as_changed(Collector& collector) {
+  const Heard before = collector.heard();
+  driver_stub().cuModuleLoadDataEx = [](CUmodule*, const void*, unsigned, CUjit_option*, void**) {
+    return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
+  };
+  Launch(k_target).run();
+  const Heard after = collector.heard();
+  CHECK(after.captures.size() == before.captures.size() + 1 && after.failures.size() == before.failures.size());
+}
+
 // A state that is sent at the speed of a slow disk takes so long, and no thread is held for ever.
 void what_another_thread_went_on_in_the_middle_of_is_no_capture(Collector& collector) {
   const std::size_t before = collector.heard().captures.size();
@@ -236,5 +247,6 @@ int main(int argc, char** argv) {
   a_stream_that_never_goes_fails_the_capture_before_any_stream_is_asked(collector);
   what_another_thread_went_on_in_the_middle_of_is_no_capture(collector);
   a_context_that_is_given_up_holds_no_capture_of_another(collector);
+  without_our_kernel_all_counts_as_changed(collector);
   return kerncap::test::exit_code();
 }
