@@ -89,7 +89,9 @@ void cupti_goes_behind_a_call_that_waited() {
 }
 
 void a_last_dispatch_that_is_not_captured_is_one_too() {
-  start();
+  start({.count = 2});
+  Launch(k_function).run();
+  std::this_thread::sleep_for(std::chrono::milliseconds(50));   // our thread waits for more
   driver_stub().cuCtxGetDevice = [](CUdevice*) { return CUDA_ERROR_UNKNOWN; };
   capture();
   call();
@@ -336,7 +338,7 @@ int main(int argc, char** argv) {
   g_cubin = read_file(argv[1]);
   bool all_pass = true;
   for (const auto test :
-       {cupti_goes_behind_a_call_that_waited, a_last_dispatch_that_is_not_captured_is_one_too, launches_that_go_on_do_not_keep_us, calls_that_wait_are_shown, a_copy_that_waited_is_as_good, but_not_one_that_did_not_or_a_wait_that_failed,
+       {cupti_goes_behind_a_call_that_waited, a_last_dispatch_that_is_not_captured_is_one_too, calls_that_wait_are_shown, a_copy_that_waited_is_as_good, but_not_one_that_did_not_or_a_wait_that_failed,
         nothing_goes_while_something_runs, nothing_is_made_or_submitted_while_a_stream_runs, nothing_goes_while_a_graph_is_recorded,
         nothing_goes_without_a_context, the_subscriber_alone_goes_where_two_threads_call, or_make_streams,
         or_launch_what_is_only_counted, or_where_another_thread_comes_meanwhile, or_during_the_look,
@@ -345,6 +347,8 @@ int main(int argc, char** argv) {
         or_where_it_is_wanted, neither_goes_when_the_program_ends, a_thread_that_looks_may_end_the_program}) {
     all_pass = passes_in_a_process_of_its_own(test) && all_pass;   // else a child would begin with our failures
   }
+  // By chance: whether a launch stands in the way just when it is asked.
+  for (int i = 0; i < 10; ++i) all_pass = passes_in_a_process_of_its_own(launches_that_go_on_do_not_keep_us) && all_pass;
   CHECK(all_pass);
   return kerncap::test::exit_code();
 }
