@@ -5,19 +5,17 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
 #include <iterator>
 #include <memory>
-#include <string>
-#include <string_view>
+#include <optional>
 #include <thread>
 #include <utility>
 #include <vector>
 
 #include "core/chunk_list.hpp"
+#include "core/process_maps.hpp"
 #include "cuda/api.hpp"
 #include "cuda/tool.hpp"
 
@@ -110,17 +108,14 @@ Result<void> put_chunks_back(const std::vector<Chunk>& chunks, CUstream stream) 
 // Where the program's threads may write now, in ascending order; all of the address space where the system does not tell.
 std::vector<std::pair<std::uint64_t, std::uint64_t>> writable_ranges() {
   std::vector<std::pair<std::uint64_t, std::uint64_t>> ranges;
-  std::ifstream maps("/proc/self/maps");
-  if (!maps) return {{0, ~std::uint64_t{0}}};
-  for (std::string line; std::getline(maps, line);) {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    char rights[5] = "";
-    if (std::sscanf(line.c_str(), "%lx-%lx %4s", &begin, &end, rights) != 3 || std::string_view(rights).substr(0, 2) != "rw") continue;
-    if (!ranges.empty() && ranges.back().second == begin) {
-      ranges.back().second = end;
+  const std::optional<std::vector<core::ProcessMapping>> all = core::process_mappings();
+  if (!all) return {{0, ~std::uint64_t{0}}};
+  for (const core::ProcessMapping& each : *all) {
+    if (!each.is_readable() || !each.is_writable()) continue;
+    if (!ranges.empty() && ranges.back().second == each.begin) {
+      ranges.back().second = each.end;
     } else {
-      ranges.emplace_back(begin, end);
+      ranges.emplace_back(each.begin, each.end);
     }
   }
   return ranges;

@@ -10,8 +10,8 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <fstream>
-#include <sstream>
+
+#include "core/process_maps.hpp"
 
 namespace kerncap::replay {
 namespace {
@@ -113,17 +113,9 @@ Result<void> let_go(const Range& range) {
 }
 
 std::string holder_of(std::uint64_t base, std::uint64_t bytes) {
-  std::ifstream maps("/proc/self/maps");
-  for (std::string line; std::getline(maps, line);) {
-    std::uint64_t begin = 0;
-    std::uint64_t end = 0;
-    if (std::sscanf(line.c_str(), "%lx-%lx", &begin, &end) != 2) continue;
-    if (begin >= base + bytes || end <= base) continue;
-    std::istringstream words(line);
-    std::string span, rights, offset, device, inode, name;
-    words >> span >> rights >> offset >> device >> inode;
-    std::getline(words >> std::ws, name);
-    return hex(begin) + "-" + hex(end) + " " + rights + " " + (name.empty() ? "(anonymous memory)" : name);
+  for (const core::ProcessMapping& each : core::process_mappings().value_or(std::vector<core::ProcessMapping>{})) {
+    if (each.begin >= base + bytes || each.end <= base) continue;
+    return hex(each.begin) + "-" + hex(each.end) + " " + each.rights + " " + (each.name.empty() ? "(anonymous memory)" : each.name);
   }
   return "nothing that /proc/self/maps shows";
 }
