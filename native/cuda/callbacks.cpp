@@ -154,9 +154,7 @@ void on_other_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexce
   if (on_graph_call(call, data)) return;
   if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.make_room(allocated_bytes(call, data));
   if (track_memory_call(state.allocations, call, data)) return;
-  if (track_code_call(call, data)) return;
-  if (data.callbackSite != CUPTI_API_ENTER || !ends_context(call)) return;
-  state.profiler.context_ends();
+  track_code_call(call, data);
 }
 
 void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
@@ -166,12 +164,22 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
     return snapshots.end_call();   // `data` was CUPTI's
   }
   const UnderWay what = under_way(call);
-  const bool ends = what == UnderWay::ending && ends_context(call);   // asked of few
-  if (entry) ends ? snapshots.begin_end_of_context() : snapshots.begin_call(what);
-  if (is_launch(call)) {
-    on_launch(call, data);
-  } else if (what != UnderWay::copy && what != UnderWay::submission) {
-    on_other_call(call, data);
+  if (entry) snapshots.begin_call(what);
+  switch (what) {
+    case UnderWay::launch:
+      on_launch(call, data);
+      break;
+    case UnderWay::nothing:
+    case UnderWay::graph_launch:
+      on_other_call(call, data);
+      break;
+    case UnderWay::context_end:
+      if (entry) tool()->profiler.context_ends();
+      break;
+    case UnderWay::copy:
+    case UnderWay::submission:
+    case UnderWay::stream_end:
+      break;
   }
   if (!entry && what != UnderWay::nothing) snapshots.end_call();
 }
@@ -250,9 +258,18 @@ CUptiResult enable(CUpti_CallbackDomain domain, std::span<const CUpti_CallbackId
   return CUPTI_SUCCESS;
 }
 
-std::array<std::span<const CUpti_CallbackId>, 9> what_matters() noexcept {
-  const auto [copies, submissions, launches, endings] = calls_under_way();
-  return {launches, k_waits, k_graphs, graph_updates(), memory_calls(), code_calls(), copies, submissions, endings};
+std::array<std::span<const CUpti_CallbackId>, 11> what_matters() noexcept {
+  return {k_waits,
+          k_graphs,
+          graph_updates(),
+          memory_calls(),
+          code_calls(),
+          calls_of(UnderWay::copy),
+          calls_of(UnderWay::submission),
+          calls_of(UnderWay::launch),
+          calls_of(UnderWay::graph_launch),
+          calls_of(UnderWay::stream_end),
+          calls_of(UnderWay::context_end)};
 }
 
 CUptiResult enable_what_matters() noexcept {
@@ -285,7 +302,7 @@ Result<void> subscribe(bool profiling) noexcept {
   }
   if (status != CUPTI_SUCCESS) return cupti_error("subscribing to CUPTI", status);
   if (profiling) {
-    status = enable(CUPTI_CB_DOMAIN_DRIVER_API, context_ends());
+    status = enable(CUPTI_CB_DOMAIN_DRIVER_API, calls_of(UnderWay::context_end));
   } else {
     status = enable_what_matters();
     if (status == CUPTI_SUCCESS) status = enable(CUPTI_CB_DOMAIN_RESOURCE, k_resources);

@@ -2,7 +2,7 @@
 // lose its processor within any call, before it has submitted anything.
 #include "cuda/calls_under_way.hpp"
 
-#include <algorithm>
+#include <array>
 
 namespace kerncap::cuda {
 namespace {
@@ -71,13 +71,13 @@ constexpr CUpti_CallbackId k_launches[] = {
     KC_ID(cuLaunch),
     KC_ID(cuLaunchGrid),
     KC_ID(cuLaunchGridAsync),
-    KC_BOTH(cuGraphLaunch, _ptsz),
 };
 
-// Of streams, then of contexts.
-constexpr CUpti_CallbackId k_endings[] = {
-    KC_ID(cuStreamDestroy),
-    KC_ID(cuStreamDestroy_v2),
+constexpr CUpti_CallbackId k_graph_launches[] = {KC_BOTH(cuGraphLaunch, _ptsz)};
+
+constexpr CUpti_CallbackId k_stream_ends[] = {KC_ID(cuStreamDestroy), KC_ID(cuStreamDestroy_v2)};
+
+constexpr CUpti_CallbackId k_context_ends[] = {
     KC_ID(cuCtxDestroy),
     KC_ID(cuCtxDestroy_v2),
     KC_ID(cuCtxDetach),
@@ -87,8 +87,6 @@ constexpr CUpti_CallbackId k_endings[] = {
     KC_ID(cuDevicePrimaryCtxRelease),
     KC_ID(cuDevicePrimaryCtxRelease_v2),
 };
-constexpr std::size_t k_of_streams = 2;
-
 constexpr std::size_t k_known = 1024;   // more than CUPTI 13.5 has
 static_assert(CUPTI_DRIVER_TRACE_CBID_SIZE <= k_known);
 
@@ -97,7 +95,9 @@ constexpr std::array<UnderWay, k_known> k_by_call = [] {
   for (const CUpti_CallbackId call : k_copies) by_call[call] = UnderWay::copy;
   for (const CUpti_CallbackId call : k_submissions) by_call[call] = UnderWay::submission;
   for (const CUpti_CallbackId call : k_launches) by_call[call] = UnderWay::launch;
-  for (const CUpti_CallbackId call : k_endings) by_call[call] = UnderWay::ending;
+  for (const CUpti_CallbackId call : k_graph_launches) by_call[call] = UnderWay::graph_launch;
+  for (const CUpti_CallbackId call : k_stream_ends) by_call[call] = UnderWay::stream_end;
+  for (const CUpti_CallbackId call : k_context_ends) by_call[call] = UnderWay::context_end;
   return by_call;
 }();
 
@@ -105,13 +105,17 @@ constexpr std::array<UnderWay, k_known> k_by_call = [] {
 
 UnderWay under_way(CUpti_CallbackId call) noexcept { return call < k_known ? k_by_call[call] : UnderWay::nothing; }
 
-std::array<std::span<const CUpti_CallbackId>, 4> calls_under_way() noexcept { return {k_copies, k_submissions, k_launches, k_endings}; }
-
-std::span<const CUpti_CallbackId> context_ends() noexcept { return std::span(k_endings).subspan(k_of_streams); }
-
-bool ends_context(CUpti_CallbackId call) noexcept {
-  const auto ends = context_ends();
-  return std::find(ends.begin(), ends.end(), call) != ends.end();
+std::span<const CUpti_CallbackId> calls_of(UnderWay what) noexcept {
+  switch (what) {
+    case UnderWay::nothing: return {};
+    case UnderWay::copy: return k_copies;
+    case UnderWay::submission: return k_submissions;
+    case UnderWay::launch: return k_launches;
+    case UnderWay::graph_launch: return k_graph_launches;
+    case UnderWay::stream_end: return k_stream_ends;
+    case UnderWay::context_end: return k_context_ends;
+  }
+  return {};
 }
 
 }  // namespace kerncap::cuda

@@ -2,7 +2,6 @@
 // under way on another thread.
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <span>
 
@@ -14,15 +13,14 @@ enum class UnderWay : std::uint8_t {
   nothing,
   copy,          // from or to the host: may take long, piece by piece
   submission,    // of work for the device; returns at once, unless a queue is full
-  launch,        // of kernels or graphs: the same, and more to do about it
-  ending,        // a stream or a context goes, and with it handles that we ask
+  launch,        // of a kernel: the same
+  graph_launch,  // the same
+  stream_end,    // a stream goes, and with it a handle that we ask
+  context_end,   // a context, and with it more of them
 };
 
 [[nodiscard]] UnderWay under_way(CUpti_CallbackId call) noexcept;
-[[nodiscard]] std::array<std::span<const CUpti_CallbackId>, 4> calls_under_way() noexcept;
-// Those among them with which the program gives a context up.
-[[nodiscard]] bool ends_context(CUpti_CallbackId call) noexcept;
-// The calls of which ends_context() is true.
-[[nodiscard]] std::span<const CUpti_CallbackId> context_ends() noexcept;
+// All of a kind.
+[[nodiscard]] std::span<const CUpti_CallbackId> calls_of(UnderWay what) noexcept;
 
 }  // namespace kerncap::cuda

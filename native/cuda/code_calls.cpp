@@ -216,8 +216,8 @@ void track_module(Modules& modules, CUpti_CallbackId call, const CUpti_CallbackD
 
 std::span<const CUpti_CallbackId> code_calls() noexcept { return k_calls; }
 
-bool track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
-  if (std::find(std::begin(k_calls), std::end(k_calls), call) == std::end(k_calls)) return false;
+void track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
+  if (std::find(std::begin(k_calls), std::end(k_calls), call) == std::end(k_calls)) return;
   Tool& state = *tool();
   if (data.callbackSite == CUPTI_API_ENTER) {
     Modules::begin_call();
@@ -226,7 +226,6 @@ bool track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noex
     track_image(state.images, call, data);
     track_module(state.modules, call, data);
   }
-  return true;
 }
 
 }  // namespace kerncap::cuda

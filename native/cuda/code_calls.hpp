@@ -8,7 +8,7 @@
 namespace kerncap::cuda {
 
 [[nodiscard]] std::span<const CUpti_CallbackId> code_calls() noexcept;
-// False when this is no call of that list.
-bool track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept;
+// Nothing happens when this is no call of that list.
+void track_code_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept;
 
 }  // namespace kerncap::cuda

@@ -46,23 +46,6 @@ int attribute_of(CUfunction function, CUfunction_attribute attribute) noexcept {
 
 }  // namespace
 
-bool is_launch(CUpti_CallbackId call) noexcept {
-  switch (call) {
-    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel:
-    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel_ptsz:
-    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx:
-    case CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx_ptsz:
-    case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel:
-    case CUPTI_DRIVER_TRACE_CBID_cuLaunchCooperativeKernel_ptsz:
-    case CUPTI_DRIVER_TRACE_CBID_cuLaunch:
-    case CUPTI_DRIVER_TRACE_CBID_cuLaunchGrid:
-    case CUPTI_DRIVER_TRACE_CBID_cuLaunchGridAsync:
-      return true;
-    default:
-      return false;
-  }
-}
-
 void give_attributes(std::span<const CUlaunchAttribute> attributes, LaunchCall& launch) noexcept {
   launch.attributes = attributes;
   for (const CUlaunchAttribute& attribute : attributes) {

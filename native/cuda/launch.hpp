@@ -26,9 +26,8 @@ struct LaunchCall {
   std::span<const CUlaunchAttribute> attributes;   // of whoever gave them
 };
 
-// Whether this driver call launches a kernel, and what it says: no function where the program gave nothing to launch.
+// What a driver call that launches a kernel says (UnderWay::launch): no function where the program gave nothing to launch.
 // `parameters` belong to the callback.
-[[nodiscard]] bool is_launch(CUpti_CallbackId call) noexcept;
 [[nodiscard]] LaunchCall read_launch(CUpti_CallbackId call, const void* parameters) noexcept;
 
 // Those of a launch, which may ask for clusters or cooperation; they outlive it.

@@ -83,11 +83,10 @@ class Snapshots {
   void count() noexcept { m_own.launches.fetch_add(1, std::memory_order_relaxed); }
   // Other threads' calls, while a launch is held: waits, bounded. False: that took too long, and what is captured fails.
   bool stand_aside() noexcept;
-  // Around each call: no state is taken while one is under way on another thread that is counted.
+  // Around each call: no state is taken while one is under way on another thread that is counted. One that ends a context begins once
+  // nothing lies on the device that the collector does not have.
   void begin_call(UnderWay what) noexcept;
   void end_call() noexcept { step_out(); }
-  // The same for a call that ends a context, once nothing lies on the device that the collector does not have.
-  void begin_end_of_context() noexcept;
   // Before the program allocates: our copies on the device leave it where it would not find enough.
   void make_room(std::uint64_t bytes) noexcept;
   // Before the program tears its contexts down, or ends: until what was taken has been handed over.
@@ -127,6 +126,8 @@ class Snapshots {
   core::Result<void> describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
                                            std::uint64_t index_of_kernel) noexcept;
   [[nodiscard]] static core::Result<void> send_images(const Job& job) noexcept;
+  void begin_counted(std::atomic<std::uint32_t>& kind) noexcept;
+  void begin_end_of_context() noexcept;
   static void step_in(std::atomic<std::uint32_t>& kind) noexcept;
   static void step_out() noexcept;
   [[nodiscard]] static std::chrono::milliseconds waits_at_most() noexcept;

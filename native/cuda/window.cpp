@@ -66,10 +66,20 @@ void Snapshots::step_out() noexcept {
   thread.under_way = nullptr;
 }
 
-// Either the window sees the call, or the call sees the window.
 void Snapshots::begin_call(UnderWay what) noexcept {
-  if (what == UnderWay::nothing) return static_cast<void>(stand_aside());
-  std::atomic<std::uint32_t>& kind = what == UnderWay::copy ? m_own.copying : what == UnderWay::ending ? m_own.ending : m_own.launching;
+  switch (what) {
+    case UnderWay::nothing: stand_aside(); return;
+    case UnderWay::copy: return begin_counted(m_own.copying);
+    case UnderWay::submission:
+    case UnderWay::launch:
+    case UnderWay::graph_launch: return begin_counted(m_own.launching);
+    case UnderWay::stream_end: return begin_counted(m_own.ending);
+    case UnderWay::context_end: return begin_end_of_context();
+  }
+}
+
+// Either the window sees the call, or the call sees the window.
+void Snapshots::begin_counted(std::atomic<std::uint32_t>& kind) noexcept {
   bool stood_aside = true;
   do {
     step_out();   // of the round before, or of a call whose end was not shown to us
@@ -81,7 +91,7 @@ void Snapshots::begin_call(UnderWay what) noexcept {
 void Snapshots::begin_end_of_context() noexcept {
   for (;;) {
     finish();   // not while it is counted: that may take long, and would hold all who wait for a window of another context's
-    begin_call(UnderWay::ending);
+    begin_counted(m_own.ending);
     if (!is_sending()) return;
     end_call();
   }

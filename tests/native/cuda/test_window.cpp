@@ -26,29 +26,13 @@ CUresult CUDAAPI record(CUevent, CUstream) {
   return CUDA_SUCCESS;
 }
 
-void a_launch_that_is_under_way_ends_before_the_state_is_taken(Collector& collector, CUfunction other_function) {
+// `other`: a call of another thread's. What it submits belongs to the state before, and what it gives up may still be asked for.
+template <typename Other>
+void what_is_under_way_ends_before_the_state_is_taken(Collector& collector, Other&& other) {
   const std::size_t before = collector.heard().captures.size();
   std::promise<void> taken;
   g_before = [&taken] { taken.set_value(); };
   std::future<void> is_taken = taken.get_future();
-  Launch other(other_function, 1, nullptr, "other");
-  other.enter();
-  std::thread thread([] { Launch(k_target).run(); });
-  CHECK(is_taken.wait_for(k_a_while) == std::future_status::timeout);
-  other.leave();
-  is_taken.wait();
-  thread.join();
-  g_before = [] {};
-  CHECK(collector.heard().captures.size() == before + 1 && collector.heard().failures.empty());
-}
-
-// What it submits belongs to no state but the one before, and what it gives up may still be asked for.
-void so_does_another_call(Collector& collector, CUpti_CallbackId id) {
-  const std::size_t before = collector.heard().captures.size();
-  std::promise<void> taken;
-  g_before = [&taken] { taken.set_value(); };
-  std::future<void> is_taken = taken.get_future();
-  Call other(id, nullptr);
   other.enter();
   std::thread thread([] { Launch(k_target).run(); });
   CHECK(is_taken.wait_for(k_a_while) == std::future_status::timeout);
@@ -232,7 +216,7 @@ int main(int argc, char** argv) {
   static Kernel unwanted;
   g_tool->functions.add(k_unwanted, &unwanted);
   for (const CUfunction other : {k_unknown, k_unwanted}) {
-    a_launch_that_is_under_way_ends_before_the_state_is_taken(collector, other);
+    what_is_under_way_ends_before_the_state_is_taken(collector, Launch(other, 1, nullptr, "other"));
     one_that_begins_later_waits_until_the_kernel_has_run(collector, other);
     one_that_is_stuck_does_not_fail_the_capture(collector, other);
   }
@@ -240,7 +224,7 @@ int main(int argc, char** argv) {
                                       CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, CUPTI_DRIVER_TRACE_CBID_cuStreamWriteValue32_v2,
                                       CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2,
                                       CUPTI_DRIVER_TRACE_CBID_cuGreenCtxDestroy}) {
-    so_does_another_call(collector, call);
+    what_is_under_way_ends_before_the_state_is_taken(collector, Call(call, nullptr));
   }
   launches_that_are_both_wanted_do_not_count_for_each_other(collector);
   other_threads_go_on_between_captures_one_behind_the_other();
