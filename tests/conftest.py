@@ -1,12 +1,14 @@
-"""What every test can use: golden files, which `make golden` rewrites, and mounts of its own."""
+"""What every test can use: golden files, which `make golden` rewrites, own mounts, what takes addresses."""
 
 from __future__ import annotations
 
 import json
+import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
 from nvidia_gpu import spread_over_gpus
+from programs import SOURCES
 
 from kerncap_stages.errors import Refused
 from kerncap_stages.rocm_root.children import in_child
@@ -51,3 +53,12 @@ def own_mounts(tmp_path_factory: pytest.TempPathFactory) -> None:
         # Whatever made this root, mounted it: here these tests always run.
         made_by_us = MARKER.exists() and "made_at" in json.loads(MARKER.read_text())
         (pytest.fail if made_by_us else pytest.skip)(f"nothing can be mounted: {refused}; {refused.hint}")
+
+
+@pytest.fixture(scope="session")
+def taker(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return a library that takes an address range before the program that it is loaded into begins."""
+    library = tmp_path_factory.mktemp("taker") / "libtaker.so"
+    source = SOURCES / "processes/taker.c"
+    subprocess.run(["cc", "-shared", "-fPIC", "-O1", str(source), "-o", str(library)], check=True)
+    return library

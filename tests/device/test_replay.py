@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 
 import pytest
-from programs import SOURCES
 
 from kerncap_stages.collector.launch_facts import LAUNCH_ATTRIBUTES
 from kerncap_stages.cupti import CUPTI, cupti_libraries
@@ -53,15 +51,6 @@ def test_a_replay_without_cupti_is_timed_by_events(kc, built):
     assert told["timing"]["median_ns"] == pytest.approx(200_000, rel=0.1)
     told = json.loads(kc.ok(*words).out)
     assert told["environment"]["runtime_version"].endswith("timed by CUPTI")
-
-
-@pytest.fixture(scope="session")
-def taker(tmp_path_factory):
-    """A library that takes an address range before the program that it is loaded into begins."""
-    library = tmp_path_factory.mktemp("taker") / "libtaker.so"
-    source = SOURCES / "processes/taker.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", str(source), "-o", str(library)], check=True)
-    return library
 
 
 @pytest.mark.parametrize(("program", "kernel", "kind"), TAKEN)

@@ -4,7 +4,7 @@
 //   given_up detach        one that is left by cuCtxDetach
 #include <cstring>
 
-#include "driver_calls.cuh"
+#include "green.cuh"
 
 constexpr int k_words = 100 << 20;
 
@@ -30,18 +30,8 @@ static void expect_last(const int* data, int expected) {
 
 static void in_green_context() {
   int* data = zeroes();
-  CUdevResource all{};
-  CUdevResource part{};
-  CUdevResource rest{};
-  unsigned groups = 1;
-  CUdevResourceDesc description = nullptr;
-  CUgreenCtx green = nullptr;
-  CUstream stream = nullptr;
-  DRIVER(cuDeviceGetDevResource, CUdevice{0}, &all, CU_DEV_RESOURCE_TYPE_SM);
-  DRIVER(cuDevSmResourceSplitByCount, &part, &groups, static_cast<const CUdevResource*>(&all), &rest, 0u, 16u);
-  DRIVER(cuDevResourceGenerateDesc, &description, &part, 1u);
-  DRIVER(cuGreenCtxCreate, &green, description, CUdevice{0}, static_cast<unsigned>(CU_GREEN_CTX_DEFAULT_STREAM));
-  DRIVER(cuGreenCtxStreamCreate, &stream, green, static_cast<unsigned>(CU_STREAM_NON_BLOCKING), 0);
+  const CUgreenCtx green = make_green();
+  const CUstream stream = stream_of(green);
   CUcontext primary = nullptr;
   CUcontext entered = nullptr;
   DRIVER(cuCtxGetCurrent, &primary);

@@ -1,5 +1,5 @@
 // A kernel on a stream of a green context, which has a part of the GPU's multiprocessors.
-#include "driver_calls.cuh"
+#include "green.cuh"
 
 __global__ void in_part(int* data, int count) {
   const int i = static_cast<int>(blockIdx.x * blockDim.x + threadIdx.x);
@@ -12,18 +12,7 @@ int main() {
   CHECK(cudaMalloc(&data, k_count * sizeof(int)));
   CHECK(cudaMemset(data, 0, k_count * sizeof(int)));
   CHECK(cudaDeviceSynchronize());
-  CUdevResource all{};
-  DRIVER(cuDeviceGetDevResource, CUdevice{0}, &all, CU_DEV_RESOURCE_TYPE_SM);
-  CUdevResource part{};
-  CUdevResource rest{};
-  unsigned groups = 1;
-  DRIVER(cuDevSmResourceSplitByCount, &part, &groups, static_cast<const CUdevResource*>(&all), &rest, 0u, 16u);
-  CUdevResourceDesc description = nullptr;
-  DRIVER(cuDevResourceGenerateDesc, &description, &part, 1u);
-  CUgreenCtx green = nullptr;
-  DRIVER(cuGreenCtxCreate, &green, description, CUdevice{0}, static_cast<unsigned>(CU_GREEN_CTX_DEFAULT_STREAM));
-  CUstream stream = nullptr;
-  DRIVER(cuGreenCtxStreamCreate, &stream, green, static_cast<unsigned>(CU_STREAM_NON_BLOCKING), 0);
+  const CUstream stream = stream_of(make_green());
   for (int run = 0; run < 3; ++run) in_part<<<(k_count + 255) / 256, 256, 0, stream>>>(data, k_count);
   CHECK(cudaGetLastError());
   CHECK(cudaStreamSynchronize(stream));

@@ -2,19 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-
 import pytest
-from programs import SOURCES
-
-
-@pytest.fixture(scope="session")
-def taker(tmp_path_factory):
-    """A library that takes an address range before the program that it is loaded into begins."""
-    library = tmp_path_factory.mktemp("taker") / "libtaker.so"
-    source = SOURCES / "processes/taker.c"
-    subprocess.run(["cc", "-shared", "-fPIC", "-O1", str(source), "-o", str(library)], check=True)
-    return library
 
 
 @pytest.fixture
