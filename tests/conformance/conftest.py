@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 import pytest
 from nvidia_gpu import architecture, why_none
 from programs import Build, compile_once, program_named
+from shared import folder_of_run, made_once
 from stages import Stages
 
 from kerncap_stages.store import Store
@@ -58,3 +61,17 @@ def program(target: str) -> Callable[[str], Path]:
 def variant(target: str) -> Callable[..., Path]:
     """Path of a code object of a test program's kernels, compiled with macros that change them."""
     return partial(build_variant, target)
+
+
+@pytest.fixture
+def scaled(stages, program, target, tmp_path_factory):
+    """A captured dispatch of a simple kernel, made once and copied into the test's own store."""
+
+    def capture(folder):
+        (digest,) = replace(stages, store=folder / "store").capture("scale_into", program("idempotent"))
+        return digest
+
+    folder = folder_of_run(tmp_path_factory) / f"scaled-{target}"
+    digest = made_once(folder, capture)
+    shutil.copytree(folder / "store", stages.store, dirs_exist_ok=True)
+    return digest

@@ -2,26 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
-from dataclasses import replace
-
 import numpy as np
-import pytest
-from shared import folder_of_run, made_once
-
-
-@pytest.fixture
-def scaled(stages, program, target, tmp_path_factory):
-    """A captured dispatch of a simple kernel, made once and copied into the test's own store."""
-
-    def capture(folder):
-        (digest,) = replace(stages, store=folder / "store").capture("scale_into", program("idempotent"))
-        return digest
-
-    folder = folder_of_run(tmp_path_factory) / f"scaled-{target}"
-    digest = made_once(folder, capture)
-    shutil.copytree(folder / "store", stages.store, dirs_exist_ok=True)
-    return digest
 
 
 def out_region(stages, digest):
@@ -130,3 +111,10 @@ def test_a_variant_for_smaller_blocks_is_not_launched(stages, scaled, variant):
 def test_a_variant_without_the_kernel_is_named(stages, scaled, variant):
     done = stages.replay(scaled, "--variant", variant("vector_add")).must(3)
     assert "has no kernel _Z10scale_into" in done.err
+
+
+def test_an_assert_that_fails_in_a_variant_is_a_result(stages, scaled, variant):
+    done = stages.replay(scaled, "--variant", variant("idempotent", "ASSERTS")).must(4)
+    assert done.manifest["outcome"] in ("crashed", "faulted")
+    assert done.manifest["explanation"]
+    assert "count == 17" in done.err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import struct
 
 import pytest
@@ -54,6 +55,26 @@ def test_memory_with_a_pitch_of_pools_and_of_the_host_is_captured_as_what_it_is(
         assert (region["device_index"] is None) == (on_host or region["kind"] == "managed"), name
     replayed = stages.replay("@capture", "-n", 3).must().manifest
     assert replayed["matches_golden"] is True
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_the_tracked_memory_is_what_the_program_has(stages, built, seed):
+    rounds = 5
+    captures, printed = stages.capture_and_listen(
+        "target", built["allocations"], seed, rounds, options=("--count", rounds)
+    )
+    assert "ok" in printed.split()
+    truth = [set() for _ in range(rounds)]
+    for round_, kind, base, size in re.findall(r"^(\d+) (\w+) (0x[0-9a-f]+) (\d+)$", printed, re.MULTILINE):
+        truth[int(round_)].add((kind, int(base, 16), int(size)))
+    kinds = {"device_coarse", "host_pinned", "host_registered", "managed", "async_pool", "vmem"}
+    assert {kind for pieces in truth for kind, _, _ in pieces} == kinds
+    for capture, pieces in zip(captures, truth, strict=True):
+        assert pieces == {
+            (region["kind"], region["base_address"], region["size_bytes"])
+            for region in capture["regions"]
+            if region["kind"] in kinds
+        }
 
 
 def test_memory_of_a_pool_on_the_host(stages, built):

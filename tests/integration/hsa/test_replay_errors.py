@@ -1,17 +1,8 @@
-"""What kc-replay says to options and files that make no sense, and what it leaves when it is stopped."""
+"""What kc-replay says to options and files that make no sense."""
 
 from __future__ import annotations
 
-import os
-import signal
-import subprocess
-import sys
-import time
-from pathlib import Path
-
 import pytest
-import small_disk
-from stages import executable
 
 
 @pytest.fixture
@@ -73,22 +64,6 @@ def test_a_code_object_that_is_damaged_inside_is_refused_or_a_result(stages, sca
     assert "Traceback" not in done.err
 
 
-def test_errors_of_the_replayer_name_the_capture_and_the_next_step(stages, scaled):
-    done = stages.replay(scaled, "--device", 3).must(6)
-    assert f"capture {scaled[:12]}: there is no GPU 3" in done.err
-    assert "next:" in done.err
-
-
-def test_a_chunk_that_is_missing_is_named(stages, scaled):
-    states = [region["pre"] for region in stages.show(scaled)["regions"] if region["pre"]]
-    chunk = next(each for state in states for each in stages.show_object(state)["chunks"] if each)
-    (stages.store / "objects" / chunk[:2] / chunk).unlink()
-    done = stages.replay(scaled).must(3)
-    assert chunk in done.err
-    assert f"capture {scaled[:12]}: " in done.err
-    assert "kc-store check" in done.err
-
-
 def test_options_that_go_together(stages, scaled, variant):
     same = variant("idempotent")
     words = ("--compare", same, "--flush-cache", "--iterations", 2, "--warmup", 1, "--no-verify")
@@ -99,67 +74,3 @@ def test_options_that_go_together(stages, scaled, variant):
     shaped = stages.replay(scaled, "--compare", same, "--grid", 256, "--block", 64, "--hip-launch").must()
     assert shaped.manifest["matches_golden"] is None
     assert shaped.manifest["comparison"]["ratio"] > 0
-
-
-@pytest.mark.usefixtures("own_mounts")
-def test_a_full_disk_under_the_dump_leaves_no_part_of_a_region(stages, scaled, tmp_path):
-    folder = tmp_path / "small"
-    folder.mkdir()
-    largest = max(region["size_bytes"] for region in stages.show(scaled)["regions"] if region["pre"])
-    listing = f'kc="$1"; shift; "$kc" "$@"; code=$?; ls -l {folder}/out; exit $code'
-    done = subprocess.run(
-        [
-            *(sys.executable, small_disk.__file__, str(folder), str(largest // 2)),
-            *("sh", "-c", listing, "sh", *executable("replay"), scaled, "--dump-output", f"{folder}/out"),
-        ],
-        env=stages.environment,
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
-    assert done.returncode == 4, done.stderr
-    assert f"cannot write {folder}/out/region_" in done.stderr
-    assert "next:" in done.stderr
-    sizes = {line.split()[-1]: int(line.split()[4]) for line in done.stdout.splitlines() if ".bin" in line}
-    whole = {
-        f"region_{region['base_address']:016x}.bin": region["size_bytes"]
-        for region in stages.show(scaled)["regions"]
-    }
-    assert sizes.items() <= whole.items()
-
-
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stage_that_is_interrupted_leaves_no_replayer_and_no_artifact(stages, scaled, variant, number):
-    stage = subprocess.Popen(
-        [*executable("replay"), scaled, "--variant", str(variant("wild_variants", "HANG"))],
-        env=stages.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A script in the background ignores SIGINT, and what it starts inherits that.
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
-    )
-    children = Path(f"/proc/{stage.pid}/task/{stage.pid}/children")
-    deadline = time.monotonic() + 60
-    while not (replayers := [pid for pid in children.read_text().split() if is_replayer(pid)]):
-        assert time.monotonic() < deadline
-        os.sched_yield()
-    stage.send_signal(number)
-    out, err = stage.communicate(timeout=60)
-    assert stage.returncode in (128 + number, -number), err
-    assert out == ""
-    assert "Traceback" not in err
-    assert not is_replayer(replayers[0])
-    assert stages.run("show", "@replay").code == 3
-
-
-def is_replayer(pid: str) -> bool:
-    """Whether the runtime of a replayer has started its threads."""
-    process = Path("/proc", pid)
-    try:
-        return (
-            b"kc-replay-hsa" in (process / "cmdline").read_bytes() and len(list(process.glob("task/*"))) > 1
-        )
-    except OSError:
-        return False

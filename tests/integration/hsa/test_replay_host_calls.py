@@ -30,14 +30,6 @@ def test_a_variant_may_print_where_the_captured_kernel_did_not(stages, program, 
     assert done.err.count("scaled 3000 values in 24 blocks of 128") == 1
 
 
-def test_an_assert_that_fails_in_a_variant_is_a_result(stages, program, variant):
-    (digest,) = stages.capture("scale_into", program("idempotent"))
-    done = stages.replay(digest, "--variant", variant("idempotent", "ASSERTS")).must(4)
-    assert done.manifest["outcome"] in ("crashed", "faulted")
-    assert done.manifest["explanation"]
-    assert "count == 17" in done.err
-
-
 def test_addresses_in_the_devices_heap_differ_and_that_is_said(stages, program):
     """Memory that a kernel allocates comes from a heap that each process has of its own."""
     (digest,) = stages.capture("use_heap", program("grid_sync"))
