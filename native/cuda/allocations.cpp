@@ -69,6 +69,24 @@ void Allocations::remove_shared(std::uint64_t base, std::uint64_t call) {
   remove(base, call);
 }
 
+void Allocations::exported(std::uint64_t address) {
+  const std::lock_guard lock(m_mutex);
+  const auto after = m_by_base.upper_bound(address);
+  if (after == m_by_base.begin()) return;
+  Allocation& allocation = std::prev(after)->second;
+  if (address < allocation.end()) allocation.is_exported = true;
+}
+
+void Allocations::exported_handle(std::uint64_t handle) {
+  const std::lock_guard lock(m_mutex);
+  const auto found = m_handles.find(handle);
+  if (found == m_handles.end() || found->second.multicast) return;
+  found->second.exported = true;
+  for (auto& [base, mapping] : m_mappings) {
+    if (mapping.handle.piece == found->second.piece) mapping.handle.exported = true;
+  }
+}
+
 void Allocations::context_destroyed(std::uint64_t context) {
   const std::lock_guard lock(m_mutex);
   for (auto& [base, allocation] : m_by_base) {
@@ -192,6 +210,7 @@ std::vector<Allocation> Allocations::reachable(std::uint32_t device) const {
       region.device = mapping.handle.device;
       region.access = mapping.readable;
       region.piece = mapping.handle.piece;
+      region.is_exported = mapping.handle.exported;
       region.flags = (mapping.writable & bit_of(device)) == 0 ? capture::k_region_read_only : 0;
       all.push_back(region);
     }

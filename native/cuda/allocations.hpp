@@ -23,9 +23,12 @@ struct Allocation {
   std::uint64_t access = 0;                      // bit i: device i may touch it; 0: every device
   std::uint64_t module = 0;                      // of a module's variable
   std::uint64_t context = 0;                     // in which it was made; 0 once that is gone
+  bool is_exported = false;                      // to other processes
   std::uint32_t piece = 0;                       // physical memory behind a mapping: two mappings may share it; 0: unknown
 
   [[nodiscard]] std::uint64_t end() const noexcept { return base + bytes; }
+  // With other processes, which may write there at any time.
+  [[nodiscard]] bool is_shared() const noexcept { return is_exported || kind == capture::MemoryKind::ipc; }
 };
 
 class Allocations {
@@ -39,6 +42,9 @@ class Allocations {
   // Memory of another process: it may be opened several times, at one address, and goes with the last close.
   void add_shared(const Allocation& allocation);
   void remove_shared(std::uint64_t base, std::uint64_t call);
+  // Memory of this one that others may open: what the address lies in, or the physical memory of a handle.
+  void exported(std::uint64_t address);
+  void exported_handle(std::uint64_t handle);
   // A context is going. Most of what was made in it goes, too, but not all: pools belong to devices, and green contexts
   // share the memory of another one. `is_there` is asked later, once for each of these.
   void context_destroyed(std::uint64_t context);
@@ -77,6 +83,7 @@ class Allocations {
     bool imported;
     bool multicast;
     std::uint32_t piece;              // numbered as they are made: the driver gives handles out again
+    bool exported = false;
   };
   struct Mapping {
     std::uint64_t bytes;

@@ -171,17 +171,24 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
       break;
     case UnderWay::nothing:
     case UnderWay::graph_launch:
+    case UnderWay::code_end:
+    case UnderWay::memory_end:
+    case UnderWay::rights:
       on_other_call(call, data);
       break;
     case UnderWay::context_end:
       if (entry) tool()->profiler.context_ends();
       break;
+    case UnderWay::stream_end:
+      // Both calls begin with the stream.
+      if (entry) tool()->streams.given_up(static_cast<const cuStreamDestroy_v2_params*>(data.functionParams)->hStream);
+      break;
     case UnderWay::copy:
     case UnderWay::submission:
-    case UnderWay::stream_end:
+    case UnderWay::recording:
       break;
   }
-  if (!entry && what != UnderWay::nothing) snapshots.end_call();
+  if (entry == (what == UnderWay::memory_end) && what != UnderWay::nothing) snapshots.end_call();
 }
 
 void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept {
@@ -224,7 +231,13 @@ void give_up() noexcept {
 
 [[gnu::noinline]] void on_any_callback(CUpti_CallbackDomain domain, CUpti_CallbackId id, const void* data) {
   // A launch that is held is let go, whatever has happened since.
-  if (!tool()->own.enabled.load(std::memory_order_relaxed) && !tool()->snapshots.holding()) return;
+  if (!tool()->own.enabled.load(std::memory_order_relaxed) && !tool()->snapshots.holding()) {
+    // What was counted is still waited for.
+    if (domain == CUPTI_CB_DOMAIN_DRIVER_API && static_cast<const CUpti_CallbackData*>(data)->callbackSite == CUPTI_API_EXIT) {
+      tool()->snapshots.end_call();
+    }
+    return;
+  }
   if (!Inside::is()) note_caller(tool()->own, &this_thread());
   // A question of ours about a function may be what makes the driver load its module: that is the program's.
   if (domain == CUPTI_CB_DOMAIN_RESOURCE && id == CUPTI_CBID_RESOURCE_MODULE_LOADED) {
@@ -258,7 +271,7 @@ CUptiResult enable(CUpti_CallbackDomain domain, std::span<const CUpti_CallbackId
   return CUPTI_SUCCESS;
 }
 
-std::array<std::span<const CUpti_CallbackId>, 11> what_matters() noexcept {
+std::array<std::span<const CUpti_CallbackId>, 12> what_matters() noexcept {
   return {k_waits,
           k_graphs,
           graph_updates(),
@@ -269,7 +282,8 @@ std::array<std::span<const CUpti_CallbackId>, 11> what_matters() noexcept {
           calls_of(UnderWay::launch),
           calls_of(UnderWay::graph_launch),
           calls_of(UnderWay::stream_end),
-          calls_of(UnderWay::context_end)};
+          calls_of(UnderWay::context_end),
+          calls_of(UnderWay::recording)};   // all others are among these
 }
 
 CUptiResult enable_what_matters() noexcept {

@@ -62,6 +62,8 @@ constexpr CUpti_CallbackId k_submissions[] = {
     KC_BOTH(cuMemBatchDecompressAsync, _ptsz),
     KC_BOTH(cuMemDiscardBatchAsync, _ptsz),
     KC_BOTH(cuMemDiscardAndPrefetchBatchAsync, _ptsz),
+    KC_BOTH(cuLaunchHostFunc, _ptsz),
+    KC_ID(cuLaunchCooperativeKernelMultiDevice),
 };
 
 constexpr CUpti_CallbackId k_launches[] = {
@@ -87,6 +89,22 @@ constexpr CUpti_CallbackId k_context_ends[] = {
     KC_ID(cuDevicePrimaryCtxRelease),
     KC_ID(cuDevicePrimaryCtxRelease_v2),
 };
+
+constexpr CUpti_CallbackId k_code_ends[] = {KC_ID(cuModuleUnload), KC_ID(cuLibraryUnload)};
+
+constexpr CUpti_CallbackId k_memory_ends[] = {
+    KC_ID(cuMemFree_v2),       KC_BOTH(cuMemFreeAsync, _ptsz), KC_ID(cuMemFreeHost), KC_ID(cuMemHostUnregister),
+    KC_ID(cuIpcCloseMemHandle), KC_ID(cuMemUnmap),
+};
+
+constexpr CUpti_CallbackId k_rights[] = {KC_ID(cuMemSetAccess)};
+
+constexpr CUpti_CallbackId k_recordings[] = {
+    KC_BOTH(cuStreamBeginCapture, _ptsz),
+    KC_BOTH(cuStreamBeginCapture_v2, _ptsz),
+    KC_BOTH(cuStreamBeginCaptureToGraph, _ptsz),
+};
+
 constexpr std::size_t k_known = 1024;   // more than CUPTI 13.5 has
 static_assert(CUPTI_DRIVER_TRACE_CBID_SIZE <= k_known);
 
@@ -98,6 +116,10 @@ constexpr std::array<UnderWay, k_known> k_by_call = [] {
   for (const CUpti_CallbackId call : k_graph_launches) by_call[call] = UnderWay::graph_launch;
   for (const CUpti_CallbackId call : k_stream_ends) by_call[call] = UnderWay::stream_end;
   for (const CUpti_CallbackId call : k_context_ends) by_call[call] = UnderWay::context_end;
+  for (const CUpti_CallbackId call : k_code_ends) by_call[call] = UnderWay::code_end;
+  for (const CUpti_CallbackId call : k_memory_ends) by_call[call] = UnderWay::memory_end;
+  for (const CUpti_CallbackId call : k_rights) by_call[call] = UnderWay::rights;
+  for (const CUpti_CallbackId call : k_recordings) by_call[call] = UnderWay::recording;
   return by_call;
 }();
 
@@ -114,6 +136,10 @@ std::span<const CUpti_CallbackId> calls_of(UnderWay what) noexcept {
     case UnderWay::graph_launch: return k_graph_launches;
     case UnderWay::stream_end: return k_stream_ends;
     case UnderWay::context_end: return k_context_ends;
+    case UnderWay::code_end: return k_code_ends;
+    case UnderWay::memory_end: return k_memory_ends;
+    case UnderWay::rights: return k_rights;
+    case UnderWay::recording: return k_recordings;
   }
   return {};
 }

@@ -17,6 +17,10 @@ enum class UnderWay : std::uint8_t {
   graph_launch,  // the same
   stream_end,    // a stream goes, and with it a handle that we ask
   context_end,   // a context, and with it more of them
+  code_end,      // a module or a library: the same
+  memory_end,    // memory goes, and leaves our list within the call's entry: counted until then
+  rights,        // to memory change, and our list follows at the call's end
+  recording,     // of a graph begins, which some calls of ours would spoil
 };
 
 [[nodiscard]] UnderWay under_way(CUpti_CallbackId call) noexcept;

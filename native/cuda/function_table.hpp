@@ -5,7 +5,10 @@
 #include <atomic>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <optional>
+#include <utility>
+#include <vector>
 
 #include "capture/protocol.hpp"
 #include "cuda/cuda_headers.hpp"
@@ -40,20 +43,12 @@ class FunctionTable {
     if (found == 0) return std::nullopt;
     return static_cast<std::uint32_t>(found >> k_rule_shift) - 1;
   }
-  // False when the table is full; such a kernel is resolved anew at each launch.
+  // False when the table is full of kernels of loaded modules.
   bool add(const void* function, const Kernel* kernel) noexcept {
     const std::lock_guard lock(m_mutex);
-    for (std::size_t i = slot_of(function);; i = (i + 1) & k_mask) {
-      const void* key = m_entries[i].key.load(std::memory_order_relaxed);
-      if (key != nullptr && key != function) continue;
-      if (key == nullptr) {
-        if (m_count >= k_capacity / 2) return false;  // one entry always stays free: find() must end
-        ++m_count;
-      }
-      m_entries[i].kernel.store(packed(kernel), std::memory_order_release);
-      m_entries[i].key.store(function, std::memory_order_release);
-      return true;
-    }
+    if (put(function, packed(kernel))) return true;
+    drop_what_went();
+    return put(function, packed(kernel));
   }
   void remove_module(std::uint64_t module) noexcept {
     const std::lock_guard lock(m_mutex);
@@ -78,10 +73,43 @@ class FunctionTable {
   static const Kernel* kernel_of(std::uintptr_t found) noexcept {
     return reinterpret_cast<const Kernel*>(found & ((std::uintptr_t{1} << k_rule_shift) - 1));
   }
+  bool put(const void* function, std::uintptr_t kernel) noexcept {
+    for (std::size_t i = slot_of(function);; i = (i + 1) & k_mask) {
+      const void* key = m_entries[i].key.load(std::memory_order_relaxed);
+      if (key != nullptr && key != function) continue;
+      if (key == nullptr) {
+        if (m_count >= k_capacity / 2) return false;  // one entry always stays free: look() must end
+        ++m_count;
+      }
+      // The key first: who has found the place by the key that it had, looks at that once more.
+      m_entries[i].key.store(function, std::memory_order_release);
+      m_entries[i].kernel.store(kernel, std::memory_order_release);
+      return true;
+    }
+  }
+  // Makes the table anew. Meanwhile a launch may find nothing, and its kernel is resolved anew.
+  void drop_what_went() noexcept try {
+    std::vector<std::pair<const void*, std::uintptr_t>> kept;
+    for (const Entry& entry : m_entries) {
+      const std::uintptr_t kernel = entry.kernel.load(std::memory_order_relaxed);
+      if (kernel != 0) kept.emplace_back(entry.key.load(std::memory_order_relaxed), kernel);
+    }
+    if (kept.size() == m_count) return;
+    for (Entry& entry : m_entries) {
+      entry.kernel.store(0, std::memory_order_release);
+      entry.key.store(nullptr, std::memory_order_release);
+    }
+    m_count = 0;
+    for (const auto& [function, kernel] : kept) put(function, kernel);
+  } catch (const std::bad_alloc&) {
+  }
   [[nodiscard]] std::uintptr_t look(const void* function) const noexcept {
     for (std::size_t i = slot_of(function);; i = (i + 1) & k_mask) {
       const void* key = m_entries[i].key.load(std::memory_order_acquire);
-      if (key == function) return m_entries[i].kernel.load(std::memory_order_acquire);
+      if (key == function) {
+        const std::uintptr_t found = m_entries[i].kernel.load(std::memory_order_acquire);
+        return m_entries[i].key.load(std::memory_order_relaxed) == function ? found : 0;
+      }
       if (key == nullptr) return 0;
     }
   }

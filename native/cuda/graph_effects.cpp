@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "cuda/api.hpp"
+#include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
 namespace {
@@ -26,7 +27,7 @@ bool threads_may_touch_managed(std::uint32_t device) noexcept {
 }
 
 PutBack way_of(const Allocation& region, bool is_given, bool is_concurrent) noexcept {
-  if ((region.flags & capture::k_region_read_only) != 0) return PutBack::nothing;
+  if ((region.flags & capture::k_region_read_only) != 0 || region.is_shared()) return PutBack::nothing;
   if (region.kind == MemoryKind::managed) return is_concurrent ? PutBack::words : PutBack::whole;
   if (is_pinned(region)) return is_given ? PutBack::words : PutBack::warning;
   // Of mappings and pools of the host it is not known whether the processor may touch them.
@@ -64,6 +65,10 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
       if (const auto found = region_at(regions, each)) is_given[*found] = true;
     }
   };
+  bool is_of_another_gpu = false;
+  const auto look = [&](std::uint64_t address) {
+    is_of_another_gpu = is_of_another_gpu || (!region_at(regions, address) && tool()->allocations.peer_at(address, device));
+  };
   bool reads_elsewhere = false;
   bool writes_elsewhere = false;
   std::vector<bool> runs = ancestors_of(graph.nodes, node);
@@ -74,6 +79,7 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
     if (graph.nodes[i].type == CU_GRAPH_NODE_TYPE_KERNEL) {
       const Result<LaunchCall> launch = read_kernel_node(each);
       if (!launch) return launch.error();
+      is_of_another_gpu = is_of_another_gpu || tool()->streams.device_of(launch.value().context).value_or(device) != device;
       CUfunction function = launch.value().function;
       CUmodule home = nullptr;
       // A node may name a CUkernel: that has a function in each context.
@@ -87,12 +93,16 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
       }
       std::vector<std::uint64_t> words(parameters.value().size() / sizeof(std::uint64_t));
       std::memcpy(words.data(), parameters.value().data(), words.size() * sizeof(std::uint64_t));
-      for (const std::uint64_t word : words) mark(word);
+      for (const std::uint64_t word : words) {
+        mark(word);
+        look(word);
+      }
     } else if (graph.nodes[i].type == CU_GRAPH_NODE_TYPE_MEMSET) {
       CUDA_MEMSET_NODE_PARAMS set{};
       Result<void> asked = checked("reading a graph", driver().cuGraphMemsetNodeGetParams(each, &set));
       if (!asked) return asked.error();
       mark(set.dst);
+      look(set.dst);
     } else if (graph.nodes[i].type == CU_GRAPH_NODE_TYPE_MEMCPY) {
       CUDA_MEMCPY3D copy{};
       Result<void> asked = checked("reading a graph", driver().cuGraphMemcpyNodeGetParams(each, &copy));
@@ -102,6 +112,18 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
       reads_elsewhere = reads_elsewhere || !region_at(regions, from.address());
       writes_elsewhere = writes_elsewhere || !region_at(regions, to.address());
       mark(to.address());
+      look(from.address());
+      look(to.address());
+    }
+  }
+  if (is_of_another_gpu) {
+    return Error{ErrorCode::unsupported, "it is in a CUDA graph that works on another GPU, too, or is launched while another than the "
+                                         "kernel's is current: what would be done twice there could not be undone"};
+  }
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    if (is_given[i] && regions[i].is_shared()) {
+      return Error{ErrorCode::unsupported, "it is in a CUDA graph that works on memory which other processes share (IPC): what they write "
+                                           "there meanwhile would be undone with what is done twice"};
     }
   }
   // Either alone does the same a second time.

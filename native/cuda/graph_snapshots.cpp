@@ -59,7 +59,6 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     Result<void> taken = made ? Result<void>() : Result<void>(made.error());
     if (made) before = made.value();
     if (taken) taken = take_from_graph(*job, launch, *number, before, *graph, item.node);
-    if (taken && tool()->channel->with_post()) taken = was_undisturbed();
     if (taken) taken = send_small(*job);
     if (before != nullptr) driver().cuGraphExecDestroy(before);
     end(std::move(job), taken);
@@ -71,6 +70,10 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
                                         CUgraphExec before, const WatchedGraph& graph, std::size_t node) noexcept {
   Result<void> ready = prepare_job(job, launch, index_of_kernel);
   if (!ready) return ready;
+  if (m_has_stuck) {
+    return Error{ErrorCode::timeout, "another thread's launch did not end in time, and what it submits would be undone with what a "
+                                     "capture of a kernel in a CUDA graph does"};
+  }
   const Result<std::vector<PutBack>> how = how_to_put_back(graph, node, job.regions, job.device);
   if (!how) return how.error();
   // What has been done twice cannot be put back without it.
@@ -85,45 +88,49 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
                  "a kernel in a CUDA graph needs " + std::to_string(2 * room >> 20) +
                      " MiB of free device memory to be captured, and there is less"};
   }
-  Result<void> done = copier.gather(job.regions, kept, wait_deadline());
+  Result<void> done = begin_undoing();
+  if (done) done = copier.gather(job.regions, kept, wait_deadline());
   if (!done) {
+    end_undoing();
     copier.free(kept);
     return done;
   }
-  // From here on the program's memory is changed, and put back.
   job.stream = copier.stream();
   done = run_to_kernel(job, launch, before);
   if (!done && driver().cuStreamQuery(job.stream) == CUDA_ERROR_NOT_READY) {
     // What runs may end once the program is let go, and not before. Nothing can be put back under it, and to free memory
     // waits for it: the copies stay.
     job.pre = 0;
+    end_undoing();
     warn("what had been begun of a CUDA graph goes on beside the program, whose results may be wrong");
     return done;
   }
   const Result<void> restored = put_back(job.regions, kept, how.value(), copier, job.engines->changed);
+  end_undoing();
   copier.free(kept);
   if (!restored) warn("the program's memory could not be put back after a kernel of a graph had been captured: its "
                       "results may be wrong");
-  return done ? restored : done;
+  if (done) done = restored;
+  if (!done || tool()->channel->with_post()) return done;
+  // The kernel may break the context, or never end: what is wanted of it has been taken, and is sent before the program's own runs.
+  done = send(copier, job);
+  return done ? finish_job(job, capture::Up::ready) : done;
 }
 
 Result<void> Snapshots::run_to_kernel(Job& job, const LaunchCall& launch, CUgraphExec before) noexcept {
-  const bool with_post = tool()->channel->with_post();
   Copier& copier = job.engines->copier;
   Result<void> done = checked("running the nodes before the kernel", driver().cuGraphLaunch(before, job.stream));
   if (done) done = wait_for(job.stream, wait_deadline(), "what a CUDA graph runs before the kernel");
   if (done) done = copier.gather(job.regions, job.pre, wait_deadline());
   job.held_ns = ns_since(job.held_since);
-  if (done && !with_post) done = send(copier, job);
-  if (done && !with_post) done = was_undisturbed();
-  if (done && !with_post) done = finish_job(job, capture::Up::ready);
-  if (done) done = checked("recording an event", driver().cuEventRecord(job.before, job.stream));
+  if (!done || !tool()->channel->with_post()) return done;
+  done = checked("recording an event", driver().cuEventRecord(job.before, job.stream));
   if (done) done = run_alone(launch, job.stream);
   if (done) done = checked("recording an event", driver().cuEventRecord(job.after, job.stream));
   if (done) done = wait_for(job.stream, wait_deadline(), "the kernel");
   if (!done) return done;
   measure(job);
-  return with_post ? keep_changed(job) : done;
+  return keep_changed(job);
 }
 
 Result<void> Snapshots::run_alone(const LaunchCall& launch, CUstream stream) noexcept {

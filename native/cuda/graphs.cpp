@@ -305,6 +305,7 @@ Result<LaunchCall> read_kernel_node(CUgraphNode node) {
   const CUresult status = driver().cuGraphKernelNodeGetParams_v2(node, &from);
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("reading a kernel node", status)};
   LaunchCall launch;
+  launch.context = from.ctx;
   launch.function = from.func != nullptr ? from.func : reinterpret_cast<CUfunction>(from.kern);
   const unsigned grid[3] = {from.gridDimX, from.gridDimY, from.gridDimZ};
   const unsigned block[3] = {from.blockDimX, from.blockDimY, from.blockDimZ};

@@ -18,6 +18,7 @@ struct LaunchCall {
   std::uint32_t block[3] = {1, 1, 1};
   std::uint32_t dynamic_shared_bytes = 0;
   CUstream stream = nullptr;
+  CUcontext context = nullptr;          // of a graph's node, where that says
   void** parameters = nullptr;          // one pointer for each parameter, or null
   void** extra = nullptr;
   bool cooperative = false;

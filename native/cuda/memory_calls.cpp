@@ -27,7 +27,8 @@ constexpr CUpti_CallbackId k_calls[] = {
     KC_ID(cuMemHostRegister_v2), KC_ID(cuMemHostUnregister), KC_ID(cuIpcOpenMemHandle), KC_ID(cuIpcOpenMemHandle_v2),
     KC_ID(cuIpcCloseMemHandle), KC_ID(cuMemPoolImportPointer), KC_ID(cuMemCreate),
     KC_ID(cuMemImportFromShareableHandle), KC_ID(cuMemRetainAllocationHandle), KC_ID(cuMemMap), KC_ID(cuMemUnmap),
-    KC_ID(cuMemSetAccess), KC_ID(cuMulticastCreate), KC_ID(cuMulticastAddDevice), KC_ID(cuCtxEnablePeerAccess),
+    KC_ID(cuMemSetAccess), KC_ID(cuIpcGetMemHandle), KC_ID(cuMemPoolExportPointer), KC_ID(cuMemExportToShareableHandle),
+    KC_ID(cuMulticastCreate), KC_ID(cuMulticastAddDevice), KC_ID(cuCtxEnablePeerAccess),
     // For their room alone: no kernel that reads arrays is captured.
     KC_ID(cuArrayCreate_v2), KC_ID(cuArray3DCreate_v2), KC_ID(cuMipmappedArrayCreate),
 };
@@ -189,6 +190,12 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
       if (cupti().cuptiGetDeviceId(as<cuCtxEnablePeerAccess_params>(data).peerContext, &peer) != CUPTI_SUCCESS) return;
       return allocations.set_peer_access(current_device(), peer);
     }
+    case KC_ID(cuIpcGetMemHandle):
+      return allocations.exported(as<cuIpcGetMemHandle_params>(data).dptr);
+    case KC_ID(cuMemPoolExportPointer):
+      return allocations.exported(as<cuMemPoolExportPointer_params>(data).ptr);
+    case KC_ID(cuMemExportToShareableHandle):
+      return allocations.exported_handle(as<cuMemExportToShareableHandle_params>(data).handle);
     case KC_ID(cuMulticastCreate):
       return allocations.add_multicast(*as<cuMulticastCreate_params>(data).mcHandle);
     case KC_ID(cuMulticastAddDevice):  // also of one that another process made

@@ -206,11 +206,8 @@ const Kernel* Modules::resolve(CUfunction function, const char* symbol, CUcontex
   kernel->handle = handle;
   kernel->context = context;
   kernel->is_certain = home.is_certain;
-  if (tool()->functions.find(function) == nullptr) {
-    tool()->functions.add(function, kernel);
-  } else {
-    m_elsewhere[{function, context}] = kernel;
-  }
+  // Also where the table is full.
+  if (tool()->functions.find(function) != nullptr || !tool()->functions.add(function, kernel)) m_elsewhere[{function, context}] = kernel;
   return kernel;
 }
 

@@ -19,7 +19,7 @@ struct alignas(64) OwnProcess {
   std::atomic<bool> leaving{false};            // nothing is wanted any more
   std::atomic<std::uint32_t> copying{0};       // calls under way
   std::atomic<std::uint32_t> launching{0};     // or submitting anything else
-  std::atomic<std::uint32_t> ending{0};
+  std::atomic<std::uint32_t> ending{0};        // or changing what we ask the driver about
   std::atomic<std::uint64_t> launches{0};      // all of them
   std::atomic<const void*> caller{nullptr};    // see note_caller()
   const FunctionTable* functions = nullptr;

@@ -51,7 +51,7 @@ struct PassingLaunch {
   if (thread.inside != 0 || thread.holds_window) return false;
   if (data.callbackSite == CUPTI_API_EXIT) {
     const CUresult status = *static_cast<const CUresult*>(data.functionReturnValue);
-    if (status != CUDA_SUCCESS || thread.under_way != &own.launching) return false;
+    if (status != CUDA_SUCCESS || thread.under_way != &own.launching || own.window.load(std::memory_order_seq_cst)) return false;
     own.launching.fetch_sub(1, std::memory_order_seq_cst);
     thread.under_way = nullptr;
     return true;

@@ -34,6 +34,9 @@ using Clock = std::chrono::steady_clock;
 constexpr std::chrono::seconds k_launch_limit{1};
 constexpr std::chrono::milliseconds k_look_again{1};
 
+constexpr const char* k_did_not_end =
+    "another thread's call that ends a stream, a context or a module, or begins to record a graph, did not end in time";
+
 constexpr const char* k_launched_elsewhere =
     "the kernel, of a library, is launched on a stream of another GPU than the current one: make the stream's context current, or its "
     "GPU (cudaSetDevice), before the launch";
@@ -185,17 +188,25 @@ Result<void> Snapshots::settle(const Job& job) noexcept {
   constexpr std::chrono::microseconds k_moment{30};
   std::this_thread::sleep_for(k_moment);
   while (m_own.ending.load(std::memory_order_seq_cst) != 0) {
-    if (Clock::now() > deadline) return Error{ErrorCode::timeout, "another thread's call that ends a context or a stream did not end in time"};
+    if (Clock::now() > deadline) return Error{ErrorCode::timeout, k_did_not_end};
     std::this_thread::sleep_for(k_moment);
   }
   if (Result<void> drained = tool()->streams.drain(job.device, deadline); !drained) return drained;
-  // A launch that does not return though this device is at rest waits for another one, whose queue is full.
-  const auto launched = std::min(deadline, Clock::now() + k_launch_limit);
-  do {
+  // A launch that does not return though this device is at rest loads its kernel, or waits for another device, whose queue is full, and
+  // maybe for what is captured.
+  const bool may_be_stuck = tool()->streams.has_others(job.device);
+  const auto launched = Clock::now() + k_launch_limit;
+  for (;;) {
     std::this_thread::sleep_for(k_moment);
-    if (Clock::now() > deadline) return Error{ErrorCode::timeout, "a copy from or to the host did not end in time"};
-  } while (m_own.copying.load(std::memory_order_seq_cst) != 0 ||
-           (m_own.launching.load(std::memory_order_seq_cst) != 0 && Clock::now() < launched));
+    const bool is_copying = m_own.copying.load(std::memory_order_seq_cst) != 0;
+    const bool is_launching = m_own.launching.load(std::memory_order_seq_cst) != 0;
+    m_has_stuck = is_launching && may_be_stuck && Clock::now() > launched;
+    if (!is_copying && (!is_launching || m_has_stuck)) break;
+    if (Clock::now() > deadline) {
+      return Error{ErrorCode::timeout, is_copying ? "a copy from or to the host did not end in time" : "another thread's launch did not end in time"};
+    }
+  }
+  m_is_settled.store(true);   // before the device is drained once more: of what is submitted then, one of both tells
   return tool()->streams.drain(job.device, deadline);
 }
 

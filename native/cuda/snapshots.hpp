@@ -86,7 +86,7 @@ class Snapshots {
   // Around each call: no state is taken while one is under way on another thread that is counted. One that ends a context begins once
   // nothing lies on the device that the collector does not have.
   void begin_call(UnderWay what) noexcept;
-  void end_call() noexcept { step_out(); }
+  void end_call() noexcept;
   // Before the program allocates: our copies on the device leave it where it would not find enough.
   void make_room(std::uint64_t bytes) noexcept;
   // Before the program tears its contexts down, or ends: until what was taken has been handed over.
@@ -133,6 +133,9 @@ class Snapshots {
   [[nodiscard]] static std::chrono::milliseconds waits_at_most() noexcept;
   // Whether all other threads have waited since the window opened. Asked once what they might change has been read.
   core::Result<void> was_undisturbed() const noexcept;
+  // Between both, what is done to the program's memory is undone before any other thread goes on. An error where one has already.
+  core::Result<void> begin_undoing() noexcept;
+  void end_undoing() noexcept;
   void let_waiters_go_first() noexcept;
   void open_window() noexcept;
   void close_window() noexcept;
@@ -164,6 +167,10 @@ class Snapshots {
   std::deque<std::unique_ptr<Job>> m_taken;
   std::atomic<std::size_t> m_unsent{0};      // written with m_mutex held
   std::atomic<bool> m_passed{false};         // a thread has waited in vain for the window to close
+  std::atomic<bool> m_is_settled{false};     // since then no other thread submits anything, but those that m_has_stuck
+  std::atomic<bool> m_was_late{false};       // one of these has gone on since
+  bool m_has_stuck = false;                  // a launch that may wait for another device; of the thread with the window
+  bool m_is_undoing = false;                 // with m_mutex held
   std::size_t m_waiters = 0;
   bool m_started = false;
   bool m_has_dismissed = false;

@@ -92,9 +92,11 @@ Result<void> Snapshots::keep_changed(Job& job) noexcept {
   if (Result<void> compared = compare_states(job); !compared) return compared;
   std::vector<Allocation> pieces;
   std::size_t word = 0;
+  bool is_unclear = false;
   for (const Allocation& region : job.regions) {
     for (std::uint64_t chunk = 0; chunk < chunks_of(region); ++chunk, ++word) {
       if (job.changed[word] == 0) continue;
+      is_unclear = is_unclear || region.is_shared();
       Allocation piece = region;
       piece.base = region.base + chunk * k_chunk;
       piece.bytes = chunk_bytes(region, chunk);
@@ -105,6 +107,10 @@ Result<void> Snapshots::keep_changed(Job& job) noexcept {
         pieces.push_back(piece);
       }
     }
+  }
+  if (is_unclear) {
+    warn("memory that the program shares with other processes (IPC) changed while the kernel ran: what they wrote there counts as the "
+         "kernel's, and a replay differs by it");
   }
   if (pieces.empty()) return {};
   Copier& copier = job.engines->copier;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "cuda/api.hpp"
+#include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
 namespace {
@@ -38,19 +39,32 @@ Result<void> wait_for(CUstream stream, Streams::Deadline deadline) noexcept {
   return ended(poll(stream, deadline, k_longest_pause_ns));
 }
 
-// What has come, by then, of all that was submitted to the current context, on whichever stream; nothing where the driver cannot tell.
-std::optional<CUresult> ask_all(CUcontext context, Streams::Deadline deadline) noexcept {
+// What has come, by then, of what an event was recorded behind; nothing where it could not be.
+template <typename Record>
+std::optional<CUresult> ask_by_event(Streams::Deadline deadline, Record&& record) noexcept {
   CUevent event = nullptr;
-  if (driver().cuCtxRecordEvent == nullptr || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return std::nullopt;
+  if (driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return std::nullopt;
   std::optional<CUresult> status;
-  if (driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS) status = ask(driver().cuEventQuery, event, deadline, k_longest_pause_ns);
+  if (record(event) == CUDA_SUCCESS) status = ask(driver().cuEventQuery, event, deadline, k_longest_pause_ns);
   driver().cuEventDestroy_v2(event);
   return status;
+}
+
+// What has come, by then, of all that was submitted to the current context, on whichever stream; nothing where the driver cannot tell.
+std::optional<CUresult> ask_all(CUcontext context, Streams::Deadline deadline) noexcept {
+  if (driver().cuCtxRecordEvent == nullptr) return std::nullopt;
+  return ask_by_event(deadline, [context](CUevent event) { return driver().cuCtxRecordEvent(context, event); });
 }
 
 Result<void> wait_for_all(CUcontext context, Streams::Deadline deadline) noexcept {
   const std::optional<CUresult> status = ask_all(context, deadline);
   return status ? ended(*status) : checked("waiting for the device", driver().cuCtxSynchronize());
+}
+
+// The legacy stream waits for all that are not made non-blocking, those that threads have of their own among them.
+Result<void> wait_for_blocking_streams(Streams::Deadline deadline) noexcept {
+  const auto status = ask_by_event(deadline, [](CUevent event) { return driver().cuEventRecord(event, CU_STREAM_LEGACY); });
+  return ended(status.value_or(CUDA_SUCCESS));
 }
 
 Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadline deadline) noexcept {
@@ -66,22 +80,6 @@ Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadli
 bool records_on_blocking_stream() noexcept {
   CUstreamCaptureStatus status = CU_STREAM_CAPTURE_STATUS_NONE;
   return driver().cuStreamIsCapturing(CU_STREAM_LEGACY, &status) == CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-}
-
-// Of the current context, with its default streams. Those that each thread has of its own are in nobody's list.
-Result<void> drain_context(CUcontext context, std::vector<CUstream> streams, bool is_recorded, Streams::Deadline deadline) noexcept {
-  if (records_on_blocking_stream()) {
-    return Error{ErrorCode::unsupported,
-                 "a CUDA graph is being recorded on a stream that is not cudaStreamNonBlocking: until that has ended, nobody "
-                 "can wait for the default stream; take a dispatch that is launched when nothing is recorded (--dispatch)"};
-  }
-  if (Result<void> done = wait_for(CU_STREAM_LEGACY, deadline); !done) return done;
-  // No call that waits for all of a context may be made while a graph is recorded in it: of the threads' own streams, there
-  // is this thread's to be asked. Who asks for it has it made, and a child that the program forks then faults in exit(), in
-  // the driver's handler (seen with 580).
-  if (is_recorded) streams.push_back(CU_STREAM_PER_THREAD);
-  if (Result<void> done = drain_streams(streams, deadline); !done) return done;
-  return is_recorded ? Result<void>() : wait_for_all(context, deadline);
 }
 
 bool is_any_recorded(const Streams::Contexts& contexts) noexcept {
@@ -137,6 +135,7 @@ void Streams::context_created(CUcontext context) noexcept {
 void Streams::context_destroyed(CUcontext context) noexcept {
   const std::lock_guard lock(m_mutex);
   m_contexts.erase(context);
+  m_unlisted_work.erase(context);
   std::erase_if(m_streams, [context](const auto& item) { return item.second.context == context; });
 }
 
@@ -160,6 +159,12 @@ std::optional<CUcontext> Streams::context_of(CUstream stream) const noexcept {
   const std::lock_guard lock(m_mutex);
   const auto known = m_streams.find(stream);
   return known == m_streams.end() ? std::nullopt : std::optional(known->second.context);
+}
+
+std::optional<std::uint32_t> Streams::device_of(CUcontext context) const noexcept {
+  const std::lock_guard lock(m_mutex);
+  const auto known = m_contexts.find(context);
+  return known == m_contexts.end() ? std::nullopt : std::optional(known->second);
 }
 
 bool Streams::is_of_current_device(CUstream stream) const noexcept {
@@ -192,6 +197,52 @@ bool Streams::are_at_rest() const noexcept {
     const Entered entered(item.first);
     return entered && !records_on_blocking_stream() && is_at_rest(item.first, item.second);
   });
+}
+
+void Streams::given_up(CUstream stream) noexcept {
+  const std::optional<CUcontext> home = context_of(stream);
+  if (!home) return;   // not a stream
+  const Inside inside;
+  const RelaxedMode relaxed;
+  // Whether one on which a graph is recorded has work from before, cannot be asked.
+  if (!is_recording(stream) && driver().cuStreamQuery(stream) != CUDA_ERROR_NOT_READY) return;
+  const std::lock_guard lock(m_mutex);
+  m_unlisted_work.insert(*home);
+}
+
+bool Streams::has_others(std::uint32_t device) const noexcept {
+  const std::lock_guard lock(m_mutex);
+  return m_has_unlisted.load() || std::any_of(m_contexts.begin(), m_contexts.end(), [device](const auto& item) { return item.second != device; });
+}
+
+// Of the current context, with its default streams. Those that each thread has of its own are in nobody's list.
+Result<void> Streams::drain_context(CUcontext context, std::vector<CUstream> streams, bool is_recorded, Deadline deadline) const noexcept {
+  if (records_on_blocking_stream()) {
+    return Error{ErrorCode::unsupported,
+                 "a CUDA graph is being recorded on a stream that is not cudaStreamNonBlocking: until that has ended, nobody "
+                 "can wait for the default stream; take a dispatch that is launched when nothing is recorded (--dispatch)"};
+  }
+  if (Result<void> done = wait_for(CU_STREAM_LEGACY, deadline); !done) return done;
+  // No call that waits for all of a context may be made while a graph is recorded in it: of the threads' own streams, there
+  // is this thread's to be asked. Who asks for it has it made, and a child that the program forks then faults in exit(), in
+  // the driver's handler (seen with 580).
+  if (is_recorded) streams.push_back(CU_STREAM_PER_THREAD);
+  if (Result<void> done = drain_streams(streams, deadline); !done) return done;
+  if (is_recorded) {
+    {
+      const std::lock_guard lock(m_mutex);
+      if (m_unlisted_work.contains(context)) {
+        return Error{ErrorCode::unsupported,
+                     "a stream was given up while it worked, and a CUDA graph is being recorded: until that has ended, nobody can wait "
+                     "for such work; take a dispatch that is launched when nothing is recorded (--dispatch)"};
+      }
+    }
+    return wait_for_blocking_streams(deadline);
+  }
+  Result<void> done = wait_for_all(context, deadline);
+  const std::lock_guard lock(m_mutex);
+  if (done) m_unlisted_work.erase(context);
+  return done;
 }
 
 Result<void> Streams::drain(std::uint32_t device, Deadline deadline) const noexcept {

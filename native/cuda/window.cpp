@@ -12,11 +12,13 @@ using core::Result;
 
 void Snapshots::open_window() noexcept {
   m_passed.store(false);
+  m_was_late.store(false);
   m_own.window.store(true, std::memory_order_seq_cst);
   watch_everything();
 }
 
 void Snapshots::close_window() noexcept {
+  m_is_settled.store(false);
   watch_what_matters();
   m_own.window.store(false, std::memory_order_seq_cst);
   this_thread().holds_window = false;
@@ -32,7 +34,13 @@ bool Snapshots::stand_aside() noexcept {
   const Inside inside;
   std::unique_lock lock(m_mutex);
   ++m_waiters;
-  const bool is_closed = m_changed.wait_for(lock, waits_at_most(), [this] { return !m_own.window.load(); });
+  const auto k_is_closed = [this] { return !m_own.window.load(); };
+  bool is_closed = m_changed.wait_for(lock, waits_at_most(), k_is_closed);
+  if (!is_closed && m_is_undoing) {
+    // All waits that come before it has been undone are bounded.
+    m_changed.wait(lock, [this] { return !m_is_undoing || !m_own.window.load(); });
+    is_closed = k_is_closed();
+  }
   if (!is_closed) m_passed.store(true);
   if (--m_waiters == 0) m_changed.notify_all();
   return is_closed;
@@ -47,7 +55,22 @@ void Snapshots::let_waiters_go_first() noexcept {
 
 std::chrono::milliseconds Snapshots::waits_at_most() noexcept { return 4 * tool()->channel->wait_limit(); }
 
+Result<void> Snapshots::begin_undoing() noexcept {
+  const std::lock_guard lock(m_mutex);
+  m_is_undoing = !m_passed.load();
+  return was_undisturbed();
+}
+
+void Snapshots::end_undoing() noexcept {
+  const std::lock_guard lock(m_mutex);
+  m_is_undoing = false;
+  m_changed.notify_all();
+}
+
 Result<void> Snapshots::was_undisturbed() const noexcept {
+  if (m_was_late.load()) {
+    return Error{ErrorCode::timeout, "a launch of another thread's, which had begun before, went on while the state was taken"};
+  }
   if (!m_passed.load()) return {};
   return Error{ErrorCode::timeout, "other threads of the program were held for " + std::to_string(waits_at_most().count() / 1000) +
                                        " s, the most they may be, and went on before its state had been taken"};
@@ -56,6 +79,13 @@ Result<void> Snapshots::was_undisturbed() const noexcept {
 void Snapshots::step_in(std::atomic<std::uint32_t>& kind) noexcept {
   kind.fetch_add(1, std::memory_order_seq_cst);
   this_thread().under_way = &kind;
+}
+
+void Snapshots::end_call() noexcept {
+  // It was not waited for, and may have submitted its work only now.
+  const ThisThread& thread = this_thread();
+  if (thread.under_way == &m_own.launching && m_is_settled.load() && !thread.holds_window) m_was_late.store(true);
+  step_out();
 }
 
 // Nothing where this thread is not counted: its call is the one that is captured.
@@ -73,7 +103,11 @@ void Snapshots::begin_call(UnderWay what) noexcept {
     case UnderWay::submission:
     case UnderWay::launch:
     case UnderWay::graph_launch: return begin_counted(m_own.launching);
-    case UnderWay::stream_end: return begin_counted(m_own.ending);
+    case UnderWay::stream_end:
+    case UnderWay::code_end:
+    case UnderWay::memory_end:
+    case UnderWay::rights:
+    case UnderWay::recording: return begin_counted(m_own.ending);
     case UnderWay::context_end: return begin_end_of_context();
   }
 }

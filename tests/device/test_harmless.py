@@ -113,7 +113,7 @@ def test_a_kernel_that_waits_for_a_later_launch_ends_while_a_state_is_given_back
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("work", ["streams", "sets"])
+@pytest.mark.parametrize("work", ["streams", "sets", "modules", "recordings"])
 def test_what_other_threads_do_beside_a_capture(kc, built, work):
     done = kc.ok("kc-capture", "--kernel", "target", "--count", 12, "--", built["churn"], work)
     assert "warning" not in done.err, done.err
@@ -121,6 +121,13 @@ def test_what_other_threads_do_beside_a_capture(kc, built, work):
     captures = [kc.show(digest) for digest in done.out.split()]
     # Their bytes are no output of the kernel, which writes 128 words.
     assert all(sum(each["written_size_bytes"] for each in capture["regions"]) <= 512 for capture in captures)
+
+
+def test_what_another_process_writes_beside_a_kernel_of_a_graph_is_not_lost(kc, built):
+    done, said = run(kc, built["shared_graph"])
+    assert said == "ok\n", done.err
+    assert done.code == 0, done.err
+    assert kc.show(done.digest)["dispatch"]["from_graph"] is True
 
 
 @pytest.mark.parametrize("how", ["green", "detach"])

@@ -26,12 +26,15 @@ struct Captured {
 struct Heard {
   std::vector<Captured> captures;        // begun: their failures may follow
   std::vector<std::string> failures;
+  std::size_t ready = 0;                 // with all that is wanted, before the kernel is let go
 };
 
 class Collector {
  public:
   // Lives until the process ends, as what is connected to it does.
-  static Collector& start(const capture::Rule& rule, std::uint32_t wait_ms) { return *new Collector(rule, wait_ms); }
+  static Collector& start(const capture::Rule& rule, std::uint32_t wait_ms, std::uint32_t flags) {
+    return *new Collector(rule, wait_ms, flags);
+  }
 
   [[nodiscard]] capture::Channel* connect() {
     auto connected = capture::Channel::connect(m_name, "cuda");
@@ -51,7 +54,7 @@ class Collector {
   using Down = capture::Down;
   using Up = capture::Up;
 
-  Collector(const capture::Rule& rule, std::uint32_t wait_ms) : m_rule(rule), m_wait_ms(wait_ms) {
+  Collector(const capture::Rule& rule, std::uint32_t wait_ms, std::uint32_t flags) : m_rule(rule), m_wait_ms(wait_ms), m_flags(flags) {
     // A name of its own, and no file: it begins with a zero byte.
     m_name = std::string(1, '\0') + "kerncap-test-" + std::to_string(::getpid());
     sockaddr_un address{};
@@ -100,7 +103,7 @@ class Collector {
     control.total_bytes = total;
     capture::Message text = message(Down::welcome);
     text.u64(capture::k_magic).u32(capture::k_version).u32(static_cast<std::uint32_t>(capture::Mode::capture));
-    text.u32(k_slots).u64(k_slot_bytes).u64(total).u32(m_wait_ms).u32(0);
+    text.u32(k_slots).u64(k_slot_bytes).u64(total).u32(m_wait_ms).u32(m_flags);
     text.u32(1).u64(m_rule.first).u64(m_rule.every).u64(m_rule.count).dim3(m_rule.grid_blocks).dim3(m_rule.block);
     say(text, memory);
   }
@@ -147,6 +150,9 @@ class Collector {
         m_heard.captures.push_back(begun);
         return;
       }
+      case Up::ready:
+        ++m_heard.ready;
+        return;
       case Up::data: {
         (void)reader.u32();                                          // stream
         capture::Message text = message(Down::free_slot);
@@ -168,6 +174,7 @@ class Collector {
 
   capture::Rule m_rule;
   std::uint32_t m_wait_ms;
+  std::uint32_t m_flags;
   std::string m_name;
   capture::Channel* m_channel = nullptr;
   int m_listening = -1;

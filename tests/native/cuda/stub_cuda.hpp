@@ -69,9 +69,9 @@ inline void fill_tables() {
   };
 }
 
-inline Collector& start_library(const capture::Rule& rule, std::uint32_t wait_ms = 5000) {
+inline Collector& start_library(const capture::Rule& rule, std::uint32_t wait_ms = 5000, std::uint32_t flags = 0) {
   fill_tables();
-  Collector& collector = Collector::start(rule, wait_ms);
+  Collector& collector = Collector::start(rule, wait_ms, flags);
   g_tool = new Tool(*make_own_process());
   g_tool->channel = collector.connect();
   if (g_tool->channel == nullptr || !subscribe(false)) std::abort();
@@ -143,6 +143,24 @@ inline void show_module(CUpti_CallbackId what, std::uint32_t id, std::string& cu
   data.resourceDescriptor = &module;
   g_callback(g_subscribed_with, CUPTI_CB_DOMAIN_RESOURCE, what, &data);
 }
+
+inline void show_resource(CUpti_CallbackId what, CUcontext context, CUstream stream = nullptr) {
+  CUpti_ResourceData data{};
+  data.context = context;
+  data.resourceHandle.stream = stream;
+  g_callback(g_subscribed_with, CUPTI_CB_DOMAIN_RESOURCE, what, &data);
+}
+
+// The program uses a second GPU from here on.
+inline const auto k_context_of_second = reinterpret_cast<CUcontext>(0x1800);
+inline void use_second_device() {
+  const_cast<Cupti&>(cupti()).cuptiGetDeviceId = [](CUcontext context, std::uint32_t* device) {
+    *device = context == k_context_of_second ? 1 : 0;
+    return CUPTI_SUCCESS;
+  };
+  show_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, k_context_of_second);
+}
+inline void leave_second_device() { show_resource(CUPTI_CBID_RESOURCE_CONTEXT_DESTROY_STARTING, k_context_of_second); }
 
 // The driver loads a cubin, in the midst of a call of this thread's. Numbered from 1, as the library numbers them.
 inline std::uint32_t load_cubin(std::string& cubin, CUcontext context = k_context) {

@@ -40,8 +40,17 @@ int main() {
   CHECK(table->find(handle(2)) == &kernels[2]);
   stop = true;
   reader.join();
-  std::uint32_t more = k_count;
-  while (table->add(handle(++more), &kernels[1])) CHECK(more < 100000);
+  // Programs that load and unload for as long as they run: what was left is used again, by whatever handle.
+  for (std::uint32_t round = 1; round < 50; ++round) {
+    for (std::uint32_t i = 1; i <= k_count; ++i) kernels[i].module = 7;
+    table->remove_module(1);
+    table->remove_module(2);
+    table->remove_module(7);
+    for (std::uint32_t i = 1; i <= k_count / 2; ++i) CHECK(table->add(handle(i + round * k_count), &kernels[i]));
+    for (std::uint32_t i = 1; i <= k_count / 2; ++i) CHECK(table->find(handle(i + round * k_count)) == &kernels[i]);
+  }
+  std::uint32_t more = 100 * k_count;
+  while (table->add(handle(++more), &kernels[1])) CHECK(more < 200 * k_count);
   CHECK(table->find(handle(more)) == nullptr);  // full: unknown, and the search still ends
   return kerncap::test::exit_code();
 }

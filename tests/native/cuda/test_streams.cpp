@@ -57,6 +57,11 @@ CUresult CUDAAPI record_all(CUcontext context, CUevent) {
   g_all_of.push_back(context);
   return g_recorded;
 }
+std::vector<CUstream> g_recorded_on;   // an event
+CUresult CUDAAPI record_on(CUevent, CUstream stream) {
+  g_recorded_on.push_back(stream);
+  return CUDA_SUCCESS;
+}
 CUcontext g_busy = nullptr;            // where something runs that is on no stream that we know
 CUresult CUDAAPI query_event(CUevent) { return !g_entered.empty() && g_entered.back() == g_busy ? CUDA_ERROR_NOT_READY : g_all; }
 CUcontext g_green = nullptr;           // cannot be entered
@@ -84,6 +89,7 @@ void fill_tables() {
   table.cuStreamQuery = query;
   table.cuCtxSynchronize = wait_for_all;
   table.cuCtxRecordEvent = record_all;
+  table.cuEventRecord = record_on;
   table.cuEventCreate = make_event;
   table.cuEventDestroy_v2 = destroy_event;
   table.cuEventQuery = query_event;
@@ -97,6 +103,7 @@ kerncap::core::Result<void> drain(const Streams& streams) {
   g_queried.clear();
   g_waited_for_all = 0;
   g_all_of.clear();
+  g_recorded_on.clear();
   const auto done = streams.drain(0, std::chrono::steady_clock::now() + std::chrono::milliseconds(20));
   CHECK(g_events == 0);
   return done;
@@ -119,7 +126,10 @@ void test_drain() {
   CHECK(static_cast<bool>(drain(streams)));
   for (CUstream stream : {CU_STREAM_LEGACY, CU_STREAM_PER_THREAD, k_plain}) CHECK(was_queried(stream));
   CHECK(!was_queried(k_recorded));
-  CHECK(g_all_of.empty() && g_waited_for_all == 0);
+  CHECK(g_all_of.empty() && g_waited_for_all == 0 && g_recorded_on == std::vector{CU_STREAM_LEGACY});
+  g_all = CUDA_ERROR_NOT_READY;   // on another thread's own stream
+  CHECK(!drain(streams));
+  g_all = CUDA_SUCCESS;
 
   g_blocks = true;
   const kerncap::core::Result<void> refused = drain(streams);
@@ -145,6 +155,37 @@ void test_what_is_on_no_stream_that_we_know() {
   CHECK(static_cast<bool>(drain(streams)));
   CHECK(g_waited_for_all == 1);
   g_recorded = CUDA_SUCCESS;
+}
+
+void test_streams_that_are_given_up() {
+  Streams streams;
+  streams.context_created(k_context);
+  const auto give_up = [&streams](bool is_running) {
+    streams.created(k_context, k_plain);
+    if (is_running) g_running = k_plain;
+    streams.given_up(k_plain);
+    streams.destroyed(k_plain);
+    g_running = nullptr;
+  };
+  streams.created(k_context, k_recorded);
+  g_queried.clear();
+  streams.given_up(CU_STREAM_LEGACY);   // no stream that can be
+  CHECK(g_queried.empty());
+  give_up(false);
+  g_records = true;
+  CHECK(static_cast<bool>(drain(streams)));
+  give_up(true);
+  const kerncap::core::Result<void> refused = drain(streams);
+  CHECK(!refused && refused.error().code == kerncap::core::ErrorCode::unsupported);
+  CHECK(g_mode == CU_STREAM_CAPTURE_MODE_GLOBAL);
+  g_records = false;
+  CHECK(static_cast<bool>(drain(streams)));
+  g_records = true;
+  CHECK(static_cast<bool>(drain(streams)));
+  g_queried.clear();
+  streams.given_up(k_recorded);         // a question would spoil the recording
+  CHECK(g_queried.empty());
+  g_records = false;
 }
 
 bool are_at_rest(const Streams& streams) {
@@ -232,6 +273,7 @@ int main() {
   fill_tables();
   test_drain();
   test_what_is_on_no_stream_that_we_know();
+  test_streams_that_are_given_up();
   test_rest();
   test_relaxed_mode();
   test_cancellation();

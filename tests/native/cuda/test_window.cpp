@@ -43,18 +43,53 @@ void what_is_under_way_ends_before_the_state_is_taken(Collector& collector, Othe
   CHECK(collector.heard().captures.size() == before + 1 && collector.heard().failures.empty());
 }
 
+// Of all kinds that are no launches.
+void what_others_do_ends_before_the_state_is_taken(Collector& collector) {
+  cuStreamDestroy_v2_params stream{handle<CUstream>(0x9000)};
+  cuModuleUnload_params module{handle<CUmodule>(0x9100)};
+  cuLibraryUnload_params library{handle<CUlibrary>(0x9200)};
+  cuMemSetAccess_params rights{};
+  const std::pair<CUpti_CallbackId, const void*> calls[] = {
+      {CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2_ptsz, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuStreamWriteValue32_v2, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuLaunchHostFunc, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, &stream},
+      {CUPTI_DRIVER_TRACE_CBID_cuGreenCtxDestroy, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuModuleUnload, &module},
+      {CUPTI_DRIVER_TRACE_CBID_cuLibraryUnload, &library},
+      {CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &rights},
+      {CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz, nullptr},
+  };
+  for (const auto& [call, parameters] : calls) what_is_under_way_ends_before_the_state_is_taken(collector, Call(call, parameters));
+}
+
+// It may wait for the device, and what it gives back is in no list any more.
+void memory_that_goes_is_not_waited_for(Collector& collector) {
+  const std::size_t before = collector.heard().captures.size();
+  cuMemFree_v2_params memory{0x10000000};
+  Call other(CUPTI_DRIVER_TRACE_CBID_cuMemFree_v2, &memory);
+  other.enter();
+  std::thread([] { Launch(k_target).run(); }).join();
+  other.leave();
+  CHECK(collector.heard().captures.size() == before + 1 && collector.heard().failures.empty());
+}
+
 // No handle of those that are being given up is asked then.
 void a_stream_that_never_goes_fails_the_capture_before_any_stream_is_asked(Collector& collector) {
   const std::size_t before = collector.heard().failures.size();
   const auto usual = driver_stub().cuStreamQuery;
   driver_stub().cuStreamQuery = [](CUstream) -> CUresult { std::abort(); };
-  Call other(CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, nullptr);
+  cuStreamDestroy_v2_params stream{handle<CUstream>(0x9000)};
+  Call other(CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, &stream);
   other.enter();
   std::thread([] { Launch(k_target).run(); }).join();
   other.leave();
   driver_stub().cuStreamQuery = usual;
   const std::vector<std::string> failures = collector.heard().failures;
-  CHECK(failures.size() == before + 1 && failures.back().find("that ends a context or a stream") != std::string::npos);
+  CHECK(failures.size() == before + 1 && failures.back().find("that ends a stream, a context") != std::string::npos);
 }
 
 void one_that_begins_later_waits_until_the_kernel_has_run(Collector& collector, CUfunction other_function) {
@@ -80,11 +115,93 @@ void one_that_begins_later_waits_until_the_kernel_has_run(Collector& collector, 
 // Its stream may be full of work that waits for another GPU.
 void one_that_is_stuck_does_not_fail_the_capture(Collector& collector, CUfunction other_function) {
   const std::size_t before = collector.heard().captures.size();
+  use_second_device();
   Launch stuck(other_function, 1, nullptr, "other");
   stuck.enter();
   std::thread([] { Launch(k_target).run(); }).join();
   CHECK(collector.heard().captures.size() == before + 1 && collector.heard().failures.empty());
   stuck.leave();
+  leave_second_device();
+}
+
+void one_that_is_stuck_for_another_reason_fails_it(Collector& collector, CUfunction other_function) {
+  const std::size_t before = collector.heard().failures.size();
+  Launch stuck(other_function, 1, nullptr, "other");
+  stuck.enter();
+  std::thread([] { Launch(k_target).run(); }).join();
+  stuck.leave();
+  const std::vector<std::string> failures = collector.heard().failures;
+  CHECK(failures.size() == before + 1 && failures.back().find("another thread's launch did not end in time") != std::string::npos);
+}
+
+// Whatever it was stuck for: its kernel may have run between the two states.
+void one_that_was_stuck_and_goes_on_fails_it(Collector& collector, CUfunction other_function) {
+  const std::size_t before = collector.heard().failures.size();
+  use_second_device();
+  std::promise<void> entered;
+  std::promise<void> goes_on;
+  std::thread other([&] {
+    Launch stuck(other_function, 1, nullptr, "other");
+    stuck.enter();
+    entered.set_value();
+    goes_on.get_future().wait();
+    stuck.leave();
+  });
+  entered.get_future().wait();
+  g_before = [&] {
+    goes_on.set_value();
+    other.join();
+  };
+  Launch(k_target).run();
+  g_before = [] {};
+  leave_second_device();
+  const std::vector<std::string> failures = collector.heard().failures;
+  CHECK(failures.size() == before + 1 && failures.back().find("which had begun before") != std::string::npos);
+}
+
+// While a graph is recorded nobody can wait for what no stream tells of.
+void work_of_a_stream_that_was_given_up_is_refused_beside_a_recording(Collector& collector) {
+  static const auto k_busy = handle<CUstream>(0x9000);
+  static const auto k_recorded = handle<CUstream>(0x9100);
+  const std::size_t before = collector.heard().failures.size();
+  Driver& table = driver_stub();
+  const Driver usual = table;
+  show_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, k_context);
+  for (const CUstream stream : {k_busy, k_recorded}) show_resource(CUPTI_CBID_RESOURCE_STREAM_CREATED, k_context, stream);
+  table.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
+    *status = stream == k_recorded ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  };
+  table.cuStreamQuery = [](CUstream stream) { return stream == k_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; };
+  cuStreamDestroy_v2_params going{k_busy};
+  Call destroy(CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, &going);
+  destroy.enter();
+  show_resource(CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING, k_context, k_busy);
+  destroy.leave();
+  Launch(k_target).run();
+  Heard heard = collector.heard();
+  CHECK(heard.failures.size() == before + 1 && heard.failures.back().find("given up while it worked") != std::string::npos);
+  table.cuStreamIsCapturing = usual.cuStreamIsCapturing;   // the recording is over, and all is waited for
+  Launch(k_target).run();
+  table.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
+    *status = stream == k_recorded ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
+    return CUDA_SUCCESS;
+  };
+  Launch(k_target).run();
+  CHECK(collector.heard().failures.size() == before + 1);
+  table = usual;
+  show_resource(CUPTI_CBID_RESOURCE_STREAM_DESTROY_STARTING, k_context, k_recorded);
+}
+
+// The process may have no more memory: from then on nothing is shown to us, but the ends of calls that were counted.
+void the_end_of_a_counted_call_is_seen_in_any_case() {
+  Call copy(CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, nullptr);
+  copy.enter();
+  CHECK(g_tool->own.copying.load() == 1);
+  g_tool->own.enabled.store(false);
+  copy.leave();
+  g_tool->own.enabled.store(true);
+  CHECK(g_tool->own.copying.load() == 0);
 }
 
 // Each would wait for the other.
@@ -161,15 +278,22 @@ void a_context_that_is_given_up_holds_no_capture_of_another(Collector& collector
   CHECK(collector.heard().failures.size() == failures);
 }
 
-// In a chroot or behind a filter, where the driver does not find its compiler. There is room for copies now.
+// In a chroot or behind a filter, where the driver does not find its compiler. There is room for copies now. Of memory that others may
+// write, that is said.
 void without_our_kernel_all_counts_as_changed(Collector& collector) {
   const Heard before = collector.heard();
+  g_warnings.clear();
+  cuIpcGetMemHandle_params exported{nullptr, 0x10000000};
+  Call to_export(CUPTI_DRIVER_TRACE_CBID_cuIpcGetMemHandle, &exported);
+  to_export.enter();
+  to_export.leave();
   driver_stub().cuModuleLoadDataEx = [](CUmodule*, const void*, unsigned, CUjit_option*, void**) {
     return CUDA_ERROR_JIT_COMPILER_NOT_FOUND;
   };
   Launch(k_target).run();
   const Heard after = collector.heard();
   CHECK(after.captures.size() == before.captures.size() + 1 && after.failures.size() == before.failures.size());
+  CHECK(!g_warnings.empty() && g_warnings.back().find("shares with other processes") != std::string::npos);
 }
 
 // A state that is sent at the speed of a slow disk takes so long, and no thread is held for ever.
@@ -220,14 +344,16 @@ int main(int argc, char** argv) {
     one_that_begins_later_waits_until_the_kernel_has_run(collector, other);
     one_that_is_stuck_does_not_fail_the_capture(collector, other);
   }
-  for (const CUpti_CallbackId call : {CUPTI_DRIVER_TRACE_CBID_cuMemsetD8Async, CUPTI_DRIVER_TRACE_CBID_cuMemcpyDtoDAsync_v2_ptsz,
-                                      CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, CUPTI_DRIVER_TRACE_CBID_cuStreamWriteValue32_v2,
-                                      CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2,
-                                      CUPTI_DRIVER_TRACE_CBID_cuGreenCtxDestroy}) {
-    what_is_under_way_ends_before_the_state_is_taken(collector, Call(call, nullptr));
-  }
+  what_others_do_ends_before_the_state_is_taken(collector);
+  memory_that_goes_is_not_waited_for(collector);
+  the_end_of_a_counted_call_is_seen_in_any_case();
   launches_that_are_both_wanted_do_not_count_for_each_other(collector);
   other_threads_go_on_between_captures_one_behind_the_other();
+  for (const CUfunction other : {k_unknown, k_unwanted}) {
+    one_that_is_stuck_for_another_reason_fails_it(collector, other);
+    one_that_was_stuck_and_goes_on_fails_it(collector, other);
+  }
+  work_of_a_stream_that_was_given_up_is_refused_beside_a_recording(collector);
   a_stream_that_never_goes_fails_the_capture_before_any_stream_is_asked(collector);
   what_another_thread_went_on_in_the_middle_of_is_no_capture(collector);
   a_context_that_is_given_up_holds_no_capture_of_another(collector);
