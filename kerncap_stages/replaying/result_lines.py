@@ -11,7 +11,7 @@ from kerncap_stages.pages import formats
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from kerncap_stages.manifests.replay import Comparison, Replay
+    from kerncap_stages.manifests.replay import Comparison, Overrides, Replay
     from kerncap_stages.replaying.report import ReplayResult
 
 _LONGEST_MISMATCH_LIST = 8
@@ -54,9 +54,19 @@ def result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
         if made.variant is None:
             yield "  next: `kc-validate` of the capture tells whether the kernel is deterministic"
     else:
-        yield "not compared: there is no golden state for this launch"
+        yield f"not compared: there is no golden state for this launch{_shape(made.plan.overrides)}"
     for note in result.notes:
         yield f"note: {note}"
+
+
+def _shape(overrides: Overrides) -> str:
+    """What was asked for instead of the captured shape, in words that tell which unit it was taken in."""
+    parts = []
+    if overrides.grid_work_items is not None:
+        parts.append(f"{' x '.join(map(str, overrides.grid_work_items))} work-items")
+    if overrides.block_work_items is not None:
+        parts.append(f"{' x '.join(map(str, overrides.block_work_items))} in a work-group")
+    return f", of {', '.join(parts)}" if parts else ""
 
 
 def _instructions(counted: int, comparison: Comparison | None) -> str:

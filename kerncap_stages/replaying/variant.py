@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 _HOSTCALL = "hidden_hostcall_buffer"
 _HEAP = "hidden_heap_v1"
-_WHAT_TO_GIVE = {
+WHAT_TO_GIVE = {
     Backend.HSA: "a code object: what `make recompile` or `hipcc --genco --offload-arch=…` makes",
     Backend.CUDA: "a cubin, PTX or a fatbin: what `make recompile` or `nvcc -cubin -arch=…` makes",
 }
@@ -48,9 +48,9 @@ def read_variant(path: Path, capture: Capture) -> KernelFacts:
         code = _code(path, capture)
         facts = read_code_object(code)
     except OSError as error:
-        raise UsageError(f"cannot read {path}: {error.strerror}", hint=_WHAT_TO_GIVE[backend]) from error
+        raise UsageError(f"cannot read {path}: {error.strerror}", hint=WHAT_TO_GIVE[backend]) from error
     except ArtifactError as error:
-        raise UsageError(f"{path}: {error}", hint=_WHAT_TO_GIVE[backend]) from error
+        raise UsageError(f"{path}: {error}", hint=WHAT_TO_GIVE[backend]) from error
     if backend is Backend.CUDA:
         _check_nvidia(path, code, facts, capture)
     else:
@@ -98,7 +98,7 @@ def _check_nvidia(path: Path, code: bytes, facts: CodeObjectFacts, capture: Capt
     gpu = _target(capture)
     is_cubin = facts.format is CodeObjectFormat.CUBIN
     if facts.format not in (CodeObjectFormat.CUBIN, CodeObjectFormat.PTX):
-        raise UsageError(f"{path} is no code for NVIDIA GPUs", hint=_WHAT_TO_GIVE[Backend.CUDA])
+        raise UsageError(f"{path} is no code for NVIDIA GPUs", hint=WHAT_TO_GIVE[Backend.CUDA])
     if not runs_on(facts.isa, gpu, is_ptx=not is_cubin):
         raise Refused(
             f"{path} is for {facts.isa}, and the capture is of a GPU of {gpu}",

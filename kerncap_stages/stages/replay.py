@@ -45,12 +45,13 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.replaying.record import replay_manifest
     from kerncap_stages.replaying.runner import replay_capture
+    from kerncap_stages.replaying.variant import WHAT_TO_GIVE
 
     capture = load_as(store, digest, Capture)
     if options.variant is not None and not options.variant.is_file():
         raise UsageError(
             f"no such code object: {options.variant}",
-            hint="give what `make recompile` or `hipcc --genco` makes",
+            hint=f"give {WHAT_TO_GIVE[capture.environment.backend]}",
         )
     try:
         result = replay_capture(store, capture, options.request(capture))
@@ -68,7 +69,10 @@ def replay(
     variant: Annotated[
         Path | None,
         typer.Option(
-            "--variant", "--hsaco", metavar="FILE", help="Run this code object instead of the captured one."
+            "--variant",
+            "--hsaco",
+            metavar="FILE",
+            help="Run this code object (CUDA: a cubin, PTX or a fatbin) instead of the captured one.",
         ),
     ] = None,
     compare: Annotated[
@@ -96,7 +100,10 @@ def replay(
     ] = None,
     grid: Annotated[
         str | None,
-        typer.Option(metavar="X,Y,Z", help="Work-items (CUDA: threads), instead of those captured."),
+        typer.Option(
+            metavar="X,Y,Z",
+            help="Work-items, not work-groups (CUDA: threads, in whole blocks), instead of those captured.",
+        ),
     ] = None,
     block: Annotated[
         str | None,

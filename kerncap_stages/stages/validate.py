@@ -45,7 +45,13 @@ app = stage_app()
 def validate(
     artifacts: ArtifactOrProjectArguments = None,
     variant: Annotated[
-        Path | None, typer.Option("--variant", "--hsaco", metavar="FILE", help="The rebuilt code object.")
+        Path | None,
+        typer.Option(
+            "--variant",
+            "--hsaco",
+            metavar="FILE",
+            help="The rebuilt code object (CUDA: a cubin, PTX or a fatbin).",
+        ),
     ] = None,
     baseline: Annotated[
         bool, typer.Option("--baseline", help="Check the captured kernel itself, whatever was rebuilt.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import SHORT_LENGTH, Digest
@@ -12,8 +13,6 @@ from kerncap_stages.store.closure import MOST_LIST_BYTES
 from kerncap_stages.store.folder import list_folder
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from kerncap_stages.store.folder import Folder
 
 _SHORTEST_PREFIX = 4
@@ -87,9 +86,10 @@ def resolve(root: Path, text: str) -> Digest:
         if found:
             kinds = {entry.digest: entry.kind for entry in read_artifacts(root)}
             raise _ambiguous(text, {digest: kinds.get(digest, "object") for digest in found})
-    raise ArtifactNotFound(
-        f"nothing in the store {root} answers to {text!r}", hint="`kc-show` lists the latest artifacts"
-    )
+    hint = "`kc-show` lists the latest artifacts"
+    if Path(text).is_dir():
+        hint += "; a folder is taken where `kc-generate` made it"
+    raise ArtifactNotFound(f"nothing in the store {root} answers to {text!r}", hint=hint)
 
 
 def _is_prefix(text: str) -> bool:

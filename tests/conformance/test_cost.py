@@ -7,7 +7,9 @@ import re
 
 def test_a_capture_says_what_it_took(stages, program):
     done = stages.run("capture", "--kernel", "target(", "--", program("many_dispatches"), 1, 1).must()
-    assert re.search(r"target\(unsigned int\*\): \d+ regions, .* written; the program was held for", done.err)
+    assert re.search(
+        r"target\(unsigned int\*\): \d+ regions?, .* written; the program was held for", done.err
+    )
 
 
 def test_the_bound_on_memory_of_ours_is_kept_and_reported(stages, program):
@@ -16,7 +18,7 @@ def test_the_bound_on_memory_of_ours_is_kept_and_reported(stages, program):
     words = ["--kernel", "target(", "--max-memory", bound_mib, "--", program("large"), 400]
     (digest,) = stages.run("capture", *words).must().digests
     cost = stages.show(digest)["cost"]
-    assert cost["copied_size_bytes"] > 400 << 20
+    assert cost["copied_size_bytes"] >= 400 << 20
     assert 10 << 20 < cost["extra_resident_bytes"] < bound_mib << 20
 
 

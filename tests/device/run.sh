@@ -15,10 +15,10 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 wheels='' tests=1 benchmark=1 out=$(mktemp -d)
 while [ $# -gt 0 ]; do
   case $1 in
-    --wheels) wheels=$(cd "$2" && pwd); shift ;;
+    --wheels) wheels=$(cd "${2:?--wheels: which folder?}" && pwd) || exit 2; shift ;;
     --no-tests) tests=0 ;;
     --no-benchmark) benchmark=0 ;;
-    --out) mkdir -p "$2"; out=$(cd "$2" && pwd); shift ;;
+    --out) mkdir -p "${2:?--out: which folder?}" && out=$(cd "$2" && pwd) || exit 2; shift ;;
     --) shift; break ;;
     *) echo "unknown option $1" >&2; exit 2 ;;
   esac

@@ -116,7 +116,9 @@ class Stages:
         self, kernel: str, program: Path, *words: object, options: tuple[object, ...] = ()
     ) -> list[str]:
         """Capture a kernel of a program; returns the digests."""
-        return self.run("capture", "--kernel", kernel, *options, "--", program, *words).must().digests
+        done = self.run("capture", "--kernel", kernel, *options, "--", program, *words).must()
+        assert "the program ended with" not in done.err, done.err  # as it does alone: with 0
+        return done.digests
 
     def capture_and_listen(
         self, kernel: str, program: Path, *words: object, options: tuple[object, ...] = ()

@@ -109,7 +109,7 @@ Result<void> CudaDriver::check_devices(const replay::Plan& plan) {
   driver().cuDeviceGetCount(&count);
   const std::uint32_t wanted = plan.actual_device(plan.kernel_device);
   if (wanted >= static_cast<std::uint32_t>(count)) {
-    return Error{ErrorCode::unsupported, "no GPU " + std::to_string(wanted) + " here, of " + std::to_string(count)};
+    return Error{ErrorCode::unsupported, "there is no GPU " + std::to_string(wanted) + " here, only " + std::to_string(count)};
   }
   if (Result<void> got = checked("cuDeviceGet", driver().cuDeviceGet(&m_device, static_cast<int>(wanted))); !got) {
     return got;

@@ -7,7 +7,15 @@
 
 #include "check.cuh"
 
-__global__ void target(float* out) { out[threadIdx.x] += 1.0f; }
+// For so long that the thread gets a processor meanwhile, on a busy machine, too.
+__global__ void target(float* out) {
+  unsigned long long begin, now;
+  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
+  do {
+    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
+  } while (now - begin < 20'000'000);
+  out[threadIdx.x] += 1.0f;
+}
 
 int main(int argc, char** argv) {
   constexpr int k_words = 8192;
@@ -18,11 +26,14 @@ int main(int argc, char** argv) {
   if (argc == 1 || argv[1] != std::string("shared")) CHECK(cudaMalloc(&out, 256 * sizeof(float)));
   CHECK(cudaMemset(out, 0, 256 * sizeof(float)));
   std::atomic<bool> done{false};
+  std::atomic<bool> has_begun{false};
   std::thread loader([&] {
     for (unsigned round = 1; !done; ++round) {
+      has_begun = round > 2;
       for (int i = k_first; i < k_words; ++i) static_cast<volatile unsigned*>(loaded)[i] = round;
     }
   });
+  while (!has_begun) std::this_thread::yield();
   for (int i = 0; i < 4; ++i) target<<<1, 256>>>(out);
   CHECK(cudaDeviceSynchronize());
   done = true;
