@@ -161,7 +161,7 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
   Snapshots& snapshots = tool()->snapshots;
   const bool entry = data.callbackSite == CUPTI_API_ENTER;
   if (!entry && tool()->own.leaving.load(std::memory_order_relaxed) && has_waited(call, data) && tool()->leaving.look()) {
-    return snapshots.end_call();   // `data` was CUPTI's
+    return snapshots.end_call(nullptr);   // `data` was CUPTI's
   }
   const UnderWay what = under_way(call);
   if (entry) snapshots.begin_call(what);
@@ -188,7 +188,7 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
     case UnderWay::recording:
       break;
   }
-  if (entry == (what == UnderWay::memory_end) && what != UnderWay::nothing) snapshots.end_call();
+  if (entry == (what == UnderWay::memory_end) && what != UnderWay::nothing) snapshots.end_call(data.context);
 }
 
 void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept {
@@ -233,9 +233,9 @@ void give_up() noexcept {
   // A launch that is held is let go, whatever has happened since.
   if (!tool()->own.enabled.load(std::memory_order_relaxed) && !tool()->snapshots.holding()) {
     // What was counted is still waited for.
-    if (domain == CUPTI_CB_DOMAIN_DRIVER_API && static_cast<const CUpti_CallbackData*>(data)->callbackSite == CUPTI_API_EXIT) {
-      tool()->snapshots.end_call();
-    }
+    if (domain != CUPTI_CB_DOMAIN_DRIVER_API || Inside::is()) return;
+    const auto& call = *static_cast<const CUpti_CallbackData*>(data);
+    if (call.callbackSite == CUPTI_API_EXIT) tool()->snapshots.end_call(call.context);
     return;
   }
   if (!Inside::is()) note_caller(tool()->own, &this_thread());

@@ -26,6 +26,10 @@ bool threads_may_touch_managed(std::uint32_t device) noexcept {
   return driver().cuDeviceGetAttribute(&value, attribute, static_cast<CUdevice>(device)) == CUDA_SUCCESS && value != 0;
 }
 
+bool is_of_another(const Allocation& region, std::uint32_t device) noexcept {
+  return region.device != capture::k_no_device && region.device != device;
+}
+
 PutBack way_of(const Allocation& region, bool is_given, bool is_concurrent) noexcept {
   if ((region.flags & capture::k_region_read_only) != 0 || region.is_shared()) return PutBack::nothing;
   if (region.kind == MemoryKind::managed) return is_concurrent ? PutBack::words : PutBack::whole;
@@ -116,6 +120,9 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
       look(to.address());
     }
   }
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    is_of_another_gpu = is_of_another_gpu || (is_given[i] && is_of_another(regions[i], device));
+  }
   if (is_of_another_gpu) {
     return Error{ErrorCode::unsupported, "it is in a CUDA graph that works on another GPU, too, or is launched while another than the "
                                          "kernel's is current: what would be done twice there could not be undone"};
@@ -133,7 +140,9 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
   }
   const bool is_concurrent = threads_may_touch_managed(device);
   std::vector<PutBack> how;
-  for (std::size_t i = 0; i < regions.size(); ++i) how.push_back(way_of(regions[i], is_given[i], is_concurrent));
+  for (std::size_t i = 0; i < regions.size(); ++i) {
+    how.push_back(is_of_another(regions[i], device) ? PutBack::nothing : way_of(regions[i], is_given[i], is_concurrent));
+  }
   return how;
 }
 

@@ -59,6 +59,11 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     Result<void> taken = made ? Result<void>() : Result<void>(made.error());
     if (made) before = made.value();
     if (taken) taken = take_from_graph(*job, launch, *number, before, *graph, item.node);
+    if (!m_own.enabled.load()) {
+      // No thread has stood aside since then.
+      warn("the process may have no more host memory: what its threads did beside a kernel of a CUDA graph may have been undone");
+      taken = Error{ErrorCode::no_space, "the process may have no more host memory"};
+    }
     if (taken) taken = send_small(*job);
     if (before != nullptr) driver().cuGraphExecDestroy(before);
     end(std::move(job), taken);
@@ -88,7 +93,9 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
                  "a kernel in a CUDA graph needs " + std::to_string(2 * room >> 20) +
                      " MiB of free device memory to be captured, and there is less"};
   }
-  Result<void> done = begin_undoing();
+  // Other GPUs may be writing memory that this one reaches.
+  Result<void> done = tool()->streams.drain_all(wait_deadline());
+  if (done) done = begin_undoing();
   if (done) done = copier.gather(job.regions, kept, wait_deadline());
   if (!done) {
     end_undoing();

@@ -195,17 +195,18 @@ Result<void> Snapshots::settle(const Job& job) noexcept {
   // A launch that does not return though this device is at rest loads its kernel, or waits for another device, whose queue is full, and
   // maybe for what is captured.
   const bool may_be_stuck = tool()->streams.has_others(job.device);
-  const auto launched = Clock::now() + k_launch_limit;
+  const auto launched = std::min(deadline, Clock::now() + k_launch_limit);
   for (;;) {
     std::this_thread::sleep_for(k_moment);
     const bool is_copying = m_own.copying.load(std::memory_order_seq_cst) != 0;
     const bool is_launching = m_own.launching.load(std::memory_order_seq_cst) != 0;
-    m_has_stuck = is_launching && may_be_stuck && Clock::now() > launched;
+    m_has_stuck = is_launching && may_be_stuck && Clock::now() >= launched;
     if (!is_copying && (!is_launching || m_has_stuck)) break;
     if (Clock::now() > deadline) {
       return Error{ErrorCode::timeout, is_copying ? "a copy from or to the host did not end in time" : "another thread's launch did not end in time"};
     }
   }
+  m_device.store(job.device);
   m_is_settled.store(true);   // before the device is drained once more: of what is submitted then, one of both tells
   return tool()->streams.drain(job.device, deadline);
 }

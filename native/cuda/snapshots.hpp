@@ -86,7 +86,7 @@ class Snapshots {
   // Around each call: no state is taken while one is under way on another thread that is counted. One that ends a context begins once
   // nothing lies on the device that the collector does not have.
   void begin_call(UnderWay what) noexcept;
-  void end_call() noexcept;
+  void end_call(CUcontext context) noexcept;
   // Before the program allocates: our copies on the device leave it where it would not find enough.
   void make_room(std::uint64_t bytes) noexcept;
   // Before the program tears its contexts down, or ends: until what was taken has been handed over.
@@ -168,6 +168,7 @@ class Snapshots {
   std::atomic<std::size_t> m_unsent{0};      // written with m_mutex held
   std::atomic<bool> m_passed{false};         // a thread has waited in vain for the window to close
   std::atomic<bool> m_is_settled{false};     // since then no other thread submits anything, but those that m_has_stuck
+  std::atomic<std::uint32_t> m_device{0};    // whose state is taken
   std::atomic<bool> m_was_late{false};       // one of these has gone on since
   bool m_has_stuck = false;                  // a launch that may wait for another device; of the thread with the window
   bool m_is_undoing = false;                 // with m_mutex held

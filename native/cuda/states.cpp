@@ -109,13 +109,17 @@ Result<void> Snapshots::keep_changed(Job& job) noexcept {
     }
   }
   if (is_unclear) {
-    warn("memory that the program shares with other processes (IPC) changed while the kernel ran: what they wrote there counts as the "
-         "kernel's, and a replay differs by it");
+    warn("memory that the program shares with other processes (IPC) changed while the kernel ran: unless the kernel wrote it, a "
+         "replay differs by it");
   }
   if (pieces.empty()) return {};
   Copier& copier = job.engines->copier;
   job.post = copier.allocate(Copier::layout(pieces).back());
   if (job.post != 0) return copier.gather(pieces, job.post, wait_deadline());
+  // What was changed has still to be undone, and nobody goes on before that.
+  if (job.from_graph) {
+    return Error{ErrorCode::unsupported, "what a kernel in a CUDA graph changed needs more free device memory to be captured than there is"};
+  }
   // The pre-state has to be with the collector before anything can be the same as it.
   if (Result<void> sent = send_pre(copier, job); !sent) return sent;
   if (Result<void> sent = send_post(copier, job, true); !sent) return sent;

@@ -39,32 +39,19 @@ Result<void> wait_for(CUstream stream, Streams::Deadline deadline) noexcept {
   return ended(poll(stream, deadline, k_longest_pause_ns));
 }
 
-// What has come, by then, of what an event was recorded behind; nothing where it could not be.
-template <typename Record>
-std::optional<CUresult> ask_by_event(Streams::Deadline deadline, Record&& record) noexcept {
-  CUevent event = nullptr;
-  if (driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return std::nullopt;
-  std::optional<CUresult> status;
-  if (record(event) == CUDA_SUCCESS) status = ask(driver().cuEventQuery, event, deadline, k_longest_pause_ns);
-  driver().cuEventDestroy_v2(event);
-  return status;
-}
-
 // What has come, by then, of all that was submitted to the current context, on whichever stream; nothing where the driver cannot tell.
 std::optional<CUresult> ask_all(CUcontext context, Streams::Deadline deadline) noexcept {
-  if (driver().cuCtxRecordEvent == nullptr) return std::nullopt;
-  return ask_by_event(deadline, [context](CUevent event) { return driver().cuCtxRecordEvent(context, event); });
+  CUevent event = nullptr;
+  if (driver().cuCtxRecordEvent == nullptr || driver().cuEventCreate(&event, CU_EVENT_DISABLE_TIMING) != CUDA_SUCCESS) return std::nullopt;
+  std::optional<CUresult> status;
+  if (driver().cuCtxRecordEvent(context, event) == CUDA_SUCCESS) status = ask(driver().cuEventQuery, event, deadline, k_longest_pause_ns);
+  driver().cuEventDestroy_v2(event);
+  return status;
 }
 
 Result<void> wait_for_all(CUcontext context, Streams::Deadline deadline) noexcept {
   const std::optional<CUresult> status = ask_all(context, deadline);
   return status ? ended(*status) : checked("waiting for the device", driver().cuCtxSynchronize());
-}
-
-// The legacy stream waits for all that are not made non-blocking, those that threads have of their own among them.
-Result<void> wait_for_blocking_streams(Streams::Deadline deadline) noexcept {
-  const auto status = ask_by_event(deadline, [](CUevent event) { return driver().cuEventRecord(event, CU_STREAM_LEGACY); });
-  return ended(status.value_or(CUDA_SUCCESS));
 }
 
 Result<void> drain_streams(const std::vector<CUstream>& streams, Streams::Deadline deadline) noexcept {
@@ -229,15 +216,11 @@ Result<void> Streams::drain_context(CUcontext context, std::vector<CUstream> str
   if (is_recorded) streams.push_back(CU_STREAM_PER_THREAD);
   if (Result<void> done = drain_streams(streams, deadline); !done) return done;
   if (is_recorded) {
-    {
-      const std::lock_guard lock(m_mutex);
-      if (m_unlisted_work.contains(context)) {
-        return Error{ErrorCode::unsupported,
-                     "a stream was given up while it worked, and a CUDA graph is being recorded: until that has ended, nobody can wait "
-                     "for such work; take a dispatch that is launched when nothing is recorded (--dispatch)"};
-      }
-    }
-    return wait_for_blocking_streams(deadline);
+    const std::lock_guard lock(m_mutex);
+    if (!m_unlisted_work.contains(context)) return {};
+    return Error{ErrorCode::unsupported,
+                 "a stream was given up while it worked, and a CUDA graph is being recorded: until that has ended, nobody can wait "
+                 "for such work; take a dispatch that is launched when nothing is recorded (--dispatch)"};
   }
   Result<void> done = wait_for_all(context, deadline);
   const std::lock_guard lock(m_mutex);
@@ -254,6 +237,18 @@ Result<void> Streams::drain(std::uint32_t device, Deadline deadline) const noexc
     // The streams of one that cannot be entered can be asked from anywhere.
     const Result<void> done = entered ? drain_context(context, streams, is_recorded, deadline) : drain_streams(streams, deadline);
     if (!done) return done;
+  }
+  return {};
+}
+
+Result<void> Streams::drain_all(Deadline deadline) const noexcept {
+  std::set<std::uint32_t> devices;
+  {
+    const std::lock_guard lock(m_mutex);
+    for (const auto& [context, device] : m_contexts) devices.insert(device);
+  }
+  for (const std::uint32_t device : devices) {
+    if (Result<void> done = drain(device, deadline); !done) return done;
   }
   return {};
 }

@@ -38,6 +38,8 @@ class Streams {
   // Streams on which a graph is recorded hold no work that runs, and are passed over; where one of them makes it impossible
   // to wait for the others, that is an error, and the recording is not touched.
   [[nodiscard]] core::Result<void> drain(std::uint32_t device, Deadline deadline) const noexcept;
+  // The same of all devices that the process uses.
+  [[nodiscard]] core::Result<void> drain_all(Deadline deadline) const noexcept;
   // The process uses another device, too.
   [[nodiscard]] bool has_others(std::uint32_t device) const noexcept;
   // Nothing runs, or waits to, in any context. False also where that is not certain: without a context, while a graph is recorded.

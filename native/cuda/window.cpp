@@ -68,12 +68,14 @@ void Snapshots::end_undoing() noexcept {
 }
 
 Result<void> Snapshots::was_undisturbed() const noexcept {
+  if (m_passed.load()) {
+    return Error{ErrorCode::timeout, "other threads of the program were held for " + std::to_string(waits_at_most().count() / 1000) +
+                                         " s, the most they may be, and went on before its state had been taken"};
+  }
   if (m_was_late.load()) {
     return Error{ErrorCode::timeout, "a launch of another thread's, which had begun before, went on while the state was taken"};
   }
-  if (!m_passed.load()) return {};
-  return Error{ErrorCode::timeout, "other threads of the program were held for " + std::to_string(waits_at_most().count() / 1000) +
-                                       " s, the most they may be, and went on before its state had been taken"};
+  return {};
 }
 
 void Snapshots::step_in(std::atomic<std::uint32_t>& kind) noexcept {
@@ -81,10 +83,13 @@ void Snapshots::step_in(std::atomic<std::uint32_t>& kind) noexcept {
   this_thread().under_way = &kind;
 }
 
-void Snapshots::end_call() noexcept {
-  // It was not waited for, and may have submitted its work only now.
+void Snapshots::end_call(CUcontext context) noexcept {
   const ThisThread& thread = this_thread();
-  if (thread.under_way == &m_own.launching && m_is_settled.load() && !thread.holds_window) m_was_late.store(true);
+  if (thread.under_way == &m_own.launching && m_is_settled.load() && !thread.holds_window) {
+    // It was not waited for, and may have submitted its work only now: on another GPU, that does not matter.
+    const std::uint32_t captured = m_device.load();
+    if (tool()->streams.device_of(context).value_or(captured) == captured) m_was_late.store(true);
+  }
   step_out();
 }
 
@@ -127,7 +132,7 @@ void Snapshots::begin_end_of_context() noexcept {
     finish();   // not while it is counted: that may take long, and would hold all who wait for a window of another context's
     begin_counted(m_own.ending);
     if (!is_sending()) return;
-    end_call();
+    step_out();
   }
 }
 

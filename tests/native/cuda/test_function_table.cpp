@@ -38,8 +38,6 @@ int main() {
   for (std::uint32_t i = 1; i <= k_count; ++i) CHECK((table->find(handle(i)) == nullptr) == (i % 2 == 0));
   CHECK(table->add(handle(2), &kernels[2]));  // its handle is used again
   CHECK(table->find(handle(2)) == &kernels[2]);
-  stop = true;
-  reader.join();
   // Programs that load and unload for as long as they run: what was left is used again, by whatever handle.
   for (std::uint32_t round = 1; round < 50; ++round) {
     for (std::uint32_t i = 1; i <= k_count; ++i) kernels[i].module = 7;
@@ -49,6 +47,8 @@ int main() {
     for (std::uint32_t i = 1; i <= k_count / 2; ++i) CHECK(table->add(handle(i + round * k_count), &kernels[i]));
     for (std::uint32_t i = 1; i <= k_count / 2; ++i) CHECK(table->find(handle(i + round * k_count)) == &kernels[i]);
   }
+  stop = true;
+  reader.join();
   std::uint32_t more = 100 * k_count;
   while (table->add(handle(++more), &kernels[1])) CHECK(more < 200 * k_count);
   CHECK(table->find(handle(more)) == nullptr);  // full: unknown, and the search still ends

@@ -192,7 +192,7 @@ void a_launch_that_is_stuck_refuses_it(Collector& collector, int* word) {
   goes_on.set_value();
   other.join();
   leave_second_device();
-  CHECK(says(outcome, "another thread's launch did not end in time"));
+  CHECK(says(outcome, "what it submits would be undone"));
   CHECK(*word == k_before);
 }
 
@@ -230,6 +230,36 @@ void what_another_gpu_has_is_refused(Collector& collector, int* word, int* peers
   CHECK(*word == k_before);
 }
 
+// Mapped by hand, where this GPU may reach it: what the other one writes there would be undone.
+void memory_of_another_gpu_that_this_one_reaches_is_left_alone(Collector& collector, int* word) {
+  auto* mapped = static_cast<int*>(std::aligned_alloc(4096, 4096));
+  *mapped = k_before;
+  CUmemGenericAllocationHandle piece = 77;
+  CUmemAllocationProp what{};
+  what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
+  cuMemCreate_params create{&piece, 4096, &what, 0};
+  cuMemMap_params map{address_of(mapped), 4096, 0, piece, 0};
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  cuMemSetAccess_params rights{address_of(mapped), 4096, &access, 1};
+  const std::pair<CUpti_CallbackId, const void*> calls[] = {{CUPTI_DRIVER_TRACE_CBID_cuMemCreate, &create},
+                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemMap, &map},
+                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &rights}};
+  for (const auto& [id, parameters] : calls) {
+    Call call(id, parameters);
+    call.enter();
+    call.leave();
+  }
+  g_when_nodes_run = [&] { *mapped = 77; };
+  const Outcome outcome = launch(collector);
+  g_when_nodes_run = [] {};
+  CHECK(outcome.captures == 1 && outcome.failure.empty());
+  CHECK(*mapped == 77 && *word == k_before);
+  g_given[k_first] = mapped;
+  CHECK(says(launch(collector), "works on another GPU"));
+  CHECK(*mapped == 77);
+  g_given[k_first] = word;
+}
+
 // The kernel may end the program, and what it would do is not wanted.
 void without_a_state_behind_it_the_kernel_is_not_launched(Collector& collector, int* word) {
   g_given = {{k_first, word}, {k_second, word}};
@@ -258,5 +288,6 @@ int main(int argc, char** argv) {
   a_launch_that_is_stuck_refuses_it(collector, word);
   memory_that_other_processes_share_is_left_alone(collector, word, allocated(0));
   what_another_gpu_has_is_refused(collector, word, allocated(1));
+  memory_of_another_gpu_that_this_one_reaches_is_left_alone(collector, word);
   return kerncap::test::exit_code();
 }
