@@ -63,9 +63,9 @@ def _shape(overrides: Overrides) -> str:
     """What was asked for instead of the captured shape, in words that tell which unit it was taken in."""
     parts = []
     if overrides.grid_work_items is not None:
-        parts.append(f"{' x '.join(map(str, overrides.grid_work_items))} work-items")
+        parts.append(f"{formats.shape(overrides.grid_work_items)} work-items")
     if overrides.block_work_items is not None:
-        parts.append(f"{' x '.join(map(str, overrides.block_work_items))} in a work-group")
+        parts.append(f"{formats.shape(overrides.block_work_items)} in a work-group")
     return f", of {', '.join(parts)}" if parts else ""
 
 

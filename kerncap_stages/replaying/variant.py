@@ -16,6 +16,7 @@ from kerncap_stages.kernel_facts import without_unit
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.offload_bundle import code_object_for
+from kerncap_stages.pages import formats
 from kerncap_stages.source.kernel_names import parse_kernel_name
 
 if TYPE_CHECKING:
@@ -195,16 +196,11 @@ def why_unfit(kernel: KernelFacts, block_work_items: tuple[int, int, int]) -> st
     threads, most = prod(block_work_items), kernel.max_work_group_size
     required = kernel.required_work_group_size
     if required is not None and tuple(required) != tuple(block_work_items):
-        return (
-            f"it needs blocks of {_shape(required)} threads, and this launch has {_shape(block_work_items)}"
-        )
+        wanted, had = formats.shape(required), formats.shape(block_work_items)
+        return f"it needs blocks of {wanted} threads, and this launch has {had}"
     if most is not None and threads > most:
         return f"it allows {most} threads a block (__launch_bounds__), and this launch has {threads}"
     return None
-
-
-def _shape(block_work_items: tuple[int, int, int]) -> str:
-    return " x ".join(map(str, block_work_items))
 
 
 def _explicit(slots: Iterable[KernargSlot]) -> list[tuple[int, int]]:

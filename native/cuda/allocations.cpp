@@ -71,10 +71,7 @@ void Allocations::remove_shared(std::uint64_t base, std::uint64_t call) {
 
 void Allocations::exported(std::uint64_t address) {
   const std::lock_guard lock(m_mutex);
-  const auto after = m_by_base.upper_bound(address);
-  if (after == m_by_base.begin()) return;
-  Allocation& allocation = std::prev(after)->second;
-  if (address < allocation.end()) allocation.is_exported = true;
+  if (const Allocation* found = at(address)) m_by_base[found->base].is_exported = true;
 }
 
 void Allocations::exported_handle(std::uint64_t handle) {
@@ -170,11 +167,15 @@ bool Allocations::is_graph_memory(std::uint64_t address) const {
 
 std::optional<Allocation> Allocations::peer_at(std::uint64_t address, std::uint32_t device) const {
   const std::lock_guard lock(m_mutex);
+  const Allocation* found = at(address);
+  return found != nullptr && is_of_another(*found, device) ? std::optional(*found) : std::nullopt;
+}
+
+const Allocation* Allocations::at(std::uint64_t address) const {
   const auto after = m_by_base.upper_bound(address);
-  if (after == m_by_base.begin()) return std::nullopt;
-  const Allocation& allocation = std::prev(after)->second;
-  if (address >= allocation.end() || !is_of_another(allocation, device)) return std::nullopt;
-  return allocation;
+  if (after == m_by_base.begin()) return nullptr;
+  const Allocation& before = std::prev(after)->second;
+  return address < before.end() ? &before : nullptr;
 }
 
 void Allocations::set_peer_access(std::uint32_t device, std::uint32_t peer) {

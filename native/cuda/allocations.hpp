@@ -97,6 +97,9 @@ class Allocations {
     std::map<std::uint64_t, Mapping> mappings;
     std::vector<std::uint64_t> closed;           // shared memory
   };
+  // What an address lies in; null: nothing that was added. With m_mutex held.
+  [[nodiscard]] const Allocation* at(std::uint64_t address) const;
+
   mutable std::mutex m_mutex;
   std::map<std::uint64_t, Allocation> m_by_base;
   std::map<std::uint64_t, std::uint64_t> m_opened;         // base of shared memory -> how often it is open

@@ -172,9 +172,12 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
     case UnderWay::nothing:
     case UnderWay::graph_launch:
     case UnderWay::code_end:
-    case UnderWay::memory_end:
     case UnderWay::rights:
       on_other_call(call, data);
+      break;
+    case UnderWay::memory_end:
+      on_other_call(call, data);
+      if (entry) snapshots.end_call(data.context);   // it has left our list
       break;
     case UnderWay::context_end:
       if (entry) tool()->profiler.context_ends();
@@ -188,7 +191,7 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
     case UnderWay::recording:
       break;
   }
-  if (entry == (what == UnderWay::memory_end) && what != UnderWay::nothing) snapshots.end_call(data.context);
+  if (!entry && what != UnderWay::nothing) snapshots.end_call(data.context);
 }
 
 void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept {

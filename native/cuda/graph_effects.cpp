@@ -30,8 +30,8 @@ bool is_of_another(const Allocation& region, std::uint32_t device) noexcept {
   return region.device != capture::k_no_device && region.device != device;
 }
 
-PutBack way_of(const Allocation& region, bool is_given, bool is_concurrent) noexcept {
-  if ((region.flags & capture::k_region_read_only) != 0 || region.is_shared()) return PutBack::nothing;
+PutBack way_of(const Allocation& region, std::uint32_t device, bool is_given, bool is_concurrent) noexcept {
+  if ((region.flags & capture::k_region_read_only) != 0 || region.is_shared() || is_of_another(region, device)) return PutBack::nothing;
   if (region.kind == MemoryKind::managed) return is_concurrent ? PutBack::words : PutBack::whole;
   if (is_pinned(region)) return is_given ? PutBack::words : PutBack::warning;
   // Of mappings and pools of the host it is not known whether the processor may touch them.
@@ -120,18 +120,18 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
       look(to.address());
     }
   }
+  bool is_shared = false;
   for (std::size_t i = 0; i < regions.size(); ++i) {
     is_of_another_gpu = is_of_another_gpu || (is_given[i] && is_of_another(regions[i], device));
+    is_shared = is_shared || (is_given[i] && regions[i].is_shared());
   }
   if (is_of_another_gpu) {
     return Error{ErrorCode::unsupported, "it is in a CUDA graph that works on another GPU, too, or is launched while another than the "
                                          "kernel's is current: what would be done twice there could not be undone"};
   }
-  for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (is_given[i] && regions[i].is_shared()) {
-      return Error{ErrorCode::unsupported, "it is in a CUDA graph that works on memory which other processes share (IPC): what they write "
-                                           "there meanwhile would be undone with what is done twice"};
-    }
+  if (is_shared) {
+    return Error{ErrorCode::unsupported, "it is in a CUDA graph that works on memory which other processes share (IPC): what they write "
+                                         "there meanwhile would be undone with what is done twice"};
   }
   // Either alone does the same a second time.
   if (reads_elsewhere && writes_elsewhere) {
@@ -140,9 +140,7 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
   }
   const bool is_concurrent = threads_may_touch_managed(device);
   std::vector<PutBack> how;
-  for (std::size_t i = 0; i < regions.size(); ++i) {
-    how.push_back(is_of_another(regions[i], device) ? PutBack::nothing : way_of(regions[i], is_given[i], is_concurrent));
-  }
+  for (std::size_t i = 0; i < regions.size(); ++i) how.push_back(way_of(regions[i], device, is_given[i], is_concurrent));
   return how;
 }
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from device_programs import device_build
-from nvidia_gpu import why_none
+from nvidia_gpu import gpu_count, why_none
 from programs import compile_once
 from shared import folder_of_run, made_once
 
@@ -120,6 +120,13 @@ class Built:
 @pytest.fixture
 def built():
     return Built()
+
+
+@pytest.fixture
+def two_gpus():
+    """Skips the test where there is one."""
+    if gpu_count() < 2:
+        pytest.skip("needs a second GPU")
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import re
 import struct
 
 import pytest
-from nvidia_gpu import architecture, gpu_count
+from nvidia_gpu import architecture
 from stages import Stages, addresses, region_at, word_in
 
 from kerncap_stages.store import Store
@@ -134,11 +134,10 @@ def test_only_the_write_set_is_put_back_between_runs(stages, built, tmp_path):
 
 
 @pytest.mark.alone
+@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize("how", ["at_once", "async"])
 def test_an_allocation_waits_for_room_behind_a_capture(stages, built, how):
     """Takes nearly all memory of the second GPU, which tests beside this one would not find."""
-    if gpu_count() < 2:
-        pytest.skip("needs a second GPU, as it takes all memory of it")
     stages.variables["CUDA_VISIBLE_DEVICES"] = "1"
     # The program ends with 1 where it gets no memory.
     options = ("--dispatch", 1)

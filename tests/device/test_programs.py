@@ -5,7 +5,6 @@ from __future__ import annotations
 import struct
 
 import pytest
-from nvidia_gpu import gpu_count
 
 from kerncap_stages.store import Store
 
@@ -180,15 +179,15 @@ def test_memory_of_another_process_is_captured_with_the_kernel(kc, built):
     assert kc.show(kc.ok("kc-replay", "@capture").digest)["matches_golden"] is True
 
 
+@pytest.mark.usefixtures("two_gpus")
 def test_a_kernel_on_the_second_gpu_is_captured_and_replayed_there(kc, built):
-    needs_two_gpus()
     capture = kc.show(kc.capture("on_second", built["two_gpus"], dispatch=1))
     assert capture["dispatch"]["device_index"] == 1
     assert kc.show(kc.ok("kc-replay", "@capture").digest)["matches_golden"] is True
 
 
+@pytest.mark.usefixtures("two_gpus")
 def test_a_kernel_that_runs_on_both_gpus_is_captured_on_each(kc, built):
-    needs_two_gpus()
     done = kc.ok("kc-capture", "--kernel", "on_each", "--dispatch", 2, "--count", 4, "--", built["two_gpus"])
     captures = [(digest, kc.show(digest)) for digest in done.out.split()]
     assert [capture["dispatch"]["device_index"] for _, capture in captures] == [0, 1, 0, 1]
@@ -196,6 +195,7 @@ def test_a_kernel_that_runs_on_both_gpus_is_captured_on_each(kc, built):
         assert kc.show(kc.ok("kc-replay", digest).digest)["matches_golden"] is True
 
 
+@pytest.mark.usefixtures("two_gpus")
 def test_another_gpus_memory_that_an_argument_leads_to_is_captured_with_the_kernel(kc, built):
     done = with_peers(kc, "across", built)
     capture = kc.show(done.digest)
@@ -204,22 +204,17 @@ def test_another_gpus_memory_that_an_argument_leads_to_is_captured_with_the_kern
     assert kc.show(kc.ok("kc-replay", "@capture").digest)["matches_golden"] is True
 
 
+@pytest.mark.usefixtures("two_gpus")
 def test_another_gpus_memory_that_is_left_out_is_named(kc, built):
     done = with_peers(kc, "behind", built)
     assert "512 bytes of GPU 1's memory" in done.err
 
 
 def with_peers(kc, kernel, built):
-    needs_two_gpus()
     done = kc.ok("kc-capture", "--kernel", kernel, "--app-stdout", "printed", "--", built["two_gpus"])
     if "peers" not in (kc.folder / "printed").read_text():
         pytest.skip("the GPUs cannot reach each other's memory")
     return done
-
-
-def needs_two_gpus():
-    if gpu_count() < 2:
-        pytest.skip("needs a second GPU")
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from nvidia_gpu import gpu_count
 
 GRAPHS = {
     "child": "a child graph",
@@ -30,10 +29,9 @@ def test_a_kernel_in_a_graph_that_works_on_memory_of_another_process(kc, built):
     refused(kc, "memory which other processes share", built["shared_graph"], "given")
 
 
+@pytest.mark.usefixtures("two_gpus")
 @pytest.mark.parametrize("wanted_on", [0, 1])
 def test_a_kernel_in_a_graph_that_works_on_two_gpus(kc, built, wanted_on):
-    if gpu_count() < 2:
-        pytest.skip("needs a second GPU")
     refused(kc, "works on another GPU, too", built["two_gpu_graph"], wanted_on)
 
 

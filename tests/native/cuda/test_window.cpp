@@ -170,10 +170,11 @@ void work_of_a_stream_that_was_given_up_is_refused_beside_a_recording(Collector&
   const Driver usual = table;
   show_resource(CUPTI_CBID_RESOURCE_CONTEXT_CREATED, k_context);
   for (const CUstream stream : {k_busy, k_recorded}) show_resource(CUPTI_CBID_RESOURCE_STREAM_CREATED, k_context, stream);
-  table.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
+  const auto k_records = [](CUstream stream, CUstreamCaptureStatus* status) {
     *status = stream == k_recorded ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
     return CUDA_SUCCESS;
   };
+  table.cuStreamIsCapturing = k_records;
   table.cuStreamQuery = [](CUstream stream) { return stream == k_busy ? CUDA_ERROR_NOT_READY : CUDA_SUCCESS; };
   cuStreamDestroy_v2_params going{k_busy};
   Call destroy(CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, &going);
@@ -185,10 +186,7 @@ void work_of_a_stream_that_was_given_up_is_refused_beside_a_recording(Collector&
   CHECK(heard.failures.size() == before + 1 && heard.failures.back().find("given up while it worked") != std::string::npos);
   table.cuStreamIsCapturing = usual.cuStreamIsCapturing;   // the recording is over, and all is waited for
   Launch(k_target).run();
-  table.cuStreamIsCapturing = [](CUstream stream, CUstreamCaptureStatus* status) {
-    *status = stream == k_recorded ? CU_STREAM_CAPTURE_STATUS_ACTIVE : CU_STREAM_CAPTURE_STATUS_NONE;
-    return CUDA_SUCCESS;
-  };
+  table.cuStreamIsCapturing = k_records;
   Launch(k_target).run();
   CHECK(collector.heard().failures.size() == before + 1);
   table = usual;
