@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
+import os
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import SHORT_LENGTH, Digest
@@ -13,6 +13,8 @@ from kerncap_stages.store.closure import MOST_LIST_BYTES
 from kerncap_stages.store.folder import list_folder
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from kerncap_stages.store.folder import Folder
 
 _SHORTEST_PREFIX = 4
@@ -87,7 +89,7 @@ def resolve(root: Path, text: str) -> Digest:
             kinds = {entry.digest: entry.kind for entry in read_artifacts(root)}
             raise _ambiguous(text, {digest: kinds.get(digest, "object") for digest in found})
     hint = "`kc-show` lists the latest artifacts"
-    if Path(text).is_dir():
+    if os.path.isdir(text):  # noqa: PTH112 - before Python 3.14 pathlib raises where a name is too long
         hint += "; a folder is taken where `kc-generate` made it"
     raise ArtifactNotFound(f"nothing in the store {root} answers to {text!r}", hint=hint)
 

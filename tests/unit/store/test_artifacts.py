@@ -94,7 +94,9 @@ def test_an_ambiguous_prefix_lists_the_candidates(store):
     assert store.resolve("abcd2").startswith("abcd2")
 
 
-@pytest.mark.parametrize("text", ["", "abc", "no-such", "../../etc/passwd", "f" * 64, "0123", "g" * 64])
+@pytest.mark.parametrize(
+    "text", ["", "abc", "no-such", "../../etc/passwd", "f" * 64, "0123", "g" * 64, "g" * 5000, "a\0b"]
+)
 def test_what_means_nothing_is_named_in_the_error(store, text):
     with pytest.raises(ArtifactNotFound, match=re.escape(repr(text))):
         store.resolve(text)
