@@ -34,6 +34,8 @@ EXACT = [
     ("large_parameters", "look_up_all", 1),
     ("other_module", "add_table", 1),
 ]
+# Whose kernel writes memory of another process: that it wrote that itself, nobody can know.
+SHARED = {"imported_memory"}
 
 
 @pytest.mark.parametrize(("program", "kernel", "dispatch"), EXACT)
@@ -42,7 +44,8 @@ def test_replay_repeats_what_the_program_saw_and_the_program_is_not_changed(
 ):
     done = kc.ok("kc-capture", "--kernel", kernel, "--dispatch", dispatch, "--", built[program])
     # Programs end with 1 when a result of theirs is wrong; kc-capture would warn of it.
-    assert "warning" not in done.err, done.err
+    warnings = [line for line in done.err.splitlines() if "warning" in line]
+    assert ["shares with other processes" in line for line in warnings] == [True] * (program in SHARED), warnings
     assert "ok" in done.err.split()
     capture = done.digest
     shown = kc.show(capture)
