@@ -61,6 +61,7 @@ class Standbys:
         self._words = [str(native_file(REPLAYERS[backend])), "--standby", str(device_index)]
         self._waiting: list[Standby] = []
         self._taken: list[Standby] = []
+        self._promised = 0  # of those that wait, for later calls of start_one_more()
 
     def __enter__(self) -> Standbys:
         return self
@@ -82,6 +83,18 @@ class Standbys:
                 # What the kernel prints is for people; our own standard output is for digests.
                 process = subprocess.Popen(self._words, stdin=theirs.fileno(), stdout=2)
             self._waiting.append(Standby(process, ours))
+
+    def start_for_later(self) -> None:
+        """Start now what ``start_one_more`` is going to ask for."""
+        self.start(1)
+        self._promised += 1
+
+    def start_one_more(self) -> None:
+        """Start one, unless it was started for later."""
+        if self._promised:
+            self._promised -= 1
+        else:
+            self.start(1)
 
     def take(self, arguments: Sequence[str]) -> Standby | None:
         """Give its arguments to one of them, from any thread; none where none waits."""

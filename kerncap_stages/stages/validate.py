@@ -168,8 +168,11 @@ def _judged(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Val
 
     with Standbys(request.backend, request.device_index) as standbys:
         # They start while Python reads what follows, which takes as long. As many as there will be at once.
-        is_small = request.size_bytes <= MOST_BYTES_AT_ONCE
-        standbys.start(2 if request.settings.perturb and request.code is not None and is_small else 1)
+        standbys.start(1)
+        if request.settings.perturb and request.code is not None and request.size_bytes <= MOST_BYTES_AT_ONCE:
+            standbys.start(1)
+            if fresh or store.actions.get(request.first_key) is None:
+                standbys.start_for_later()
         return _judged_by(store, request, standbys, fresh=fresh)
 
 
@@ -204,6 +207,8 @@ def _judged_by(
         manifest = _manifest(capture, request.capture, described, settings, judgement, baselines)
         digest = transaction.publish(dump(manifest), "validation", [request.capture])
     store.actions.put(request.key, digest)
+    if request.code is not None and settings.perturb:
+        store.actions.put(request.first_key, digest)
     baselines.remember(digest)
     return digest, manifest
 

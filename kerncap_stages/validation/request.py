@@ -49,6 +49,16 @@ class Request:
             machine=self.machine,
         )
 
+    @property
+    def first_key(self) -> Digest:
+        """Of the first verdict on a variant of the capture: later ones find the captured kernel's replays."""
+        return request_key(
+            "first validation",
+            capture=self.capture,
+            machine=self.machine,
+            timeout_s=self.settings.timeout_s,
+        )
+
 
 def read_request(store: Store, capture: Digest, variant: Path | None, settings: Settings) -> Request:
     """Read what the verdict on a variant depends on.

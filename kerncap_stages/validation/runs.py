@@ -197,7 +197,7 @@ class Baselines:
             return state, self._run_from(state, min(PATIENCE_S, self.timeout_s))
 
         if self.standbys is not None:
-            self.standbys.start(1)
+            self.standbys.start_one_more()
         self._begun[self._changed_key(region, change, parts)] = pool.submit(work)
 
     def changed_together(self, changes: Sequence[tuple[Region, Change, Sequence[Span]]]) -> Together:

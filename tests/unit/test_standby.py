@@ -57,6 +57,14 @@ def test_one_that_dies_gives_its_signal(standbys, tmp_path):
     assert standby.run(60) == -15
 
 
+def test_what_was_started_for_later_is_not_started_again(standbys):
+    standbys.start_for_later()
+    standbys.start_one_more()
+    assert len(standbys._waiting) == 1
+    standbys.start_one_more()
+    assert len(standbys._waiting) == 2
+
+
 def test_those_that_nobody_needed_end(standbys):
     standbys.start(2)
     processes = [standby.process for standby in standbys._waiting]
