@@ -111,7 +111,7 @@ def test_memory_lies_where_it_lay_and_is_as_fast(stages, built, place):
     assert stand_in in replayed.err
     assert ("managed memory" in replayed.err) == bool(stand_in)
     ratio = replayed.manifest["timing"]["median_ns"] / 1000 / float(median_us)
-    # The program's own times are of events, which cost some microseconds: as much as the kernel, on the device.
+    # The program's own times are of events, which cost as much as the kernel on the device.
     assert 0.2 < ratio < 1.5, ratio
     stages.run("validate", "@capture").must()
 

@@ -45,7 +45,8 @@ def test_replay_repeats_what_the_program_saw_and_the_program_is_not_changed(
     done = kc.ok("kc-capture", "--kernel", kernel, "--dispatch", dispatch, "--", built[program])
     # Programs end with 1 when a result of theirs is wrong; kc-capture would warn of it.
     warnings = [line for line in done.err.splitlines() if "warning" in line]
-    assert ["shares with other processes" in line for line in warnings] == [True] * (program in SHARED), warnings
+    is_of_sharing = ["shares with other processes" in line for line in warnings]
+    assert is_of_sharing == [True] * (program in SHARED), warnings
     assert "ok" in done.err.split()
     capture = done.digest
     shown = kc.show(capture)

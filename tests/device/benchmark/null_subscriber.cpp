@@ -1,5 +1,6 @@
 // What the CUDA driver loads into a program by CUDA_INJECTION64_PATH: a subscriber of CUPTI's that is told of launches, and does nothing.
 // Below it no tool can get that is told of them. NULL_SUBSCRIBER_CUPTI: paths of CUPTI, between colons; the first that loads is taken.
+// NULL_SUBSCRIBER_LAUNCHES: behind so many it leaves, and takes CUPTI away, of a program that launches from one thread.
 #include <cupti.h>
 #include <dlfcn.h>
 
@@ -7,7 +8,13 @@
 #include <sstream>
 #include <string>
 
-static void CUPTIAPI nothing(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void*) {}
+static unsigned long s_left = 0;
+static decltype(&cuptiFinalize) s_finalize = nullptr;
+
+static void CUPTIAPI nothing(void*, CUpti_CallbackDomain, CUpti_CallbackId, const void* data) {
+  if (static_cast<const CUpti_CallbackData*>(data)->callbackSite != CUPTI_API_EXIT || --s_left != 0) return;
+  if (s_finalize() != CUPTI_SUCCESS) std::abort();   // else it would be measured as if it had left
+}
 
 extern "C" int InitializeInjection(void) {
   static bool s_once = false;
@@ -20,6 +27,10 @@ extern "C" int InitializeInjection(void) {
   if (library == nullptr) std::abort();   // else a row would show what it costs to have nothing
   const auto subscribe = reinterpret_cast<decltype(&cuptiSubscribe)>(dlsym(library, "cuptiSubscribe"));
   const auto enable = reinterpret_cast<decltype(&cuptiEnableCallback)>(dlsym(library, "cuptiEnableCallback"));
+  s_finalize = reinterpret_cast<decltype(&cuptiFinalize)>(dlsym(library, "cuptiFinalize"));
+  const char* launches = std::getenv("NULL_SUBSCRIBER_LAUNCHES");
+  if (launches == nullptr) std::abort();
+  s_left = std::strtoul(launches, nullptr, 10);
   CUpti_SubscriberHandle subscriber;
   if (subscribe(&subscriber, nothing, nullptr) != CUPTI_SUCCESS) std::abort();
   for (const CUpti_CallbackId id : {CUPTI_DRIVER_TRACE_CBID_cuLaunchKernel, CUPTI_DRIVER_TRACE_CBID_cuLaunchKernelEx}) {

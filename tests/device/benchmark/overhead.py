@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from machine import Bench, run
 from table import confidence, each, median, quartiles, ratios
-from turns import Pairs
+from turns import Groups, Turns, Under
 
 from kerncap_stages.cupti import cupti_paths
 
@@ -26,15 +26,15 @@ if TYPE_CHECKING:
 
 CORE = 2  # that launches come from
 LAUNCHES = 1000  # of a turn
-# Many pairs with few turns each tell more than the reverse.
-PAIRS, TURNS = 16, 14  # of the bare loop
+# Many groups with few turns each tell more than the reverse.
+GROUPS, TURNS = 16, 14  # of the bare loop
 WORK_ROUNDS = 2500  # between its launches: with what the driver takes, about 6 us each
-TORCH_PAIRS, TORCH_TURNS = 10, 18
-STEP_PAIRS, STEP_TURNS = 8, 10
+TORCH_GROUPS, TORCH_TURNS = 10, 30
+STEP_GROUPS, STEP_TURNS = 8, 10
 MOST_STEP_ROUNDS = 4  # of so many turns
 # A launch that is reached by launching as many again, and not before.
 TORCH_DISPATCH = 60_000
-START_PAIRS = 5
+START_ROUNDS = 5
 
 
 class Bar(NamedTuple):
@@ -48,6 +48,7 @@ class Bar(NamedTuple):
 LOOP_BAR = Bar("at most +6 %", 1.06)
 STEP_BAR = Bar("at most +2 %, all of it", 1.02, all_of_it=True)
 MOST_ABOVE_NULL = 0.01
+SAME = "the same processes after the target"
 
 TORCH = """
 import functools, os, statistics, sys, time, torch
@@ -91,12 +92,26 @@ for line in sys.stdin:
 """
 
 
-def _estimate(found: Ratios) -> tuple[float, float, float, str]:
-    """The median of all, its interval's two ends, and these in percent."""
-    ratio = median([value for pair in found for value in pair])
-    low, high = confidence(found)
-    text = f"{(ratio - 1) * 100:+.2f} % ({(low - 1) * 100:+.2f} to {(high - 1) * 100:+.2f})"
-    return ratio, low, high, text
+class Estimate(NamedTuple):
+    """The median of all ratios, and its interval's two ends."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def text(self) -> str:
+        """In percent of what is alone."""
+        ratio, low, high = ((each - 1) * 100 for each in self)
+        return f"{ratio:+.2f} % ({low:+.2f} to {high:+.2f})"
+
+    def holds(self, bar: Bar) -> bool:
+        """Whether it is within ``bar``."""
+        return (self.high if bar.all_of_it else self.ratio) <= bar.most
+
+
+def _estimate(found: Ratios) -> Estimate:
+    return Estimate(median([value for group in found for value in group]), *confidence(found))
 
 
 def _within_spread(alone: list[float]) -> Bar:
@@ -108,7 +123,7 @@ def _within_spread(alone: list[float]) -> Bar:
 
 def _beside_null(null: Ratios) -> Bar:
     """The loops' bar, where what ``null``, a subscriber that does nothing, costs leaves room for it: no tool gets below that."""
-    most = _estimate(null)[0] + MOST_ABOVE_NULL
+    most = _estimate(null).ratio + MOST_ABOVE_NULL
     if most <= LOOP_BAR.most:
         return LOOP_BAR
     return Bar(
@@ -116,62 +131,65 @@ def _beside_null(null: Ratios) -> Bar:
     )
 
 
-def _until_it_tells(
-    pairs: Pairs, question: str, turns: int, bar: Bar
-) -> tuple[Ratios, list[float], list[float]]:
-    """As ``pairs.by_turns``; again, and all together, while the bar lies within the interval, as beside noisy neighbours."""
-    found, alone, under = pairs.by_turns(question, turns)
+def _without_bias(before: Turns, after: Turns) -> Ratios:
+    """Turn by turn of ``before``: what both have in common is a process's own, and no capture's."""
+    return [
+        [value / median(behind) for value in group]
+        for group, behind in zip(before.ratios, after.ratios, strict=True)
+    ]
+
+
+def _until_it_tells(groups: Groups, question: str, turns: int, bar: Bar) -> Turns:
+    """As ``groups.by_turns``; again, and all together, while the bar lies within the interval, as beside noisy neighbours."""
+    (found,) = groups.by_turns(question, turns)
     for _ in range(MOST_STEP_ROUNDS - 1):
-        low, high = confidence(found)
+        low, high = confidence(found.ratios)
         if not low <= bar.most < high:
             break
-        more, more_alone, more_under = pairs.by_turns(question, turns)
-        found = [before + behind for before, behind in zip(found, more, strict=True)]
-        alone, under = alone + more_alone, under + more_under
-    return found, alone, under
+        (more,) = groups.by_turns(question, turns)
+        ratios = [before + behind for before, behind in zip(found.ratios, more.ratios, strict=True)]
+        found = Turns(ratios, found.alone + more.alone, found.under + more.under)
+    return found
 
 
 def _add(
     bench: Bench,
     what: str,
-    measured: tuple[Ratios, list[float], list[float]],
-    unit: str,
+    found: Ratios,
+    beside: str,
     bar: Bar | None = None,
+    *,
+    before: str = "",
+    **numbers: object,
 ) -> None:
+    """A row of these ratios; ``before``: what its text begins with."""
+    estimate = _estimate(found)
+    bench.table.add(
+        what, before + estimate.text, beside, estimate.ratio, bar.text if bar else "", holds=estimate.holds(bar) if bar else None,
+        interval=(estimate.low, estimate.high), ratios=found, **numbers)  # fmt: skip
+
+
+def _add_turns(bench: Bench, what: str, measured: Turns, unit: str, bar: Bar | None = None) -> None:
     found, alone, under = measured
-    ratio, low, high, text = _estimate(found)
     quarter, half, three_quarters = quartiles(alone)
-    bench.table.add(
-        f"{what}, {len(found)} x {len(found[0])} turns",
-        f"{median(under):.3f} {unit}: {text}",
-        f"alone {half:.3f} ({quarter:.3f} to {three_quarters:.3f})", ratio, bar.text if bar else "",
-        holds=(high if bar.all_of_it else ratio) <= bar.most if bar else None,
-        interval=(low, high), ratios=found, alone=alone, under=under)  # fmt: skip
-
-
-def _add_without_bias(bench: Bench, what: str, before: Ratios, after: Ratios) -> None:
-    """What both loops have in common, turn by turn of ``before``, is a process's own, and no capture's."""
-    relative = [
-        [value / median(behind) for value in pair] for pair, behind in zip(before, after, strict=True)
-    ]
-    ratio, low, high, text = _estimate(relative)
-    bench.table.add(
-        what, text, "the same processes after the target", ratio, interval=(low, high), ratios=relative)  # fmt: skip
+    _add(
+        bench, f"{what}, {len(found)} x {len(found[0])} turns", found, f"alone {half:.3f} ({quarter:.3f} to {three_quarters:.3f})", bar,
+        before=f"{median(under):.3f} {unit}: ", alone=alone, under=under)  # fmt: skip
 
 
 def launches(bench: Bench) -> None:
     """A loop of short launches on a core of its own; its target is one launch in the middle."""
     words = (bench.folder / "launch_loop", LAUNCHES, WORK_ROUNDS, CORE)
-    lead = ("kc-capture", "--kernel", "target")
-    with Pairs(PAIRS, words, lead, bench.memory / "loop", bench.folder) as pairs:
-        pairs.all_at_once("part")
-        before = pairs.by_turns("part", TURNS)
-        pairs.all_at_once("target")
-        pairs.all_at_once("part")
-        after = pairs.by_turns("part", TURNS)
-    _add(bench, "loop of bare launches, before the target", before, "us", LOOP_BAR)
-    _add(bench, "loop of bare launches, after it", after, "us", _within_spread(after[1]))
-    _add_without_bias(bench, "loop of bare launches, before against after", before[0], after[0])
+    ours = Under(("kc-capture", "--kernel", "target"))
+    with Groups(GROUPS, words, [ours], bench.memory / "loop", bench.folder) as groups:
+        groups.all_at_once("part")
+        (before,) = groups.by_turns("part", TURNS)
+        groups.all_at_once("target")
+        groups.all_at_once("part")
+        (after,) = groups.by_turns("part", TURNS)
+    _add_turns(bench, "loop of bare launches, before the target", before, "us", LOOP_BAR)
+    _add_turns(bench, "loop of bare launches, after it", after, "us", _within_spread(after.alone))
+    _add(bench, "loop of bare launches, before against after", _without_bias(before, after), SAME, LOOP_BAR)
 
 
 def torch_program(bench: Bench) -> None:
@@ -179,41 +197,48 @@ def torch_program(bench: Bench) -> None:
     script = bench.folder / "program.py"
     script.write_text(TORCH.replace("{launches}", str(TORCH_DISPATCH)))
     # A kernel that is launched all the time: each launch is counted.
-    lead = ("kc-capture", "--kernel", "elementwise", "--dispatch", TORCH_DISPATCH)
+    ours = Under(("kc-capture", "--kernel", "elementwise", "--dispatch", TORCH_DISPATCH))
+    nothing = Under(variables=_null_subscriber(bench))
     words = (sys.executable, script, CORE)
-    with Pairs(TORCH_PAIRS, words, lead, bench.memory / "torch", bench.folder) as pairs:
-        pairs.all_at_once("launches")
-        loop = pairs.by_turns("launches", TORCH_TURNS)
-        pairs.all_at_once("target")
-        pairs.all_at_once("launches")
-        after = pairs.by_turns("launches", TORCH_TURNS)
-    nothing = (
-        f"CUDA_INJECTION64_PATH={_null_subscriber(bench)}",
-        f"NULL_SUBSCRIBER_CUPTI={cupti_paths(os.environ)}",
+    with Groups(TORCH_GROUPS, words, [ours, nothing], bench.memory / "torch", bench.folder) as groups:
+        groups.all_at_once("launches")
+        loop, null = groups.by_turns("launches", TORCH_TURNS)
+        groups.all_at_once("target")
+        groups.all_at_once("launches")
+        after, after_null = groups.by_turns("launches", TORCH_TURNS)
+    with Groups(STEP_GROUPS, words, [ours], bench.memory / "torch", bench.folder) as groups:
+        groups.all_at_once("first steps")
+        steps = _until_it_tells(groups, "steps", STEP_TURNS, STEP_BAR)
+        groups.all_at_once("target")
+        (later_steps,) = groups.by_turns("steps", STEP_TURNS)
+    only_cupti = _without_bias(null, after_null)
+    _add_turns(bench, "loop of PyTorch launches, before the target", loop, "us")
+    _add_turns(bench, "loop of PyTorch launches, after it", after, "us", _within_spread(after.alone))
+    _add(
+        bench,
+        "loop of PyTorch launches, before against after",
+        _without_bias(loop, after),
+        SAME,
+        _beside_null(only_cupti),
     )
-    with Pairs(TORCH_PAIRS, words, (), bench.memory / "torch", bench.folder, nothing) as pairs:
-        pairs.all_at_once("launches")
-        null = pairs.by_turns("launches", TORCH_TURNS)
-    with Pairs(STEP_PAIRS, words, lead, bench.memory / "torch", bench.folder) as pairs:
-        pairs.all_at_once("first steps")
-        steps = _until_it_tells(pairs, "steps", STEP_TURNS, STEP_BAR)
-        pairs.all_at_once("target")
-        later_steps = pairs.by_turns("steps", STEP_TURNS)
-    _add(bench, "loop of PyTorch launches, before the target", loop, "us", _beside_null(null[0]))
-    _add(bench, "loop of PyTorch launches, after it", after, "us", _within_spread(after[1]))
-    _add_without_bias(bench, "loop of PyTorch launches, before against after", loop[0], after[0])
-    _add(bench, "the same loop under a subscriber of CUPTI's that does nothing", null, "us")
-    _add(bench, "PyTorch training step, before the target", steps, "ms", STEP_BAR)
-    _add(bench, "PyTorch training step, after it", later_steps, "ms", _within_spread(later_steps[1]))
+    _add_turns(bench, "the same loop under a subscriber of CUPTI's that does nothing", null, "us")
+    _add(bench, "the same, before against after that has left", only_cupti, SAME)
+    _add_turns(bench, "PyTorch training step, before the target", steps, "ms", STEP_BAR)
+    _add_turns(bench, "PyTorch training step, after it", later_steps, "ms", _within_spread(later_steps.alone))
 
 
-def _null_subscriber(bench: Bench) -> Path:
+def _null_subscriber(bench: Bench) -> tuple[str, ...]:
+    """Variables of the environment that bring it into a program."""
     toolkit = Path(shutil.which("nvcc") or "nvcc").resolve().parents[1]
     library = bench.folder / "libnull_subscriber.so"
     folders = [f"-I{toolkit / part}" for part in ("include", "extras/CUPTI/include")]
     source = Path(__file__).with_name("null_subscriber.cpp")
     run("c++", "-O2", "-std=c++20", "-shared", "-fPIC", *folders, source, "-o", library, "-ldl")
-    return library
+    return (
+        f"CUDA_INJECTION64_PATH={library}",
+        f"NULL_SUBSCRIBER_CUPTI={cupti_paths(os.environ)}",
+        f"NULL_SUBSCRIBER_LAUNCHES={TORCH_DISPATCH}",
+    )
 
 
 def start_up(bench: Bench) -> None:
@@ -224,7 +249,7 @@ def start_up(bench: Bench) -> None:
         return float(re.search(r"started_s ([\d.]+)", done.stdout + done.stderr)[1])
 
     alone, under = [], []
-    for _ in range(START_PAIRS):
+    for _ in range(START_ROUNDS):
         alone.append(seconds())
         under.append(seconds("kc-capture", "--kernel", "no_such_kernel", "--"))
     more = median([with_us - without for with_us, without in zip(under, alone, strict=True)])

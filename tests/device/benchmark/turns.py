@@ -1,7 +1,7 @@
-"""Processes that measure when they are asked: with and without kc-capture, by turns of milliseconds.
+"""Processes that measure when they are asked: alone and under kc-capture, by turns of milliseconds.
 
-The processors of a shared machine are slower for seconds at a time. Two processes that measure by turns on
-one core see the same of it, and their ratio tells them apart where two runs, one after the other, do not.
+The processors of a shared machine are slower for seconds at a time. Processes that measure by turns on
+one core see the same of it, and their ratio tells them apart where runs, one after the other, do not.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import tempfile
 import time
 from contextlib import ExitStack
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 LOOK_EVERY_S = 0.5
 LIMIT_S = 90.0  # for one answer; the first one comes once the program has started
 
-Ratios = list[list[float]]  # of each pair of processes, turn by turn
+Ratios = list[list[float]]  # of two processes of each group, turn by turn
 
 
 class Asked:
@@ -69,6 +69,11 @@ class Asked:
         line, self._text = self._text.split(b"\n", 1)
         return float(line)
 
+    def asked(self, question: str) -> float:
+        """Have it measure, and wait for what it measured."""
+        self.ask(question)
+        return self.answer()
+
     def hang_up(self, *, failed: bool) -> None:
         """Let it read the end of its input, and end. After a failure it may not have begun to read."""
         if failed:
@@ -81,22 +86,34 @@ class Asked:
         return self._process.wait(LIMIT_S)
 
 
-class Pairs:
-    """A program several times, each time alone and under something; all run at once, and one measures."""
+class Under(NamedTuple):
+    """What a program runs under: kc-capture with its options, or ``variables``, each NAME=VALUE."""
+
+    lead: Sequence[object] = ()
+    variables: Sequence[str] = ()
+
+
+class Turns(NamedTuple):
+    """``ratios``: turn by turn of each group, under something to alone; all answers alone; all under it."""
+
+    ratios: Ratios
+    alone: list[float]
+    under: list[float]
+
+
+class Groups:
+    """A program several times, each time alone and under this and that; all run at once, and one measures."""
 
     def __init__(
-        self,
-        count: int,
-        words: Sequence[object],
-        lead: Sequence[object],
-        store: Path,
-        folder: Path,
-        variables: Sequence[str] = (),
+        self, count: int, words: Sequence[object], others: Sequence[Under], store: Path, folder: Path
     ) -> None:
-        """``lead``, and ``variables`` of the environment as NAME=VALUE: of the second of each pair."""
-        under = ("env", *variables, *words) if variables else words
-        self._pairs = [
-            (Asked(words, (), store, folder), Asked(under, lead, store, folder)) for _ in range(count)
+        """``count``: of groups, each of one alone and one under each of ``others``."""
+        self._groups = [
+            [
+                Asked(("env", *each.variables, *words) if each.variables else words, each.lead, store, folder)
+                for each in (Under(), *others)
+            ]
+            for _ in range(count)
         ]
 
     def __enter__(self) -> Self:
@@ -105,7 +122,7 @@ class Pairs:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        every = [process for pair in self._pairs for process in pair]
+        every = [process for group in self._groups for process in group]
         for process in every:
             process.hang_up(failed=kind is not None)
         codes = {process.wait() for process in every}
@@ -114,24 +131,22 @@ class Pairs:
 
     def all_at_once(self, question: str) -> None:
         """What is not measured: they start, or come to a point in their course."""
-        every = [process for pair in self._pairs for process in pair]
+        every = [process for group in self._groups for process in group]
         for process in every:
             process.ask(question)
         for process in every:
             process.answer()
 
-    def by_turns(self, question: str, turns: int) -> tuple[Ratios, list[float], list[float]]:
-        """Of each pair the ratio of each turn, under kc-capture to alone; all answers alone; all under it."""
-        ratios: Ratios = [[] for _ in self._pairs]
-        alone, under = [], []
+    def by_turns(self, question: str, turns: int) -> list[Turns]:
+        """Of each of the others what it measured, and what those alone did."""
+        found = [Turns([[] for _ in self._groups], [], []) for _ in self._groups[0][1:]]
         for turn in range(turns):
-            for number, pair in enumerate(self._pairs):
-                answers = {}
-                # Every second turn begins with the other.
-                for which in (0, 1) if turn % 2 else (1, 0):
-                    pair[which].ask(question)
-                    answers[which] = pair[which].answer()
-                ratios[number].append(answers[1] / answers[0])
-                alone.append(answers[0])
-                under.append(answers[1])
-        return ratios, alone, under
+            for number, group in enumerate(self._groups):
+                # Each turn begins with another one.
+                order = [(turn + place) % len(group) for place in range(len(group))]
+                answers = {which: group[which].asked(question) for which in order}
+                for which, each in enumerate(found, 1):
+                    each.ratios[number].append(answers[which] / answers[0])
+                    each.alone.append(answers[0])
+                    each.under.append(answers[which])
+        return found
