@@ -222,7 +222,8 @@ def torch_program(bench: Bench) -> None:
         _beside_null(only_cupti),
     )
     _add_turns(bench, "the same loop under a subscriber of CUPTI's that does nothing", null, "us")
-    _add(bench, "the same, before against after that has left", only_cupti, SAME)
+    _add_turns(bench, "the same, after that has left", after_null, "us")
+    _add(bench, "the same, before against after", only_cupti, SAME)
     _add_turns(bench, "PyTorch training step, before the target", steps, "ms", STEP_BAR)
     _add_turns(bench, "PyTorch training step, after it", later_steps, "ms", _within_spread(later_steps.alone))
 
