@@ -183,6 +183,15 @@ void Allocations::set_peer_access(std::uint32_t device, std::uint32_t peer) {
   m_peers[device] |= bit_of(peer);
 }
 
+bool Allocations::reaches(std::uint32_t device, std::uint32_t other) const {
+  const std::lock_guard lock(m_mutex);
+  const auto peers = m_peers.find(device);
+  if (peers != m_peers.end() && (peers->second & bit_of(other)) != 0) return true;
+  return std::any_of(m_mappings.begin(), m_mappings.end(), [device, other](const auto& item) {
+    return item.second.handle.device == other && (item.second.writable & bit_of(device)) != 0;
+  });
+}
+
 std::map<std::uint32_t, std::uint64_t> Allocations::peer_bytes(std::uint32_t device) const {
   std::map<std::uint32_t, std::uint64_t> bytes;
   const std::lock_guard lock(m_mutex);

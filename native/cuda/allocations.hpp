@@ -27,6 +27,7 @@ struct Allocation {
   std::uint32_t piece = 0;                       // physical memory behind a mapping: two mappings may share it; 0: unknown
 
   [[nodiscard]] std::uint64_t end() const noexcept { return base + bytes; }
+  [[nodiscard]] bool lies_elsewhere(std::uint32_t than) const noexcept { return device != capture::k_no_device && device != than; }
   // With other processes, which may write there at any time.
   [[nodiscard]] bool is_shared() const noexcept { return is_exported || kind == capture::MemoryKind::ipc; }
 };
@@ -71,6 +72,8 @@ class Allocations {
   [[nodiscard]] std::optional<Allocation> peer_at(std::uint64_t address, std::uint32_t device) const;
   // A context of `device` may reach what contexts of `peer` allocate.
   void set_peer_access(std::uint32_t device, std::uint32_t peer);
+  // Whether `device` may write to memory of `other`.
+  [[nodiscard]] bool reaches(std::uint32_t device, std::uint32_t other) const;
   // How much of other GPUs' memory peer access leads to: bytes by owner.
   [[nodiscard]] std::map<std::uint32_t, std::uint64_t> peer_bytes(std::uint32_t device) const;
 

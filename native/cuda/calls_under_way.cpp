@@ -63,6 +63,7 @@ constexpr CUpti_CallbackId k_submissions[] = {
     KC_BOTH(cuMemDiscardBatchAsync, _ptsz),
     KC_BOTH(cuMemDiscardAndPrefetchBatchAsync, _ptsz),
     KC_BOTH(cuLaunchHostFunc, _ptsz),
+    KC_BOTH(cuStreamAddCallback, _ptsz),
     KC_ID(cuLaunchCooperativeKernelMultiDevice),
 };
 

@@ -26,12 +26,9 @@ bool threads_may_touch_managed(std::uint32_t device) noexcept {
   return driver().cuDeviceGetAttribute(&value, attribute, static_cast<CUdevice>(device)) == CUDA_SUCCESS && value != 0;
 }
 
-bool is_of_another(const Allocation& region, std::uint32_t device) noexcept {
-  return region.device != capture::k_no_device && region.device != device;
-}
-
 PutBack way_of(const Allocation& region, std::uint32_t device, bool is_given, bool is_concurrent) noexcept {
-  if ((region.flags & capture::k_region_read_only) != 0 || region.is_shared() || is_of_another(region, device)) return PutBack::nothing;
+  if ((region.flags & capture::k_region_read_only) != 0) return PutBack::nothing;
+  if (region.is_shared() || region.lies_elsewhere(device)) return PutBack::others;
   if (region.kind == MemoryKind::managed) return is_concurrent ? PutBack::words : PutBack::whole;
   if (is_pinned(region)) return is_given ? PutBack::words : PutBack::warning;
   // Of mappings and pools of the host it is not known whether the processor may touch them.
@@ -122,7 +119,7 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
   }
   bool is_shared = false;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    is_of_another_gpu = is_of_another_gpu || (is_given[i] && is_of_another(regions[i], device));
+    is_of_another_gpu = is_of_another_gpu || (is_given[i] && regions[i].lies_elsewhere(device));
     is_shared = is_shared || (is_given[i] && regions[i].is_shared());
   }
   if (is_of_another_gpu) {

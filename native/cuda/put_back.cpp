@@ -43,7 +43,7 @@ Result<std::vector<Chunk>> changed_chunks(const std::vector<Allocation>& regions
   const std::vector<std::uint64_t> offsets = Copier::layout(regions);
   std::vector<Chunk> chunks;
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    if (how[i] != PutBack::words && how[i] != PutBack::warning) continue;
+    if (how[i] == PutBack::nothing || how[i] == PutBack::whole) continue;
     for (std::uint64_t at = 0; at < regions[i].bytes; at += k_chunk) {
       chunks.push_back({regions[i].base + at, kept + offsets[i] + at, std::min(k_chunk, regions[i].bytes - at), how[i]});
     }
@@ -60,7 +60,8 @@ Result<std::vector<Chunk>> changed_chunks(const std::vector<Allocation>& regions
   if (!words) return words.error();
   std::vector<Chunk> found;
   for (std::size_t i = 0; i < chunks.size(); ++i) {
-    if (words.value()[i] != 0 || !Changed::can_compare(chunks[i].address)) found.push_back(chunks[i]);
+    const bool is_unknown = !Changed::can_compare(chunks[i].address) && chunks[i].how != PutBack::others;
+    if (words.value()[i] != 0 || is_unknown) found.push_back(chunks[i]);
   }
   return found;
 }
@@ -137,6 +138,12 @@ std::vector<Chunk> take_protected(std::vector<Chunk>& chunks) {
   return taken;
 }
 
+void tell_of_others(std::vector<Chunk>& chunks) noexcept {
+  if (std::erase_if(chunks, [](const Chunk& chunk) { return chunk.how == PutBack::others; }) == 0) return;
+  warn("memory that other processes or GPUs share changed while a kernel of a CUDA graph was captured, though no node is given an "
+       "address there: unless they wrote it, the graph did, twice, and the program's results may be wrong");
+}
+
 Result<void> put_host_memory_back(std::vector<Chunk> chunks, CUstream stream) noexcept {
   if (Result<void> done = put_chunks_back(take_protected(chunks), stream); !done) return done;
   std::uint64_t bytes = 0;
@@ -183,6 +190,7 @@ Result<void> put_back(const std::vector<Allocation>& regions, CUdeviceptr kept, 
   Result<std::vector<Chunk>> chunks = changed_chunks(regions, kept, how, copier.stream(), changed);
   const Result<void> scattered = copier.scatter(regions, kept, whole);
   if (!chunks) return chunks.error();
+  tell_of_others(chunks.value());
   const Result<void> host = put_host_memory_back(std::move(chunks.value()), copier.stream());
   return scattered ? host : scattered;
 }

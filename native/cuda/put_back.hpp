@@ -17,6 +17,7 @@ enum class PutBack : std::uint8_t {
   whole,       // nobody else writes there
   words,       // host memory, where threads of the program may write meanwhile: what changed, and has not changed again
   warning,     // theirs, as far as anybody can tell: that something changed is said
+  others,      // of other processes or GPUs: the same, and the processor does not touch it
 };
 
 // `kept`: all regions as they are to be, laid out as by Copier::layout(). Threads of the program go on.

@@ -1,5 +1,6 @@
 // Which memory a capture holds, and what it would have to hold and cannot.
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <map>
 #include <set>
@@ -17,6 +18,9 @@ using capture::Up;
 using core::Error;
 using core::ErrorCode;
 using core::Result;
+using Clock = std::chrono::steady_clock;
+
+constexpr std::chrono::seconds k_others_limit{1};
 
 const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
   const auto after = std::upper_bound(regions.begin(), regions.end(), address,
@@ -62,7 +66,6 @@ Result<void> Snapshots::add_peers(Job& job, const std::vector<std::byte>& parame
   for (const std::uint64_t word : words_of(parameters)) {
     const std::optional<Allocation> peer = tool()->allocations.peer_at(word, job.device);
     if (!peer || !bases.insert(peer->base).second) continue;
-    if (Result<void> drained = tool()->streams.drain(peer->device, wait_deadline()); !drained) return drained;
     all.push_back(*peer);
     all.back().access |= std::uint64_t{1} << job.device;
     left_out[peer->device] -= std::min(left_out[peer->device], peer->bytes);
@@ -72,6 +75,28 @@ Result<void> Snapshots::add_peers(Job& job, const std::vector<std::byte>& parame
     if (bytes == 0) continue;
     warn("the kernel can reach " + std::to_string(bytes) + " bytes of GPU " + std::to_string(device) +
          "'s memory that no argument leads to: they are not in the capture, and a replay that follows a pointer there faults");
+  }
+  return {};
+}
+
+// What another GPU does is on no stream of this one's, and may write what both reach.
+Result<void> Snapshots::wait_for_other_gpus(const Job& job, const std::vector<std::byte>& parameters) noexcept {
+  if (!tool()->streams.has_others(job.device)) return {};
+  const auto k_is_elsewhere = [&job](const Allocation& region) { return region.lies_elsewhere(job.device); };
+  if (m_has_stuck && std::any_of(job.regions.begin(), job.regions.end(), k_is_elsewhere)) {
+    return Error{ErrorCode::timeout, "another thread's launch did not end in time, and memory of other GPUs belongs to the capture"};
+  }
+  std::set<std::uint32_t> given;
+  for (const std::uint64_t word : words_of(parameters)) {
+    const Allocation* region = region_at(job.regions, word);
+    if (region != nullptr && region->lies_elsewhere(job.device)) given.insert(region->device);
+  }
+  for (const std::uint32_t device : given) {
+    if (Result<void> drained = tool()->streams.drain(device, wait_deadline()); !drained) return drained;
+  }
+  // Not for long: it may wait for the very kernel. Nor beside a launch that is stuck there, which may hold a lock of the driver's.
+  if (m_has_stuck || !tool()->streams.drain_all(std::min(wait_deadline(), Clock::now() + k_others_limit))) {
+    warn("another GPU did not come to rest: what it writes meanwhile, in memory that the kernel's reaches, counts as the kernel's");
   }
   return {};
 }

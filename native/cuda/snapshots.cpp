@@ -169,6 +169,7 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
   // Not before the device has come to rest: where it does not, calls that make something may wait for ever.
   if (Result<void> ready = job.engines->copier.prepare(); !ready) return ready;
   if (Result<void> listed = list_regions(job, parameters.value()); !listed) return listed;
+  if (Result<void> rested = wait_for_other_gpus(job, parameters.value()); !rested) return rested;
   if (Result<void> fine = refuse_unreachable(parameters.value(), job); !fine) return fine;
   for (const Allocation& region : job.regions) job.bytes += region.bytes;
   Result<void> described = describe_to_collector(job, launch, parameters.value(), index_of_kernel);
@@ -244,6 +245,7 @@ void Snapshots::leave(CUresult status) noexcept {
   Result<void> taken = checked("the launch", status);
   // Since we gave up, no thread has stood aside.
   if (taken && !m_own.enabled.load()) taken = Error{ErrorCode::no_space, "the process may have no more host memory"};
+  if (taken && tool()->channel->with_post()) taken = was_undisturbed();
   if (taken) taken = take_post(*job);
   if (taken && tool()->channel->with_post()) taken = was_undisturbed();
   if (taken) taken = send_small(*job);

@@ -116,6 +116,7 @@ class Snapshots {
   [[nodiscard]] static std::chrono::steady_clock::time_point wait_deadline() noexcept;
   [[nodiscard]] static std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) noexcept;
   core::Result<void> list_regions(Job& job, const std::vector<std::byte>& parameters) noexcept;
+  core::Result<void> wait_for_other_gpus(const Job& job, const std::vector<std::byte>& parameters) noexcept;
   core::Result<void> add_peers(Job& job, const std::vector<std::byte>& parameters) noexcept;
   void add_variables(Job& job) noexcept;
   // Drains the device, and waits for calls that were under way when the window opened.

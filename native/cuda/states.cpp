@@ -39,6 +39,8 @@ bool is_comparable(const Allocation& region) noexcept {
 Result<void> Snapshots::send_live(Copier& copier, const Job& job, StreamKind kind) noexcept {
   if (Result<void> pinned = copier.pin_for(job.bytes); !pinned) return pinned;
   for (std::size_t i = 0; i < job.regions.size(); ++i) {
+    // What has failed is not sent to its end, which may take minutes.
+    if (Result<void> fine = was_undisturbed(); !fine) return fine;
     const Allocation& region = job.regions[i];
     if (Result<void> sent = copier.send(kind, job.number, i, {{region.base, region.bytes}}); !sent) return sent;
   }

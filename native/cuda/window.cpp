@@ -31,6 +31,7 @@ void Snapshots::close_window() noexcept {
 
 bool Snapshots::stand_aside() noexcept {
   if (!m_own.window.load(std::memory_order_seq_cst) || this_thread().holds_window) return true;
+  if (m_passed.load()) return false;   // the capture has failed, and holds nobody again
   const Inside inside;
   std::unique_lock lock(m_mutex);
   ++m_waiters;
@@ -86,9 +87,10 @@ void Snapshots::step_in(std::atomic<std::uint32_t>& kind) noexcept {
 void Snapshots::end_call(CUcontext context) noexcept {
   const ThisThread& thread = this_thread();
   if (thread.under_way == &m_own.launching && m_is_settled.load() && !thread.holds_window) {
-    // It was not waited for, and may have submitted its work only now: on another GPU, that does not matter.
+    // It was not waited for, and may have submitted its work only now: on another GPU, that matters where it can write to this one.
     const std::uint32_t captured = m_device.load();
-    if (tool()->streams.device_of(context).value_or(captured) == captured) m_was_late.store(true);
+    const std::uint32_t device = tool()->streams.device_of(context).value_or(captured);
+    if (device == captured || tool()->allocations.reaches(device, captured)) m_was_late.store(true);
   }
   step_out();
 }

@@ -43,6 +43,18 @@ def test_a_replay_gives_the_time_of_its_kernel(kc, built, kernel):
     assert median_ns(kc, capture) == pytest.approx(EXPECTED_NS[kernel], rel=SLACK)
 
 
+@pytest.mark.parametrize(("variant", "variant_ns"), [("shorter", 100_000), ("longer", 400_000)])
+def test_a_comparison_gives_each_of_the_two_its_own_times(kc, built, variant, variant_ns):
+    """They run in turn, behind warm-ups, and the device tells all times in one list."""
+    capture = kc.capture("takes_200_us", built["known_times"])
+    options = ("--compare", built[f"{variant}.cubin"], "--iterations", 9, "--warmup", 3, "--json")
+    told = json.loads(kc.ok("kc-replay", capture, *options).out)
+    baseline_ns = EXPECTED_NS["takes_200_us"]
+    assert told["timing"]["samples_ns"] == pytest.approx([variant_ns] * 9, rel=2 * SLACK)
+    assert told["comparison"]["baseline"]["samples_ns"] == pytest.approx([baseline_ns] * 9, rel=2 * SLACK)
+    assert told["comparison"]["ratio"] == pytest.approx(variant_ns / baseline_ns, rel=SLACK)
+
+
 def test_a_kernel_is_slower_behind_a_flushed_cache(kc, built):
     """On an H200 3.3 and 7.4 us; by less where the cache is too small for what it reads."""
     capture = kc.capture("sum", built["cached_reads"])

@@ -3,15 +3,8 @@
 #include <cstring>
 
 #include "check.cuh"
+#include "spin.cuh"
 
-__device__ void spin(long long ns) {
-  long long begin = 0;
-  long long now = 0;
-  asm volatile("mov.u64 %0, %globaltimer;" : "=l"(begin));
-  do {
-    asm volatile("mov.u64 %0, %globaltimer;" : "=l"(now));
-  } while (now - begin < ns);
-}
 __global__ void takes_200_us(int* runs) { spin(200'000), *runs += 1; }
 __global__ void takes_1000_us(int* runs) { spin(1'000'000), *runs += 1; }
 

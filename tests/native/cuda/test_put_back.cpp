@@ -178,6 +178,18 @@ void memory_of_threads_is_left_alone_with_a_warning() {
   CHECK(g_warnings.empty());
 }
 
+// Nor does the processor look at it: it may have no such address.
+void memory_of_other_processes_and_gpus_is_left_alone_with_a_warning() {
+  Memory memory({k_chunk, k_chunk});
+  memory.put_back({PutBack::others, PutBack::others});
+  CHECK(g_warnings.empty());
+  *memory.at(0, 5) = *memory.at(1, 5) = std::byte{0xEE};
+  memory.put_back({PutBack::others, PutBack::others});
+  CHECK(*memory.at(0, 5) == std::byte{0xEE} && *memory.at(1, 5) == std::byte{0xEE});
+  CHECK(g_warnings.size() == 1 && g_warnings[0].find("other processes or GPUs") != std::string::npos);
+  CHECK(g_fetched == 0);
+}
+
 void so_much_that_words_would_take_long_is_put_back_by_the_device() {
   Memory memory({66 * k_chunk, k_chunk});
   std::memset(memory.at(0, 0), 0xEE, 66 * k_chunk);
@@ -207,6 +219,7 @@ int main() {
   what_a_thread_writes_a_millisecond_later_stays();
   memory_that_begins_within_a_word_is_put_back();
   memory_of_threads_is_left_alone_with_a_warning();
+  memory_of_other_processes_and_gpus_is_left_alone_with_a_warning();
   so_much_that_words_would_take_long_is_put_back_by_the_device();
   whole_regions_are_the_devices_and_nothing_is_done_to_the_rest();
   return kerncap::test::exit_code();

@@ -55,6 +55,7 @@ void what_others_do_ends_before_the_state_is_taken(Collector& collector) {
       {CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, nullptr},
       {CUPTI_DRIVER_TRACE_CBID_cuStreamWriteValue32_v2, nullptr},
       {CUPTI_DRIVER_TRACE_CBID_cuLaunchHostFunc, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuStreamAddCallback, nullptr},
       {CUPTI_DRIVER_TRACE_CBID_cuStreamDestroy_v2, &stream},
       {CUPTI_DRIVER_TRACE_CBID_cuGreenCtxDestroy, nullptr},
       {CUPTI_DRIVER_TRACE_CBID_cuModuleUnload, &module},
@@ -296,7 +297,7 @@ void without_our_kernel_all_counts_as_changed(Collector& collector) {
   CHECK(!g_warnings.empty() && g_warnings.back().find("shares with other processes") != std::string::npos);
 }
 
-// A state that is sent at the speed of a slow disk takes so long, and no thread is held for ever.
+// A state that is sent at the speed of a slow disk takes so long, and no thread is held for ever, nor a second time.
 void what_another_thread_went_on_in_the_middle_of_is_no_capture(Collector& collector) {
   const std::size_t before = collector.heard().captures.size();
   const std::size_t failures = collector.heard().failures.size();
@@ -305,8 +306,13 @@ void what_another_thread_went_on_in_the_middle_of_is_no_capture(Collector& colle
   std::thread other;
   g_before = [&] {
     other = std::thread([&] {
+      Call question(CUPTI_DRIVER_TRACE_CBID_cuCtxGetCurrent, nullptr);
+      question.enter();
+      question.leave();
+      const auto begin = std::chrono::steady_clock::now();
       Call copy(CUPTI_DRIVER_TRACE_CBID_cuMemcpyHtoD_v2, nullptr);
       copy.enter();
+      CHECK(std::chrono::steady_clock::now() - begin < std::chrono::milliseconds(k_wait_ms));
       passed.set_value();
       may_end.get_future().wait();
       copy.leave();
