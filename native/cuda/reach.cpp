@@ -20,7 +20,7 @@ using core::ErrorCode;
 using core::Result;
 using Clock = std::chrono::steady_clock;
 
-constexpr std::chrono::seconds k_others_limit{1};
+constexpr std::chrono::milliseconds k_others_limit{1000};
 
 const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
   const auto after = std::upper_bound(regions.begin(), regions.end(), address,
@@ -81,23 +81,26 @@ Result<void> Snapshots::add_peers(Job& job, const std::vector<std::byte>& parame
 
 // What another GPU does is on no stream of this one's, and may write what both reach.
 Result<void> Snapshots::wait_for_other_gpus(const Job& job, const std::vector<std::byte>& parameters) noexcept {
-  if (!tool()->streams.has_others(job.device)) return {};
-  const auto k_is_elsewhere = [&job](const Allocation& region) { return region.lies_elsewhere(job.device); };
-  if (m_has_stuck && std::any_of(job.regions.begin(), job.regions.end(), k_is_elsewhere)) {
-    return Error{ErrorCode::timeout, "another thread's launch did not end in time, and memory of other GPUs belongs to the capture"};
-  }
+  if (job.from_graph || !tool()->streams.has_others(job.device)) return {};   // a graph's capture waits for all of them
   std::set<std::uint32_t> given;
   for (const std::uint64_t word : words_of(parameters)) {
     const Allocation* region = region_at(job.regions, word);
     if (region != nullptr && region->lies_elsewhere(job.device)) given.insert(region->device);
   }
+  if (m_has_stuck && !given.empty()) {
+    return Error{ErrorCode::timeout, "another thread's launch did not end in time, and the kernel is given memory of another GPU"};
+  }
   for (const std::uint32_t device : given) {
     if (Result<void> drained = tool()->streams.drain(device, wait_deadline()); !drained) return drained;
   }
-  // Not for long: it may wait for the very kernel. Nor beside a launch that is stuck there, which may hold a lock of the driver's.
-  if (m_has_stuck || !tool()->streams.drain_all(std::min(wait_deadline(), Clock::now() + k_others_limit))) {
-    warn("another GPU did not come to rest: what it writes meanwhile, in memory that the kernel's reaches, counts as the kernel's");
+  // Not for long, as it may wait for the very kernel, and at length once only. Nor beside a launch that is stuck there, which may hold a
+  // lock of the driver's.
+  const auto limit = m_others_are_busy ? k_others_limit / 50 : k_others_limit;
+  if (!m_has_stuck && tool()->streams.others_come_to_rest(job.device, std::min(wait_deadline(), Clock::now() + limit))) return {};
+  if (!m_others_are_busy) {
+    warn("another GPU works beside captures: what it writes meanwhile, in memory that the kernel's reaches, counts as the kernel's");
   }
+  m_others_are_busy = true;
   return {};
 }
 

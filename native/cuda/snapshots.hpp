@@ -172,6 +172,7 @@ class Snapshots {
   std::atomic<std::uint32_t> m_device{0};    // whose state is taken
   std::atomic<bool> m_was_late{false};       // one of these has gone on since
   bool m_has_stuck = false;                  // a launch that may wait for another device; of the thread with the window
+  bool m_others_are_busy = false;            // other GPUs, as a capture has found; of the thread with the window
   bool m_is_undoing = false;                 // with m_mutex held
   std::size_t m_waiters = 0;
   bool m_started = false;

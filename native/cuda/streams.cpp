@@ -253,4 +253,16 @@ Result<void> Streams::drain_all(Deadline deadline) const noexcept {
   return {};
 }
 
+bool Streams::others_come_to_rest(std::uint32_t device, Deadline deadline) const noexcept {
+  for (const auto& [context, streams] : contexts_of(std::nullopt)) {
+    if (device_of(context) == device) continue;
+    const Entered entered(context);
+    if (entered && (records_on_blocking_stream() || !wait_for(CU_STREAM_LEGACY, deadline))) return false;
+    if (!drain_streams(streams, deadline)) return false;
+    const std::lock_guard lock(m_mutex);
+    if (m_unlisted_work.contains(context)) return false;
+  }
+  return true;
+}
+
 }  // namespace kerncap::cuda

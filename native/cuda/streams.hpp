@@ -40,6 +40,8 @@ class Streams {
   [[nodiscard]] core::Result<void> drain(std::uint32_t device, Deadline deadline) const noexcept;
   // The same of all devices that the process uses.
   [[nodiscard]] core::Result<void> drain_all(Deadline deadline) const noexcept;
+  // Whether all that other devices were given has ended by then. Makes no call that could wait in the driver: there is nothing to be had for it.
+  [[nodiscard]] bool others_come_to_rest(std::uint32_t device, Deadline deadline) const noexcept;
   // The process uses another device, too.
   [[nodiscard]] bool has_others(std::uint32_t device) const noexcept;
   // Nothing runs, or waits to, in any context. False also where that is not certain: without a context, while a graph is recorded.

@@ -121,12 +121,12 @@ void Snapshots::begin_call(UnderWay what) noexcept {
 
 // Either the window sees the call, or the call sees the window.
 void Snapshots::begin_counted(std::atomic<std::uint32_t>& kind) noexcept {
-  bool stood_aside = true;
   do {
     step_out();   // of the round before, or of a call whose end was not shown to us
-    stood_aside = stand_aside();
+    stand_aside();
     step_in(kind);   // also where it waited in vain: the next window is not to open beside it
-  } while (stood_aside && m_own.window.load(std::memory_order_seq_cst) && !this_thread().holds_window);
+    // That one begins with nobody having passed: who has is in this window still, and counted.
+  } while (m_own.window.load(std::memory_order_seq_cst) && !this_thread().holds_window && !m_passed.load());
 }
 
 void Snapshots::begin_end_of_context() noexcept {
