@@ -141,7 +141,7 @@ def find_nvcc(compiler: str, *, trusted: bool = False) -> NvccTool:
     if found is None:
         raise DeviceError(
             f"there is no compiler {compiler}",
-            hint="put nvcc on PATH, `pip install nvidia-cuda-nvcc`, or pass --compiler PATH",
+            hint="put nvcc on PATH, `pip install nvidia-cuda-nvcc nvidia-cuda-cccl`, or pass --compiler PATH",
         )
     return NvccTool(os.path.abspath(found))  # noqa: PTH100 - links stay as they are
 

@@ -212,6 +212,31 @@ def test_a_source_without_a_build_is_compiled_as_it_is(store, tmp_path):
     assert "nvcc -O3` is assumed" in (project / "README.md").read_text()
 
 
+def test_kernels_of_half_precision_are_rebuilt(store, tmp_path):
+    # cuda_fp16.h and cuda_bf16.h include <nv/target>, which is not in the package of nvcc, nor is CUB.
+    folder, symbol = tmp_path / "half", "_Z5widenP6__halfP13__nv_bfloat16Pf"
+    folder.mkdir()
+    (folder / "k.cu").write_text(
+        "#include <cuda_bf16.h>\n#include <cuda_fp16.h>\n#include <cub/warp/warp_reduce.cuh>\n"
+        "__global__ void widen(__half* a, __nv_bfloat16* b, float* c) {\n"
+        "  __shared__ cub::WarpReduce<float>::TempStorage space;\n"
+        "  c[threadIdx.x] = cub::WarpReduce<float>(space).Sum(__half2float(*a) + __bfloat162float(*b));\n}\n"
+    )
+    entry = {"directory": str(folder), "file": "k.cu", "arguments": ["nvcc", "-O3", "-c", "k.cu"]}
+    (folder / "compile_commands.json").write_text(json.dumps([entry]))
+    code = nvcc(folder / "k.cu", tmp_path / "k.cubin", "-O3")
+    digest, source = run_locate(store, publish_cuda(store, code, symbol), Options((folder,)))
+    assert source.headers_by_compiler, source.explanation
+    copied = {Path(file.path).name for file in source.files}
+    assert copied.isdisjoint({"cuda_fp16.h", "target", "warp_reduce.cuh"})  # they stay the compiler's
+    project = project_of(store, digest, tmp_path / "project")
+    done = make(project, "recompile")
+    assert done.returncode == 0, done.stderr
+    made = kernel_code((project / "optimized.cubin").read_bytes(), symbol)
+    assert made is not None
+    assert made == kernel_code(code, symbol)
+
+
 def test_a_header_without_a_build_is_compiled_through_the_unit_that_instantiates_it(store, tmp_path):
     folder = tmp_path / "app"
     files = {

@@ -109,7 +109,7 @@ def test_where_there_is_no_nvcc_that_is_said(store, built, monkeypatch, tmp_path
     monkeypatch.setenv("PATH", str(tmp_path))
     _, source = run_locate(store, capture, Options((tmp_path / "src",)))
     assert source.explanation.startswith("there is no compiler nvcc")
-    assert "nvidia-cuda-nvcc" in source.explanation
+    assert "nvidia-cuda-nvcc nvidia-cuda-cccl" in source.explanation
 
 
 KERNEL = "__global__ void lone(float* x) {\n#ifdef WIDTH\n  x[threadIdx.x] *= WIDTH;\n#endif\n}\n"
