@@ -15,7 +15,7 @@ CUPTI = "KERNCAP_CUPTI"
 
 
 def cupti_libraries(base: Mapping[str, str]) -> Iterator[Path]:
-    """Yield the CUPTI libraries of toolkits and of Python packages, newest first in each place."""
+    """Yield the CUPTI libraries of toolkits and of Python packages, those of the newest CUDA first."""
     folders = [
         Path(base[name]) / part
         for name in ("CUDA_HOME", "CUDA_PATH")
@@ -25,12 +25,12 @@ def cupti_libraries(base: Mapping[str, str]) -> Iterator[Path]:
     folders += [Path("/usr/local/cuda") / part for part in ("extras/CUPTI/lib64", "lib64", "lib")]
     for packages in package_folders(base):
         folders += [packages / "nvidia/cu13/lib", packages / "nvidia/cuda_cupti/lib"]
-    seen = set()
+    found: dict[Path, Path] = {}
     for folder in folders:
-        for path in sorted(folder.glob("libcupti.so.[0-9]*"), reverse=True):
-            if path.resolve() not in seen:
-                seen.add(path.resolve())
-                yield path
+        # By the loader's names, which bear CUDA's version; CUPTI's own is a year.
+        for path in folder.glob("libcupti.so.[0-9][0-9]"):
+            found.setdefault(path.resolve(), path)
+    yield from sorted(found.values(), key=lambda path: path.suffix, reverse=True)
 
 
 def cupti_paths(base: Mapping[str, str]) -> str:
