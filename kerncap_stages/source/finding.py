@@ -80,7 +80,8 @@ def find_source(
     consulted = Consulted()
     if not roots:
         consulted.exists(_working_folder(capture))  # guessed, once it is there
-    named = from_line_tables(tables, roots, name, consulted)
+    guessed = not options.source_dirs
+    named = from_line_tables(tables, roots, name, consulted, guessed=guessed)
     candidates = [named] if named else find_candidates(roots, name, consulted)
     if not candidates:
         # The files that the code object was made from, where they still are.
@@ -109,7 +110,7 @@ def find_source(
         choice = choose(candidates, commands, wanted, consulted)
     else:
         choice = find_made(commands, wanted, consulted)
-        line = None if choice else line_told(tables, roots, consulted)
+        line = None if choice else line_told(tables, roots, consulted, guessed=guessed)
         if line is not None:
             choice = choose([line], commands, wanted, consulted)
     if choice is None and not candidates:

@@ -64,13 +64,21 @@ def best_matches(found: Sequence[Definition], name: KernelName) -> list[Definiti
 
 
 def from_line_tables(
-    tables: LineTables, roots: Sequence[Path], name: KernelName, consulted: Consulted
+    tables: LineTables,
+    roots: Sequence[Path],
+    name: KernelName,
+    consulted: Consulted,
+    *,
+    guessed: bool = False,
 ) -> Definition | None:
-    """The definition that the code object itself names, if that file is at hand and still has it there."""
+    """The definition that the code object itself names, if that file is at hand and still has it there.
+
+    guessed: the roots are not the user's word.
+    """
     if tables.definition is None:
         return None
     path, line = tables.definition
-    for place in (path, *moved_below(path, roots)):
+    for place in _places(path, roots, consulted, guessed=guessed):
         text = consulted.read(place) if _is_source(place) else None
         if text is None:
             continue
@@ -88,12 +96,14 @@ def from_line_tables(
     return None
 
 
-def line_told(tables: LineTables, roots: Sequence[Path], consulted: Consulted) -> Definition | None:
+def line_told(
+    tables: LineTables, roots: Sequence[Path], consulted: Consulted, *, guessed: bool = False
+) -> Definition | None:
     """The line that the code object names, where nothing is recognised there: a macro may make the kernel."""
     if tables.definition is None:
         return None
     path, line = tables.definition
-    for place in (path, *moved_below(path, roots)):
+    for place in _places(path, roots, consulted, guessed=guessed):
         text = consulted.read(place) if _is_source(place) else None
         if text is not None and line <= text.count(b"\n") + 1:
             return Definition(place, line, line, (), is_template=False)
@@ -112,13 +122,22 @@ def hints(roots: Sequence[Path], base: str, consulted: Consulted) -> str | None:
     return f"macros there make kernels of such names ({', '.join(macros[:_MOST_HINTS])})" if macros else None
 
 
-def moved_below(path: Path, roots: Sequence[Path]) -> list[Path]:
-    """Where a file of another machine's tree may be in ours: by its longest trailing part."""
+def _places(path: Path, roots: Sequence[Path], consulted: Consulted, *, guessed: bool) -> list[Path]:
+    """Where the file that a code object names may be: of two checkouts, the one that the user names."""
+    moved = _moved_below(path, roots, consulted)
+    is_below = any(place.is_relative_to(root) for place in (path, path.resolve()) for root in roots)
+    return [path, *moved] if guessed or is_below else [*moved, path]
+
+
+def _moved_below(path: Path, roots: Sequence[Path], consulted: Consulted) -> list[Path]:
+    """Where a file of another tree may be in ours: by its longest trailing part."""
     for start in range(1, len(path.parts)):
         places = [root.joinpath(*path.parts[start:]) for root in roots if root.is_dir()]
         existing = [place for place in places if place.is_file()]
         if existing:
             return existing
+        for place in places:
+            consulted.missed(place)
     return []
 
 

@@ -74,6 +74,22 @@ def test_a_cubin_with_debug_information_tells_its_kernels_line(store, built, tmp
     assert source.definition.via_line_table
 
 
+def test_of_two_checkouts_the_named_one_is_taken_with_its_build(store, tmp_path):
+    trees = [tmp_path / name for name in ("built", "edited")]
+    for tree in trees:
+        (tree / "src").mkdir(parents=True)
+        (tree / "src/k.cu").write_text("__global__ void k(float* x) { *x += WIDTH; }\n")
+        words = ["nvcc", "-O3", "-lineinfo", "-DWIDTH=4", "-c", "src/k.cu"]
+        entry = {"directory": str(tree), "file": "src/k.cu", "arguments": words}
+        (tree / "compile_commands.json").write_text(json.dumps([entry]))
+    code = nvcc(trees[0] / "src/k.cu", tmp_path / "k.cubin", "-lineinfo", "-DWIDTH=4")
+    _, source = run_locate(store, publish_cuda(store, code, "_Z1kPf"), Options((trees[1],)))
+    assert source.definition.path == str(trees[1] / "src/k.cu")
+    assert source.compile_command.translation_unit == str(trees[1] / "src/k.cu")
+    assert source.compile_command.database == str(trees[1] / "compile_commands.json")
+    assert source.explanation is None
+
+
 def test_a_kernel_in_what_a_unit_includes_from_elsewhere_is_found(store, tmp_path):
     folder = tmp_path / "heat"
     files = {

@@ -1,0 +1,69 @@
+"""Which file a line table leads to, where trees have moved or been copied."""
+
+from __future__ import annotations
+
+import pytest
+
+from kerncap_stages.source.consulted import Consulted
+from kerncap_stages.source.kernel_names import parse_kernel_name
+from kerncap_stages.source.line_tables import LineTables
+from kerncap_stages.source.search import from_line_tables, line_told
+
+KERNEL = "__global__ void axpy(float* x) { *x = 1; }\n"
+
+
+@pytest.fixture
+def built(tmp_path):
+    """The file that was compiled."""
+    return written(tmp_path / "built/src/axpy.cu", KERNEL)
+
+
+@pytest.fixture
+def edited(tmp_path):
+    """The same file in another checkout, where a line has come in."""
+    return written(tmp_path / "edited/src/axpy.cu", "#include <stdio.h>\n\n\n" + KERNEL)
+
+
+def written(path, text):
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def located(path, *roots, **options):
+    """What both ways of reading a line table name."""
+    tables, consulted = LineTables((path,), (path, 1)), Consulted()
+    named = from_line_tables(tables, roots, parse_kernel_name("axpy(float*)"), consulted, **options)
+    told = line_told(tables, roots, consulted, **options)
+    assert named.path == told.path
+    return named.path, named.line
+
+
+def test_the_checkout_that_is_named_counts_not_the_one_that_was_built(built, edited):
+    assert located(built, edited.parents[1]) == (edited, 4)
+    assert located(built, edited.parent) == (edited, 4)
+
+
+def test_a_guessed_folder_does_not_replace_the_file_that_was_built(built, edited):
+    assert located(built, edited.parents[1], guessed=True) == (built, 1)
+
+
+def test_a_file_below_a_named_folder_is_its_own_place(built, tmp_path):
+    written(tmp_path / "built/old/src/axpy.cu", "\n" + KERNEL)
+    assert located(built, tmp_path / "built/old", tmp_path / "built") == (built, 1)
+
+
+def test_a_folder_reached_through_a_link_is_the_same_folder(built, tmp_path):
+    written(tmp_path / "built/old/src/axpy.cu", "\n" + KERNEL)
+    (tmp_path / "link").symlink_to(tmp_path / "built")
+    path = tmp_path / "link" / built.relative_to(tmp_path / "built")
+    assert located(path, tmp_path / "built/old", tmp_path / "built") == (path, 1)
+
+
+def test_a_file_that_the_named_folder_lacks_is_taken_where_it_was_built(built, tmp_path):
+    (tmp_path / "empty").mkdir()
+    consulted = Consulted()
+    tables, name = LineTables((built,), (built, 1)), parse_kernel_name("axpy(float*)")
+    assert from_line_tables(tables, (tmp_path / "empty",), name, consulted).path == built
+    # Once it is there, the answer is another.
+    assert consulted.digests[tmp_path / "empty/src/axpy.cu"] is None
