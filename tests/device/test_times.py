@@ -50,8 +50,9 @@ def test_a_comparison_gives_each_of_the_two_its_own_times(kc, built, variant, va
     options = ("--compare", built[f"{variant}.cubin"], "--iterations", 9, "--warmup", 3, "--json")
     told = json.loads(kc.ok("kc-replay", capture, *options).out)
     baseline_ns = EXPECTED_NS["takes_200_us"]
-    assert told["timing"]["samples_ns"] == pytest.approx([variant_ns] * 9, rel=2 * SLACK)
-    assert told["comparison"]["baseline"]["samples_ns"] == pytest.approx([baseline_ns] * 9, rel=2 * SLACK)
+    # Medians: a GPU that is shared gives each program slices of its time.
+    assert told["timing"]["median_ns"] == pytest.approx(variant_ns, rel=SLACK)
+    assert told["comparison"]["baseline"]["median_ns"] == pytest.approx(baseline_ns, rel=SLACK)
     assert told["comparison"]["ratio"] == pytest.approx(variant_ns / baseline_ns, rel=SLACK)
 
 

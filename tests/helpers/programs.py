@@ -149,7 +149,7 @@ def with_headers(source: Path) -> list[Path]:
     found = [source]
     for path in found:  # grows while we walk it
         for name in re.findall(r'^#include "(.*)"', path.read_text(), re.MULTILINE):
-            beside = path.with_name(name)
+            beside = path.parent / name
             header = beside if beside.exists() else SOURCES / "include" / name
             if header not in found:
                 found.append(header)
