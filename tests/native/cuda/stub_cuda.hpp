@@ -4,7 +4,9 @@
 // A test is one source file, and includes this once.
 #pragma once
 
+#include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <iterator>
 
@@ -151,6 +153,50 @@ inline void show_resource(CUpti_CallbackId what, CUcontext context, CUstream str
   g_callback(g_subscribed_with, CUPTI_CB_DOMAIN_RESOURCE, what, &data);
 }
 
+template <typename Handle>
+Handle handle(std::uintptr_t number) { return reinterpret_cast<Handle>(number); }
+
+inline void* pointer(CUdeviceptr address) { return reinterpret_cast<void*>(address); }
+
+inline CUresult CUDAAPI compare(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, CUstream, void** parameters,
+                         void**) {
+  const auto value = [&](int i) { return *static_cast<const std::uint64_t*>(parameters[i]); };
+  const auto* before = static_cast<const std::byte*>(pointer(value(0)));
+  const auto* now = static_cast<const std::byte*>(pointer(value(1)));
+  CHECK(value(0) % 16 == 0 && value(1) % 16 == 0);
+  auto* flags = static_cast<std::uint32_t*>(pointer(value(4)));
+  for (std::uint64_t at = 0; at < value(2); at += value(3)) {
+    if (std::memcmp(before + at, now + at, std::min(value(3), value(2) - at)) != 0) flags[at / value(3)] = 1;
+  }
+  return CUDA_SUCCESS;
+}
+
+// To the driver all memory is the host's; our kernel, which finds chunks that changed, is done by the processor.
+inline void use_host_memory() {
+  Driver& table = driver_stub();
+  table.cuMemAlloc_v2 = [](CUdeviceptr* made, std::size_t bytes) {
+    *made = reinterpret_cast<CUdeviceptr>(std::aligned_alloc(4096, (bytes + 4095) / 4096 * 4096));
+    return CUDA_SUCCESS;
+  };
+  table.cuMemsetD8Async = [](CUdeviceptr at, unsigned char value, std::size_t bytes, CUstream) {
+    std::memset(pointer(at), value, bytes);
+    return CUDA_SUCCESS;
+  };
+  table.cuMemcpyAsync = [](CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream) {
+    std::memcpy(pointer(to), pointer(from), bytes);
+    return CUDA_SUCCESS;
+  };
+  table.cuMemcpyDtoH_v2 = [](void* to, CUdeviceptr from, std::size_t bytes) {
+    std::memcpy(to, pointer(from), bytes);
+    return CUDA_SUCCESS;
+  };
+  table.cuModuleGetFunction = [](CUfunction* made, CUmodule, const char*) {
+    *made = handle<CUfunction>(0x7000);
+    return CUDA_SUCCESS;
+  };
+  table.cuLaunchKernel = compare;
+}
+
 // The program uses a second GPU from here on.
 inline const auto k_context_of_second = reinterpret_cast<CUcontext>(0x1800);
 inline void use_second_device() {
@@ -177,8 +223,5 @@ inline std::string read_file(const char* path) {
   std::ifstream file(path, std::ios::binary);
   return {std::istreambuf_iterator<char>(file), {}};
 }
-
-template <typename Handle>
-Handle handle(std::uintptr_t number) { return reinterpret_cast<Handle>(number); }
 
 }  // namespace kerncap::test
