@@ -108,6 +108,11 @@ def validate(
     from kerncap_stages.validation.printed import footer, lines
     from kerncap_stages.validation.request import read_request
 
+    if baseline and variant is not None:
+        raise UsageError(
+            f"--baseline checks the captured kernel itself, and --variant {variant} another one",
+            hint="leave one of the two out",
+        )
     if report is not None and report.exists() and not report.is_dir():
         raise UsageError(f"{report} is no folder", hint="give a new or an empty folder to --report")
     settings = _settings(tolerance, rtol, ulp, dtype, timeout, runs, variant_runs, perturb=not quick)
