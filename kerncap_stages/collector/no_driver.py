@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ctypes
 import mmap
+import os
+import shlex
 import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,13 +32,27 @@ def why_no_cuda(spec: ProgramSpec) -> str | None:
 
 
 def _is_cuda_program(spec: ProgramSpec) -> bool:
-    name = spec.command[0]
-    found = str(Path(spec.working_directory or ".") / name) if "/" in name else shutil.which(name)
+    """Whether the program is one, or a program that the command names by its path, as a shell's may."""
+    found = [shutil.which(spec.command[0])]
+    for text in spec.command:
+        found += [str(Path(spec.working_directory or ".", word)) for word in _words(text) if "/" in word]
+    return any(_names_cuda(Path(path)) for path in found if path is not None)
+
+
+def _words(text: str) -> list[str]:
+    """What a shell would make of it."""
     try:
-        with (
-            Path(found or "").open("rb") as file,
-            mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text,
-        ):
+        return shlex.split(text)
+    except ValueError:
+        return []
+
+
+def _names_cuda(path: Path) -> bool:
+    try:
+        # What cannot be executed may be data, and of any size.
+        if not (path.is_file() and os.access(path, os.X_OK)):
+            return False
+        with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as text:
             return any(text.find(word) >= 0 for word in _NAMED_IN_CUDA_PROGRAMS)
     except (OSError, ValueError):
         return False

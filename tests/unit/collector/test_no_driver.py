@@ -38,6 +38,14 @@ def test_a_cuda_program_is_told_that_there_is_no_driver(tmp_path, code, error):
 
 
 @pytest.mark.usefixtures("no_driver")
+def test_a_cuda_program_is_told_so_behind_a_shell_too(tmp_path):
+    program(tmp_path, "# libcuda.so.1", "exit 3")
+    (tmp_path / "data").write_bytes(b"libcuda.so.1")
+    for text, seen in (("cd . && ./app 3", True), ("./data; ./missing", False), ("echo './app", False)):
+        assert bool(why_no_cuda(ProgramSpec(("sh", "-c", text), working_directory=tmp_path))) is seen
+
+
+@pytest.mark.usefixtures("no_driver")
 def test_other_programs_are_told_what_may_be_wrong_with_them(tmp_path):
     assert why_no_cuda(program(tmp_path, "exit 3")) is None
     assert why_no_cuda(ProgramSpec(("no-such-program",))) is None
