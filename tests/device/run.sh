@@ -15,14 +15,23 @@ top=$(cd "$(dirname "$0")/../.." && pwd)
 wheels='' tests=1 benchmark=1 out=$(mktemp -d)
 while [ $# -gt 0 ]; do
   case $1 in
-    --wheels) wheels=$(cd "${2:?--wheels: which folder?}" && pwd) || exit 2; shift ;;
+    --help) sed -n '/^set/q; 2,$s/^# \{0,1\}//p' "$0"; exit 0 ;;
+    --wheels | --out) [ $# -gt 1 ] || { echo "run.sh: $1: which folder?" >&2; exit 2; } ;;&
+    --wheels)
+      wheels=$(cd "$2" && pwd) || exit 2
+      ls "$wheels"/*.whl > /dev/null 2>&1 || { echo "run.sh: there is no wheel in $wheels" >&2; exit 2; }
+      shift ;;
     --no-tests) tests=0 ;;
     --no-benchmark) benchmark=0 ;;
-    --out) mkdir -p "${2:?--out: which folder?}" && out=$(cd "$2" && pwd) || exit 2; shift ;;
+    --out) mkdir -p "$2" && out=$(cd "$2" && pwd) || exit 2; shift ;;
     --) shift; break ;;
     *) echo "unknown option $1" >&2; exit 2 ;;
   esac
   shift
+done
+# Tests that find neither are skipped, which here would prove nothing.
+for needed in nvidia-smi nvcc; do
+  command -v "$needed" > /dev/null || { echo "run.sh: $needed is not on PATH: nothing can be shown here" >&2; exit 2; }
 done
 if [ -n "$wheels" ]; then
   site=$(mktemp -d)
@@ -36,10 +45,7 @@ if [ -n "$wheels" ]; then
   fi
 fi
 export PYTHONUNBUFFERED=1
-# Tests that find neither are skipped, which here would prove nothing.
-for needed in nvidia-smi nvcc; do
-  command -v "$needed" > /dev/null || { echo "run.sh: $needed is not on PATH: nothing can be shown here" >&2; exit 2; }
-done
+command -v kc-show > /dev/null || { echo "run.sh: kerncap-stages is not installed: --wheels DIR installs it" >&2; exit 2; }
 nvidia-smi --query-gpu=name,driver_version,clocks.sm,clocks.mem --format=csv
 kc-show --about > "$out/about.txt" 2>&1 || { cat "$out/about.txt" >&2; exit 2; }
 failed=0
