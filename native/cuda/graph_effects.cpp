@@ -5,6 +5,7 @@
 #include <cstring>
 #include <optional>
 
+#include "cuda/addresses.hpp"
 #include "cuda/api.hpp"
 #include "cuda/tool.hpp"
 
@@ -67,6 +68,7 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
     }
   };
   bool is_of_another_gpu = false;
+  bool is_ordinary = false;
   const auto look = [&](std::uint64_t address) {
     is_of_another_gpu = is_of_another_gpu || (!region_at(regions, address) && tool()->allocations.peer_at(address, device));
   };
@@ -92,6 +94,7 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
         is_given.assign(regions.size(), true);
         continue;
       }
+      is_ordinary = is_ordinary || is_given_ordinary_memory(function, parameters.value(), device);
       std::vector<std::uint64_t> words(parameters.value().size() / sizeof(std::uint64_t));
       std::memcpy(words.data(), parameters.value().data(), words.size() * sizeof(std::uint64_t));
       for (const std::uint64_t word : words) {
@@ -129,6 +132,10 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
   if (is_shared) {
     return Error{ErrorCode::unsupported, "it is in a CUDA graph that works on memory which other processes share (IPC): what they write "
                                          "there meanwhile would be undone with what is done twice"};
+  }
+  if (is_ordinary) {
+    return Error{ErrorCode::unsupported, "it is in a CUDA graph that is given ordinary memory of the host (HMM, ATS), which no capture "
+                                         "holds: what would be done twice there could not be undone"};
   }
   // Either alone does the same a second time.
   if (reads_elsewhere && writes_elsewhere) {

@@ -5,6 +5,7 @@
 #include <map>
 #include <set>
 
+#include "cuda/addresses.hpp"
 #include "cuda/api.hpp"
 #include "cuda/managed.hpp"
 #include "cuda/snapshots.hpp"
@@ -34,11 +35,6 @@ std::vector<std::uint64_t> words_of(const std::vector<std::byte>& parameters) {
   std::vector<std::uint64_t> words(parameters.size() / sizeof(std::uint64_t));
   std::memcpy(words.data(), parameters.data(), words.size() * sizeof(std::uint64_t));
   return words;
-}
-
-bool is_known_to_the_driver(std::uint64_t address) noexcept {
-  CUmemorytype type{};
-  return driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS && type != 0;
 }
 
 }  // namespace
@@ -144,6 +140,11 @@ Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& paramet
       return Error{ErrorCode::unsupported, "an argument points to memory that was made by no call that we know, such as "
                                            "a buffer of a graphics interface: it cannot be captured"};
     }
+  }
+  if (!job.from_graph && !m_ordinary_is_said && is_given_ordinary_memory(job.kernel.function, parameters, job.device)) {
+    m_ordinary_is_said = true;
+    warn("the kernel is given an address of ordinary memory of the host, which this GPU reaches by itself (HMM, ATS): no capture holds "
+         "that memory, and a replay that follows the address faults");
   }
   return {};
 }

@@ -178,6 +178,7 @@ class Snapshots {
   bool m_started = false;
   bool m_has_dismissed = false;
   std::uint64_t m_next_number = 1;
+  bool m_ordinary_is_said = false;           // that a kernel is given memory which no capture holds; of the thread with the window
   std::set<std::uint64_t> m_announced;       // modules whose variables the collector knows
   std::atomic<std::uint32_t> m_begun{0};     // dispatches between wanted() and end()
 };

@@ -154,6 +154,16 @@ def test_memory_of_the_devices_own_heap_is_said_to_be_missing(kc, built):
     assert "the device's own heap" in done.err
 
 
+@pytest.mark.parametrize("kernel", ["alone", "in_graph"])
+def test_ordinary_memory_that_the_gpu_reaches_by_itself_is_said_to_be_missing(kc, built, kernel):
+    done = kc.run("kc-capture", "--kernel", kernel, "--", built["ordinary_memory"])
+    reaches = "reaches 1" in done.err
+    assert reaches or "reaches 0" in done.err
+    assert ("ordinary memory of the host" in done.err) is reaches
+    # What a graph did twice there could not be undone.
+    assert done.code == (6 if reaches and kernel == "in_graph" else 0)
+
+
 def test_kernels_of_two_contexts_are_captured_in_one_run(kc, built):
     done = kc.ok(
         "kc-capture", "--kernel", "in_first", "--kernel", "in_second", "--", built["several_contexts"]

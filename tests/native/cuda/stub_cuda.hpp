@@ -9,6 +9,7 @@
 #include <cstring>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include "../check.hpp"
 #include "cuda/api.hpp"
@@ -198,6 +199,21 @@ inline void use_host_memory() {
 }
 
 // The program uses a second GPU from here on.
+// A device that reaches ordinary memory by itself: all but the pages that the driver is said to know.
+inline std::set<std::uint64_t> g_known_pages;
+inline void reach_ordinary_memory() {
+  Driver& table = driver_stub();
+  table.cuDeviceGetAttribute = [](int* value, CUdevice_attribute attribute, CUdevice) {
+    *value = attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS ? 1 : 0;
+    return CUDA_SUCCESS;
+  };
+  table.cuPointerGetAttribute = [](void* value, CUpointer_attribute, CUdeviceptr address) {
+    if (!g_known_pages.contains(address / 4096)) return CUDA_ERROR_INVALID_VALUE;
+    *static_cast<CUmemorytype*>(value) = CU_MEMORYTYPE_DEVICE;
+    return CUDA_SUCCESS;
+  };
+}
+
 inline const auto k_context_of_second = reinterpret_cast<CUcontext>(0x1800);
 inline void use_second_device() {
   const_cast<Cupti&>(cupti()).cuptiGetDeviceId = [](CUcontext context, std::uint32_t* device) {

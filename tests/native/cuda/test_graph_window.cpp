@@ -254,6 +254,17 @@ void memory_of_another_gpu_that_this_one_reaches_is_left_alone(Collector& collec
   g_given[k_first] = word;
 }
 
+void what_works_on_ordinary_memory_of_the_host_is_refused(Collector& collector, int* word) {
+  static int s_ordinary = k_before;
+  g_known_pages.insert(address_of(word) / 4096);
+  reach_ordinary_memory();
+  CHECK(launch(collector).failure.empty());
+  g_given[k_first] = &s_ordinary;
+  CHECK(says(launch(collector), "ordinary memory of the host"));
+  CHECK(s_ordinary == k_before);
+  g_given[k_first] = word;
+}
+
 // The kernel may end the program, and what it would do is not wanted.
 void without_a_state_behind_it_the_kernel_is_not_launched(Collector& collector, int* word) {
   g_given = {{k_first, word}, {k_second, word}};
@@ -283,5 +294,6 @@ int main(int argc, char** argv) {
   memory_that_other_processes_share_is_left_alone(collector, word, allocated(0));
   what_another_gpu_has_is_refused(collector, word, allocated(1));
   memory_of_another_gpu_that_this_one_reaches_is_left_alone(collector, word);
+  what_works_on_ordinary_memory_of_the_host_is_refused(collector, word);
   return kerncap::test::exit_code();
 }
