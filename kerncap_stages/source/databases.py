@@ -26,12 +26,20 @@ class Database:
     commands: tuple[CompileCommand, ...] = ()
     problem: str | None = None
 
-    def why_no_command(self) -> str:
-        """For people, where none of the commands compiles the file."""
+    def why_no_command(self, file: Path) -> str:
+        """For people, where none of the commands compiles ``file``."""
         if self.path is not None:
+            # In another checkout, maybe.
+            namesake = next((each.file for each in self.commands if each.file.name == file.name), None)
+            next_step = (
+                "if another build compiles it, name that one's with --compile-commands"
+                if namesake is None
+                else f"it compiles {namesake}: name that tree with --source-dir, or a build of {file.parent} "
+                "with --compile-commands"
+            )
             return (
                 f"{self.path} has {len(self.commands)} commands, and none is of this file or of one that is "
-                "known to include it: if another build compiles it, name that one's with --compile-commands"
+                f"known to include it: {next_step}"
             )
         if self.problem is not None:
             return self.problem

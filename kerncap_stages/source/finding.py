@@ -22,6 +22,7 @@ from kerncap_stages.source.search import (
     find_candidates,
     from_line_tables,
     hints,
+    in_same_folder,
     is_triton_kernel,
     line_told,
 )
@@ -113,6 +114,10 @@ def find_source(
         line = None if choice else line_told(tables, roots, consulted, guessed=guessed)
         if line is not None:
             choice = choose([line], commands, wanted, consulted)
+        built = tables.definition[0] if tables.definition else None
+        if line and choice and built and not in_same_folder(line.path, built):
+            note = f"{built}, of which it was built, is not there: {line.path} has its name"
+            choice = replace(choice, note=_joined(choice.note, note))
     if choice is None and not candidates:
         lost = _without_source(capture, code, name, tables, roots, consulted)
         return replace(lost, explanation=_joined(lost.explanation, database.problem))
@@ -164,7 +169,7 @@ def find_source(
         notes.append("left out, as the compiler could run code or write files: " + " ".join(unsafe))
     if command is None and guess is None:
         assumed = _what_is_assumed(unit, compiler, wanted) if unit.headers_by_compiler and compiler else ""
-        notes.insert(0, f"no compile command found ({database.why_no_command()}){assumed}")
+        notes.insert(0, f"no compile command found ({database.why_no_command(definition.path)}){assumed}")
         absent = _why_no_compiler(wanted)
         notes = [absent, *(note for note in notes if not (absent and note and absent.startswith(note)))]
     return Finding(

@@ -103,11 +103,18 @@ def line_told(
     if tables.definition is None:
         return None
     path, line = tables.definition
-    for place in _places(path, roots, consulted, guessed=guessed):
+    # No definition shows that it is the same file: the old place goes before one that has but its name.
+    places = _places(path, roots, consulted, guessed=guessed)
+    for place in sorted(places, key=lambda each: not in_same_folder(each, path)):
         text = consulted.read(place) if _is_source(place) else None
         if text is not None and line <= text.count(b"\n") + 1:
             return Definition(place, line, line, (), is_template=False)
     return None
+
+
+def in_same_folder(path: Path, other: Path) -> bool:
+    """Whether their names are the same, and those of their folders."""
+    return path.parts[-2:] == other.parts[-2:]
 
 
 def hints(roots: Sequence[Path], base: str, consulted: Consulted) -> str | None:

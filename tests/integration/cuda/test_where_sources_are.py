@@ -90,6 +90,44 @@ def test_of_two_checkouts_the_named_one_is_taken_with_its_build(store, tmp_path)
     assert source.explanation is None
 
 
+def test_a_checkout_without_a_build_is_told_which_one_the_commands_are_of(store, tmp_path):
+    built, copy = (tmp_path / name / "src/k.cu" for name in ("built", "copy"))
+    for source_file in (built, copy):
+        source_file.parent.mkdir(parents=True)
+        source_file.write_text("__global__ void k(float* x) { *x += WIDTH; }\n")
+    words = ["nvcc", "-lineinfo", "-DWIDTH=4", "-c", str(built)]
+    database = tmp_path / "built/compile_commands.json"
+    entry = {"directory": str(database.parent), "file": str(built), "arguments": words}
+    database.write_text(json.dumps([entry]))
+    code = nvcc(built, tmp_path / "k.cubin", "-lineinfo", "-DWIDTH=4")
+    options = Options((copy.parents[1],), compile_commands=database)
+    _, source = run_locate(store, publish_cuda(store, code, "_Z1kPf"), options)
+    assert source.definition.path == str(copy)
+    assert source.compile_command is None
+    assert f"it compiles {built}: name that tree with --source-dir, or a build of {copy.parent}" in (
+        source.explanation
+    )
+
+
+def test_another_programs_file_of_the_same_name_is_not_taken_for_a_macros_kernel(store, tmp_path):
+    library, app = (tmp_path / name / "main.cu" for name in ("lib", "app"))
+    macros = "#define CAT(a, b) a##b\n#define MK(D) CAT(__glo, D)\n"
+    texts = {library: macros + "MK(bal__) void k(float* x) { *x = 1; }\n", app: "\n\n\nint main() {}\n"}
+    for source_file, text in texts.items():
+        source_file.parent.mkdir()
+        source_file.write_text(text)
+        entry = {"directory": str(source_file.parent), "file": "main.cu", "arguments": ["nvcc", "-c", "main.cu"]}
+        (source_file.parent / "compile_commands.json").write_text(json.dumps([entry]))
+    code = nvcc(library, tmp_path / "k.cubin", "-lineinfo")
+    capture = publish_cuda(store, code, "_Z1kPf")
+    _, source = run_locate(store, capture, Options((app.parent,)))
+    assert (source.definition.path, source.definition.line) == (str(library), 3)
+    library.unlink()
+    _, source = run_locate(store, capture, Options((app.parent,)))
+    assert source.explanation is not None
+    assert f"{library}, of which it was built, is not there: {app} has its name" in source.explanation
+
+
 def test_a_kernel_in_what_a_unit_includes_from_elsewhere_is_found(store, tmp_path):
     folder = tmp_path / "heat"
     files = {

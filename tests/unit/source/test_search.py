@@ -44,6 +44,14 @@ def test_the_checkout_that_is_named_counts_not_the_one_that_was_built(built, edi
     assert located(built, edited.parent) == (edited, 4)
 
 
+def test_a_file_of_the_same_name_is_not_another_checkouts(built, tmp_path):
+    other = written(tmp_path / "app/axpy.cu", "#define MAKE\nint main() {}\n")
+    tables, consulted = LineTables((built,), (built, 1)), Consulted()
+    assert line_told(tables, (other.parent,), consulted).path == built
+    built.unlink()
+    assert line_told(tables, (other.parent,), consulted).path == other
+
+
 def test_a_guessed_folder_does_not_replace_the_file_that_was_built(built, edited):
     assert located(built, edited.parents[1], guessed=True) == (built, 1)
 
