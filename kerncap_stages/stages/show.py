@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _EXAMPLES = """\
 kc-show                              the latest artifacts
 kc-show @capture                     the latest capture
-kc-capture -- ./app | kc-show        what a stage just made
+kc-profile -- ./app | kc-show        what a stage just made
 kc-show ./isolated/scale             the project in a folder
 kc-show --json @capture | jq .launch"""
 

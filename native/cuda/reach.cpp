@@ -94,7 +94,8 @@ Result<void> Snapshots::wait_for_other_gpus(const Job& job, const std::vector<st
   const auto limit = m_others_are_busy ? k_others_limit / 50 : k_others_limit;
   if (!m_has_stuck && tool()->streams.others_come_to_rest(job.device, std::min(wait_deadline(), Clock::now() + limit))) return {};
   if (!m_others_are_busy) {
-    warn("another GPU works beside captures: what it writes meanwhile, in memory that the kernel's reaches, counts as the kernel's");
+    warn("another GPU works beside captures, or may (a stream of it was given up in the middle of its work): what it writes meanwhile, in "
+         "memory that the kernel's reaches, counts as the kernel's");
   }
   m_others_are_busy = true;
   return {};

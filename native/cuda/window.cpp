@@ -125,7 +125,7 @@ void Snapshots::begin_counted(std::atomic<std::uint32_t>& kind) noexcept {
     step_out();   // of the round before, or of a call whose end was not shown to us
     stand_aside();
     step_in(kind);   // also where it waited in vain: the next window is not to open beside it
-    // That one begins with nobody having passed: who has is in this window still, and counted.
+    // Once threads have waited in vain (m_passed), they go on in this window, and the next one waits for them, as they are counted.
   } while (m_own.window.load(std::memory_order_seq_cst) && !this_thread().holds_window && !m_passed.load());
 }
 

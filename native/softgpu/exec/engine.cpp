@@ -21,7 +21,7 @@ namespace {
 }  // namespace
 
 Engine::Engine(unsigned workers)
-    : m_workers(workers != 0 ? workers : usable_cores()), m_state(std::make_unique<EngineState>(m_workers)) {}
+    : m_state(std::make_unique<EngineState>(workers != 0 ? workers : usable_cores())) {}
 
 Engine::~Engine() = default;
 
@@ -44,12 +44,6 @@ void Engine::submit(Dispatch dispatch, Callback done) {
 
 void Engine::abort(const void* owner) {
   m_state->abort_where([owner](const RunningDispatch& running) { return running.plan().dispatch.owner == owner; });
-}
-
-void Engine::restart_in_child() {
-  // Its threads, and whatever they had locked, stayed in the parent.
-  static_cast<void>(m_state.release());
-  m_state = std::make_unique<EngineState>(m_workers);
 }
 
 }  // namespace kerncap::softgpu

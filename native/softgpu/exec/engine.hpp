@@ -34,14 +34,10 @@ class Engine {
   // back, `aborted`. Not to be called from a callback.
   void abort(const void* owner);
 
-  // In the child of a fork, where no worker lives on: forgets everything that was in flight, without calling back.
-  void restart_in_child();
-
   // Null when this host can run the interpreter, else a sentence that says what it lacks (AVX2, FMA, F16C).
   [[nodiscard]] static const char* host_problem() noexcept;
 
  private:
-  unsigned m_workers;
   std::unique_ptr<EngineState> m_state;
 };
 

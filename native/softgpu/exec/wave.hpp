@@ -69,7 +69,6 @@ struct WaveContext {
   [[nodiscard]] std::uint64_t exec() const noexcept { return sgpr64(k_exec); }
   [[nodiscard]] std::uint64_t vcc() const noexcept { return sgpr64(k_vcc); }
   void set_exec(std::uint64_t value) noexcept { set_sgpr64(k_exec, value); }
-  void set_vcc(std::uint64_t value) noexcept { set_sgpr64(k_vcc, value); }
   [[nodiscard]] bool all_lanes_active() const noexcept { return exec() == k_all_lanes; }
   [[nodiscard]] std::uint32_t m0() const noexcept { return sgpr[m0_index(target)]; }
 

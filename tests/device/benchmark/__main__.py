@@ -21,7 +21,7 @@ import torch
 from captures import copying_baseline, into_memory, to_disk, without_room
 from edits import edit_loop
 from kernels import fidelity
-from machine import GIB, Bench, run
+from machine import GIB, SAMPLE_GIB, Bench, run
 from overhead import launches, start_up, torch_program
 from table import Table
 
@@ -61,6 +61,8 @@ def main() -> None:
     parser.add_argument("--json", type=Path)
     parser.add_argument("--only", nargs="*", choices=PARTS, default=list(PARTS))
     options = parser.parse_args()
+    if options.gib < SAMPLE_GIB:
+        parser.error(f"--gib: at least {SAMPLE_GIB}")
     text, arch = _machine()
     print(text + "\n", flush=True)
     table = Table(markdown=options.markdown)

@@ -116,7 +116,11 @@ def test_another_programs_file_of_the_same_name_is_not_taken_for_a_macros_kernel
     for source_file, text in texts.items():
         source_file.parent.mkdir()
         source_file.write_text(text)
-        entry = {"directory": str(source_file.parent), "file": "main.cu", "arguments": ["nvcc", "-c", "main.cu"]}
+        entry = {
+            "directory": str(source_file.parent),
+            "file": "main.cu",
+            "arguments": ["nvcc", "-c", "main.cu"],
+        }
         (source_file.parent / "compile_commands.json").write_text(json.dumps([entry]))
     code = nvcc(library, tmp_path / "k.cubin", "-lineinfo")
     capture = publish_cuda(store, code, "_Z1kPf")

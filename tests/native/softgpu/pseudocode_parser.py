@@ -25,7 +25,6 @@ TOKEN = re.compile(
 BINARY = [["||"], ["&&"], ["|"], ["^"], ["&"], ["==", "!=", "<>"], ["<", "<=", ">", ">="], ["<<", ">>"],
 ["+", "-"],
           ["*", "/"], ["**"]]  # fmt: skip
-ENDS = {"endif", "else", "elsif", "endfor", "break"}
 
 
 def tokens(text: str) -> list[tuple[str, str]]:

@@ -16,10 +16,6 @@ namespace kerncap::softgpu {
   return static_cast<std::uint16_t>(_cvtss_sh(value, _MM_FROUND_CUR_DIRECTION));
 }
 
-[[nodiscard]] inline float bfloat_to_float(std::uint16_t bits) noexcept {
-  return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
-}
-
 // An f16 fused multiply-add, left as a float that rounds to the right half. The product of two halves is exact in
 // float; the sum is rounded to odd (an inexact sum gets an odd last bit), so that the second rounding cannot be misled
 // by the first.

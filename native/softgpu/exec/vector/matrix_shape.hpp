@@ -24,7 +24,6 @@ struct MatrixShape {
 
   // Results: the register (or pair) and first lane of a row. The 4x4 shapes, several blocks to a register, have
   // kernels of their own.
-  [[nodiscard]] constexpr unsigned result_registers() const { return m * n * blocks / 64; }
   [[nodiscard]] constexpr unsigned rows_per_register() const { return 64 / n; }
   [[nodiscard]] constexpr unsigned result_register(unsigned block, unsigned row) const {
     return block * (m * n / 64) + row / (height * rows_per_register()) * height + row % height;
