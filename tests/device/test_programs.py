@@ -122,8 +122,11 @@ def test_a_graph_that_was_updated_is_captured_as_it_is_now(kc, built, dispatch, 
     assert kc.show(kc.ok("kc-replay", digest).digest)["matches_golden"] is True
 
 
-def test_a_graph_of_which_a_node_was_switched_off_is_refused(kc, built):
-    done = kc.run("kc-capture", "--kernel", "accumulate", "--dispatch", 4, "--", built["updated_graph"])
+@pytest.mark.parametrize("dispatch", [4, 5])
+def test_a_graph_of_which_a_node_was_switched_off_or_on_is_refused(kc, built, dispatch):
+    done = kc.run(
+        "kc-capture", "--kernel", "accumulate", "--dispatch", dispatch, "--", built["updated_graph"]
+    )
     assert done.code == 6, done.err
     assert "switched" in done.err
 

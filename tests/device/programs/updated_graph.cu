@@ -100,6 +100,8 @@ int main() {
 
   CHECK(cudaGraphNodeSetEnabled(executable, nodes.prepare, 0));
   launch(100);  // 4: without one of them, which shows only in what it would have done
+  CHECK(cudaGraphNodeSetEnabled(executable, nodes.prepare, 1));
+  launch(100);  // 5: with it again
 
   std::printf("ok\n");
   return 0;
