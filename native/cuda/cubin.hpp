@@ -16,10 +16,23 @@ struct CubinVariable {
   bool is_const = false;
 };
 
+// What a kernel does that is not undone by putting memory back, itself or by a function that it calls.
+enum KernelEffect : unsigned {
+  k_prints = 1,            // printf
+  k_launches = 2,          // kernels or graphs, on the device
+  k_uses_heap = 4,         // malloc or free: the device's own heap
+};
+
+struct CubinEffects {
+  std::string_view kernel;
+  unsigned effects = 0;
+};
+
 // The names are views of the cubin's own bytes.
 struct CubinSymbols {
   std::vector<std::string_view> kernels;
   std::vector<CubinVariable> variables;       // __device__, __managed__ and __constant__
+  std::vector<CubinEffects> effects;          // of the kernels that have any
   bool uses_heap = false;                     // a kernel of it calls malloc
 };
 

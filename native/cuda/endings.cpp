@@ -42,11 +42,15 @@ void hold_endings(bool on) noexcept {
   sigfillset(&ours.sa_mask);
   struct sigaction usual {};
   usual.sa_handler = SIG_DFL;
+  const auto is_expected = [on](const struct sigaction& found) {
+    return (found.sa_flags & SA_SIGINFO) == 0 && found.sa_handler == (on ? SIG_DFL : end_later);
+  };
   for (const int signal : k_signals) {
+    // Asked first: a program's own handler is never out of its place, as the signal would end the program just then.
     struct sigaction before {};
+    if (::sigaction(signal, nullptr, &before) != 0 || !is_expected(before)) continue;
     ::sigaction(signal, on ? &ours : &usual, &before);
-    const bool is_expected = (before.sa_flags & SA_SIGINFO) == 0 && before.sa_handler == (on ? SIG_DFL : end_later);
-    if (!is_expected) ::sigaction(signal, &before, nullptr);
+    if (!is_expected(before)) ::sigaction(signal, &before, nullptr);
   }
 }
 

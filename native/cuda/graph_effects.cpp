@@ -7,6 +7,7 @@
 
 #include "cuda/addresses.hpp"
 #include "cuda/api.hpp"
+#include "cuda/cubin.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
@@ -17,8 +18,9 @@ using core::Error;
 using core::ErrorCode;
 using core::Result;
 
-bool is_pinned(const Allocation& region) noexcept {
-  return region.kind == MemoryKind::host_pinned || region.kind == MemoryKind::host_registered;
+// Pinned, or a mapping or a pool of the host's.
+bool is_of_host(const Allocation& region) noexcept {
+  return region.kind == MemoryKind::host_pinned || region.kind == MemoryKind::host_registered || region.device == capture::k_no_device;
 }
 
 bool threads_may_touch_managed(std::uint32_t device) noexcept {
@@ -31,9 +33,7 @@ PutBack way_of(const Allocation& region, std::uint32_t device, bool is_given, bo
   if ((region.flags & capture::k_region_read_only) != 0) return PutBack::nothing;
   if (region.is_shared() || region.lies_elsewhere(device)) return PutBack::others;
   if (region.kind == MemoryKind::managed) return is_concurrent ? PutBack::words : PutBack::whole;
-  if (is_pinned(region)) return is_given ? PutBack::words : PutBack::warning;
-  // Of mappings and pools of the host it is not known whether the processor may touch them.
-  if (region.device == capture::k_no_device && !is_given) return PutBack::nothing;
+  if (is_of_host(region)) return is_given ? PutBack::words : PutBack::warning;
   return PutBack::whole;
 }
 
@@ -69,6 +69,7 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
   };
   bool is_of_another_gpu = false;
   bool is_ordinary = false;
+  unsigned effects = 0;                  // KernelEffect; of the kernel itself the collector knows all but what it prints
   const auto look = [&](std::uint64_t address) {
     is_of_another_gpu = is_of_another_gpu || (!region_at(regions, address) && tool()->allocations.peer_at(address, device));
   };
@@ -89,6 +90,9 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
       if (driver().cuFuncGetModule(&home, function) != CUDA_SUCCESS && driver().cuKernelGetFunction != nullptr) {
         driver().cuKernelGetFunction(&function, reinterpret_cast<CUkernel>(launch.value().function));
       }
+      const char* name = nullptr;
+      if (driver().cuFuncGetName != nullptr) driver().cuFuncGetName(&name, function);
+      if (name != nullptr) effects |= tool()->modules.effects_of(name) & (i == node ? k_prints : ~0U);
       const Result<std::vector<std::byte>> parameters = pack_parameters(function, launch.value());
       if (!parameters) {   // whatever it was given
         is_given.assign(regions.size(), true);
@@ -132,6 +136,13 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
   if (is_shared) {
     return Error{ErrorCode::unsupported, "it is in a CUDA graph that works on memory which other processes share (IPC): what they write "
                                          "there meanwhile would be undone with what is done twice"};
+  }
+  if ((effects & (k_launches | k_uses_heap)) != 0) {
+    return Error{ErrorCode::unsupported, "it is in a CUDA graph behind a kernel that launches others on the device or uses the device's own "
+                                         "heap (malloc, free), which would be done twice"};
+  }
+  if ((effects & k_prints) != 0) {
+    warn("kernels of a CUDA graph call printf, and run once more while one of it is captured: what they print then comes twice");
   }
   if (is_ordinary) {
     return Error{ErrorCode::unsupported, "it is in a CUDA graph that is given ordinary memory of the host (HMM, ATS), which no capture "

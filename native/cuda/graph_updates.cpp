@@ -19,6 +19,8 @@ constexpr CUpti_CallbackId k_updates[] = {
     CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams,
     CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams,
     CUPTI_DRIVER_TRACE_CBID_cuGraphExecChildGraphNodeSetParams,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent,
+    CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventWaitNodeSetEvent,
     CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled,
 };
 
@@ -121,6 +123,9 @@ bool track_graph_update(CUpti_CallbackId call, const CUpti_CallbackData& data) n
       if (succeeded) set_node(call, data.functionParams);
       return true;
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecChildGraphNodeSetParams:
+    // What our copy still names may have gone since, which the driver does not survive.
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventWaitNodeSetEvent:
       if (succeeded) graphs.changed(update.hGraphExec);
       return true;
     case CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled:

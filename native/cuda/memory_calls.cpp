@@ -80,10 +80,15 @@ void allocated_async(Allocations& allocations, const CUpti_CallbackData& data, C
   const Inside inside;
   if (is_recording(stream)) return allocations.add_graph_memory(base, bytes);
   Allocation made = on_device(data, base, bytes, MemoryKind::async_pool);
-  // A pool may be another GPU's than the stream's, or the host's.
+  // A pool may be of managed memory, the host's, or another GPU's than the stream's.
   CUmemorytype type{};
+  unsigned is_managed = 0;
   int owner = 0;
-  if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base) == CUDA_SUCCESS &&
+  if (driver().cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, base) == CUDA_SUCCESS && is_managed != 0) {
+    made.kind = MemoryKind::managed;
+    made.device = capture::k_no_device;
+    made.access = 0;
+  } else if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base) == CUDA_SUCCESS &&
       type == CU_MEMORYTYPE_HOST) {
     made.device = capture::k_no_device;
     made.access = 0;

@@ -75,6 +75,13 @@ void Modules::loaded(CUcontext context, std::uint32_t cupti_id, std::span<const 
   t_loaded = {module.number, t_loaded.count + 1};
   const std::lock_guard lock(m_mutex);
   m_by_number[module.number] = std::move(module);
+  for (const CubinEffects& each : symbols.effects) m_effects[std::string(each.kernel)] |= each.effects;
+}
+
+unsigned Modules::effects_of(std::string_view kernel) const noexcept {
+  const std::lock_guard lock(m_mutex);
+  const auto known = m_effects.find(kernel);
+  return known == m_effects.end() ? 0 : known->second;
 }
 
 void Modules::unloaded(std::uint32_t cupti_id) noexcept {

@@ -8,6 +8,7 @@
 #include <mutex>
 #include <span>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,8 @@ class Modules {
   };
   // Whether a kernel of any module that was ever loaded takes memory from the device's own heap.
   [[nodiscard]] bool uses_heap() const noexcept { return m_uses_heap.load(); }
+  // Of a kernel of that name, in whichever module: KernelEffect.
+  [[nodiscard]] unsigned effects_of(std::string_view kernel) const noexcept;
   // Modules of a device whose handle is known.
   [[nodiscard]] std::vector<Variables> variables(std::uint32_t device) const;
 
@@ -70,6 +73,7 @@ class Modules {
   std::atomic<bool> m_uses_heap{false};
   mutable std::mutex m_mutex;
   std::map<std::uint64_t, Module> m_by_number;
+  std::map<std::string, unsigned, std::less<>> m_effects;   // of kernels that have any
   std::map<std::pair<CUfunction, CUcontext>, const Kernel*> m_elsewhere;   // CUkernels in other contexts than that of their first launch
 };
 

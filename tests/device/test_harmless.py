@@ -94,6 +94,21 @@ def test_what_a_thread_counts_beside_a_kernel_of_a_graph_is_not_lost(kc, built, 
     assert "pinned memory changed" not in done.err
 
 
+@pytest.mark.parametrize("memory", ["pool", "managed_pool", "mapped", "device_only"])
+def test_nor_in_memory_of_the_host_that_is_no_pinned_block(kc, built, memory):
+    done, said = run(kc, built["graph_host_pools"], memory)
+    assert said == "ok\n", done.err
+    assert done.code == 0, done.err
+    assert "pinned memory changed" not in done.err
+
+
+@pytest.mark.parametrize("memory", ["behind_pool", "behind_mapped"])
+def test_such_memory_that_only_a_pointer_in_memory_leads_to_is_warned_of(kc, built, memory):
+    done, said = run(kc, built["graph_host_pools"], memory)
+    assert said == "ok\n", done.err
+    assert "pinned memory changed" in done.err
+
+
 def test_pinned_memory_that_only_a_pointer_in_memory_leads_to_is_warned_of(kc, built):
     done, said = run(kc, built["graph_host_words"], "pointer")
     assert said == "ok\n", done.err

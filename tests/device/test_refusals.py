@@ -25,6 +25,30 @@ def test_a_kernel_in_a_graph_that_cannot_be_gone_through_twice(kc, built, graph,
     refused(kc, word, built["odd_graphs"], graph)
 
 
+@pytest.mark.parametrize(
+    ("before", "word"),
+    [
+        ("launches", "launches others on the device"),
+        ("heap", "the device's own heap"),
+        ("events", "that was changed"),
+        ("events_gone", "that was changed"),
+    ],
+)
+def test_a_kernel_in_a_graph_behind_what_cannot_be_undone(kc, built, before, word):
+    refused(kc, word, built["odd_ancestors"], before)
+
+
+def test_a_kernel_in_a_graph_behind_one_that_prints_is_warned_of(kc, built):
+    done = kc.ok("kc-capture", "--kernel", "target", "--dispatch", 1, "--", built["odd_ancestors"], "prints")
+    assert "what they print then comes twice" in done.err
+    assert [line for line in done.err.split("\n") if line.startswith("found ")] == [
+        "found 0",
+        "found 7",
+        "found 7",
+        "found 28",
+    ]
+
+
 def test_a_kernel_in_a_graph_that_works_on_memory_of_another_process(kc, built):
     refused(kc, "memory which other processes share", built["shared_graph"], "given")
 

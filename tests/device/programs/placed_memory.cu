@@ -6,7 +6,6 @@
 #include <cstring>
 #include <string>
 
-#include "driver_calls.cuh"
 #include "pools.cuh"
 
 __global__ void target(float4* data, int count) {
@@ -19,20 +18,6 @@ __global__ void target(float4* data, int count) {
 
 constexpr std::size_t k_bytes = 8 << 20;
 constexpr int k_launches = 21;
-
-static void* mapped() {
-  CUmemAllocationProp properties{};
-  properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-  properties.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
-  CUmemGenericAllocationHandle handle;
-  DRIVER(cuMemCreate, &handle, k_bytes, &properties, 0ull);
-  CUdeviceptr address;
-  DRIVER(cuMemAddressReserve, &address, k_bytes, std::size_t{0}, CUdeviceptr{0}, 0ull);
-  DRIVER(cuMemMap, address, k_bytes, std::size_t{0}, handle, 0ull);
-  const CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  DRIVER(cuMemSetAccess, address, k_bytes, &access, std::size_t{1});
-  return reinterpret_cast<void*>(address);
-}
 
 static void* managed(bool stays_on_host) {
   void* address = nullptr;
@@ -60,7 +45,7 @@ int main(int argc, char** argv) {
   const std::string where = argc > 1 ? argv[1] : "device";
   void* memory = nullptr;
   CHECK(cudaMalloc(&memory, k_bytes));
-  if (where == "mapped") memory = mapped();
+  if (where == "mapped") memory = mapped_on_host(k_bytes, false);
   if (where == "pool") memory = from_pool(cudaMemLocationTypeHost, k_bytes);
   if (where == "managed") memory = managed(true);
   if (where == "managed_device") memory = managed(false);

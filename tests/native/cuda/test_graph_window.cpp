@@ -1,5 +1,6 @@
 // A kernel of a graph is captured: what that does to the program's memory is undone, and nothing else is. Driver and CUPTI are stubs
 // (stub_cuda.hpp); all memory is the host's, and a graph adds one to the word that it is given.
+#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <future>
@@ -135,6 +136,10 @@ Outcome launch(Collector& collector) {
 
 bool says(const Outcome& outcome, const char* words) { return outcome.failure.find(words) != std::string::npos; }
 
+bool warned(const char* words) {
+  return std::any_of(g_warnings.begin(), g_warnings.end(), [words](const std::string& text) { return text.find(words) != std::string::npos; });
+}
+
 void what_is_done_twice_is_undone(Collector& collector, int* word) {
   g_given = {{k_first, word}, {k_second, word}};
   const Outcome outcome = launch(collector);
@@ -200,7 +205,7 @@ void memory_that_other_processes_share_is_left_alone(Collector& collector, int* 
   Outcome outcome = launch(collector);
   CHECK(outcome.captures == 1 && outcome.failure.empty());
   CHECK(*exported == 77 && *word == k_before);
-  CHECK(!g_warnings.empty() && g_warnings.back().find("other processes or GPUs") != std::string::npos);
+  CHECK(warned("other processes or GPUs"));
   g_when_nodes_run = [] {};
   g_given[k_first] = exported;
   outcome = launch(collector);
@@ -254,6 +259,49 @@ void memory_of_another_gpu_that_this_one_reaches_is_left_alone(Collector& collec
   g_given[k_first] = word;
 }
 
+// Pinned memory by another way: where the processor may write, threads of the program may, too.
+void a_mapping_of_the_hosts_is_treated_as_pinned_memory_is(Collector& collector, int* word) {
+  auto* mapped = static_cast<int*>(std::aligned_alloc(4096, 4096));
+  CUmemGenericAllocationHandle piece = 78;
+  CUmemAllocationProp what{};
+  what.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
+  cuMemCreate_params create{&piece, 4096, &what, 0};
+  cuMemMap_params map{address_of(mapped), 4096, 0, piece, 0};
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  cuMemSetAccess_params rights{address_of(mapped), 4096, &access, 1};
+  const std::pair<CUpti_CallbackId, const void*> calls[] = {{CUPTI_DRIVER_TRACE_CBID_cuMemCreate, &create},
+                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemMap, &map},
+                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &rights}};
+  for (const auto& [id, parameters] : calls) {
+    Call call(id, parameters);
+    call.enter();
+    call.leave();
+  }
+  mapped[0] = mapped[1] = k_before;
+  g_warnings.clear();
+  g_when_nodes_run = [&] { mapped[1] = 77; };
+  CHECK(launch(collector).failure.empty());
+  CHECK(mapped[1] == 77);
+  CHECK(warned("pinned memory changed"));
+  g_given[k_first] = mapped;      // whose first word the kernel writes, and another one a thread, all the time
+  g_warnings.clear();
+  mapped[512] = 0;
+  int mine = 0;
+  std::atomic<bool> is_over{false};
+  std::thread counter;
+  g_when_nodes_run = [&] {
+    counter = std::thread([&] {
+      for (; !is_over; ++mine) std::atomic_ref<int>(mapped[512]).fetch_add(1, std::memory_order_relaxed);
+    });
+  };
+  CHECK(launch(collector).failure.empty());
+  is_over = true;
+  counter.join();
+  CHECK(mapped[0] == k_before && mapped[512] == mine && mine > 1 && !warned("pinned memory changed"));
+  g_when_nodes_run = [] {};
+  g_given[k_first] = word;
+}
+
 void what_works_on_ordinary_memory_of_the_host_is_refused(Collector& collector, int* word) {
   static int s_ordinary = k_before;
   g_known_pages.insert(address_of(word) / 4096);
@@ -263,6 +311,32 @@ void what_works_on_ordinary_memory_of_the_host_is_refused(Collector& collector, 
   CHECK(says(launch(collector), "ordinary memory of the host"));
   CHECK(s_ordinary == k_before);
   g_given[k_first] = word;
+}
+
+// A kernel before the wanted one that the cubin at `path` says to launch others.
+void what_memory_does_not_hold_is_not_done_twice(Collector& collector, int* word, const char* path) {
+  static const char* s_name = "_Z5innerPi";
+  std::string cubin = read_file(path);
+  load_cubin(cubin);
+  driver_stub().cuFuncGetName = [](const char** name, CUfunction function) {
+    *name = function == handle<CUfunction>(0x2000) ? "add" : s_name;
+    return CUDA_SUCCESS;
+  };
+  CHECK(launch(collector).failure.empty());
+  s_name = "_Z5outerPi";
+  CHECK(says(launch(collector), "launches others on the device"));
+  CHECK(*word == k_before);
+  s_name = "_Z5innerPi";
+}
+
+// What our copy of the graph still names may have gone.
+void an_event_that_is_exchanged_refuses_it(Collector& collector) {
+  CHECK(launch(collector).failure.empty());
+  cuGraphExecEventRecordNodeSetEvent_params parameters{k_executable, k_first, nullptr};
+  Call call(CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent, &parameters);
+  call.enter();
+  call.leave();
+  CHECK(says(launch(collector), "was changed"));
 }
 
 // The kernel may end the program, and what it would do is not wanted.
@@ -276,8 +350,8 @@ void without_a_state_behind_it_the_kernel_is_not_launched(Collector& collector, 
 }  // namespace
 
 int main(int argc, char** argv) {
-  CHECK(argc >= 2);
-  const bool is_without_post = argc == 3;
+  CHECK(argc >= 3);
+  const bool is_without_post = argc == 4;
   Collector& collector = start_library({.count = 1000}, k_wait_ms, is_without_post ? kerncap::capture::k_flag_no_post : 0);
   fill_graph_calls();
   std::string cubin = read_file(argv[1]);
@@ -294,6 +368,9 @@ int main(int argc, char** argv) {
   memory_that_other_processes_share_is_left_alone(collector, word, allocated(0));
   what_another_gpu_has_is_refused(collector, word, allocated(1));
   memory_of_another_gpu_that_this_one_reaches_is_left_alone(collector, word);
+  a_mapping_of_the_hosts_is_treated_as_pinned_memory_is(collector, word);
   what_works_on_ordinary_memory_of_the_host_is_refused(collector, word);
+  what_memory_does_not_hold_is_not_done_twice(collector, word, argv[2]);
+  an_event_that_is_exchanged_refuses_it(collector);
   return kerncap::test::exit_code();
 }

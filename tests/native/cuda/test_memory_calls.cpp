@@ -40,6 +40,19 @@ void memory_is_forgotten_when_the_call_that_frees_it_succeeds() {
   }
 }
 
+void memory_of_a_managed_pool_is_managed() {
+  driver_stub().cuPointerGetAttribute = [](void* value, CUpointer_attribute attribute, CUdeviceptr) {
+    *static_cast<unsigned*>(value) = attribute == CU_POINTER_ATTRIBUTE_IS_MANAGED ? 1 : 0;
+    return CUDA_SUCCESS;
+  };
+  CUdeviceptr address = 0x400000;
+  run(CUPTI_DRIVER_TRACE_CBID_cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_params{&address, 0x1000, nullptr, nullptr}, CUDA_SUCCESS);
+  const auto all = tool()->allocations.reachable(0);
+  CHECK(all.size() == 1 && all[0].kind == kerncap::capture::MemoryKind::managed && all[0].device == kerncap::capture::k_no_device);
+  run(CUPTI_DRIVER_TRACE_CBID_cuMemFreeAsync, cuMemFreeAsync_params{address, nullptr}, CUDA_SUCCESS);
+  CHECK(count() == 0);
+}
+
 // Another thread is given the address before the call that frees it has returned.
 void an_address_that_is_given_out_again_at_once_is_kept() {
   allocate(0x200000);
@@ -74,6 +87,7 @@ int main() {
   start_library({});
   memory_is_forgotten_when_the_call_that_frees_it_succeeds();
   arrays_ask_for_room_as_well();
+  memory_of_a_managed_pool_is_managed();
   an_address_that_is_given_out_again_at_once_is_kept();
   return kerncap::test::exit_code();
 }
