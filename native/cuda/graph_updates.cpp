@@ -81,6 +81,21 @@ void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
       });
       return;
     }
+    // What the copy names otherwise may go, which the driver does not survive.
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent: {
+      const auto& from = *static_cast<const cuGraphExecEventRecordNodeSetEvent_params*>(parameters);
+      graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+        return driver().cuGraphEventRecordNodeSetEvent(twin, from.event);
+      });
+      return;
+    }
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventWaitNodeSetEvent: {
+      const auto& from = *static_cast<const cuGraphExecEventWaitNodeSetEvent_params*>(parameters);
+      graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+        return driver().cuGraphEventWaitNodeSetEvent(twin, from.event);
+      });
+      return;
+    }
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams: {
       const auto& from = *static_cast<const cuGraphExecNodeSetParams_params*>(parameters);
       const bool is_followed = graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
@@ -120,12 +135,11 @@ bool track_graph_update(CUpti_CallbackId call, const CUpti_CallbackData& data) n
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams:
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams:
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent:
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventWaitNodeSetEvent:
       if (succeeded) set_node(call, data.functionParams);
       return true;
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecChildGraphNodeSetParams:
-    // What our copy still names may have gone since, which the driver does not survive.
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent:
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventWaitNodeSetEvent:
       if (succeeded) graphs.changed(update.hGraphExec);
       return true;
     case CUPTI_DRIVER_TRACE_CBID_cuGraphNodeSetEnabled:

@@ -122,6 +122,13 @@ def test_a_graph_that_was_updated_is_captured_as_it_is_now(kc, built, dispatch, 
     assert kc.show(kc.ok("kc-replay", digest).digest)["matches_golden"] is True
 
 
+@pytest.mark.parametrize("mode", ["events", "events_gone"])
+def test_a_graph_of_which_an_event_was_exchanged_is_captured(kc, built, mode):
+    digest = kc.capture("target", built["odd_ancestors"], mode, dispatch=1)
+    words = kernel_words(kc, kc.show(digest))
+    assert (words(0, "pre"), words(0, "post")) == (7, 28)
+
+
 @pytest.mark.parametrize("dispatch", [4, 5])
 def test_a_graph_of_which_a_node_was_switched_off_or_on_is_refused(kc, built, dispatch):
     done = kc.run(

@@ -30,8 +30,6 @@ def test_a_kernel_in_a_graph_that_cannot_be_gone_through_twice(kc, built, graph,
     [
         ("launches", "launches others on the device"),
         ("heap", "the device's own heap"),
-        ("events", "that was changed"),
-        ("events_gone", "that was changed"),
     ],
 )
 def test_a_kernel_in_a_graph_behind_what_cannot_be_undone(kc, built, before, word):

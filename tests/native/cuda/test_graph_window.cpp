@@ -329,13 +329,23 @@ void what_memory_does_not_hold_is_not_done_twice(Collector& collector, int* word
   s_name = "_Z5innerPi";
 }
 
-// What our copy of the graph still names may have gone.
-void an_event_that_is_exchanged_refuses_it(Collector& collector) {
-  CHECK(launch(collector).failure.empty());
-  cuGraphExecEventRecordNodeSetEvent_params parameters{k_executable, k_first, nullptr};
-  Call call(CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent, &parameters);
-  call.enter();
-  call.leave();
+// What our copy of the graph would name otherwise may go.
+void events_that_are_exchanged_are_in_the_copy(Collector& collector) {
+  static const auto s_event = handle<CUevent>(0x7700);
+  static int s_given = 0;
+  driver_stub().cuGraphEventRecordNodeSetEvent = [](CUgraphNode node, CUevent event) {
+    s_given += node == k_first && event == s_event ? 1 : 0;
+    return CUDA_SUCCESS;
+  };
+  driver_stub().cuGraphEventWaitNodeSetEvent = [](CUgraphNode, CUevent) { return CUDA_ERROR_INVALID_VALUE; };
+  cuGraphExecEventRecordNodeSetEvent_params parameters{k_executable, k_first, s_event};
+  Call records(CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent, &parameters);
+  records.enter();
+  records.leave();
+  CHECK(s_given == 1 && launch(collector).failure.empty());
+  Call waits(CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventWaitNodeSetEvent, &parameters);   // laid out alike
+  waits.enter();
+  waits.leave();
   CHECK(says(launch(collector), "was changed"));
 }
 
@@ -371,6 +381,6 @@ int main(int argc, char** argv) {
   a_mapping_of_the_hosts_is_treated_as_pinned_memory_is(collector, word);
   what_works_on_ordinary_memory_of_the_host_is_refused(collector, word);
   what_memory_does_not_hold_is_not_done_twice(collector, word, argv[2]);
-  an_event_that_is_exchanged_refuses_it(collector);
+  events_that_are_exchanged_are_in_the_copy(collector);
   return kerncap::test::exit_code();
 }
