@@ -24,6 +24,7 @@ using core::Result;
 constexpr std::size_t k_buffer_bytes = 4 << 20;
 constexpr std::uint64_t k_module = 1;
 constexpr std::chrono::milliseconds k_flush_every{100};
+constexpr std::chrono::seconds k_most_at_end{5};
 
 }  // namespace
 
@@ -49,7 +50,7 @@ Result<void> Profiler::start() noexcept {
       while (!m_finished.load(std::memory_order_relaxed)) {
         std::this_thread::sleep_for(k_flush_every);
         const RelaxedMode relaxed;   // not sooner: the driver may still be starting
-        if (!m_finished.load(std::memory_order_relaxed)) cupti().cuptiActivityFlushAll(0);
+        if (!m_finished.load(std::memory_order_relaxed)) flush(0);
       }
     }).detach();
   } catch (const std::system_error&) {
@@ -64,14 +65,24 @@ void Profiler::context_ends() noexcept {
   if (tool()->channel->mode() != capture::Mode::profile) return;
   const Inside inside;
   const RelaxedMode relaxed;
-  cupti().cuptiActivityFlushAll(0);
+  flush(0);
 }
 
 void Profiler::finish() noexcept {
   const Inside inside;
   const RelaxedMode relaxed;
+  m_finished.store(true);
   send_facts();
-  cupti().cuptiActivityFlushAll(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
+  // What another thread has fetched by then is not among what came now, and would end with the program.
+  const auto deadline = std::chrono::steady_clock::now() + k_most_at_end;
+  while (m_under_way.load() != 0 && std::chrono::steady_clock::now() < deadline) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+}
+
+void Profiler::flush(std::uint32_t flags) noexcept {
+  m_under_way.fetch_add(1);
+  cupti().cuptiActivityFlushAll(flags);
+  m_under_way.fetch_sub(1);
 }
 
 void CUPTIAPI Profiler::give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records) {
@@ -84,6 +95,7 @@ void CUPTIAPI Profiler::take_buffer(CUcontext context, std::uint32_t stream, std
                                     std::size_t valid_bytes) {
   const Inside inside;
   Profiler& self = tool()->profiler;
+  self.m_under_way.fetch_add(1);
   send_facts();
   {
     const std::lock_guard lock(self.m_mutex);
@@ -96,6 +108,7 @@ void CUPTIAPI Profiler::take_buffer(CUcontext context, std::uint32_t stream, std
     }
   }
   std::free(buffer);
+  self.m_under_way.fetch_sub(1);
 }
 
 void Profiler::take(const CUpti_Activity* activity) noexcept {

@@ -24,6 +24,7 @@ class Profiler {
   static void CUPTIAPI give_buffer(std::uint8_t** buffer, std::size_t* bytes, std::size_t* most_records);
   static void CUPTIAPI take_buffer(CUcontext context, std::uint32_t stream, std::uint8_t* buffer, std::size_t bytes,
                                    std::size_t valid_bytes);
+  void flush(std::uint32_t flags) noexcept;
   void take(const CUpti_Activity* record) noexcept;
   std::uint32_t number_of(const char* name) noexcept;
 
@@ -31,6 +32,7 @@ class Profiler {
   std::map<std::string, std::uint32_t, std::less<>> m_numbers;
   std::uint64_t m_next_index = 0;
   std::atomic<bool> m_finished{false};
+  std::atomic<std::uint32_t> m_under_way{0}; // flushes, and buffers that are being read
 };
 
 }  // namespace kerncap::cuda

@@ -30,7 +30,8 @@ int main(int argc, char** argv) {
   int* counted = words + 64;
   CHECK(cudaMemset(words, 0, k_bytes));
   int** where = nullptr;
-  CHECK(cudaMalloc(&where, sizeof *where));
+  CHECK(cudaMalloc(&where, 64 * sizeof *where));
+  where += 32;   // its own address is no end of a block that may lie before it
   CHECK(cudaMemcpy(where, &counted, sizeof counted, cudaMemcpyHostToDevice));
   CHECK(cudaDeviceSynchronize());
   const bool is_behind = mode.rfind("behind", 0) == 0;
