@@ -47,10 +47,10 @@ Result<void> Profiler::start() noexcept {
     std::thread([this] {
       const Inside inside;
       pthread_setname_np(pthread_self(), "kc-profile");
-      while (!m_finished.load(std::memory_order_relaxed)) {
+      for (;;) {   // also behind finish(): programs launch kernels in destructors
         std::this_thread::sleep_for(k_flush_every);
         const RelaxedMode relaxed;   // not sooner: the driver may still be starting
-        if (!m_finished.load(std::memory_order_relaxed)) flush(0);
+        flush(0);
       }
     }).detach();
   } catch (const std::system_error&) {
@@ -71,7 +71,6 @@ void Profiler::context_ends() noexcept {
 void Profiler::finish() noexcept {
   const Inside inside;
   const RelaxedMode relaxed;
-  m_finished.store(true);
   send_facts();
   flush(CUPTI_ACTIVITY_FLAG_FLUSH_FORCED);
   // What another thread has fetched by then is not among what came now, and would end with the program.

@@ -31,7 +31,6 @@ class Profiler {
   std::mutex m_mutex;                        // CUPTI hands buffers over from threads of its own
   std::map<std::string, std::uint32_t, std::less<>> m_numbers;
   std::uint64_t m_next_index = 0;
-  std::atomic<bool> m_finished{false};
   std::atomic<std::uint32_t> m_under_way{0}; // flushes, and buffers that are being read
 };
 
