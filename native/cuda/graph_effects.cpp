@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <mutex>
 #include <optional>
 
 #include "cuda/addresses.hpp"
@@ -142,7 +143,10 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
                                          "heap (malloc, free), which would be done twice"};
   }
   if ((effects & k_prints) != 0) {
-    warn("kernels of a CUDA graph call printf, and run once more while one of it is captured: what they print then comes twice");
+    static std::once_flag s_said;
+    std::call_once(s_said, [] {
+      warn("kernels of a CUDA graph call printf, and run once more while one of it is captured: what they print then comes twice");
+    });
   }
   if (is_ordinary) {
     return Error{ErrorCode::unsupported, "it is in a CUDA graph that is given ordinary memory of the host (HMM, ATS), which no capture "
