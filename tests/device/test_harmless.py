@@ -86,31 +86,30 @@ def test_what_a_thread_loads_while_a_graph_is_gone_through_is_not_lost(kc, built
     assert done.code == 0, done.err
 
 
-@pytest.mark.parametrize("memory", ["pinned", "managed", "ticks", "protected"])
-def test_what_a_thread_counts_beside_a_kernel_of_a_graph_is_not_lost(kc, built, memory):
-    done, said = run(kc, built["graph_host_words"], memory)
+@pytest.mark.parametrize(
+    ("program", "memory"),
+    [
+        *(("graph_host_words", memory) for memory in ("pinned", "managed", "ticks", "protected")),
+        *(("graph_host_pools", memory) for memory in ("pool", "managed_pool", "mapped", "device_only")),
+    ],
+)
+def test_what_a_thread_counts_beside_a_kernel_of_a_graph_is_not_lost(kc, built, program, memory):
+    done, said = run(kc, built[program], memory)
     assert said == "ok\n", done.err
     assert done.code == 0, done.err
     assert "pinned memory changed" not in done.err
 
 
-@pytest.mark.parametrize("memory", ["pool", "managed_pool", "mapped", "device_only"])
-def test_nor_in_memory_of_the_host_that_is_no_pinned_block(kc, built, memory):
-    done, said = run(kc, built["graph_host_pools"], memory)
-    assert said == "ok\n", done.err
-    assert done.code == 0, done.err
-    assert "pinned memory changed" not in done.err
-
-
-@pytest.mark.parametrize("memory", ["behind_pool", "behind_mapped"])
-def test_such_memory_that_only_a_pointer_in_memory_leads_to_is_warned_of(kc, built, memory):
-    done, said = run(kc, built["graph_host_pools"], memory)
-    assert said == "ok\n", done.err
-    assert "pinned memory changed" in done.err
-
-
-def test_pinned_memory_that_only_a_pointer_in_memory_leads_to_is_warned_of(kc, built):
-    done, said = run(kc, built["graph_host_words"], "pointer")
+@pytest.mark.parametrize(
+    ("program", "memory"),
+    [
+        ("graph_host_words", "pointer"),
+        ("graph_host_pools", "behind_pool"),
+        ("graph_host_pools", "behind_mapped"),
+    ],
+)
+def test_pinned_memory_that_only_a_pointer_in_memory_leads_to_is_warned_of(kc, built, program, memory):
+    done, said = run(kc, built[program], memory)
     assert said == "ok\n", done.err
     assert "pinned memory changed" in done.err
 

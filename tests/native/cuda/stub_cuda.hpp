@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <set>
+#include <utility>
 
 #include "../check.hpp"
 #include "cuda/api.hpp"
@@ -30,6 +31,11 @@ const char k_changed_ptx[] = "";
 namespace kerncap::test {
 
 using namespace kerncap::cuda;
+
+// How often something with these words was said since g_warnings was cleared.
+inline std::ptrdiff_t times_warned(std::string_view words) {
+  return std::count_if(g_warnings.begin(), g_warnings.end(), [words](const std::string& text) { return text.find(words) != std::string::npos; });
+}
 
 inline CUpti_CallbackFunc g_callback = nullptr;
 inline void* g_subscribed_with = nullptr;
@@ -154,6 +160,31 @@ inline void show_resource(CUpti_CallbackId what, CUcontext context, CUstream str
   g_callback(g_subscribed_with, CUPTI_CB_DOMAIN_RESOURCE, what, &data);
 }
 
+// A page of memory that lies at `home` and is mapped by hand, with rights for the device `guest`.
+inline int* mapped(const CUmemLocation& home, CUdevice guest) {
+  constexpr std::size_t k_page = 4096;
+  static CUmemGenericAllocationHandle s_piece = 70;
+  auto* words = static_cast<int*>(std::aligned_alloc(k_page, k_page));
+  std::memset(words, 0, k_page);
+  const auto address = reinterpret_cast<CUdeviceptr>(words);
+  CUmemGenericAllocationHandle piece = ++s_piece;
+  CUmemAllocationProp what{};
+  what.location = home;
+  cuMemCreate_params create{&piece, k_page, &what, 0};
+  cuMemMap_params map{address, k_page, 0, piece, 0};
+  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {guest}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  cuMemSetAccess_params rights{address, k_page, &access, 1};
+  const std::pair<CUpti_CallbackId, const void*> calls[] = {{CUPTI_DRIVER_TRACE_CBID_cuMemCreate, &create},
+                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemMap, &map},
+                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &rights}};
+  for (const auto& [id, parameters] : calls) {
+    Call call(id, parameters);
+    call.enter();
+    call.leave();
+  }
+  return words;
+}
+
 template <typename Handle>
 Handle handle(std::uintptr_t number) { return reinterpret_cast<Handle>(number); }
 
@@ -198,7 +229,6 @@ inline void use_host_memory() {
   table.cuLaunchKernel = compare;
 }
 
-// The program uses a second GPU from here on.
 // A device that reaches ordinary memory by itself: all but the pages that the driver is said to know.
 inline std::set<std::uint64_t> g_known_pages;
 inline void reach_ordinary_memory() {
@@ -214,6 +244,7 @@ inline void reach_ordinary_memory() {
   };
 }
 
+// The program uses a second GPU from here on.
 inline const auto k_context_of_second = reinterpret_cast<CUcontext>(0x1800);
 inline void use_second_device() {
   const_cast<Cupti&>(cupti()).cuptiGetDeviceId = [](CUcontext context, std::uint32_t* device) {

@@ -1,6 +1,5 @@
 // A kernel of a graph is captured: what that does to the program's memory is undone, and nothing else is. Driver and CUPTI are stubs
 // (stub_cuda.hpp); all memory is the host's, and a graph adds one to the word that it is given.
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <future>
@@ -136,10 +135,6 @@ Outcome launch(Collector& collector) {
 
 bool says(const Outcome& outcome, const char* words) { return outcome.failure.find(words) != std::string::npos; }
 
-bool warned(const char* words) {
-  return std::any_of(g_warnings.begin(), g_warnings.end(), [words](const std::string& text) { return text.find(words) != std::string::npos; });
-}
-
 void what_is_done_twice_is_undone(Collector& collector, int* word) {
   g_given = {{k_first, word}, {k_second, word}};
   const Outcome outcome = launch(collector);
@@ -205,7 +200,7 @@ void memory_that_other_processes_share_is_left_alone(Collector& collector, int* 
   Outcome outcome = launch(collector);
   CHECK(outcome.captures == 1 && outcome.failure.empty());
   CHECK(*exported == 77 && *word == k_before);
-  CHECK(warned("other processes or GPUs"));
+  CHECK(times_warned("other processes or GPUs") != 0);
   g_when_nodes_run = [] {};
   g_given[k_first] = exported;
   outcome = launch(collector);
@@ -231,73 +226,42 @@ void what_another_gpu_has_is_refused(Collector& collector, int* word, int* peers
 
 // Mapped by hand, where this GPU may reach it: what the other one writes there would be undone.
 void memory_of_another_gpu_that_this_one_reaches_is_left_alone(Collector& collector, int* word) {
-  auto* mapped = static_cast<int*>(std::aligned_alloc(4096, 4096));
-  *mapped = k_before;
-  CUmemGenericAllocationHandle piece = 77;
-  CUmemAllocationProp what{};
-  what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {1}};
-  cuMemCreate_params create{&piece, 4096, &what, 0};
-  cuMemMap_params map{address_of(mapped), 4096, 0, piece, 0};
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  cuMemSetAccess_params rights{address_of(mapped), 4096, &access, 1};
-  const std::pair<CUpti_CallbackId, const void*> calls[] = {{CUPTI_DRIVER_TRACE_CBID_cuMemCreate, &create},
-                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemMap, &map},
-                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &rights}};
-  for (const auto& [id, parameters] : calls) {
-    Call call(id, parameters);
-    call.enter();
-    call.leave();
-  }
-  g_when_nodes_run = [&] { *mapped = 77; };
+  int* words = mapped({CU_MEM_LOCATION_TYPE_DEVICE, {1}}, 0);
+  *words = k_before;
+  g_when_nodes_run = [&] { *words = 77; };
   const Outcome outcome = launch(collector);
   g_when_nodes_run = [] {};
   CHECK(outcome.captures == 1 && outcome.failure.empty());
-  CHECK(*mapped == 77 && *word == k_before);
-  g_given[k_first] = mapped;
+  CHECK(*words == 77 && *word == k_before);
+  g_given[k_first] = words;
   CHECK(says(launch(collector), "works on another GPU"));
-  CHECK(*mapped == 77);
+  CHECK(*words == 77);
   g_given[k_first] = word;
 }
 
 // Pinned memory by another way: where the processor may write, threads of the program may, too.
 void a_mapping_of_the_hosts_is_treated_as_pinned_memory_is(Collector& collector, int* word) {
-  auto* mapped = static_cast<int*>(std::aligned_alloc(4096, 4096));
-  CUmemGenericAllocationHandle piece = 78;
-  CUmemAllocationProp what{};
-  what.location = {CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}};
-  cuMemCreate_params create{&piece, 4096, &what, 0};
-  cuMemMap_params map{address_of(mapped), 4096, 0, piece, 0};
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {0}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  cuMemSetAccess_params rights{address_of(mapped), 4096, &access, 1};
-  const std::pair<CUpti_CallbackId, const void*> calls[] = {{CUPTI_DRIVER_TRACE_CBID_cuMemCreate, &create},
-                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemMap, &map},
-                                                            {CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &rights}};
-  for (const auto& [id, parameters] : calls) {
-    Call call(id, parameters);
-    call.enter();
-    call.leave();
-  }
-  mapped[0] = mapped[1] = k_before;
+  int* words = mapped({CU_MEM_LOCATION_TYPE_HOST_NUMA, {0}}, 0);
+  words[0] = words[1] = k_before;
   g_warnings.clear();
-  g_when_nodes_run = [&] { mapped[1] = 77; };
+  g_when_nodes_run = [&] { words[1] = 77; };
   CHECK(launch(collector).failure.empty());
-  CHECK(mapped[1] == 77);
-  CHECK(warned("pinned memory changed"));
-  g_given[k_first] = mapped;      // whose first word the kernel writes, and another one a thread, all the time
+  CHECK(words[1] == 77);
+  CHECK(times_warned("pinned memory changed") != 0);
+  g_given[k_first] = words;      // whose first word the kernel writes, and another one a thread, all the time
   g_warnings.clear();
-  mapped[512] = 0;
   int mine = 0;
   std::atomic<bool> is_over{false};
   std::thread counter;
   g_when_nodes_run = [&] {
     counter = std::thread([&] {
-      for (; !is_over; ++mine) std::atomic_ref<int>(mapped[512]).fetch_add(1, std::memory_order_relaxed);
+      for (; !is_over; ++mine) std::atomic_ref<int>(words[512]).fetch_add(1, std::memory_order_relaxed);
     });
   };
   CHECK(launch(collector).failure.empty());
   is_over = true;
   counter.join();
-  CHECK(mapped[0] == k_before && mapped[512] == mine && mine > 1 && !warned("pinned memory changed"));
+  CHECK(words[0] == k_before && words[512] == mine && mine > 1 && times_warned("pinned memory changed") == 0);
   g_when_nodes_run = [] {};
   g_given[k_first] = word;
 }

@@ -1,6 +1,5 @@
 // Ordinary memory of the host that a device reaches by itself (HMM, ATS) is in no capture, which is said. Driver and CUPTI are stubs
 // (stub_cuda.hpp), and all memory is the host's.
-#include <algorithm>
 #include <array>
 
 #include "stub_cuda.hpp"
@@ -16,7 +15,7 @@ std::size_t g_parameter_bytes = 8;
 std::uint64_t address_of(const void* memory) { return reinterpret_cast<std::uint64_t>(memory); }
 
 // What is said of a capture of a kernel with both words as its parameters, of 8 bytes each or one of 16.
-std::size_t warnings_of(Collector& collector, Words words, std::size_t parameter_bytes = 8) {
+std::ptrdiff_t warnings_of(Collector& collector, Words words, std::size_t parameter_bytes = 8) {
   g_parameter_bytes = parameter_bytes;
   g_warnings.clear();
   const Heard before = collector.heard();
@@ -30,9 +29,7 @@ std::size_t warnings_of(Collector& collector, Words words, std::size_t parameter
   call.leave();
   const Heard after = collector.heard();
   CHECK(after.captures.size() == before.captures.size() + 1 && after.failures.size() == before.failures.size());
-  return static_cast<std::size_t>(std::count_if(g_warnings.begin(), g_warnings.end(), [](const std::string& text) {
-    return text.find("ordinary memory of the host") != std::string::npos;
-  }));
+  return times_warned("ordinary memory of the host");
 }
 
 }  // namespace

@@ -1,6 +1,5 @@
 // What another GPU does beside a captured kernel may be in memory that both reach. Driver and CUPTI are stubs (stub_cuda.hpp), and all
 // memory is the host's.
-#include <algorithm>
 #include <chrono>
 #include <cstdlib>
 #include <cstring>
@@ -68,24 +67,6 @@ int* allocated(CUdevice device) {
   return words;
 }
 
-// Physical memory of `home`, with rights for `guest`.
-int* mapped(CUdevice home, CUdevice guest) {
-  static CUmemGenericAllocationHandle s_piece = 70;
-  int* words = memory();
-  const auto address = reinterpret_cast<CUdeviceptr>(words);
-  CUmemGenericAllocationHandle piece = ++s_piece;
-  CUmemAllocationProp what{};
-  what.location = {CU_MEM_LOCATION_TYPE_DEVICE, {home}};
-  cuMemCreate_params create{&piece, k_bytes, &what, 0};
-  cuMemMap_params map{address, k_bytes, 0, piece, 0};
-  CUmemAccessDesc access{{CU_MEM_LOCATION_TYPE_DEVICE, {guest}}, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
-  cuMemSetAccess_params rights{address, k_bytes, &access, 1};
-  show(CUPTI_DRIVER_TRACE_CBID_cuMemCreate, &create);
-  show(CUPTI_DRIVER_TRACE_CBID_cuMemMap, &map);
-  show(CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &rights);
-  return words;
-}
-
 void unmap(int* words) {
   cuMemUnmap_params parameters{reinterpret_cast<CUdeviceptr>(words), k_bytes};
   show(CUPTI_DRIVER_TRACE_CBID_cuMemUnmap, &parameters);
@@ -122,11 +103,7 @@ Outcome capture_with(Collector& collector, int* given) {
           after.failures.size() == before.failures.size() ? "" : after.failures.back()};
 }
 
-bool warned() {
-  return std::any_of(g_warnings.begin(), g_warnings.end(), [](const std::string& text) {
-    return text.find("another GPU works beside captures") != std::string::npos;
-  });
-}
+bool warned() { return times_warned("another GPU works beside captures") != 0; }
 
 void another_gpu_is_waited_for_and_not_for_long(Collector& collector, int* own) {
   Outcome outcome = capture_with(collector, own);
@@ -185,7 +162,7 @@ void a_launch_that_is_stuck_there(Collector& collector, int* own, int* peers) {
   CHECK(g_asked == 0);
   Outcome outcome = capture_beside_stuck_launch(collector, peers);
   CHECK(outcome.says("the kernel is given memory of another GPU"));
-  int* reached = mapped(0, 1);
+  int* reached = mapped({CU_MEM_LOCATION_TYPE_DEVICE, {0}}, 1);
   outcome = capture_beside_stuck_launch(collector, own);
   CHECK(outcome.says("went on while the state was taken"));
   unmap(reached);
@@ -208,6 +185,6 @@ int main(int argc, char** argv) {
   another_gpu_is_waited_for_and_not_for_long(collector, own);
   memory_that_the_kernel_is_given_has_to_come_to_rest(collector, peers);
   a_launch_that_is_stuck_there(collector, own, peers);
-  memory_that_the_kernel_is_given_has_to_come_to_rest(collector, mapped(1, 0));
+  memory_that_the_kernel_is_given_has_to_come_to_rest(collector, mapped({CU_MEM_LOCATION_TYPE_DEVICE, {1}}, 0));
   return kerncap::test::exit_code();
 }
