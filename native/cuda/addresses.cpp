@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <optional>
 
 #include "core/process_maps.hpp"
@@ -9,12 +10,6 @@
 
 namespace kerncap::cuda {
 namespace {
-
-bool reaches_ordinary_memory(std::uint32_t device) noexcept {
-  int value = 0;
-  const auto attribute = CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS;
-  return driver().cuDeviceGetAttribute(&value, attribute, static_cast<CUdevice>(device)) == CUDA_SUCCESS && value != 0;
-}
 
 // The parameters of a pointer's size.
 std::vector<std::uint64_t> pointers_of(CUfunction function, const std::vector<std::byte>& parameters) {
@@ -32,13 +27,28 @@ std::vector<std::uint64_t> pointers_of(CUfunction function, const std::vector<st
 
 }  // namespace
 
+std::vector<std::uint64_t> words_of(const std::vector<std::byte>& parameters) {
+  std::vector<std::uint64_t> words(parameters.size() / sizeof(std::uint64_t));
+  std::memcpy(words.data(), parameters.data(), words.size() * sizeof(std::uint64_t));
+  return words;
+}
+
+const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
+  const auto after = std::upper_bound(regions.begin(), regions.end(), address,
+                                      [](std::uint64_t at, const Allocation& region) { return at < region.base; });
+  if (after == regions.begin()) return nullptr;
+  const Allocation& found = *std::prev(after);
+  return address < found.end() ? &found : nullptr;
+}
+
 bool is_known_to_the_driver(std::uint64_t address) noexcept {
   CUmemorytype type{};
   return driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, address) == CUDA_SUCCESS && type != 0;
 }
 
 bool is_given_ordinary_memory(CUfunction function, const std::vector<std::byte>& parameters, std::uint32_t device) {
-  if (driver().cuFuncGetParamInfo == nullptr || !reaches_ordinary_memory(device)) return false;
+  if (driver().cuFuncGetParamInfo == nullptr) return false;
+  if (device_attribute(static_cast<CUdevice>(device), CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) == 0) return false;
   std::vector<std::uint64_t> words = pointers_of(function, parameters);
   // One behind the last element of captured memory is how many ends are given.
   std::erase_if(words, [](std::uint64_t word) { return word == 0 || is_known_to_the_driver(word) || is_known_to_the_driver(word - 1); });

@@ -1,13 +1,20 @@
-// What the driver and the system say of an address that a kernel is given.
+// Addresses that a kernel is given, and what lies there: by our list, the driver and the system.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
 #include <vector>
 
+#include "cuda/allocations.hpp"
 #include "cuda/cuda_headers.hpp"
 
 namespace kerncap::cuda {
+
+// Whatever they are: an address stands at a multiple of eight bytes.
+[[nodiscard]] std::vector<std::uint64_t> words_of(const std::vector<std::byte>& parameters);
+
+// Of regions in ascending order; null where none is.
+[[nodiscard]] const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept;
 
 [[nodiscard]] bool is_known_to_the_driver(std::uint64_t address) noexcept;
 

@@ -86,6 +86,11 @@ Result<void> load_cupti() {
   return {};
 }
 
+int device_attribute(CUdevice device, CUdevice_attribute which) noexcept {
+  int value = 0;
+  return driver().cuDeviceGetAttribute(&value, which, device) == CUDA_SUCCESS ? value : 0;
+}
+
 std::string describe(const std::string& what, CUresult status) {
   const char* name = nullptr;
   const char* text = nullptr;

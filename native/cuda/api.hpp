@@ -37,6 +37,9 @@ struct Cupti {
 // Looks where the program has it loaded, in KERNCAP_CUPTI (paths between colons), then on the loader's path.
 [[nodiscard]] core::Result<void> load_cupti();
 
+// 0 where the driver does not tell.
+[[nodiscard]] int device_attribute(CUdevice device, CUdevice_attribute which) noexcept;
+
 // "WHAT: CUDA_ERROR_OUT_OF_MEMORY (out of memory)"
 [[nodiscard]] std::string describe(const std::string& what, CUresult status);
 [[nodiscard]] core::Result<void> checked(const std::string& what, CUresult status);

@@ -43,10 +43,8 @@ unsigned capability() noexcept {
   const Inside inside;
   CUdevice device = 0;
   if (driver().cuCtxGetDevice(&device) != CUDA_SUCCESS) device = 0;
-  int major = 0;
-  int minor = 0;
-  driver().cuDeviceGetAttribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device);
-  driver().cuDeviceGetAttribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device);
+  const int major = device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR);
+  const int minor = device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR);
   return static_cast<unsigned>(10 * major + minor);
 }
 

@@ -53,7 +53,7 @@ unsigned effect_of(std::string_view function) noexcept {
 
 // Symbols by their numbers in the table `table`: those of kernels, and the effects of others. Who calls which is in a section of its own.
 std::vector<CubinEffects> effects_of_kernels(const Elf& elf, const Elf64_Ehdr& header, std::uint64_t table,
-                                             const std::map<std::uint32_t, std::string_view>& kernels,
+                                             const std::vector<std::pair<std::uint32_t, std::string_view>>& kernels,
                                              const std::map<std::uint32_t, unsigned>& sources) {
   constexpr std::uint32_t k_call_graph = 0x70000001;   // SHT_CUDA_CALLGRAPH: pairs of caller and callee
   if (kernels.empty() || sources.empty()) return {};
@@ -102,7 +102,7 @@ CubinSymbols read_cubin(std::span<const std::byte> file) noexcept {
     if (!table || table->sh_type != SHT_SYMTAB || table->sh_entsize != sizeof(Elf64_Sym)) continue;
     const auto strings = elf.section(*header, table->sh_link);
     if (!strings) continue;
-    std::map<std::uint32_t, std::string_view> kernels;
+    std::vector<std::pair<std::uint32_t, std::string_view>> kernels;
     std::map<std::uint32_t, unsigned> sources;
     for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= table->sh_size; at += sizeof(Elf64_Sym)) {
       const auto symbol = elf.at<Elf64_Sym>(table->sh_offset + at);
@@ -116,7 +116,7 @@ CubinSymbols read_cubin(std::span<const std::byte> file) noexcept {
       const unsigned type = ELF64_ST_TYPE(symbol->st_info);
       if (type == STT_FUNC && (symbol->st_other & k_other_entry) != 0) {
         found.kernels.push_back(name);
-        kernels[number] = name;
+        kernels.emplace_back(number, name);
       }
       if (type != STT_OBJECT || symbol->st_size == 0) continue;
       const auto home = elf.section(*header, symbol->st_shndx);

@@ -12,12 +12,6 @@ namespace {
 using capture::Message;
 using capture::Up;
 
-int attribute(CUdevice device, CUdevice_attribute which) noexcept {
-  int value = 0;
-  driver().cuDeviceGetAttribute(&value, which, device);
-  return value;
-}
-
 std::string uuid_of(CUdevice device) {
   CUuuid uuid{};
   if (driver().cuDeviceGetUuid_v2(&uuid, device) != CUDA_SUCCESS) return {};
@@ -39,15 +33,15 @@ void send_device(CUdevice device) {
   driver().cuDeviceGetPCIBusId(pci, sizeof pci, device);
   driver().cuDeviceTotalMem_v2(&memory, device);
   const std::string architecture =
-      "sm_" + std::to_string(attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
-      std::to_string(attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+      "sm_" + std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
+      std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
   Message message(Up::facts);
   message.u32(static_cast<std::uint32_t>(device)).u32(7);
   message.text("name").text(name).text("isa").text(architecture).text("pci_address").text(pci);
   message.text("uuid").text(uuid_of(device));
   message.text("memory_size_bytes").text(std::to_string(memory));
-  message.text("compute_units").text(std::to_string(attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)));
-  message.text("wavefront_size").text(std::to_string(attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE)));
+  message.text("compute_units").text(std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)));
+  message.text("wavefront_size").text(std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE)));
   tool()->channel->send(message);
 }
 

@@ -2,9 +2,7 @@
 #include "cuda/graph_effects.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <mutex>
-#include <optional>
 
 #include "cuda/addresses.hpp"
 #include "cuda/api.hpp"
@@ -25,9 +23,7 @@ bool is_of_host(const Allocation& region) noexcept {
 }
 
 bool threads_may_touch_managed(std::uint32_t device) noexcept {
-  int value = 0;
-  const auto attribute = CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS;
-  return driver().cuDeviceGetAttribute(&value, attribute, static_cast<CUdevice>(device)) == CUDA_SUCCESS && value != 0;
+  return device_attribute(static_cast<CUdevice>(device), CU_DEVICE_ATTRIBUTE_CONCURRENT_MANAGED_ACCESS) != 0;
 }
 
 PutBack way_of(const Allocation& region, std::uint32_t device, bool is_given, bool is_concurrent) noexcept {
@@ -36,13 +32,6 @@ PutBack way_of(const Allocation& region, std::uint32_t device, bool is_given, bo
   if (region.kind == MemoryKind::managed) return is_concurrent ? PutBack::words : PutBack::whole;
   if (is_of_host(region)) return is_given ? PutBack::words : PutBack::warning;
   return PutBack::whole;
-}
-
-std::optional<std::size_t> region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
-  const auto after = std::upper_bound(regions.begin(), regions.end(), address,
-                                      [](std::uint64_t at, const Allocation& region) { return at < region.base; });
-  if (after == regions.begin() || address >= std::prev(after)->end()) return std::nullopt;
-  return static_cast<std::size_t>(std::prev(after) - regions.begin());
 }
 
 struct End {
@@ -65,7 +54,7 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
   const auto mark = [&](std::uint64_t address) {
     // One behind the last element is how many ends are given.
     for (const std::uint64_t each : {address, address - 1}) {
-      if (const auto found = region_at(regions, each)) is_given[*found] = true;
+      if (const Allocation* found = region_at(regions, each)) is_given[static_cast<std::size_t>(found - regions.data())] = true;
     }
   };
   bool is_of_another_gpu = false;
@@ -100,9 +89,7 @@ Result<std::vector<PutBack>> how_to_put_back(const WatchedGraph& graph, std::siz
         continue;
       }
       is_ordinary = is_ordinary || is_given_ordinary_memory(function, parameters.value(), device);
-      std::vector<std::uint64_t> words(parameters.value().size() / sizeof(std::uint64_t));
-      std::memcpy(words.data(), parameters.value().data(), words.size() * sizeof(std::uint64_t));
-      for (const std::uint64_t word : words) {
+      for (const std::uint64_t word : words_of(parameters.value())) {
         mark(word);
         look(word);
       }

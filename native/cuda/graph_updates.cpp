@@ -56,8 +56,14 @@ void set_kernel_node(CUgraphExec executable, CUgraphNode node, const CUDA_KERNEL
   if (!is_followed) warn_if_wanted(parameters);
 }
 
+// `set` does to our copy's node what the call has done to the program's.
+template <typename Parameters, typename Set>
+void follow(const void* parameters, Set set) noexcept {
+  const auto& from = *static_cast<const Parameters*>(parameters);
+  tool()->graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) { return set(twin, from); });
+}
+
 void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
-  Graphs& graphs = tool()->graphs;
   switch (call) {
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecKernelNodeSetParams: {
       const auto& from = *static_cast<const cuGraphExecKernelNodeSetParams_params*>(parameters);
@@ -67,38 +73,26 @@ void set_node(CUpti_CallbackId call, const void* parameters) noexcept {
       const auto& from = *static_cast<const cuGraphExecKernelNodeSetParams_v2_params*>(parameters);
       return set_kernel_node(from.hGraphExec, from.hNode, *from.nodeParams);
     }
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams: {
-      const auto& from = *static_cast<const cuGraphExecMemcpyNodeSetParams_params*>(parameters);
-      graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemcpyNodeSetParams:
+      return follow<cuGraphExecMemcpyNodeSetParams_params>(parameters, [](CUgraphNode twin, const auto& from) {
         return driver().cuGraphMemcpyNodeSetParams(twin, from.copyParams);
       });
-      return;
-    }
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams: {
-      const auto& from = *static_cast<const cuGraphExecMemsetNodeSetParams_params*>(parameters);
-      graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecMemsetNodeSetParams:
+      return follow<cuGraphExecMemsetNodeSetParams_params>(parameters, [](CUgraphNode twin, const auto& from) {
         return driver().cuGraphMemsetNodeSetParams(twin, from.memsetParams);
       });
-      return;
-    }
     // What the copy names otherwise may go, which the driver does not survive.
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent: {
-      const auto& from = *static_cast<const cuGraphExecEventRecordNodeSetEvent_params*>(parameters);
-      graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventRecordNodeSetEvent:
+      return follow<cuGraphExecEventRecordNodeSetEvent_params>(parameters, [](CUgraphNode twin, const auto& from) {
         return driver().cuGraphEventRecordNodeSetEvent(twin, from.event);
       });
-      return;
-    }
-    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventWaitNodeSetEvent: {
-      const auto& from = *static_cast<const cuGraphExecEventWaitNodeSetEvent_params*>(parameters);
-      graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+    case CUPTI_DRIVER_TRACE_CBID_cuGraphExecEventWaitNodeSetEvent:
+      return follow<cuGraphExecEventWaitNodeSetEvent_params>(parameters, [](CUgraphNode twin, const auto& from) {
         return driver().cuGraphEventWaitNodeSetEvent(twin, from.event);
       });
-      return;
-    }
     case CUPTI_DRIVER_TRACE_CBID_cuGraphExecNodeSetParams: {
       const auto& from = *static_cast<const cuGraphExecNodeSetParams_params*>(parameters);
-      const bool is_followed = graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
+      const bool is_followed = tool()->graphs.node_changed(from.hGraphExec, from.hNode, [&](CUgraphNode twin) {
         return driver().cuGraphNodeSetParams(twin, from.nodeParams);
       });
       if (is_followed || from.nodeParams->type != CU_GRAPH_NODE_TYPE_KERNEL) return;

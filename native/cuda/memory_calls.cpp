@@ -66,6 +66,12 @@ Allocation on_device(const CUpti_CallbackData& data, CUdeviceptr base, std::uint
   return made;
 }
 
+// Memory that is no device's own: all may reach it.
+void give_to_host(Allocation& made) noexcept {
+  made.device = capture::k_no_device;
+  made.access = 0;
+}
+
 Allocation on_host(const CUpti_CallbackData& data, const void* base, std::uint64_t bytes, MemoryKind kind) noexcept {
   Allocation made;
   made.base = reinterpret_cast<std::uint64_t>(base);
@@ -86,12 +92,10 @@ void allocated_async(Allocations& allocations, const CUpti_CallbackData& data, C
   int owner = 0;
   if (driver().cuPointerGetAttribute(&is_managed, CU_POINTER_ATTRIBUTE_IS_MANAGED, base) == CUDA_SUCCESS && is_managed != 0) {
     made.kind = MemoryKind::managed;
-    made.device = capture::k_no_device;
-    made.access = 0;
+    give_to_host(made);
   } else if (driver().cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE, base) == CUDA_SUCCESS &&
       type == CU_MEMORYTYPE_HOST) {
-    made.device = capture::k_no_device;
-    made.access = 0;
+    give_to_host(made);
   } else if (driver().cuPointerGetAttribute(&owner, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, base) == CUDA_SUCCESS && owner >= 0) {
     made.device = static_cast<std::uint32_t>(owner);
     made.access = std::uint64_t{1} << made.device;
@@ -129,8 +133,7 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
     case KC_ID(cuMemAllocManaged): {
       const auto& made = as<cuMemAllocManaged_params>(data);
       Allocation region = on_device(data, *made.dptr, made.bytesize, MemoryKind::managed);
-      region.device = capture::k_no_device;
-      region.access = 0;
+      give_to_host(region);
       return allocations.add(region);
     }
     case KC_ID(cuMemAllocAsync):

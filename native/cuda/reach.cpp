@@ -1,7 +1,6 @@
 // Which memory a capture holds, and what it would have to hold and cannot.
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <map>
 #include <set>
 
@@ -22,20 +21,6 @@ using core::Result;
 using Clock = std::chrono::steady_clock;
 
 constexpr std::chrono::milliseconds k_others_limit{1000};
-
-const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
-  const auto after = std::upper_bound(regions.begin(), regions.end(), address,
-                                      [](std::uint64_t at, const Allocation& region) { return at < region.base; });
-  if (after == regions.begin()) return nullptr;
-  const Allocation& found = *std::prev(after);
-  return address < found.end() ? &found : nullptr;
-}
-
-std::vector<std::uint64_t> words_of(const std::vector<std::byte>& parameters) {
-  std::vector<std::uint64_t> words(parameters.size() / sizeof(std::uint64_t));
-  std::memcpy(words.data(), parameters.data(), words.size() * sizeof(std::uint64_t));
-  return words;
-}
 
 }  // namespace
 

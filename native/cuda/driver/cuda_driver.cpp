@@ -17,12 +17,6 @@ using core::Result;
 
 constexpr std::uint32_t k_shared_without_asking = 48 * 1024;
 
-int attribute(CUdevice device, CUdevice_attribute which) {
-  int value = 0;
-  driver().cuDeviceGetAttribute(&value, which, device);
-  return value;
-}
-
 }  // namespace
 
 struct CudaDriver::LoadedCode final : replay::Code {
@@ -122,14 +116,14 @@ Result<void> CudaDriver::check_devices(const replay::Plan& plan) {
   int version = 0;
   driver().cuDriverGetVersion(&version);
   m_about.name = name;
-  m_about.isa = "sm_" + std::to_string(attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
-                std::to_string(attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  m_about.isa = "sm_" + std::to_string(device_attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
+                std::to_string(device_attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
   m_about.runtime = "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
   if (m_about.isa != plan.isa) {
     return Error{ErrorCode::unsupported, "the capture is of a GPU of architecture " + plan.isa + ", and " + name +
                                              " is " + m_about.isa};
   }
-  m_host_node = std::max(0, attribute(m_device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));
+  m_host_node = std::max(0, device_attribute(m_device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));
   CUmemAllocationProp properties{};
   properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
   properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {m_device}};
@@ -276,7 +270,7 @@ Result<std::vector<replay::Timing>> CudaDriver::times() {
 Result<void> CudaDriver::flush_cache() {
   if (m_flush == 0) {
     // Twice the cache: what a set holds is replaced whatever its policy.
-    m_flush_bytes = 2 * static_cast<std::uint64_t>(attribute(m_device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
+    m_flush_bytes = 2 * static_cast<std::uint64_t>(device_attribute(m_device, CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE));
     m_flush_bytes = std::max<std::uint64_t>(m_flush_bytes, 64 << 20);
     if (Result<void> made = checked("allocating memory", driver().cuMemAlloc_v2(&m_flush, m_flush_bytes)); !made) {
       return made;

@@ -19,8 +19,7 @@ std::string why_refused(CUdevice device, CUfunction function, const replay::Laun
            std::to_string(of_function(function, CU_FUNC_ATTRIBUTE_NUM_REGS)) + " registers of a thread), and this launch has " +
            std::to_string(threads);
   }
-  int most_shared = 0;
-  driver().cuDeviceGetAttribute(&most_shared, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, device);
+  const int most_shared = device_attribute(device, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN);
   const int own_shared = of_function(function, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
   if (most_shared > 0 && static_cast<std::uint64_t>(own_shared) + launch.dynamic_lds_bytes > static_cast<std::uint64_t>(most_shared)) {
     return "; the kernel has " + std::to_string(own_shared) + " bytes of shared memory and this launch adds " +
