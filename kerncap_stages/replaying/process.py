@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     Report = Callable[[str, int, int], None]  # phase, done, in all
 
 _TICK_S = 0.1
+# How long a driver may take to let go of a process that has ended. A second is usual, and ten where many
+# use the GPU at once; one that never does must not hold whoever set a time limit, or pressed Ctrl-C.
+_LETTING_GO_S = 30.0
 
 
 def run_replayer(
@@ -34,7 +37,13 @@ def run_replayer(
     finally:
         if process.poll() is None:
             process.kill()
-            process.wait()
+            let_go(process)
+
+
+def let_go(process: subprocess.Popen[bytes]) -> None:
+    """Wait until a process that ends is gone, and its memory free; not for ever."""
+    with contextlib.suppress(subprocess.TimeoutExpired):
+        process.wait(_LETTING_GO_S)
 
 
 def watched(

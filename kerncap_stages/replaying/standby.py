@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.native_paths import native_file
-from kerncap_stages.replaying.process import watched
+from kerncap_stages.replaying.process import let_go, watched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,5 +115,5 @@ class Standbys:
         """Wait until all that were taken have ended, and their memory is free."""
         while self._taken:
             standby = self._taken.pop()
-            standby.process.wait()
+            let_go(standby.process)
             standby.input.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -12,6 +13,8 @@ from pathlib import Path
 import pytest
 import small_disk
 from stages import executable
+
+_PF_EXITING = 0x4  # include/linux/sched.h, of the flags in /proc/PID/stat
 
 
 def replayer_at_work(stage: subprocess.Popen) -> str:
@@ -25,12 +28,17 @@ def replayer_at_work(stage: subprocess.Popen) -> str:
 
 
 def is_at_work(pid: str) -> bool:
-    """Whether it is a replayer whose runtime has started its threads."""
+    """Whether it is a replayer whose runtime has started its threads, and that nobody has killed."""
     process = Path("/proc", pid)
     try:
-        return b"kc-replay-" in (process / "cmdline").read_bytes() and len(list(process.glob("task/*"))) > 1
+        if b"kc-replay-" not in (process / "cmdline").read_bytes() or len(list(process.glob("task/*"))) < 2:
+            return False
+        pending = int(re.search(r"^SigPnd:\t(\w+)$", (process / "status").read_text(), re.M)[1], 16)
+        flags = int((process / "stat").read_text().rpartition(")")[2].split()[6])
     except OSError:
         return False
+    # Once it was killed, it is for its driver to let it go.
+    return not pending >> (signal.SIGKILL - 1) & 1 and not flags & _PF_EXITING
 
 
 def test_errors_of_the_replayer_name_the_capture_and_the_next_step(stages, scaled):
@@ -94,36 +102,45 @@ def test_a_full_disk_under_the_dump_leaves_no_part_of_a_region(stages, scaled, t
     assert sizes.items() <= whole.items()
 
 
+@pytest.fixture
+def hung(stages, scaled, variant, tmp_path):
+    """A stage whose replayer runs a kernel that never ends; ``output`` and ``errors`` hold what it wrote."""
+    command = [*executable("replay"), scaled, "--variant", str(variant("wild_variants", "HANG"))]
+    # Files: the other end of a pipe is the replayer's, too, until its driver lets it go.
+    with (tmp_path / "output").open("wb") as output, (tmp_path / "errors").open("wb") as errors:
+        stage = subprocess.Popen(
+            command,
+            env=stages.environment,
+            stdout=output,
+            stderr=errors,
+            # A script in the background ignores SIGINT, and what it starts inherits that.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        )
+    try:
+        yield stage
+    finally:
+        stage.kill()
+        stage.wait()
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_stage_that_is_interrupted_leaves_no_replayer_and_no_artifact(stages, scaled, variant, number):
-    stage = subprocess.Popen(
-        [*executable("replay"), scaled, "--variant", str(variant("wild_variants", "HANG"))],
-        env=stages.environment,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        # A script in the background ignores SIGINT, and what it starts inherits that.
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
-    )
-    replayer = replayer_at_work(stage)
-    stage.send_signal(number)
-    out, err = stage.communicate(timeout=60)
-    assert stage.returncode in (128 + number, -number), err
-    assert out == ""
+def test_a_stage_that_is_interrupted_leaves_no_replayer_and_no_artifact(hung, stages, tmp_path, number):
+    replayer = replayer_at_work(hung)
+    hung.send_signal(number)
+    hung.wait(60)
+    err = (tmp_path / "errors").read_text()
+    assert hung.returncode in (128 + number, -number), err
+    assert not (tmp_path / "output").read_bytes()
     assert "Traceback" not in err
     assert not is_at_work(replayer)
     assert stages.run("show", "@replay").code == 3
 
 
-def test_a_hung_replay_does_not_outlive_the_stage_that_is_killed(stages, scaled, variant):
-    hung = variant("wild_variants", "HANG")
-    stage = subprocess.Popen(
-        [*executable("replay"), scaled, "--variant", str(hung)],
-        env=stages.environment,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-    )
-    replayer = replayer_at_work(stage)
-    stage.send_signal(signal.SIGKILL)
-    stage.communicate(timeout=60)  # the replayer holds the other end of the pipe for as long as it lives
-    assert not is_at_work(replayer)
+def test_a_hung_replay_does_not_outlive_the_stage_that_is_killed(hung):
+    replayer = replayer_at_work(hung)
+    hung.kill()
+    hung.wait(60)
+    deadline = time.monotonic() + 60
+    while is_at_work(replayer):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

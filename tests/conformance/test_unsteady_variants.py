@@ -43,7 +43,7 @@ def test_memory_of_its_own_that_ends_as_it_began_does_no_harm(judge, flags):
 
 def test_a_later_run_that_faults_or_hangs_is_told_as_such(judge):
     assert "faulted: once more from the same state" in judge("FAULTS_LATER", 0, code=1).err
-    done = judge("HANGS_LATER", 0, "--timeout", 8, code=1)
+    done = judge("HANGS_LATER", 0, "--timeout", 20, code=1)  # the first run ends within them
     assert "the first run did, and a further one from the same state does not" in done.err
 
 
