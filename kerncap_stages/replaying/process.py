@@ -7,6 +7,8 @@ import subprocess
 import time
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import DeviceError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     Report = Callable[[str, int, int], None]  # phase, done, in all
 
 _TICK_S = 0.1
+_LOOK_S = 0.002
 # How long a driver may take to let go of a process that has ended. A second is usual, and ten where many
 # use the GPU at once; one that never does must not hold whoever set a time limit, or pressed Ctrl-C.
 _LETTING_GO_S = 30.0
@@ -28,22 +31,42 @@ def run_replayer(
 ) -> int | None:
     """Run the native replayer; returns its exit code, negative for a signal, None if it did not end in time.
 
+    Raises DeviceError if it was killed for that, and its driver holds it on.
+
     progress: the file that it writes how far it is to (native/replay/progress.hpp), and who wants to know.
     """
     # What the kernel prints is for people; our own standard output is for digests.
     process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=2)
     try:
-        return watched(process.wait, timeout_s, progress)
-    finally:
-        if process.poll() is None:
-            process.kill()
-            let_go(process)
+        code = watched(process.wait, timeout_s, progress)
+    except BaseException:
+        process.kill()
+        let_go(process)
+        raise
+    if code is None:
+        process.kill()
+        must_be_gone(process)
+    return code
 
 
-def let_go(process: subprocess.Popen[bytes]) -> None:
-    """Wait until a process that ends is gone, and its memory free; not for ever."""
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        process.wait(_LETTING_GO_S)
+def let_go(*processes: subprocess.Popen[bytes]) -> list[int]:
+    """Wait until processes that end are gone, and their memory free; gives the IDs of those still held."""
+    ends_at = time.monotonic() + _LETTING_GO_S
+    # Popen.wait() with a limit looks every 50 ms, which each validation would pay for.
+    while (held := [each.pid for each in processes if each.poll() is None]) and time.monotonic() < ends_at:
+        time.sleep(_LOOK_S)
+    return held
+
+
+def must_be_gone(*processes: subprocess.Popen[bytes]) -> None:
+    """Wait like ``let_go``. Raises DeviceError where one is held: what comes next might fail by it."""
+    if held := let_go(*processes):
+        numbers = ", ".join(map(str, held))
+        raise DeviceError(
+            f"the driver has not let go of what replayed (process {numbers}) {_LETTING_GO_S:g} s after its "
+            "end: the device and its memory may be missing until then",
+            hint="wait until that process is gone, or see the kernel's log (dmesg) for the driver's",
+        )
 
 
 def watched(

@@ -6,13 +6,15 @@ two go on side by side.
 
 from __future__ import annotations
 
+import contextlib
 import socket
 import subprocess
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import DeviceError
 from kerncap_stages.native_paths import native_file
-from kerncap_stages.replaying.process import let_go, watched
+from kerncap_stages.replaying.process import must_be_gone, watched
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +51,7 @@ class Standby:
             raise subprocess.TimeoutExpired(self.process.args, timeout_s or 0.0) from error
         except ConnectionResetError:  # it died before it had read its words
             told = b""
-        return told[0] if told else self.process.wait()
+        return told[0] if told else self.process.wait(timeout_s)
 
 
 class Standbys:
@@ -73,7 +75,8 @@ class Standbys:
             standby.process.kill()
         self._taken += self._waiting
         self._waiting.clear()
-        self.settle()
+        with contextlib.suppress(DeviceError):  # what was found out counts, whatever a driver holds
+            self.settle()
 
     def start(self, count: int) -> None:
         """Start so many where that saves time, from the thread that ends last: they end with it."""
@@ -112,8 +115,12 @@ class Standbys:
         return standby
 
     def settle(self) -> None:
-        """Wait until all that were taken have ended, and their memory is free."""
-        while self._taken:
-            standby = self._taken.pop()
-            let_go(standby.process)
-            standby.input.close()
+        """Wait until all that were taken have ended, and their memory is free.
+
+        Raises DeviceError where a driver does not let one go.
+        """
+        try:
+            must_be_gone(*(standby.process for standby in self._taken))
+        finally:
+            while self._taken:
+                self._taken.pop().input.close()

@@ -4,46 +4,87 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import subprocess
 import sys
 
 import pytest
 
+from kerncap_stages.errors import DeviceError
 from kerncap_stages.replaying import process as process_module
 from kerncap_stages.replaying.process import run_replayer
+from kerncap_stages.replaying.standby import Standby, Standbys
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
 
 @pytest.fixture
-def held(monkeypatch):
-    """Processes as a driver holds them that never lets go: ``kill`` alone does not end them."""
-    started = []
+def started(monkeypatch):
+    """The processes that were started, which end with the test."""
+    processes = []
 
-    class Held(subprocess.Popen):
+    class Known(subprocess.Popen):
         def __init__(self, *words, **options):
             super().__init__(*words, **options)
-            started.append(self)
+            processes.append(self)
 
-        def kill(self):
-            """It stays."""
-
-    monkeypatch.setattr(subprocess, "Popen", Held)
-    monkeypatch.setattr(process_module, "_LETTING_GO_S", 0.1)
-    yield started
-    for process in started:
+    monkeypatch.setattr(subprocess, "Popen", Known)
+    yield processes
+    for process in processes:
         process.send_signal(signal.SIGKILL)
         process.wait()
 
 
-def test_one_that_does_not_end_in_time_is_killed_and_gone(tmp_path):
-    pid = tmp_path / "pid"
-    tells = f"import os, pathlib; pathlib.Path({str(pid)!r}).write_text(str(os.getpid())); " + SLEEPS[-1]
-    assert run_replayer([*SLEEPS[:-1], tells], os.environ, 5, progress=None) is None
-    with pytest.raises(ProcessLookupError):
-        os.kill(int(pid.read_text()), 0)
+@pytest.fixture
+def held(started, monkeypatch):
+    """The same, held as by a driver that never lets go: ``kill`` alone does not end them."""
+    monkeypatch.setattr(subprocess.Popen, "kill", lambda _process: None)
+    monkeypatch.setattr(process_module, "_LETTING_GO_S", 0.1)
+    return started
 
 
-def test_one_that_its_driver_never_lets_go_does_not_hold_the_stage(held):
+def test_one_that_does_not_end_in_time_is_killed_and_gone(started):
     assert run_replayer(SLEEPS, os.environ, 0.1, progress=None) is None
+    assert [process.returncode for process in started] == [-signal.SIGKILL]
+
+
+def test_one_that_its_driver_never_lets_go_is_named(held):
+    with pytest.raises(DeviceError, match="has not let go") as raised:
+        run_replayer(SLEEPS, os.environ, 0.1, progress=None)
+    assert f"process {held[0].pid}" in str(raised.value)
+
+
+def test_who_interrupts_is_not_held_by_a_driver_either(held, monkeypatch):
+    def interrupted(*_words):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(process_module, "watched", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run_replayer(SLEEPS, os.environ, None, progress=None)
     assert [process.poll() for process in held] == [None]
+
+
+def test_one_that_waited_for_its_words_and_is_held_is_named_before_memory_is_needed(held):
+    standbys = Standbys("cuda", 0)
+    ours, theirs = socket.socketpair()
+    standbys._taken.append(Standby(subprocess.Popen(SLEEPS, stdin=theirs), ours))
+    theirs.close()
+    with pytest.raises(DeviceError, match=f"process {held[0].pid}"):
+        standbys.settle()
+    assert ours.fileno() == -1
+
+
+def test_what_was_found_out_counts_whatever_a_driver_holds(held):
+    ours, theirs = socket.socketpair()
+    with theirs, Standbys("cuda", 0) as standbys:
+        standbys._taken.append(Standby(subprocess.Popen(SLEEPS, stdin=theirs), ours))
+    assert [process.poll() for process in held] == [None]
+
+
+def test_a_time_limit_holds_for_one_that_told_nothing_and_does_not_end(started):
+    ours, theirs = socket.socketpair()
+    process = subprocess.Popen(SLEEPS, stdin=subprocess.DEVNULL)
+    theirs.close()  # as one does that dies
+    assert Standby(process, ours).run(0.2) is None
+    ours.close()
+    assert started[0].wait(60) == -signal.SIGKILL
