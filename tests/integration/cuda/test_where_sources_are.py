@@ -103,6 +103,8 @@ def test_a_checkout_without_a_build_is_told_which_one_the_commands_are_of(store,
     options = Options((copy.parents[1],), compile_commands=database)
     _, source = run_locate(store, publish_cuda(store, code, "_Z1kPf"), options)
     assert source.definition.path == str(copy)
+    command = source.compile_command  # assumed, if any, and not the other checkout's
+    assert command is None or (command.translation_unit, command.database) == (str(copy), None)
     assert f"it compiles {built}: name that tree with --source-dir, or a build of {copy.parent}" in (
         source.explanation
     )
