@@ -23,7 +23,8 @@ inline void store_as(std::byte* to, T value) noexcept {
   std::memcpy(to, &value, sizeof value);
 }
 
-// Which part of the register a byte or a short fills: all of it, extended, or one half, keeping the other (d16).
+// Which part of the register a byte or a short fills: all of it, extended, or one half (d16). Registers with error correction
+// (sramecc, which all targets here have) are written whole, so a load to one half puts zeros in the other.
 enum class Half : std::uint8_t { whole, low, high };
 
 template <class T, Half k_half = Half::whole>
@@ -32,11 +33,8 @@ struct Narrow {
   static constexpr bool k_may_go_to_lds = k_half == Half::whole;
 
   static void load(const std::byte* from, Row* to, unsigned lane) noexcept {
-    std::uint32_t& word = to[0].lane[lane];
     const auto value = static_cast<std::uint32_t>(static_cast<std::int32_t>(load_as<T>(from)));
-    if constexpr (k_half == Half::whole) word = value;
-    if constexpr (k_half == Half::low) word = (word & 0xFFFF0000U) | (value & 0xFFFFU);
-    if constexpr (k_half == Half::high) word = (word & 0xFFFFU) | (value << 16);
+    to[0].lane[lane] = k_half == Half::whole ? value : k_half == Half::low ? value & 0xFFFFU : value << 16;
   }
   static void store(std::byte* to, const Row* from, unsigned lane) noexcept {
     store_as(to, static_cast<T>(from[0].lane[lane] >> (k_half == Half::high ? 16 : 0)));

@@ -45,11 +45,11 @@ void write_registers(Row* to, unsigned lane, const Channels& values, NumberForma
     for (unsigned i = 0; i < k_channels; ++i) to[i].lane[lane] = values[i];
     return;
   }
-  for (unsigned i = 0; i < k_channels; ++i) {
-    const std::uint32_t half = narrow_to_d16(values[i], number);
-    std::uint32_t& word = to[i / 2].lane[lane];
-    const bool high = k_width == Width::d16_high || i % 2 == 1;
-    word = high ? (word & 0xFFFF) | (half << 16) : (word & 0xFFFF0000U) | half;
+  // Two channels a register; a half without one becomes zero (see Half).
+  for (unsigned i = 0; i < k_channels; i += 2) {
+    const std::uint32_t first = narrow_to_d16(values[i], number);
+    const std::uint32_t second = i + 1 < k_channels ? narrow_to_d16(values[i + 1], number) : 0;
+    to[i / 2].lane[lane] = k_width == Width::d16_high ? first << 16 : first | (second << 16);
   }
 }
 

@@ -61,10 +61,10 @@ inline void expect_transfer(const Transfer& transfer, std::uint64_t mask, const 
     std::uint32_t value = bytes[0] | (bytes[1] << 8);
     const unsigned top = 8 * transfer.size_bytes - 1;
     if (transfer.is_signed && ((value >> top) & 1) != 0) value |= ~0U << top;
-    std::uint32_t& word = registers[0].lane[lane];
+    std::uint32_t& word = registers[0].lane[lane];  // the half that is not loaded becomes zero: sramecc
     if (transfer.half == Transfer::whole) word = value;
-    if (transfer.half == Transfer::low) word = (word & 0xFFFF0000U) | (value & 0xFFFFU);
-    if (transfer.half == Transfer::high) word = (word & 0xFFFFU) | (value << 16);
+    if (transfer.half == Transfer::low) word = value & 0xFFFFU;
+    if (transfer.half == Transfer::high) word = value << 16;
   }
 }
 

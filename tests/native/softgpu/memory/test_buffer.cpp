@@ -214,7 +214,13 @@ void typed_odds(Machine& m) {
   got = before;
   (void)m.run(m.encode(*m.find("buffer_load_format_d16_xyz"), f), got);
   if (got.vgpr[k_data].lane[0] != 0x3C003804) fail("d16 xy: %08x", got.vgpr[k_data].lane[0]);
-  if (got.vgpr[k_data + 1].lane[0] != (before.vgpr[k_data + 1].lane[0] & 0xFFFF0000)) fail("d16 z keeps the high half");
+  if (got.vgpr[k_data + 1].lane[0] != 0) fail("d16 z: %08x, and nothing is left of what the high half held", got.vgpr[k_data + 1].lane[0]);
+  got = before;
+  (void)m.run(m.encode(*m.find("buffer_load_format_d16_x"), f), got);
+  if (got.vgpr[k_data].lane[0] != 0x3804) fail("d16 x: %08x", got.vgpr[k_data].lane[0]);
+  got = before;
+  (void)m.run(m.encode(*m.find("buffer_load_format_d16_hi_x"), f), got);
+  if (got.vgpr[k_data].lane[0] != 0x38040000) fail("d16 hi x: %08x", got.vgpr[k_data].lane[0]);
   d.data_format = 15;
   d.write(before);
   got = before;
