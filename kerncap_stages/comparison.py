@@ -28,15 +28,32 @@ __all__ = [
     "INTEGER_TYPES",
     "Bounds",
     "Difference",
+    "Worst",
     "compare_bytes",
     "compare_elements",
-    "equal_integers",
     "merge",
     "numpy_dtype",
     "within_bounds",
 ]
 # Elements handled at a time: bounds the memory of a comparison to tens of MiB whatever the region's size.
 _BATCH_ELEMENTS = 1 << 20
+_UNBOUNDED_GAP = np.uint64(2**64 - 1)
+_MOST_ULP = 2**62  # that a verdict tells
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The element that differs most: among those beyond the bounds, if there are any.
+
+    gap: representable values between the two; ``_UNBOUNDED_GAP`` between a number and what is none, 0 between
+    two NaNs.
+    """
+
+    offset_bytes: int
+    actual: float  # an int, exactly, where elements are integers
+    golden: float
+    fails: bool
+    gap: int
 
 
 @dataclass(frozen=True)
@@ -44,18 +61,16 @@ class Difference:
     """What a comparison of ``elements`` elements found; offsets count from the start of what was compared."""
 
     elements: int
-    differing: int  # not equal byte for byte
-    failing: int  # beyond the bounds
-    nan_actual: int
-    nan_golden: int
-    infinite_actual: int
-    infinite_golden: int
-    max_absolute: float
-    max_relative: float
-    max_ulp: int
-    worst_offset_bytes: int | None
-    worst_actual: float | None
-    worst_golden: float | None
+    differing: int = 0  # not equal byte for byte
+    failing: int = 0  # beyond the bounds
+    nan_actual: int = 0
+    nan_golden: int = 0
+    infinite_actual: int = 0
+    infinite_golden: int = 0
+    max_absolute: float = 0.0
+    max_relative: float = 0.0
+    max_ulp: int = 0
+    worst: Worst | None = None
 
     @property
     def passed(self) -> bool:
@@ -113,32 +128,9 @@ def within_bounds(actual: Bytes, golden: Bytes, element_type: str, bounds: Bound
     return _Floats(left, right).agree(bounds)
 
 
-def equal_integers(elements: int) -> Difference:
-    """What a comparison finds where all is the same and no element can be NaN or infinite."""
-    return Difference(
-        elements=elements,
-        differing=0,
-        failing=0,
-        nan_actual=0,
-        nan_golden=0,
-        infinite_actual=0,
-        infinite_golden=0,
-        max_absolute=0.0,
-        max_relative=0.0,
-        max_ulp=0,
-        worst_offset_bytes=None,
-        worst_actual=None,
-        worst_golden=None,
-    )
-
-
 def merge(parts: Sequence[Difference]) -> Difference:
     """Sum up the comparisons of parts of one buffer; worst offsets must already count from the same start."""
-    worst = max(
-        (part for part in parts if part.worst_offset_bytes is not None),
-        key=lambda part: (part.failing > 0, part.max_ulp, part.max_absolute),
-        default=None,
-    )
+    found = [part.worst for part in parts if part.worst is not None]
     return Difference(
         elements=sum(part.elements for part in parts),
         differing=sum(part.differing for part in parts),
@@ -150,9 +142,7 @@ def merge(parts: Sequence[Difference]) -> Difference:
         max_absolute=max((part.max_absolute for part in parts), default=0.0),
         max_relative=max((part.max_relative for part in parts), default=0.0),
         max_ulp=max((part.max_ulp for part in parts), default=0),
-        worst_offset_bytes=worst.worst_offset_bytes if worst else None,
-        worst_actual=worst.worst_actual if worst else None,
-        worst_golden=worst.worst_golden if worst else None,
+        worst=max(found, key=lambda worst: (worst.fails, worst.gap), default=None),
     )
 
 
@@ -166,6 +156,14 @@ def _ordered(values: npt.NDArray[Any], element: np.dtype[Any]) -> npt.NDArray[np
     bits = values.view(np.dtype(f"int{8 * element.itemsize}")).astype(np.int64)
     lowest = np.int64(-(1 << (8 * element.itemsize - 1)))
     return np.where(bits < 0, lowest - bits, bits)
+
+
+def _distance(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """How far apart integers of one type are; subtracted in the unsigned type, which cannot overflow."""
+    unsigned = np.dtype(f"uint{8 * left.dtype.itemsize}")
+    high, low = np.maximum(left, right), np.minimum(left, right)
+    distance: npt.NDArray[np.uint64] = (high.view(unsigned) - low.view(unsigned)).astype(np.uint64)
+    return distance
 
 
 def _differing(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
@@ -185,13 +183,11 @@ class _Floats:
         self.nan_a, self.nan_g = np.isnan(self.a), np.isnan(self.g)
         self.inf_a, self.inf_g = np.isinf(self.a), np.isinf(self.g)
         self.finite = ~(self.nan_a | self.nan_g | self.inf_a | self.inf_g)
-        ordered = _ordered(left, left.dtype), _ordered(right, left.dtype)
         with np.errstate(invalid="ignore", over="ignore"):
             self.absolute = np.where(self.a == self.g, 0.0, np.abs(self.a - self.g))
-            # The distance of two int64 can overflow only between the two ends of f64; saturate there.
-            self.gap = np.abs(ordered[0].astype(np.float64) - ordered[1].astype(np.float64))
-            exact_gap = np.abs(ordered[0] - ordered[1])
-        self.ulp = np.where(self.gap < 2.0**53, exact_gap, np.int64(2**62))
+        gap = _distance(_ordered(left, left.dtype), _ordered(right, left.dtype))
+        alike = (self.nan_a & self.nan_g) | (self.a == self.g)
+        self.gap = np.where(alike, np.uint64(0), np.where(self.finite, gap, _UNBOUNDED_GAP))
 
     def agree(self, bounds: Bounds) -> npt.NDArray[np.bool_]:
         agree: npt.NDArray[np.bool_] = ~self.differing
@@ -202,7 +198,7 @@ class _Floats:
                 near = self.absolute <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * size
                 agree |= self.finite & near
             if bounds.ulp is not None:
-                agree |= self.finite & (self.ulp <= bounds.ulp)
+                agree |= self.finite & (self.gap <= np.uint64(bounds.ulp))
         return agree
 
 
@@ -211,10 +207,7 @@ class _Integers:
 
     def __init__(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
         self.differing = _differing(left, right)
-        # Exact unsigned distance without overflow: subtract the smaller from the larger in the unsigned type.
-        unsigned = np.dtype(f"uint{8 * left.dtype.itemsize}")
-        high, low = np.maximum(left, right), np.minimum(left, right)
-        self.gap = high.view(unsigned) - low.view(unsigned)
+        self.gap = _distance(left, right)
         self.distance = self.gap.astype(np.float64)
         self.magnitude = np.abs(right.astype(np.float64))
 
@@ -241,17 +234,13 @@ def _compare_batch(
     if element_type in INTEGER_TYPES:
         return _compare_integers(left, right, bounds, start * element.itemsize)
     floats = _Floats(left, right)
-    a, g, differing, finite = floats.a, floats.g, floats.differing, floats.finite
+    finite = floats.finite
     failing = ~floats.agree(bounds)
     with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
-        relative = np.where(floats.absolute == 0.0, 0.0, floats.absolute / np.abs(g))
-    ranked = np.where(differing, np.where(finite, floats.gap + 1.0, np.inf), 0.0) + np.where(
-        failing, 1e300, 0.0
-    )
-    worst = int(np.argmax(ranked)) if differing.any() else None
+        relative = np.where(floats.absolute == 0.0, 0.0, floats.absolute / np.abs(floats.g))
     return Difference(
         elements=end - start,
-        differing=int(differing.sum()),
+        differing=int(floats.differing.sum()),
         failing=int(failing.sum()),
         nan_actual=int(floats.nan_a.sum()),
         nan_golden=int(floats.nan_g.sum()),
@@ -259,10 +248,8 @@ def _compare_batch(
         infinite_golden=int(floats.inf_g.sum()),
         max_absolute=float(floats.absolute[finite].max(initial=0.0)),
         max_relative=float(relative[finite].max(initial=0.0)),
-        max_ulp=int(floats.ulp[finite].max(initial=0)),
-        worst_offset_bytes=None if worst is None else (start + worst) * element.itemsize,
-        worst_actual=None if worst is None else float(a[worst]),
-        worst_golden=None if worst is None else float(g[worst]),
+        max_ulp=min(int(floats.gap[finite].max(initial=0)), _MOST_ULP),
+        worst=_worst(floats, failing, left, right, start * element.itemsize),
     )
 
 
@@ -270,24 +257,39 @@ def _compare_integers(
     left: npt.NDArray[Any], right: npt.NDArray[Any], bounds: Bounds, base_bytes: int
 ) -> Difference:
     integers = _Integers(left, right)
-    differing, gap = integers.differing, integers.gap
     distance, magnitude = integers.distance, integers.magnitude
     failing = ~integers.agree(bounds)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(distance == 0.0, 0.0, distance / magnitude)
-    worst = int(np.argmax(np.where(failing, 2.0, 1.0) * distance)) if differing.any() else None
     return Difference(
         elements=left.size,
-        differing=int(differing.sum()),
+        differing=int(integers.differing.sum()),
         failing=int(failing.sum()),
-        nan_actual=0,
-        nan_golden=0,
-        infinite_actual=0,
-        infinite_golden=0,
         max_absolute=float(distance.max(initial=0.0)),
         max_relative=float(relative[np.isfinite(relative)].max(initial=0.0)),
-        max_ulp=min(int(gap.max(initial=0)), 2**62),
-        worst_offset_bytes=None if worst is None else base_bytes + worst * left.dtype.itemsize,
-        worst_actual=None if worst is None else float(left[worst]),
-        worst_golden=None if worst is None else float(right[worst]),
+        max_ulp=min(int(integers.gap.max(initial=0)), _MOST_ULP),
+        worst=_worst(integers, failing, left, right, base_bytes),
+    )
+
+
+def _worst(
+    found: _Floats | _Integers,
+    failing: npt.NDArray[np.bool_],
+    left: npt.NDArray[Any],
+    right: npt.NDArray[Any],
+    base_bytes: int,
+) -> Worst | None:
+    """The worst element of a batch that begins at ``base_bytes``; of equally bad ones the first."""
+    fails = bool(failing.any())
+    among = np.flatnonzero(failing if fails else found.differing)
+    if not among.size:
+        return None
+    worst = int(among[np.argmax(found.gap[among])])
+    number = int if left.dtype.kind in "iu" else float
+    return Worst(
+        offset_bytes=base_bytes + worst * left.dtype.itemsize,
+        actual=number(left[worst]),
+        golden=number(right[worst]),
+        fails=fails,
+        gap=int(found.gap[worst]),
     )

@@ -30,12 +30,12 @@ def region_result(verdict: PartVerdict) -> RegionResult:
     region, found = verdict.region, verdict.found
     difference = found.difference
     worst = None
-    if difference.worst_offset_bytes is not None:
+    if difference.worst is not None:
         worst = WorstElement(
-            address=region.base_address + difference.worst_offset_bytes,
-            offset_bytes=difference.worst_offset_bytes,
-            expected=_number(difference.worst_golden, verdict.part.element_type),
-            actual=_number(difference.worst_actual, verdict.part.element_type),
+            address=region.base_address + difference.worst.offset_bytes,
+            offset_bytes=difference.worst.offset_bytes,
+            expected=repr(difference.worst.golden),
+            actual=repr(difference.worst.actual),
         )
     return RegionResult(
         name=part_name(verdict),
@@ -69,11 +69,3 @@ def stray_write(verdict: PartVerdict) -> StrayWrite:
         ranges=verdict.found.stray,
         size_bytes=verdict.found.stray_bytes,
     )
-
-
-def _number(value: float | None, element_type: str | None) -> str:
-    if value is None:
-        return "-"
-    if element_type is None or "int" in element_type:
-        return str(int(value))
-    return repr(value)

@@ -17,7 +17,6 @@ from kerncap_stages.comparison import (
     Bounds,
     Difference,
     compare_elements,
-    equal_integers,
     merge,
     numpy_dtype,
     within_bounds,
@@ -110,7 +109,7 @@ def compare_states(
         if typed in INTEGER_TYPES and not differs.any():
             # What most variants that are right come to: nothing of it has to be gathered.
             written_bytes += int(written.sum())
-            parts.append(equal_integers(int(in_element.sum()) // size))
+            parts.append(Difference(elements=int(in_element.sum()) // size))
             continue
         outside = differs & ~in_element
         written_bytes += int(written.sum())
@@ -214,10 +213,10 @@ def _compare_written(
     positions = np.flatnonzero(mask)
     size = numpy_dtype(element_type).itemsize
     part = compare_elements(actual[positions], expected[positions], element_type, bounds)
-    worst = part.worst_offset_bytes
-    if worst is None:
+    if part.worst is None:
         return part
-    return replace(part, worst_offset_bytes=offset + int(positions[worst // size * size]))
+    place = offset + int(positions[part.worst.offset_bytes // size * size])
+    return replace(part, worst=replace(part.worst, offset_bytes=place))
 
 
 def _ranges(mask: npt.NDArray[np.bool_]) -> Sequence[tuple[int, int]]:

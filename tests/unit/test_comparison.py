@@ -4,6 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from kerncap_stages import comparison
 from kerncap_stages.bounds import checked_bounds
 from kerncap_stages.comparison import (
     ELEMENT_TYPES,
@@ -39,7 +40,7 @@ def test_one_ulp_fails_exactly_and_passes_with_ulp_1(dtype):
     off_by_one = compare_elements(actual, golden, dtype, Bounds(ulp=1))
     assert off_by_one.passed
     assert off_by_one.max_ulp == 1
-    assert off_by_one.worst_offset_bytes == 2 * numpy_dtype(dtype).itemsize
+    assert off_by_one.worst.offset_bytes == 2 * numpy_dtype(dtype).itemsize
 
 
 def test_ulp_distance_crosses_zero():
@@ -112,7 +113,46 @@ def test_the_worst_element_is_a_failing_one_when_there_is_one():
     golden, actual = as_bytes([0.0, 1000.0]), as_bytes([0.5, 1000.9])
     result = compare_elements(actual, golden, "fp32", Bounds(rtol=1e-2))
     assert result.failing == 1
-    assert (result.worst_offset_bytes, result.worst_actual, result.worst_golden) == (0, 0.5, 0.0)
+    assert (result.worst.offset_bytes, result.worst.actual, result.worst.golden) == (0, 0.5, 0.0)
+
+
+@pytest.mark.parametrize("dtype", ELEMENT_TYPES)
+@pytest.mark.parametrize("bounds", [EXACT, Bounds(atol=0.25)])
+def test_of_failing_elements_the_worst_is_the_one_farthest_off(dtype, bounds):
+    golden, actual = as_bytes([1, 1, 1, 1], dtype), as_bytes([1, 2, 4, 3], dtype)
+    worst = compare_elements(actual, golden, dtype, bounds).worst
+    assert (worst.offset_bytes, worst.actual, worst.golden) == (2 * numpy_dtype(dtype).itemsize, 4, 1)
+
+
+@pytest.mark.parametrize("none", [np.nan, np.inf, -np.inf])
+def test_what_is_no_number_is_worse_than_any_number(none):
+    golden, actual = as_bytes([1.0, 1.0, 1.0]), as_bytes([3.0e38, none, -3.0e38])
+    assert compare_elements(actual, golden, "fp32", EXACT).worst.offset_bytes == 4
+    assert compare_elements(golden, actual, "fp32", EXACT).worst.offset_bytes == 4
+
+
+def test_two_nans_of_other_bits_are_better_than_two_numbers():
+    golden = as_bytes([np.nan, 1.0])
+    actual = as_bytes([np.nan, 1.5])
+    actual[0] ^= 1
+    assert compare_elements(actual, golden, "fp32", EXACT).worst.offset_bytes == 4
+
+
+def test_the_worst_integer_is_one_that_fails_and_is_told_exactly():
+    golden, actual = as_bytes([2**62, 0], "int64"), as_bytes([2**62 + 1001, 3], "int64")
+    worst = compare_elements(actual, golden, "int64", Bounds(rtol=0.5)).worst
+    assert (worst.offset_bytes, worst.actual) == (8, 3)
+    worst = compare_elements(actual, golden, "int64", EXACT).worst
+    assert (worst.actual, worst.golden) == (2**62 + 1001, 2**62)
+
+
+def test_the_worst_element_may_lie_in_any_batch(monkeypatch):
+    monkeypatch.setattr(comparison, "_BATCH_ELEMENTS", 2)
+    golden = as_bytes([1.0] * 6)
+    actual = as_bytes([1.5, 1.0, 1.0, 2.5, np.nan, 1.0])
+    assert compare_elements(actual, golden, "fp32", EXACT).worst.offset_bytes == 16
+    actual[16:20] = golden[16:20]
+    assert compare_elements(actual, golden, "fp32", EXACT).worst.offset_bytes == 12
 
 
 def test_buffers_of_different_size_are_refused():

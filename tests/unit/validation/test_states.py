@@ -76,7 +76,7 @@ def test_half_of_the_outputs_is_not_enough(objects):
     actual[20:] = 0
     result = compare(objects, zeros(), expected, actual, "fp32", Bounds(atol=1.0))
     assert result.difference.failing == 20
-    assert result.difference.worst_offset_bytes == 80
+    assert result.difference.worst.offset_bytes == 80
 
 
 def test_a_write_outside_is_stray_whatever_the_bounds(objects):
