@@ -116,8 +116,8 @@ def run_locate(
             raise UsageError(
                 f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
             )
-    known = None if fresh else remembered_as(store, options.key(capture_digest), Source)
-    if known is not None and is_current(known[1]):
+    known = None if fresh else remembered_as(store, options.key(capture_digest), Source, is_current)
+    if known is not None:
         return known
     capture = load_as(store, capture_digest, Capture)
     name = parse_kernel_name(capture.kernel.demangled_name)
@@ -137,8 +137,7 @@ def _known_source(store: Store, capture_digest: Digest, options: Options) -> Rem
     from kerncap_stages.remembered import remembered
     from kerncap_stages.source.consulted import is_current
 
-    known = remembered(store, options.key(capture_digest))
-    return known if known is not None and is_current(known.made) else None
+    return remembered(store, options.key(capture_digest), is_current)
 
 
 def _summary(manifest: Source | View) -> str:

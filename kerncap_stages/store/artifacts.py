@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_SMALL_BYTES = 16 << 20  # a list entry of 200,000 parents
 _LONGEST_NAME = 100
+_UNREADABLE = "unreadable"  # the kind of an entry that cannot be read
 _NAME_CHARACTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -71,6 +72,20 @@ def next_time_ns(root: Path) -> int:
     return max(now, newest + 1) if is_time(newest + 1) else now
 
 
+def list_again(folder: Folder, digest: Digest) -> None:
+    """Make a listed artifact the latest: it is what a stage answers with now.
+
+    Nothing happens if it is the latest already, or not listed any more.
+    Raises StoreError if the store cannot be written.
+    """
+    entries = read_artifacts(folder.root)
+    entry = next((entry for entry in entries if entry.digest == digest), None)
+    if entry is None or entry == entries[0] or entry.kind == _UNREADABLE:
+        return
+    line = list_entry(entry.kind, entry.parents, next_time_ns(folder.root))
+    folder.rewrite_small(folder.root / "artifacts" / digest, line.decode())
+
+
 def unlist_artifact(folder: Folder, digest: Digest) -> None:
     """Take an artifact and its names off the list; its objects stay until they are collected."""
     if not (folder.root / "artifacts" / digest).exists():
@@ -105,7 +120,7 @@ def _read_entries(root: Path, named: dict[Digest, list[str]]) -> list[ArtifactEn
         except FileNotFoundError:
             continue  # taken off the list just now
         except (OSError, ValueError, KeyError, TypeError, OverflowError, RecursionError):
-            kind, created, parents = "unreadable", 0, ()
+            kind, created, parents = _UNREADABLE, 0, ()
         entries.append(ArtifactEntry(digest, kind, created, parents, tuple(sorted(named.get(digest, ())))))
     return entries
 

@@ -178,6 +178,16 @@ class Folder:
         except OSError as error:
             raise system_error(f"cannot write {path}", error) from error
 
+    def rewrite_small(self, path: Path, text: str) -> None:
+        """Replace a small file that is there; one that was removed stays so."""
+        self.require_ours()
+        try:
+            with self.shared():
+                if path.exists():
+                    _replace(self.root, path, text)
+        except OSError as error:
+            raise system_error(f"cannot write {path}", error) from error
+
     def remove_small(self, path: Path) -> None:
         """Remove a small file durably; absence is fine."""
         self.require_ours()

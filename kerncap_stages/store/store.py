@@ -145,6 +145,10 @@ class Store:
         """Every name, in order."""
         return artifacts.read_names(self.root)
 
+    def list_again(self, digest: Digest) -> None:
+        """Make a listed artifact the latest, as if it had been made just now."""
+        artifacts.list_again(self.folder, digest)
+
     def remove(self, digest: Digest) -> None:
         """Take an artifact and its names off the list; a collection removes what nobody needs."""
         artifacts.unlist_artifact(self.folder, digest)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
-from kerncap_stages.remembered import remembered_as, request_key
+from kerncap_stages.remembered import known_as, request_key
 from kerncap_stages.replaying.plan import own_code
 from kerncap_stages.replaying.runner import ReplayRequest, replay_capture
 from kerncap_stages.replaying.variant import variant_code
@@ -282,7 +282,7 @@ class Baselines:
                 self.store.actions.put(replay.key, validation)
 
     def _known(self, key: Digest) -> BaselineReplay | None:
-        known = None if self.fresh else remembered_as(self.store, key, Validation)
+        known = None if self.fresh else known_as(self.store, key, Validation)
         return next((replay for replay in known[1].baselines if replay.key == key), None) if known else None
 
 

@@ -15,10 +15,11 @@ import kerncap_stages.remembered as under_test
 from kerncap_stages.manifests import KINDS, dump, model_of
 from kerncap_stages.manifests.codec import SCHEMA_VERSIONS
 from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.view import View, read_view
 from kerncap_stages.project.checkout import checked_out
 from kerncap_stages.project.request import project_key
-from kerncap_stages.remembered import remembered, request_key
+from kerncap_stages.remembered import known_as, remembered, remembered_as, request_key
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import default_folder
 from kerncap_stages.stages.locate import _summary
@@ -109,6 +110,57 @@ def test_only_what_is_listed_and_whole_is_remembered(store):
     path.write_bytes(whole)
     store.remove(digest)
     assert remembered(store, key) is None
+
+
+@pytest.fixture
+def profile(store):
+    """A profile that is older than the capture that was made from it."""
+    capture = publish_capture(store)
+    latest, before = store.artifacts()
+    assert (latest.digest, before.kind) == (capture, "profile")
+    return before.digest
+
+
+def test_what_a_stage_answers_with_again_is_the_latest(store, profile):
+    key = request_key("any")
+    store.actions.put(key, profile)
+    assert remembered(store, key).digest == profile
+    assert store.resolve("@") == profile
+    store.list_again(store.resolve("@capture"))
+    assert store.resolve("@") != profile
+    assert remembered_as(store, key, Profile)[0] == profile
+    assert store.resolve("@") == profile
+
+
+def test_what_is_no_answer_keeps_its_place_in_the_list(store, profile):
+    key, before = request_key("any"), store.artifacts()
+    store.actions.put(key, profile)
+    assert known_as(store, key, Profile)[0] == profile
+    assert remembered(store, key, lambda _made: False) is None
+    assert remembered_as(store, key, Profile, lambda _made: False) is None
+    assert store.artifacts() == before
+
+
+def test_the_latest_that_answers_again_is_not_written_again(store):
+    key, digest = request_key("any"), publish_capture(store)
+    store.actions.put(key, digest)
+    before = store.artifacts()
+    assert remembered(store, key).digest == digest
+    assert store.artifacts() == before
+
+
+def test_a_store_of_somebody_else_answers(store, profile, monkeypatch):
+    key, before = request_key("any"), store.artifacts()
+    store.actions.put(key, profile)
+    monkeypatch.setattr("os.geteuid", lambda: store.root.stat().st_uid + 1)
+    assert remembered(store, key).digest == profile
+    assert store.artifacts() == before
+
+
+def test_what_was_taken_off_the_list_does_not_come_back(store, profile):
+    store.remove(profile)
+    store.list_again(profile)
+    assert [entry.kind for entry in store.artifacts()] == ["capture"]
 
 
 def test_another_schema_is_not_remembered(store, monkeypatch):

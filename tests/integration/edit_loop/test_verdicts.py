@@ -154,6 +154,16 @@ def test_nothing_changed_returns_at_once_and_fresh_does_not(on, variant):
     assert stages.run("validate", *words, "--ulp", "1").must().digests != first
 
 
+def test_a_verdict_that_is_remembered_is_the_latest(on, variant):
+    stages, digest = on("by_symbol", 0)
+    passed = stages.run("validate", digest, "--quick", "--variant", variant("right")).must().digests
+    failed = stages.run("validate", digest, "--quick", "--variant", variant("half")).must(1).digests
+    assert stages.run("show", "--json", "@validation").must().manifest["passed"] is False
+    assert stages.run("validate", digest, "--quick", "--variant", variant("right")).must().digests == passed
+    assert stages.run("show", "--json", "@validation").must().manifest["passed"] is True
+    assert failed != passed
+
+
 def test_replays_of_the_baseline_are_not_repeated_for_another_variant(on, variant):
     stages, digest = on("by_symbol", 1)
     first, _ = validate(stages, digest, "--variant", variant("right"), code=0)
