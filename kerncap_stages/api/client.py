@@ -161,7 +161,7 @@ class Kerncap:
         from kerncap_stages.manifests.capture import Capture
         from kerncap_stages.manifests.codec import load_as
         from kerncap_stages.manifests.timing import TimeSource
-        from kerncap_stages.project.artifacts import find_capture
+        from kerncap_stages.project.artifacts import find_capture, list_for_user
         from kerncap_stages.replaying.options import ReplayOptions
         from kerncap_stages.stages.replay import run_replay
 
@@ -181,6 +181,8 @@ class Kerncap:
         )
         digest, manifest, _ = run_replay(store, capture, options)
         said = [] if manifest.explanation is None else [manifest.explanation]
+        if (note := list_for_user(store, digest, self._store)) is not None:
+            said.append(note)
         if manifest.matches_golden is False:
             said.append("memory differs from what the captured dispatch left: see `kerncap validate`")
         software = manifest.timing is not None and manifest.timing.source is TimeSource.SOFTWARE_GPU
@@ -225,7 +227,7 @@ class Kerncap:
         Raises ArtifactError for a folder that is no project, UsageError, DeviceError, Refused.
         """
         from kerncap_stages.manifests.view import read_view
-        from kerncap_stages.project.artifacts import find_captures
+        from kerncap_stages.project.artifacts import find_captures, list_for_user
         from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
         from kerncap_stages.stages.validate import run_validate
 
@@ -236,7 +238,9 @@ class Kerncap:
         settings = _settings(tolerance, rtol, dtype, timeout)
         made = [run_validate(store, capture, variant, settings) for capture in captures]
         edited = [] if variant is None else edited_since(folder, variant)
-        notes = [f"{name} was edited after {variant} was built: `make recompile`" for name in edited]
+        unlisted = [list_for_user(store, digest, self._store) for digest, _ in made]
+        notes = [note for note in unlisted if note is not None]
+        notes += [f"{name} was edited after {variant} was built: `make recompile`" for name in edited]
         unbuilt = [] if variant is not None else unbuilt_edits(folder)
         notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
         names = [read_view(store, capture).kernel.demangled_name for capture in captures]

@@ -48,6 +48,29 @@ def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Di
     return store, (capture_of(store, store.resolve(text)),)
 
 
+def list_for_user(store: Store, digest: Digest, store_folder: Path | None) -> str | None:
+    """List what was made in a project's store in the user's, too: the next stage looks for it there.
+
+    store_folder: as ``--store`` gave it. Nothing is done if ``store`` is the user's.
+    Returns what people have to know where it cannot be listed there.
+    """
+    from kerncap_stages.errors import KerncapError
+    from kerncap_stages.progress import progress
+    from kerncap_stages.store import Store
+
+    try:
+        users = Store.open(store_folder)
+        if not users.root.samefile(store.root):
+            with progress("copying to your store", counts_bytes=True) as report:
+                store.also_list(digest, users, report)
+    except (KerncapError, OSError) as error:
+        return (
+            f"{digest.short} is in the project's store alone, where `kc-show --store {store.root}` finds it: "
+            f"{error}"
+        )
+    return None
+
+
 def source_of(store: Store, capture: Digest) -> Digest | None:
     """The newest source that was found for a capture, if there is one in the store."""
     from kerncap_stages.manifests.view import viewing

@@ -129,7 +129,7 @@ def replay(
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.manifests.replay import ReplayOutcome
     from kerncap_stages.progress import phases
-    from kerncap_stages.project.artifacts import find_captures
+    from kerncap_stages.project.artifacts import find_captures, list_for_user
     from kerncap_stages.replaying.result_lines import result_lines
     from kerncap_stages.terminal_text import printable
 
@@ -166,6 +166,8 @@ def replay(
                 digest, made, result = run_replay(opened, capture, replace(each, progress=report))
             for line in result_lines(made, result):
                 say(line)
+            if (note := list_for_user(opened, digest, store)) is not None:
+                say(f"note: {printable(note)}")
             emit(digest, made if json else None)
             if made.outcome is not ReplayOutcome.COMPLETED:
                 worst = max(worst, ExitCode.DEVICE)

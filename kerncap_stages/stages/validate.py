@@ -101,7 +101,7 @@ def validate(
     """
     from kerncap_stages.errors import UsageError
     from kerncap_stages.manifests.view import read_view
-    from kerncap_stages.project.artifacts import find_captures
+    from kerncap_stages.project.artifacts import find_captures, list_for_user
     from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
     from kerncap_stages.remembered import remembered
     from kerncap_stages.terminal_text import printable
@@ -138,6 +138,8 @@ def validate(
                 say(f"{printable(read_view(opened, digest).kernel.demangled_name)}:")
             for line in lines(verdict, verbose=verbose):
                 say(line)
+            if (note := list_for_user(opened, made, store)) is not None:
+                say(f"note: {printable(note)}")
             say(footer(verdict))
             emit(made, opened.get(made) if json else None)
             if not verdict.passed:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from typing import TYPE_CHECKING
 
 from kerncap_stages import _native
@@ -243,24 +242,18 @@ class Store:
 
         Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
         """
-        other = Store.open(destination)
-        with self.folder.shared(), other.transaction() as transaction:
-            closure = self.walk(digests)
-            needed = closure.kinds.keys()
-            for digest in needed - other.has_many(needed):
-                fd = os.open(self.folder.object_path(digest), os.O_RDONLY | os.O_CLOEXEC)
-                try:
-                    transaction.adopt(fd, [(0, os.fstat(fd).st_size, digest)])
-                finally:
-                    os.close(fd)
-            manifests = closure.manifests()
-            listed = [entry for entry in self.artifacts() if entry.digest in manifests]
-            transaction.publish_listed(
-                [
-                    (entry.digest, artifacts.list_entry(entry.kind, entry.parents, entry.created_at_ns))
-                    for entry in reversed(listed)
-                ]
-            )
+        from kerncap_stages.store.copying import copy_closure
+
+        copy_closure(self, digests, Store.open(destination))
+
+    def also_list(self, digest: Digest, other: Store, progress: Progress | None = None) -> None:
+        """List an artifact in another store, too, as the latest there; what it needs is copied, not listed.
+
+        Raises like ``copy_closure``, Refused if the other store has no room for it.
+        """
+        from kerncap_stages.store.copying import also_list
+
+        also_list(self, digest, other, progress)
 
     def export(self, digests: Sequence[Digest], path: Path, progress: Progress | None = None) -> None:
         """Write artifacts with everything they need as one file."""

@@ -79,6 +79,10 @@ class Transaction:
         """
         self._open().adopt(fd, frames)
 
+    def lacking(self, digests: Iterable[Digest]) -> list[Digest]:
+        """Those of objects that are neither staged nor stored; from now on nobody collects the others."""
+        return [Digest(text) for text in self._open().require(list(digests))]
+
     def publish(self, manifest: bytes, kind: str, parents: Sequence[Digest] = ()) -> Digest:
         """Make everything staged durable and visible, and the manifest after it, listed as an artifact.
 

@@ -13,6 +13,8 @@ import pytest
 from programs import COMMON_FLAGS, SOURCES
 from stages import executable
 
+from kerncap_stages.store import Store
+
 HEAVY = {"jinja2", "numpy", "pydantic", "rich", "tree_sitter", "elftools", "msgpack"}
 
 
@@ -89,9 +91,31 @@ def test_json_is_the_stored_manifest(loop):
     for stage in STAGES:
         digest = loop(stage)[0].strip()
         printed = loop.stages.run(stage, *loop.words(stage), "--json").must()
-        place = "project/capture/store" if stage == "validate" else str(loop.stages.store)
-        stored = loop.stages.run("show", "--json", digest, KERNCAP_STORE=place).must()
+        stored = loop.stages.run("show", "--json", stdin=digest).must()
         assert printed.out == stored.out
+
+
+def test_what_is_made_of_a_project_is_listed_in_both_stores(loop):
+    verdict = loop("validate")[0].strip()
+    for place in (loop.stages.store, loop.stages.folder / "project/capture/store"):
+        assert Store.open(place).resolve("@validation") == verdict
+    replay = loop.stages.run("replay", "project").must().out
+    assert "replay" in loop.stages.run("show", stdin=replay).must().out
+    # One that is moved to where no store is yet brings what its verdicts need.
+    (loop.stages.folder / "project").rename(loop.stages.folder / "moved")
+    new = {"KERNCAP_STORE": str(loop.stages.folder / "new")}
+    again = loop.stages.run("validate", "moved", "--quick", **new).must()
+    assert again.digests == [verdict]
+    shutil.rmtree(loop.stages.folder / "moved")
+    loop.stages.run("show", "--tree", stdin=again.out, **new).must()
+    assert Store.open(loop.stages.folder / "new").check().ok
+    assert [entry.kind for entry in Store.open(loop.stages.folder / "new").artifacts()] == ["validation"]
+
+
+def test_a_verdict_that_the_users_store_cannot_take_is_told_to_be_elsewhere(loop):
+    (loop.stages.folder / "file").write_text("no store")
+    done = loop.stages.run("validate", "project", "--quick", KERNCAP_STORE=str(loop.stages.folder / "file"))
+    assert "is in the project's store alone" in done.must().err
 
 
 def test_a_changed_header_is_a_new_search_and_a_new_project(loop):

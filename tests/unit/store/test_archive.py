@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import tarfile
 import time
 
@@ -282,6 +283,27 @@ def test_copy_closure_makes_a_whole_store(store, tmp_path):
     assert copy.artifacts() == store.artifacts()
     path = object_file(copy, memory)
     assert path.stat().st_ino != object_file(store, memory).stat().st_ino
+
+
+def test_what_is_listed_in_another_store_too_is_the_latest_there(store, other):
+    older, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    own, _ = publish_memory(other, random_bytes(7), n=7)
+    store.also_list(older, other)
+    assert [entry.digest for entry in other.artifacts()] == [older, own]
+    assert other.check().ok
+    other.list_again(own)
+    store.also_list(older, other)
+    assert [entry.digest for entry in other.artifacts()] == [older, own]
+
+
+def test_what_needs_more_room_than_the_other_store_has_is_not_copied(store, other, monkeypatch):
+    artifact, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    full = os.statvfs_result((4096, 4096, 1000, 1, 1, 10, 10, 10, 0, 255))
+    monkeypatch.setattr("os.statvfs", lambda _place: full)
+    with pytest.raises(Refused):
+        store.also_list(artifact, other)
+    assert other.artifacts() == []
+    assert other.usage().objects == 0
 
 
 def test_copy_closure_refuses_damage(store, tmp_path):

@@ -1,0 +1,76 @@
+"""Artifacts that one store has, in another one too, with everything that they need."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from kerncap_stages.contents import require_room
+from kerncap_stages.errors import ArtifactNotFound
+from kerncap_stages.store.artifacts import list_entry, next_time_ns
+from kerncap_stages.store.objects import size_of
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store.closure import Closure
+    from kerncap_stages.store.objects import Progress
+    from kerncap_stages.store.store import Store
+    from kerncap_stages.store.transaction import Transaction
+
+
+def copy_closure(store: Store, digests: Sequence[Digest], other: Store) -> None:
+    """Copy artifacts and what they were made from, and list them there as they are listed here.
+
+    Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
+    """
+    with store.folder.shared(), other.transaction() as transaction:
+        manifests = _stage(store, digests, other, transaction, None).manifests()
+        listed = [entry for entry in store.artifacts() if entry.digest in manifests]
+        transaction.publish_listed(
+            [
+                (entry.digest, list_entry(entry.kind, entry.parents, entry.created_at_ns))
+                for entry in reversed(listed)
+            ]
+        )
+
+
+def also_list(store: Store, digest: Digest, other: Store, progress: Progress | None) -> None:
+    """List an artifact in another store, too, as the latest there; what it needs is copied and not listed.
+
+    Raises like ``copy_closure``, ArtifactNotFound if it is not listed here, Refused if there is no room.
+    """
+    if (other.root / "artifacts" / digest).exists():
+        other.list_again(digest)
+        return
+    entry = next((entry for entry in store.artifacts() if entry.digest == digest), None)
+    if entry is None:
+        raise ArtifactNotFound(f"{digest.short} is not a listed artifact", hint="`kc-store ls` lists them")
+    with store.folder.shared(), other.transaction() as transaction:
+        _stage(store, [digest], other, transaction, progress)
+        line = list_entry(entry.kind, entry.parents, next_time_ns(other.root))
+        transaction.publish_listed([(digest, line)])
+
+
+def _stage(
+    store: Store, digests: Sequence[Digest], other: Store, transaction: Transaction, progress: Progress | None
+) -> Closure:
+    """Stage what the other store lacks; file systems that can share the bytes do."""
+    closure = store.walk(digests)
+    lacking = transaction.lacking(closure.kinds)
+    total, done = size_of(store.root, {*lacking}), 0
+    require_room(other.root, [("what the other store lacks", total)])
+    for digest in lacking:
+        fd = os.open(
+            store.folder.object_path(digest), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+        )
+        try:
+            size_bytes = os.fstat(fd).st_size
+            transaction.adopt(fd, [(0, size_bytes, digest)])
+        finally:
+            os.close(fd)
+        done += size_bytes
+        if progress:
+            progress(done, total)
+    return closure
