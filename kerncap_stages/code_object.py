@@ -14,6 +14,7 @@ from kerncap_stages.elf_damage import reading_elf
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.kernel_facts import CodeObjectFacts, KernelFacts
 from kerncap_stages.manifests.kernel import KernargSlot, Registers
+from kerncap_stages.targets import target_of_elf
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,7 +69,13 @@ def _read_amd(data: bytes) -> CodeObjectFacts:
     except (ELFError, ValueError, struct.error, LookupError, TypeError, AttributeError, OverflowError,
             msgpack.exceptions.UnpackException, msgpack.exceptions.ExtraData) as error:  # fmt: skip
         raise ArtifactError(f"damaged code object: {error}", hint="compile it again") from error
-    return CodeObjectFacts(str(metadata[0].get("amdhsa.target", "unknown")), abi_version, kernels)
+    return CodeObjectFacts(_isa(elf, metadata[0]), abi_version, kernels)
+
+
+def _isa(elf: ELFFile, metadata: dict[str, Any]) -> str:
+    """By the ELF header, as ROCr's loader does: the metadata spells it in many ways, and may lack it."""
+    named = target_of_elf(elf["e_flags"], elf["e_ident"]["EI_ABIVERSION"])
+    return named.isa if named is not None else str(metadata.get("amdhsa.target", "unknown"))
 
 
 @dataclass(frozen=True)

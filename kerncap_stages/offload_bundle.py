@@ -20,6 +20,7 @@ import zlib
 
 from kerncap_stages.errors import ArtifactError, Refused
 from kerncap_stages.fatbin import code_for, is_fatbin
+from kerncap_stages.targets import parse_target, processor_of
 
 _MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
 _COMPRESSED_MAGIC = b"CCOB"
@@ -45,16 +46,18 @@ def code_object_for(data: bytes, isa: str) -> bytes:
         entries = _entries(data)
     except (struct.error, zlib.error, UnicodeDecodeError) as error:
         raise ArtifactError(f"damaged offload bundle: {error}", hint="compile it again") from error
-    wanted = _target(isa)
-    fitting = [name for name in entries if _fits(_target(name), wanted)]
+    # The host's entry names no GPU.
+    held = {target: code for name, code in entries.items() if (target := parse_target(name)) is not None}
+    wanted = parse_target(isa)
+    fitting = [] if wanted is None else [target for target in held if target.runs_on(wanted)]
     if not fitting:
-        held = ", ".join(sorted(":".join(_target(name)) for name in entries if "amdgcn" in name)) or "none"
         raise Refused(
-            f"the offload bundle has no code object for {':'.join(wanted)}; its targets: {held}",
-            hint=f"compile it with --offload-arch={wanted[0]}",
+            f"the offload bundle has no code object for {wanted or isa}; "
+            f"its targets: {', '.join(sorted(map(str, held))) or 'none'}",
+            hint=f"compile it with --offload-arch={processor_of(isa)}",
         )
     # Of several that fit, the one that names the most features was compiled for the most like this.
-    return entries[max(fitting, key=lambda name: len(_target(name)))]
+    return held[max(fitting, key=lambda target: len(target.features))]
 
 
 def _unpacked(data: bytes) -> bytes:
@@ -98,13 +101,3 @@ def _entries(data: bytes) -> dict[str, bytes]:
             )
         found[name] = data[offset : offset + size_bytes]
     return found
-
-
-def _target(name: str) -> tuple[str, ...]:
-    """Architecture and features of an ISA or of an entry."""
-    return tuple(name.rpartition("--")[2].split(":"))
-
-
-def _fits(entry: tuple[str, ...], wanted: tuple[str, ...]) -> bool:
-    """Whether code for a target runs on another: features that are not named are those of either kind."""
-    return entry[0] == wanted[0] and all(feature in wanted for feature in entry[1:])

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.collector.protocol import NO_DEVICE
 from kerncap_stages.manifests.environment import Backend, Device, Environment
+from kerncap_stages.targets import parse_target
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -61,27 +62,22 @@ def bare_version(text: str | None) -> str | None:
 
 def _device(index: int, facts: Mapping[str, str]) -> Device:
     isa = facts.get("isa", "unknown")
-    target = isa.split("--")[-1]
+    target = parse_target(isa)
     return Device(
         index=index,
         name=facts.get("name", "unknown"),
-        architecture=target.split(":")[0],
-        target=target,
+        architecture=isa if target is None else target.processor,
+        target=isa if target is None else str(target),
         isa=isa,
         uuid=facts.get("uuid"),
         pci_address=facts.get("pci_address"),
         memory_size_bytes=int(facts.get("memory_size_bytes", "0")),
         compute_units=int(facts.get("compute_units", "0")),
         wavefront_size=int(facts.get("wavefront_size", "64")),
-        xnack=_feature(target, "xnack"),
-        sramecc=_feature(target, "sramecc"),
+        xnack=None if target is None else target.feature("xnack"),
+        sramecc=None if target is None else target.feature("sramecc"),
         software="software" in facts.get("name", "").lower(),
     )
-
-
-def _feature(target: str, name: str) -> bool | None:
-    found = re.search(rf":{name}([+-])", target)
-    return None if found is None else found[1] == "+"
 
 
 def _operating_system() -> str:

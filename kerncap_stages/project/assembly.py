@@ -12,15 +12,19 @@ import contextlib
 import re
 import shutil
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.code_object import read_code_object
 from kerncap_stages.errors import DeviceError, KerncapError, UsageError
 from kerncap_stages.project.elf_patch import Image, KernelPlace
 from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.compilers import find_compiler
+from kerncap_stages.targets import processor_of
 
 if TYPE_CHECKING:
+    import subprocess
     from collections.abc import Iterator, Sequence
 
 _TRIPLE = "amdgcn-amd-amdhsa"
@@ -32,6 +36,16 @@ _GETPC = re.compile(r"^s_getpc_b64 s\[(\d+):(\d+)\]$")
 _PAIR = re.compile(r"^s_(add_u32|addc_u32|add_co_u32|add_co_ci_u32) s(\d+), s(\d+), (\S+)$")
 _ENCODING = re.compile(r"encoding: \[([^\]]*)\]")
 _DIRECTIVE = re.compile(r"^\s*\.amdhsa_(?!kernel )\w+ [-\w]+\s*$")
+# LLVM's tools say this, take some other processor, and end with 0.
+_UNKNOWN_PROCESSOR = "is not a recognized processor"
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """A code object with an edited kernel. ``warnings``: the assembler's words on text that it accepts."""
+
+    code: bytes
+    warnings: str = ""
 
 
 class _Line:
@@ -47,22 +61,23 @@ class _Line:
         return ".long " + ", ".join(f"{word:#010x}" for word in self.words) + f"  // {self.text}"
 
 
-def disassemble(code: bytes, symbol: str, isa: str) -> str:
+def disassemble(code: bytes, symbol: str) -> str:
     """The text of ``kernel_variant.s``: proven to become the very same bytes again.
 
-    Raises DeviceError where LLVM's tools are missing, UsageError where a code object has no such kernel, or
-    one that is too large to look at.
+    Raises DeviceError where LLVM's tools are missing or do not know the processor, UsageError where a code
+    object has no such kernel, or one that is too large to look at.
     """
     image = Image(code)
     place = image.kernel(symbol)
     if place.size_bytes > _MOST_BYTES:
         raise UsageError(f"the kernel has {place.size_bytes} bytes of instructions: too many to edit as text")
-    lines, labels = _listed(code, place)
+    lines, labels, said = _listed(code, place)
     _name_targets(lines, place)
-    processor = _processor(isa)
+    processor = _processor(code)
     head = [
         "// The instructions of one kernel. `make assemble` puts them back into its code object.",
         "// kc_target_A is what was at address A of the code object; the processor is " + processor + ".",
+        *(f"// llvm-objdump says: {line}" for line in said),
         "\t.text",
         "\t.p2align 8",
         "kc_kernel:",
@@ -74,28 +89,30 @@ def disassemble(code: bytes, symbol: str, isa: str) -> str:
     descriptor = _descriptor_text(code, place)
     for candidate in dict.fromkeys((text + descriptor, text)):
         with contextlib.suppress(UsageError):
-            if assemble(candidate, code, symbol, isa) == code:
+            if assemble(candidate, code, symbol).code == code:
                 return candidate
     raise UsageError("the kernel does not become the same bytes again: it cannot be edited as text")
 
 
-def assemble(text: str, code: bytes, symbol: str, isa: str) -> bytes:
+def assemble(text: str, code: bytes, symbol: str) -> Assembled:
     """The code object with the kernel replaced by what ``text`` says.
 
-    Raises UsageError with the assembler's words for what is wrong in the text.
+    Raises UsageError with the assembler's words for what is wrong in the text, DeviceError where there is no
+    assembler that knows the processor.
     """
     image = Image(code)
     place = image.kernel(symbol)
-    made, descriptor = _assembled(text, _processor(isa), place.address)
+    processor = _processor(code)
+    made, descriptor, said = _assembled(text, processor, place.address)
     if len(made) > place.room_bytes:
         address = image.next_address()
-        made, descriptor = _assembled(text, _processor(isa), address)
+        made, descriptor, said = _assembled(text, processor, address)
         image.move_kernel(place, made, address)
     else:
         image.replace_kernel(place, made)
     if descriptor is not None:
         image.replace_descriptor(place, descriptor)
-    return image.content
+    return Assembled(image.content, said)
 
 
 def llvm_tool(name: str) -> str:
@@ -115,34 +132,44 @@ def llvm_tool(name: str) -> str:
     return found
 
 
-def _processor(isa: str) -> str:
-    return isa.rsplit("--", 1)[-1].partition(":")[0]
+def _processor(code: bytes) -> str:
+    return processor_of(read_code_object(code).isa)
 
 
-def _objdump(code: bytes, start: int, end: int, *options: str) -> list[str]:
+def _run_llvm(name: str, *words: object) -> subprocess.CompletedProcess[str]:
+    """Run one of LLVM's tools.
+
+    Raises DeviceError where it does not know the processor that it was asked for.
+    """
+    tool = llvm_tool(name)
+    done = run_tool([tool, *words])
+    for line in done.stderr.splitlines():
+        if _UNKNOWN_PROCESSOR in line:
+            raise DeviceError(f"{tool}: {line.strip()}", hint="put LLVM's tools of a newer version on PATH")
+    return done
+
+
+def _objdump(code: bytes, start: int, end: int, *options: str) -> tuple[list[str], list[str]]:
+    """The lines of a listing, and those of warnings."""
     with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
         path = Path(name) / "code"
         path.write_bytes(code)
-        words = [
-            llvm_tool("llvm-objdump"),
-            *options,
-            f"--start-address={start}",
-            f"--stop-address={end}",
-            path,
-        ]
-        done = run_tool(words)
+        around = (f"--start-address={start}", f"--stop-address={end}")
+        done = _run_llvm("llvm-objdump", *options, *around, path)
     if done.returncode != 0:
         raise UsageError(
             f"the code object cannot be disassembled: {done.stderr.strip()}",
             hint="capture the kernel again, or leave out --assembly",
         )
-    return done.stdout.splitlines()
+    return done.stdout.splitlines(), done.stderr.replace(str(path), "the code object").splitlines()
 
 
-def _listed(code: bytes, place: KernelPlace) -> tuple[list[_Line], dict[str, int]]:
+def _listed(code: bytes, place: KernelPlace) -> tuple[list[_Line], dict[str, int], list[str]]:
     lines: list[_Line] = []
     labels: dict[str, int] = {}
-    for text in _objdump(code, place.address, place.address + place.size_bytes, "-d", "--symbolize-operands"):
+    start, end = place.address, place.address + place.size_bytes
+    listing, said = _objdump(code, start, end, "-d", "--symbolize-operands")
+    for text in listing:
         if match := _LABEL.match(text):
             labels[match[2]] = int(match[1], 16)
         elif match := _INSTRUCTION.match(text):
@@ -151,7 +178,7 @@ def _listed(code: bytes, place: KernelPlace) -> tuple[list[_Line], dict[str, int
         operand = line.text.rpartition(" ")[2]
         if _BRANCH.match(line.text) and operand in labels:
             line.text = line.text.removesuffix(operand) + f".L_{labels[operand]:x}"
-    return lines, labels
+    return lines, labels, said
 
 
 def _name_targets(lines: Sequence[_Line], place: KernelPlace) -> None:
@@ -200,8 +227,8 @@ def _spell_alike(
         with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
             path = Path(name) / "k.s"
             path.write_text("\n".join([*head, *_body(lines, labels), ""]))
-            words = [llvm_tool("llvm-mc"), f"-triple={_TRIPLE}", f"-mcpu={processor}", "-show-encoding"]
-            done = run_tool([*words, f"--defsym=kc_base={place.address}", path])
+            words = [f"-triple={_TRIPLE}", f"-mcpu={processor}", "-show-encoding"]
+            done = _run_llvm("llvm-mc", *words, f"--defsym=kc_base={place.address}", path)
         rejected = {int(number) for number in re.findall(r"k\.s:(\d+):\d+: error", done.stderr)}
         if not rejected:
             break
@@ -229,7 +256,7 @@ def _descriptor_text(code: bytes, place: KernelPlace) -> str:
     start = place.descriptor_address
     if start is None:
         return ""
-    listed = _objdump(code, start, start + 64, "-D")
+    listed, _ = _objdump(code, start, start + 64, "-D")
     directives = [line.rstrip() for line in listed if _DIRECTIVE.match(line)]
     if not directives:
         return ""
@@ -245,19 +272,19 @@ def _descriptor_text(code: bytes, place: KernelPlace) -> str:
     return "\n".join(lines)
 
 
-def _assembled(text: str, processor: str, address: int) -> tuple[bytes, bytes | None]:
-    """The instructions and, if the text has one, the descriptor."""
+def _assembled(text: str, processor: str, address: int) -> tuple[bytes, bytes | None, str]:
+    """The instructions, the descriptor if the text has one, and what the assembler warns of."""
     from kerncap_stages.project.elf_patch import object_sections
 
     with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
         source, output = Path(name) / "kernel_variant.s", Path(name) / "kernel.o"
         source.write_text(text)
-        words = [llvm_tool("llvm-mc"), f"-triple={_TRIPLE}", f"-mcpu={processor}", "-filetype=obj"]
+        words = [f"-triple={_TRIPLE}", f"-mcpu={processor}", "-filetype=obj"]
         # The disassembler writes descriptors as if no mask for XNACK were reserved.
         words.append("-mattr=-xnack")
-        done = run_tool([*words, f"--defsym=kc_base={address}", "-o", output, source])
+        done = _run_llvm("llvm-mc", *words, f"--defsym=kc_base={address}", "-o", output, source)
+        said = done.stderr.replace(str(source), "kernel_variant.s").strip()
         if done.returncode != 0:
-            said = done.stderr.replace(str(source), "kernel_variant.s").strip()
             raise UsageError(f"kernel_variant.s does not assemble:\n{said}", hint="mend it and try again")
         instructions, descriptor, needed = object_sections(output.read_bytes())
     if needed:
@@ -265,4 +292,4 @@ def _assembled(text: str, processor: str, address: int) -> tuple[bytes, bytes | 
             f"kernel_variant.s refers to what is not in it: {', '.join(needed)}",
             hint="kc_target_A names what is at address A of the code object",
         )
-    return instructions, descriptor
+    return instructions, descriptor, said

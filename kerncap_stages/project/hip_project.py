@@ -59,6 +59,6 @@ class HipProject:
         digest = kernel.code_object.payload.digest
         code = store.get(digest)
         try:
-            return disassemble(code, kernel.mangled_name, kernel.code_object.isa)
+            return disassemble(code, kernel.mangled_name)
         except ArtifactError as error:
             raise ArtifactError(f"file {digest.short}: {error}", hint=error.hint) from error

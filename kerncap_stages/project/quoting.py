@@ -6,12 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import Refused
+from kerncap_stages.targets import parse_target
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 _PLAIN_PATH = re.compile(r"[A-Za-z0-9/._+-]+")
-_TARGET = re.compile(r"[\w.:+-]+", re.ASCII)
 _PLAIN = re.compile(r"[^A-Za-z0-9 .,:;_+/@%=()<>*&\[\]{}'-]")
 
 
@@ -44,7 +44,7 @@ def target_name(isa: str) -> str:
 
     Raises Refused for what is no target's name: recipes give it to a shell.
     """
-    name = isa.split("--", 1)[-1]
-    if not _TARGET.fullmatch(name):
+    target = parse_target(isa)
+    if target is None:
         raise Refused(f"{isa!r} is no name of a GPU target", hint="capture the kernel again")
-    return name
+    return str(target)

@@ -18,6 +18,7 @@ from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.offload_bundle import code_object_for
 from kerncap_stages.pages import formats
 from kerncap_stages.source.kernel_names import parse_kernel_name
+from kerncap_stages.targets import processor_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -87,10 +88,10 @@ def _code(path: Path, capture: Capture) -> bytes:
 
 
 def _check_amd(path: Path, facts: CodeObjectFacts, capture: Capture) -> None:
-    captured = architecture(capture.kernel.code_object.isa)
-    if architecture(facts.isa) != captured:
+    captured = processor_of(capture.kernel.code_object.isa)
+    if processor_of(facts.isa) != captured:
         raise Refused(
-            f"{path} is for {architecture(facts.isa)}, and the capture is of a {captured}",
+            f"{path} is for {processor_of(facts.isa)}, and the capture is of a {captured}",
             hint=f"compile it with --offload-arch={captured}",
         )
 
@@ -184,11 +185,6 @@ def runtime_regions(capture: Capture) -> frozenset[int]:
         for pointer in pointers
         if region.base_address <= pointer < region.base_address + region.size_bytes
     )
-
-
-def architecture(isa: str) -> str:
-    """``gfx90a`` of ``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``."""
-    return isa.rpartition("--")[2].partition(":")[0] or isa
 
 
 def why_unfit(kernel: KernelFacts, block_work_items: tuple[int, int, int]) -> str | None:

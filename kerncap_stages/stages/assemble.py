@@ -11,6 +11,7 @@ from kerncap_stages.console import epilog, run, say
 from kerncap_stages.options import VersionOption, stage_app
 
 if TYPE_CHECKING:
+    from kerncap_stages.project.assembly import Assembled
     from kerncap_stages.project.checkout import Project
 
 app = stage_app()
@@ -30,11 +31,14 @@ def assemble(
     Reads kernel_variant.s. Without an edit the result is the captured code object, byte for byte.
     """
     from kerncap_stages.project.checkout import open_project
+    from kerncap_stages.terminal_text import printable
 
     target = output or project / "optimized.hsaco"
     made = run_assemble(open_project(project))
-    target.write_bytes(made)
-    say(f"{target}: {len(made)} bytes")
+    target.write_bytes(made.code)
+    if made.warnings:
+        say(printable(made.warnings, keep_lines=True))
+    say(f"{target}: {len(made.code)} bytes")
 
 
 def main() -> None:
@@ -42,7 +46,7 @@ def main() -> None:
     run(app)
 
 
-def run_assemble(project: Project) -> bytes:
+def run_assemble(project: Project) -> Assembled:
     """The code object of a project with the instructions of its ``kernel_variant.s``.
 
     Raises UsageError if there is no such file, or with the assembler's words for what is wrong in it.
@@ -60,4 +64,4 @@ def run_assemble(project: Project) -> bytes:
     store = Store.open(project.store, create=False)
     kernel = load_as(store, project.captures[0], Capture).kernel
     code = store.get(kernel.code_object.payload.digest)
-    return assembled(source.read_text(), code, kernel.mangled_name, kernel.code_object.isa)
+    return assembled(source.read_text(), code, kernel.mangled_name)

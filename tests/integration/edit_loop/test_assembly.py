@@ -11,11 +11,13 @@ import pytest
 from programs import SOURCES
 
 from kerncap_stages.code_object import read_code_object
-from kerncap_stages.errors import UsageError
-from kerncap_stages.project.assembly import assemble, disassemble
+from kerncap_stages.errors import DeviceError, UsageError
+from kerncap_stages.project.assembly import assemble, disassemble, llvm_tool
 from kerncap_stages.source.trials import function_bytes
 from kerncap_stages.stages.assemble import run_assemble
+from kerncap_stages.targets import PROCESSORS
 
+E_FLAGS_AT = 48  # in the ELF header; the processor is its first byte
 NAMES = (
     "vector_add",
     "virtual_calls",
@@ -52,8 +54,8 @@ def test_every_kernel_becomes_the_same_bytes_again(tmp_path, name, target):
     facts = read_code_object(code)
     assert facts.kernels
     for symbol in facts.kernels:
-        text = disassemble(code, symbol, facts.isa)
-        assert assemble(text, code, symbol, facts.isa) == code
+        text = disassemble(code, symbol)
+        assert assemble(text, code, symbol).code == code
         instructions = [line for line in text.splitlines() if line.startswith("\t") and " " in line]
         assert not any(".long" in line for line in instructions), "some instruction is only data"
 
@@ -100,6 +102,50 @@ def _object(stages, digest: str) -> bytes:
     return Store.open(stages.store).get(Digest(digest))
 
 
+def test_the_processor_is_that_of_the_elf_header(tmp_path):
+    code = device_code("vector_add", "gfx90a", tmp_path)
+    (symbol,) = read_code_object(code).kernels
+    spelled = code.replace(b"amdgcn-amd-amdhsa--gfx90a", b"amdgpu9.0a-amd-hsa-gfx90a")
+    assert spelled != code
+    assert read_code_object(spelled).isa == "amdgcn-amd-amdhsa--gfx90a"
+    text = disassemble(spelled, symbol)
+    assert "the processor is gfx90a." in text
+    assert ".long" not in text
+    assert assemble(text, spelled, symbol).code == spelled
+
+
+def test_an_assembler_that_does_not_know_the_processor_is_refused(tmp_path):
+    code = device_code("vector_add", "gfx90a", tmp_path)
+    (symbol,) = read_code_object(code).kernels
+    text = disassemble(code, symbol)
+    later = bytearray(code.replace(b"amdgcn-amd-amdhsa--gfx90a", b"amdgcn-amd-amdhsa--gfx9ff"))
+    later[E_FLAGS_AT] = 0xFE  # EF_AMDGPU_MACH of no processor
+    with pytest.raises(DeviceError, match="'gfx9ff' is not a recognized processor"):
+        assemble(text, bytes(later), symbol)
+
+
+def test_the_table_of_processors_is_llvms(tmp_path):
+    (tmp_path / "empty.s").touch()
+    for number, processor in PROCESSORS.items():
+        made = tmp_path / "empty.o"
+        command = [llvm_tool("llvm-mc"), "-triple=amdgcn-amd-amdhsa", f"-mcpu={processor}", "-filetype=obj"]
+        done = subprocess.run(
+            [*command, "-o", made, tmp_path / "empty.s"], check=True, capture_output=True, text=True
+        )
+        assert done.stderr == ""
+        assert made.read_bytes()[E_FLAGS_AT] == number, processor
+
+
+def test_what_the_assembler_warns_of_is_shown(stages, program):
+    (capture,) = stages.capture("add", program("vector_add"))
+    stages.run("generate", capture, "--assembly", "--output", "project").must()
+    edited = stages.folder / "project/kernel_variant.s"
+    edited.write_text(edited.read_text().replace("kc_kernel:\n", 'kc_kernel:\n\t.warning "look here"\n'))
+    done = stages.run("assemble", "project").must()
+    assert "kernel_variant.s:" in done.err
+    assert "warning: look here" in done.err
+
+
 def test_mistakes_are_told_with_their_line(stages, program):
     (capture,) = stages.capture("add", program("vector_add"))
     stages.run("generate", capture, "--assembly", "--output", "project").must()
@@ -117,9 +163,9 @@ def test_mistakes_are_told_with_their_line(stages, program):
 def test_a_code_object_without_the_kernel_is_refused(tmp_path):
     code = device_code("vector_add", "gfx90a", tmp_path)
     with pytest.raises(UsageError, match="no symbol"):
-        disassemble(code, "absent", "amdgcn-amd-amdhsa--gfx90a")
+        disassemble(code, "absent")
     with pytest.raises(UsageError, match="not a code object"):
-        disassemble(b"not an ELF file", "k", "amdgcn-amd-amdhsa--gfx90a")
+        disassemble(b"not an ELF file", "k")
 
 
 def test_functions_are_found_by_their_symbols(tmp_path):
