@@ -39,7 +39,7 @@ _PARTS = {
     "hsa": (
         "capture and replay on AMD GPUs through ROCr",
         ("libkerncap_hsa.so", "kc-replay-hsa"),
-        "ROCr headers",
+        "ROCr headers of ROCm 6.4 or later",
     ),
     "cuda": (
         "capture and replay on NVIDIA GPUs through CUDA",
