@@ -45,15 +45,23 @@ _MOST_ULP = 2**62  # that a verdict tells
 class Worst:
     """The element that differs most: among those beyond the bounds, if there are any.
 
-    gap: representable values between the two; ``_UNBOUNDED_GAP`` between a number and what is none, 0 between
-    two NaNs.
+    error: its distance from the golden value, measured as the bounds measure: in multiples of what --atol and
+    --rtol allow, else in ULPs where --ulp bounds them, else absolute. Infinite between a number and what is
+    none, 0 between two NaNs.
+    gap: representable values between the two, which tells equal errors apart.
     """
 
     offset_bytes: int
     actual: float  # an int, exactly, where elements are integers
     golden: float
     fails: bool
+    error: float
     gap: int
+
+    @property
+    def rank(self) -> tuple[bool, float, int]:
+        """Of two elements the worse has the larger one."""
+        return self.fails, self.error, self.gap
 
 
 @dataclass(frozen=True)
@@ -142,7 +150,7 @@ def merge(parts: Sequence[Difference]) -> Difference:
         max_absolute=max((part.max_absolute for part in parts), default=0.0),
         max_relative=max((part.max_relative for part in parts), default=0.0),
         max_ulp=max((part.max_ulp for part in parts), default=0),
-        worst=max(found, key=lambda worst: (worst.fails, worst.gap), default=None),
+        worst=max(found, key=lambda worst: worst.rank, default=None),
     )
 
 
@@ -172,6 +180,12 @@ def _differing(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[n
     return differing
 
 
+def _allowed(magnitude: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[np.float64]:
+    """The absolute error that --atol and --rtol allow each element."""
+    allowed: npt.NDArray[np.float64] = (bounds.atol or 0.0) + (bounds.rtol or 0.0) * magnitude
+    return allowed
+
+
 class _Floats:
     """Two arrays of one type as numbers, and how far apart they are."""
 
@@ -185,6 +199,7 @@ class _Floats:
         self.finite = ~(self.nan_a | self.nan_g | self.inf_a | self.inf_g)
         with np.errstate(invalid="ignore", over="ignore"):
             self.absolute = np.where(self.a == self.g, 0.0, np.abs(self.a - self.g))
+        self.magnitude = np.abs(np.where(self.inf_g, 0.0, self.g))  # of what is infinite nothing is relative
         gap = _distance(_ordered(left, left.dtype), _ordered(right, left.dtype))
         alike = (self.nan_a & self.nan_g) | (self.a == self.g)
         self.gap = np.where(alike, np.uint64(0), np.where(self.finite, gap, _UNBOUNDED_GAP))
@@ -194,9 +209,7 @@ class _Floats:
         if not bounds.exact:
             agree |= (self.nan_a & self.nan_g) | (self.a == self.g)
             if bounds.atol is not None or bounds.rtol is not None:
-                size = np.abs(np.where(self.inf_g, 0.0, self.g))  # of what is infinite nothing is relative
-                near = self.absolute <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * size
-                agree |= self.finite & near
+                agree |= self.finite & (self.absolute <= _allowed(self.magnitude, bounds))
             if bounds.ulp is not None:
                 agree |= self.finite & (self.gap <= np.uint64(bounds.ulp))
         return agree
@@ -208,13 +221,13 @@ class _Integers:
     def __init__(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
         self.differing = _differing(left, right)
         self.gap = _distance(left, right)
-        self.distance = self.gap.astype(np.float64)
+        self.absolute = self.gap.astype(np.float64)
         self.magnitude = np.abs(right.astype(np.float64))
 
     def agree(self, bounds: Bounds) -> npt.NDArray[np.bool_]:
         agree: npt.NDArray[np.bool_] = ~self.differing
         if bounds.atol is not None or bounds.rtol is not None:
-            agree |= self.distance <= (bounds.atol or 0.0) + (bounds.rtol or 0.0) * self.magnitude
+            agree |= self.absolute <= _allowed(self.magnitude, bounds)
         if bounds.ulp is not None:
             agree |= self.gap <= np.uint64(bounds.ulp)
         return agree
@@ -249,7 +262,7 @@ def _compare_batch(
         max_absolute=float(floats.absolute[finite].max(initial=0.0)),
         max_relative=float(relative[finite].max(initial=0.0)),
         max_ulp=min(int(floats.gap[finite].max(initial=0)), _MOST_ULP),
-        worst=_worst(floats, failing, left, right, start * element.itemsize),
+        worst=_worst(floats, failing, bounds, left, right, start * element.itemsize),
     )
 
 
@@ -257,7 +270,7 @@ def _compare_integers(
     left: npt.NDArray[Any], right: npt.NDArray[Any], bounds: Bounds, base_bytes: int
 ) -> Difference:
     integers = _Integers(left, right)
-    distance, magnitude = integers.distance, integers.magnitude
+    distance, magnitude = integers.absolute, integers.magnitude
     failing = ~integers.agree(bounds)
     with np.errstate(divide="ignore", invalid="ignore"):
         relative = np.where(distance == 0.0, 0.0, distance / magnitude)
@@ -268,13 +281,14 @@ def _compare_integers(
         max_absolute=float(distance.max(initial=0.0)),
         max_relative=float(relative[np.isfinite(relative)].max(initial=0.0)),
         max_ulp=min(int(integers.gap.max(initial=0)), _MOST_ULP),
-        worst=_worst(integers, failing, left, right, base_bytes),
+        worst=_worst(integers, failing, bounds, left, right, base_bytes),
     )
 
 
 def _worst(
     found: _Floats | _Integers,
     failing: npt.NDArray[np.bool_],
+    bounds: Bounds,
     left: npt.NDArray[Any],
     right: npt.NDArray[Any],
     base_bytes: int,
@@ -284,6 +298,8 @@ def _worst(
     among = np.flatnonzero(failing if fails else found.differing)
     if not among.size:
         return None
+    error = _error(found, bounds)[among]
+    among = among[error == error.max()]
     worst = int(among[np.argmax(found.gap[among])])
     number = int if left.dtype.kind in "iu" else float
     return Worst(
@@ -291,5 +307,20 @@ def _worst(
         actual=number(left[worst]),
         golden=number(right[worst]),
         fails=fails,
+        error=float(error.max()),
         gap=int(found.gap[worst]),
     )
+
+
+def _error(found: _Floats | _Integers, bounds: Bounds) -> npt.NDArray[np.float64]:
+    """How far off each element is, as ``Worst.error`` measures it."""
+    error: npt.NDArray[np.float64]
+    if bounds.atol is not None or bounds.rtol is not None:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            error = found.absolute / _allowed(found.magnitude, bounds)
+    elif bounds.ulp is not None:
+        error = found.gap.astype(np.float64)
+    else:
+        error = found.absolute
+    error = np.where(found.gap == _UNBOUNDED_GAP, np.inf, error)
+    return np.where(found.gap == 0, 0.0, error)

@@ -131,6 +131,20 @@ def test_what_is_no_number_is_worse_than_any_number(none):
     assert compare_elements(golden, actual, "fp32", EXACT).worst.offset_bytes == 4
 
 
+@pytest.mark.parametrize(
+    ("bounds", "worst"),
+    [
+        (EXACT, 1),  # 2.0 off
+        (Bounds(atol=1e-6), 1),  # 2,000,000 times what is allowed
+        (Bounds(rtol=1e-3), 2),  # 5,000 times, against 2,000 and 667
+        (Bounds(ulp=4), 0),  # other sign: two thousand million values lie between
+    ],
+)
+def test_the_worst_element_is_farthest_off_as_the_bounds_measure(bounds, worst):
+    golden, actual = as_bytes([1e-4, 3.0, 1e-3]), as_bytes([-1e-4, 1.0, 6e-3])
+    assert compare_elements(actual, golden, "fp32", bounds).worst.offset_bytes == 4 * worst
+
+
 def test_two_nans_of_other_bits_are_better_than_two_numbers():
     golden = as_bytes([np.nan, 1.0])
     actual = as_bytes([np.nan, 1.5])
