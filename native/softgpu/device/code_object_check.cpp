@@ -64,13 +64,14 @@ class File {
   return {};
 }
 
-// Whether a loaded segment takes [address, address + size) in memory.
+// Whether a loaded segment takes [address, address + size) in memory. Nothing may also begin where it ends: a kernel without a body
+// behind the last instruction.
 [[nodiscard]] bool is_loaded(const File& file, const Elf64_Ehdr& header, std::uint64_t address, std::uint64_t size_bytes) noexcept {
   for (unsigned i = 0; i < header.e_phnum; ++i) {
     const auto segment = file.at<Elf64_Phdr>(header.e_phoff, i);
     if (segment.p_type != PT_LOAD || address < segment.p_vaddr) continue;
     const std::uint64_t offset = address - segment.p_vaddr;
-    if (offset < segment.p_memsz && size_bytes <= segment.p_memsz - offset) return true;
+    if (offset <= segment.p_memsz && size_bytes <= segment.p_memsz - offset) return true;
   }
   return false;
 }

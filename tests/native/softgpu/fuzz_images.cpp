@@ -71,9 +71,9 @@ Bytes metadata() {
   return writer.bytes();
 }
 
-// One kernel and its metadata, with both symbol tables.
-Bytes code_object() {
-  constexpr std::uint64_t k_note_at = 0x200, k_symbols_at = 0x800, k_names_at = 0x900, k_data_at = 0xA00, k_tables_at = 0xB00;
+// One kernel and its metadata, with both symbol tables. Beside it a symbol of `size_bytes` where what is loaded ends.
+Bytes code_object(std::uint64_t size_bytes_at_end = 0) {
+  constexpr std::uint64_t k_note_at = 0x200, k_symbols_at = 0x800, k_names_at = 0x900, k_data_at = 0xA00, k_data_bytes = 64, k_tables_at = 0xB00;
   constexpr std::string_view k_names("\0scale\0scale.kd\0", 16);
   constexpr std::string_view k_section_names("\0.note\0.dynsym\0.dynstr\0.rodata\0.symtab\0.strtab\0.shstrtab\0", 57);
   const auto name_at = [&](std::string_view name) { return static_cast<Elf64_Word>(k_section_names.find(name)); };
@@ -88,13 +88,14 @@ Bytes code_object() {
   put(k_note_at + sizeof note + 8, text.data(), text.size());
   require(k_note_at + note_bytes <= k_symbols_at, "the note does not fit", note_bytes);
 
-  Elf64_Sym symbols[2]{};
-  symbols[1] = {static_cast<Elf64_Word>(k_names.find("scale.kd")), ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), STV_PROTECTED, 4, k_data_at, 64};
+  Elf64_Sym symbols[3]{};
+  symbols[1] = {static_cast<Elf64_Word>(k_names.find("scale.kd")), ELF64_ST_INFO(STB_GLOBAL, STT_OBJECT), STV_PROTECTED, 4, k_data_at, k_data_bytes};
+  symbols[2] = {1, ELF64_ST_INFO(STB_GLOBAL, STT_FUNC), STV_PROTECTED, 4, k_data_at + k_data_bytes, size_bytes_at_end};
   put(k_symbols_at, symbols, sizeof symbols);
   put(k_names_at, k_names.data(), k_names.size());
   put(k_names_at + 64, k_section_names.data(), k_section_names.size());
 
-  const Elf64_Phdr segments[2] = {{PT_LOAD, PF_R, 0, 0, 0, k_tables_at, k_tables_at, 4096},
+  const Elf64_Phdr segments[2] = {{PT_LOAD, PF_R, 0, 0, 0, k_data_at + k_data_bytes, k_data_at + k_data_bytes, 4096},
                                   {PT_NOTE, PF_R, k_note_at, k_note_at, k_note_at, note_bytes, note_bytes, 4}};
   put(sizeof(Elf64_Ehdr), segments, sizeof segments);
   const Elf64_Shdr sections[8] = {
@@ -102,7 +103,7 @@ Bytes code_object() {
       {name_at(".note"), SHT_NOTE, SHF_ALLOC, k_note_at, k_note_at, note_bytes, 0, 0, 4, 0},
       {name_at(".dynsym"), SHT_DYNSYM, SHF_ALLOC, k_symbols_at, k_symbols_at, sizeof symbols, 3, 1, 8, sizeof(Elf64_Sym)},
       {name_at(".dynstr"), SHT_STRTAB, SHF_ALLOC, k_names_at, k_names_at, k_names.size(), 0, 0, 1, 0},
-      {name_at(".rodata"), SHT_PROGBITS, SHF_ALLOC, k_data_at, k_data_at, 64, 0, 0, 64, 0},
+      {name_at(".rodata"), SHT_PROGBITS, SHF_ALLOC, k_data_at, k_data_at, k_data_bytes, 0, 0, 64, 0},
       {name_at(".symtab"), SHT_SYMTAB, 0, 0, k_symbols_at, sizeof symbols, 6, 1, 8, sizeof(Elf64_Sym)},
       {name_at(".strtab"), SHT_STRTAB, 0, 0, k_names_at, k_names.size(), 0, 0, 1, 0},
       {name_at(".shstrtab"), SHT_STRTAB, 0, 0, k_names_at + 64, k_section_names.size(), 0, 0, 1, 0}};
@@ -202,6 +203,7 @@ int main(int argc, char** argv) {
   const auto begin = std::chrono::steady_clock::now();
   std::mt19937 random(seed);
   const Bytes object = code_object(), bundle = bundle_of(object);
+  require(!is_whole(code_object(4)), "a symbol that reaches beyond what is loaded is taken");
   unsigned rounds = 0;
   do {
     fuzz(object, random);
