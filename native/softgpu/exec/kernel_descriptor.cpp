@@ -45,7 +45,6 @@ core::Result<KernelDescriptor> KernelDescriptor::parse(Target target, std::span<
   KernelDescriptor d;
   d.group_segment_bytes = read<std::uint32_t>(bytes, 0);
   d.private_segment_bytes = read<std::uint32_t>(bytes, 4);
-  d.kernarg_bytes = read<std::uint32_t>(bytes, 8);
   d.entry_offset = read<std::int64_t>(bytes, 16);
   const auto rsrc3 = read<std::uint32_t>(bytes, 44);
   const auto rsrc1 = read<std::uint32_t>(bytes, 48);
@@ -91,9 +90,6 @@ core::Result<KernelDescriptor> KernelDescriptor::parse(Target target, std::span<
   }
   if (d.initial_sgprs(target) > d.sgprs) {
     return refuse(target, std::to_string(d.initial_sgprs(target)) + " initial SGPRs of " + std::to_string(d.sgprs));
-  }
-  if (d.preload_dwords != 0 && (d.preload_offset_dwords + d.preload_dwords) * 4U > d.kernarg_bytes) {
-    return refuse(target, "a kernarg preload beyond the " + std::to_string(d.kernarg_bytes) + " bytes of the segment");
   }
   return d;
 }

@@ -3,7 +3,7 @@
 //   offset  bytes
 //        0      4  group_segment_fixed_size
 //        4      4  private_segment_fixed_size
-//        8      4  kernarg_size
+//        8      4  kernarg_size: for loaders, not for hardware; hipBLASLt's kernels say 0 and preload arguments
 //       16      8  kernel_code_entry_byte_offset, signed, from the descriptor
 //       44      4  compute_pgm_rsrc3
 //       48      4  compute_pgm_rsrc1
@@ -31,7 +31,6 @@ inline constexpr std::size_t k_descriptor_bytes = 64;
 struct KernelDescriptor {
   std::uint32_t group_segment_bytes = 0;
   std::uint32_t private_segment_bytes = 0;
-  std::uint32_t kernarg_bytes = 0;
   std::int64_t entry_offset = 0;
   std::uint16_t vgprs = 0, agprs = 0, sgprs = 0;  // allocated to each wave
   std::uint8_t float_mode = 0;                    // MODE bits 0..7

@@ -198,9 +198,18 @@ void test_impossible_dispatches_are_refused(Engine& engine) {
   require(refused([](Kernel&, Dispatch& d) { d.group[0] = 1025; }), "a work-group of 1025");
   require(refused([](Kernel&, Dispatch& d) { d.group_segment_size_bytes = 65537; }), "too much LDS");
   require(refused([](Kernel& k, Dispatch&) { k.put<std::uint32_t>(0, 64); }), "less LDS than the kernel uses");
-  require(refused([](Kernel& k, Dispatch&) { k.put<std::uint32_t>(8, 16); }), "arguments preloaded from beyond their end");
+  require(refused([](Kernel&, Dispatch& d) { d.kernarg_va = 64; }), "arguments preloaded from nowhere");
   require(refused([](Kernel&, Dispatch& d) { d.private_segment_size_bytes = 16; }), "no scratch memory");
   require(refused([](Kernel&, Dispatch& d) { d.descriptor_va = 64; }), "a descriptor that is not there");
+}
+
+// Hardware does not look at kernarg_size: it reads so many dwords from the kernarg pointer on.
+void test_arguments_are_preloaded_whatever_size_the_descriptor_says(Engine& engine) {
+  Kernel kernel(k_meet<false>);
+  kernel.put<std::uint32_t>(8, 0);
+  kernel.words()[4] = 1;
+  const DispatchOutcome outcome = start(engine, kernel.dispatch(1)).get();
+  require(!outcome.fault && kernel.words()[0] == 1, outcome.refusal.c_str());
 }
 
 void test_code_replaced_between_dispatches_is_seen(Engine& engine) {
@@ -224,5 +233,6 @@ int main() {
   test_abort_ends_a_kernel_that_never_would(engine);
   test_faults_name_what_happened(engine);
   test_impossible_dispatches_are_refused(engine);
+  test_arguments_are_preloaded_whatever_size_the_descriptor_says(engine);
   test_code_replaced_between_dispatches_is_seen(engine);
 }
