@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.project.variants import set_aside
+from kerncap_stages.user_folder import remove_file, require_no_links, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -60,7 +61,8 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
     """Write the project's files and a store of its own into ``folder``.
 
     A file that was edited since it was last written is kept unless ``force``.
-    Raises UsageError if the folder exists and is not a project of ours, or holds edits of another kernel.
+    Raises UsageError if the folder exists and is not a project of ours, or holds edits of another kernel;
+    Refused if a folder in it that would be written to is a link.
     """
     with _alone_in(folder):
         if any(folder.iterdir()) and not is_project(folder):
@@ -71,17 +73,19 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
         record = _record_of(digest, reproducer)
         lacking, kept = _compare(reproducer, folder, before, force=force)
         _require_same_subject(folder, before, record, kept)
+        written = before.get("files", {})
+        stale = [path for path in written if path not in record["files"]]
+        stale = [path for path in stale if _digest(folder / path) == written[path]]
+        require_no_links(folder, [*(file.path for file in lacking), *stale, RECORD])
         if not before:
             # What a kill leaves half written is a project that lacks files, not somebody else's folder.
             _write_record(folder, record)
         for file in lacking:
-            _write(folder / file.path, store.get(file.payload.digest), executable=file.executable)
+            write_file(folder, file.path, store.get(file.payload.digest), executable=file.executable)
         is_another = before.get("kernels", record["kernels"]) != record["kernels"]
         aside = set_aside(folder) if is_another else ()
-        written = before.get("files", {})
-        for stale in sorted(set(written) - set(record["files"])):
-            if _digest(folder / stale) == written[stale]:
-                (folder / stale).unlink()
+        for path in stale:
+            remove_file(folder, path)
         if not (folder / STORE / "artifacts" / digest).exists():
             store.copy_closure([digest], folder / STORE)
         if before != record:
@@ -107,7 +111,7 @@ def _alone_in(folder: Path) -> Iterator[None]:
 
 
 def _write_record(folder: Path, record: Mapping[str, Any]) -> None:
-    _write(folder / RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
+    write_file(folder, RECORD, (json.dumps(record, indent=1, sort_keys=True) + "\n").encode())
 
 
 def _require_same_subject(
@@ -204,16 +208,3 @@ def _digest(path: Path) -> str | None:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
-
-
-def _write(path: Path, content: bytes, *, executable: bool = False) -> None:
-    """Replace a file whole: a kill in between leaves the old one."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        temporary.chmod(0o755 if executable else 0o644)
-        temporary.replace(path)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            temporary.unlink()

@@ -32,10 +32,14 @@ def assemble(
     """
     from kerncap_stages.project.checkout import open_project
     from kerncap_stages.terminal_text import printable
+    from kerncap_stages.user_folder import write_file
 
     target = output or project / "optimized.hsaco"
     made = run_assemble(open_project(project))
-    target.write_bytes(made.code)
+    if output is None:
+        write_file(project, target.name, made.code)
+    else:
+        target.write_bytes(made.code)
     if made.warnings:
         say(printable(made.warnings, keep_lines=True))
     say(f"{target}: {len(made.code)} bytes")

@@ -133,7 +133,7 @@ def validate(
             known = None if fresh else remembered(opened, request.key)
             made, verdict = known or _judged(opened, request, fresh=fresh)
             if report is not None:
-                _write_report(opened, made, report if len(digests) == 1 else report / str(number))
+                _write_report(opened, made, report, "" if len(digests) == 1 else str(number))
             if len(digests) > 1:
                 say(f"{printable(read_view(opened, digest).kernel.demangled_name)}:")
             for line in lines(verdict, verbose=verbose):
@@ -247,7 +247,7 @@ def _settings(
     )
 
 
-def _write_report(store: Store, digest: Digest, folder: Path) -> None:
+def _write_report(store: Store, digest: Digest, folder: Path, below: str) -> None:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.manifests.validation import Validation
@@ -255,7 +255,7 @@ def _write_report(store: Store, digest: Digest, folder: Path) -> None:
 
     manifest = load_as(store, digest, Validation)
     capture = load_as(store, manifest.capture.digest, Capture)
-    page = write_report(manifest, capture.kernel.demangled_name, folder)
+    page = write_report(manifest, capture.kernel.demangled_name, folder, below)
     say(f"report: {page}")
 
 

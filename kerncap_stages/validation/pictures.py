@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.user_folder import write_file
 from kerncap_stages.validation.printed import footer
 
 if TYPE_CHECKING:
@@ -34,17 +35,18 @@ code{font-size:.92em;overflow-wrap:anywhere}img{image-rendering:pixelated;max-wi
 @media(prefers-color-scheme:dark){body{background:#15181d;color:#e6e6e6}.PASS{color:#5fd68b}.FAIL{color:#ff8a80}}"""
 
 
-def write_report(manifest: Validation, title: str, folder: Path) -> Path:
-    """Write the page and its pictures into ``folder``, made if absent; returns the page."""
+def write_report(manifest: Validation, title: str, folder: Path, below: str = "") -> Path:
+    """Write the page and its pictures into ``folder``, or ``below/`` in it; returns the page."""
+    place = f"{below}/" if below else ""
     folder.mkdir(parents=True, exist_ok=True)
     figures = []
     for number, region in enumerate(region for region in manifest.regions if region.heat):
         name = f"heat-{number}.png"
-        (folder / name).write_bytes(heat_png(region.heat, region.size_bytes or 1))
+        write_file(folder, place + name, heat_png(region.heat, region.size_bytes or 1))
         figures.append((name, region))
-    page = folder / "index.html"
-    page.write_text(_page(manifest, title, figures), encoding="utf-8")
-    return page
+    page = place + "index.html"
+    write_file(folder, page, _page(manifest, title, figures).encode())
+    return folder / page
 
 
 def heat_png(heat: Sequence[int], size_bytes: int) -> bytes:

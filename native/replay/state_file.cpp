@@ -19,7 +19,10 @@ std::string path_of(const std::string& folder, const Region& region) {
 }  // namespace
 
 StateFile::StateFile(const std::string& folder, const Region& region, bool lists_chunks)
-    : m_region(region), m_path(path_of(folder, region)), m_file(m_path + ".bin", std::ios::binary), m_lists_chunks(lists_chunks) {
+    : m_region(region), m_path(path_of(folder, region)), m_lists_chunks(lists_chunks) {
+  // The folder is the user's: what a link there leads to is not written, the link is replaced.
+  for (const char* ending : {".bin", ".chunks"}) std::remove((m_path + ending).c_str());
+  m_file.open(m_path + ".bin", std::ios::binary);
   if (m_lists_chunks) m_list.open(m_path + ".chunks");
 }
 

@@ -181,8 +181,13 @@ def test_replays_of_the_baseline_are_not_repeated_for_another_variant(on, varian
 
 def test_the_report_shows_where_outputs_differ(on, variant):
     stages, digest = on("by_symbol", 0)
+    mine, report = stages.folder / "mine", stages.folder / "report"
+    mine.write_text("not the report's")
+    report.mkdir()
+    (report / "index.html").symlink_to(mine)
     stages.run("validate", digest, "--variant", variant("half"), "--report", "report").must(1)
-    page = (stages.folder / "report/index.html").read_text()
+    assert mine.read_text() == "not the report's"
+    page = (report / "index.html").read_text()
     assert "FAIL" in page
     assert "singles (float*)" in page
     pictures = sorted(path.name for path in (stages.folder / "report").glob("*.png"))

@@ -1,0 +1,45 @@
+"""What a project's folder may hold when it is written."""
+
+from __future__ import annotations
+
+import manifest_examples as examples
+import pytest
+from executables import publish_capture
+
+from kerncap_stages.digest import FileRef, ManifestRef
+from kerncap_stages.errors import Refused
+from kerncap_stages.manifests import dump
+from kerncap_stages.project.checkout import check_out
+
+
+def publish_project(store, **texts):
+    """A reproducer of one capture with these files, `_` for `/` in their names."""
+    capture = ManifestRef.to(publish_capture(store))
+    plain = examples.reproducer()
+    with store.transaction() as transaction:
+        files = tuple(
+            plain.files[0].model_copy(
+                update={
+                    "path": name.replace("_", "/"),
+                    "payload": FileRef.to(transaction.put_bytes(text.encode())),
+                    "size_bytes": len(text),
+                }
+            )
+            for name, text in sorted(texts.items())
+        )
+        kernel = plain.kernels[0].model_copy(update={"capture": capture})
+        made = plain.model_copy(update={"parents": (capture,), "kernels": (kernel,), "files": files})
+        return transaction.publish(dump(made), "reproducer", [capture.digest]), made
+
+
+@pytest.mark.parametrize("force", [False, True])
+def test_nothing_is_written_through_a_linked_folder_of_a_project(store, tmp_path, force):
+    project, elsewhere = tmp_path / "project", tmp_path / "elsewhere"
+    check_out(store, *publish_project(store, Makefile="all:", deps_own="1"), project, force=False)
+    (project / "deps").rename(elsewhere)
+    (project / "deps").symlink_to(elsewhere)
+    makefile = (project / "Makefile").read_text()
+    with pytest.raises(Refused, match="deps is a link"):
+        check_out(store, *publish_project(store, Makefile="none:", deps_new="2"), project, force=force)
+    assert [path.name for path in elsewhere.iterdir()] == ["own"]
+    assert (project / "Makefile").read_text() == makefile
