@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import shutil
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.kernel import Language
-from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.source.assumed import assumed_commands
 from kerncap_stages.source.choosing import choose, find_made
@@ -17,7 +15,7 @@ from kerncap_stages.source.compile_commands import CompileCommand
 from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.databases import read_database
 from kerncap_stages.source.definitions import Definition
-from kerncap_stages.source.program_file import changed_since_built
+from kerncap_stages.source.program_file import changed_since_built, working_folder
 from kerncap_stages.source.search import (
     find_candidates,
     from_line_tables,
@@ -32,6 +30,7 @@ from kerncap_stages.source.units import Unit, choose_command, describe_unit, rea
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from pathlib import Path
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.source.captured_code import CapturedCode
@@ -59,16 +58,6 @@ class Finding:
     assembly: bytes | None = None  # of the definition's file, where that is no source for a compiler
 
 
-def guessed_roots(capture: Capture) -> tuple[Path, ...]:
-    """Without --source-dir: the program's working folder, if there are sources in it."""
-    folder = _working_folder(capture)
-    return (folder,) if folder.is_dir() and folder != Path(folder.anchor) and folder != Path.home() else ()
-
-
-def _working_folder(capture: Capture) -> Path:
-    return Path(os_string(capture.program.working_directory))
-
-
 def find_source(
     capture: Capture,
     code: CapturedCode,
@@ -80,7 +69,7 @@ def find_source(
     """Search for the kernel's source; not finding it is a result."""
     consulted = Consulted()
     if not roots:
-        consulted.exists(_working_folder(capture))  # guessed, once it is there
+        consulted.exists(working_folder(capture))  # guessed, once it is there
     guessed = not options.source_dirs
     named = from_line_tables(tables, roots, name, consulted, guessed=guessed)
     candidates = [named] if named else find_candidates(roots, name, consulted)

@@ -1,8 +1,9 @@
-"""The captured program's own file, and what was changed since it was built."""
+"""Where the captured program ran and lies, and what was changed since it was built."""
 
 from __future__ import annotations
 
 import shutil
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,6 +14,25 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.source.consulted import Consulted
+
+_SYSTEM_FOLDERS = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/opt")))
+
+
+def working_folder(capture: Capture) -> Path:
+    """The folder in which the program ran, which may be gone."""
+    return Path(os_string(capture.program.working_directory))
+
+
+def guessed_roots(capture: Capture) -> tuple[Path, ...]:
+    """Without --source-dir: where the program ran and lies, if there may be sources."""
+    ran, program = working_folder(capture), program_file(capture)
+    folders = [ran] if ran.is_dir() else []
+    if program is not None:
+        own = program.resolve().parent
+        # Beside a program of the system's, as an interpreter, lies nothing of the user's.
+        of_the_user = not any(map(own.is_relative_to, _SYSTEM_FOLDERS))
+        folders += [own] if of_the_user and own != Path(tempfile.gettempdir()) else []
+    return tuple(dict.fromkeys(each for each in folders if each not in (Path("/"), Path.home())))
 
 
 def program_file(capture: Capture) -> Path | None:

@@ -11,6 +11,7 @@ import typer
 
 from kerncap_stages import __version__
 from kerncap_stages.console import emit, epilog, run, say
+from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
 
@@ -19,20 +20,36 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.reproducer import Reproducer
+    from kerncap_stages.manifests.source import Source
     from kerncap_stages.manifests.view import View
     from kerncap_stages.project.checkout import Checkout
     from kerncap_stages.project.render import Part, Rendered
+    from kerncap_stages.source.options import Options
     from kerncap_stages.store import Store, Transaction
 
 app = stage_app(help_text="Make a project from a captured kernel.")
 
 
-@app.command(epilog=epilog("kc-locate @capture --source-dir ./src | kc-generate --output ./isolated/scale"))
+@app.command(
+    epilog=epilog(
+        "kc-profile -- ./app | kc-capture | kc-generate\n"
+        "kc-generate @capture --source-dir ./src --output ./isolated/scale"
+    )
+)
 def generate(
     artifacts: ArtifactArguments = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
+    ] = None,
+    source_dir: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--source-dir",
+            "-s",
+            metavar="DIR",
+            help="Where the source of a capture lies; else where the program ran and lies. May be repeated.",
+        ),
     ] = None,
     together: Annotated[
         bool,
@@ -52,21 +69,62 @@ def generate(
 ) -> None:
     """Make a project in which one captured kernel can be edited, rebuilt, replayed and validated.
 
-    Takes what kc-locate printed, or a capture alone: of a kernel without source the instructions are edited.
-    The folder can be moved to another machine. Prints the digest of one reproducer artifact for each.
+    Takes a capture, whose source is located first, or what kc-locate printed. Of a kernel without source the
+    instructions are edited. The folder can be moved to another machine. Prints the digest of one reproducer
+    artifact for each.
     """
+    from kerncap_stages.source.options import Options
     from kerncap_stages.store import Store
 
     opened = Store.open(store)
+    options = Options(tuple(source_dir or ()))
+    if assembly and options.source_dirs:
+        raise UsageError("--assembly needs no source", hint="leave out --source-dir")
     for count, texts in enumerate(_grouped(artifact_texts(artifacts), together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
         inputs = [opened.resolve(text) for text in texts]
+        if not assembly:
+            inputs = [_located(opened, each, options, fresh=fresh) for each in inputs]
         known = None if fresh else _in_place(opened, inputs, place, assembly=assembly, force=force)
         digest, made, checkout = known or _written(
             opened, inputs, place, assembly=assembly, force=force, fresh=fresh
         )
         _report(checkout, made)
         emit(digest, opened.get(digest) if as_json else None)
+
+
+def _located(store: Store, digest: Digest, options: Options, *, fresh: bool) -> Digest:
+    """The source artifact of a capture, located first; any other artifact as it is.
+
+    Raises UsageError if a given folder is not there, or the artifact is none that is looked for in folders.
+    """
+    from kerncap_stages.manifests.view import read_view
+    from kerncap_stages.source.known_source import known_source, source_summary
+    from kerncap_stages.terminal_text import printable
+
+    if read_view(store, digest).kind != "capture":
+        if options.source_dirs:
+            raise UsageError(
+                f"--source-dir is for captures, and {digest.short} is none",
+                hint="kc-locate @capture --source-dir DIR | kc-generate",
+            )
+        return digest
+    try:
+        known = None if fresh else known_source(store, digest, options)
+        located, made = known or _searched(store, digest, options)
+    except UsageError:
+        raise
+    except KerncapError as error:
+        say(f"the source could not be looked for: {printable(str(error))}")
+        return digest
+    say(source_summary(made))
+    return located
+
+
+def _searched(store: Store, capture: Digest, options: Options) -> tuple[Digest, Source]:
+    from kerncap_stages.source.locating import locate
+
+    return locate(store, capture, options, fresh=True)
 
 
 def _in_place(
@@ -143,7 +201,6 @@ def run_generate(
     made of the same inputs before, unless ``fresh``.
     Raises ArtifactError if an artifact is neither a capture nor a source.
     """
-    from kerncap_stages.errors import KerncapError, UsageError
     from kerncap_stages.manifests.codec import dump
     from kerncap_stages.manifests.reproducer import Reproducer
     from kerncap_stages.project.inputs import read_part

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages import __version__
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import Source
-    from kerncap_stages.manifests.view import View
-    from kerncap_stages.remembered import Remembered
-    from kerncap_stages.source.finding import Finding
-    from kerncap_stages.source.kernel_names import KernelName
-    from kerncap_stages.source.line_tables import LineTables
     from kerncap_stages.source.options import Options
-    from kerncap_stages.store import Store, Transaction
+    from kerncap_stages.store import Store
 
 app = stage_app(help_text="Find the source of a captured kernel.")
 
@@ -69,6 +59,7 @@ def locate(
     Prints the digest of one source artifact for each capture. A kernel without source is a result too: the
     artifact says which case it is.
     """
+    from kerncap_stages.source.known_source import known_source, source_summary
     from kerncap_stages.source.options import Options
     from kerncap_stages.store import Store
 
@@ -76,9 +67,9 @@ def locate(
     opened = Store.open(store)
     for text in artifact_texts(artifacts):
         capture = opened.resolve(text)
-        known = None if fresh else _known_source(opened, capture, options)
+        known = None if fresh else known_source(opened, capture, options)
         digest, made = known or run_locate(opened, capture, options, fresh=True)
-        say(_summary(made))
+        say(source_summary(made))
         emit(digest, opened.get(digest) if as_json else None)
 
 
@@ -90,127 +81,7 @@ def main() -> None:
 def run_locate(
     store: Store, capture_digest: Digest, options: Options, *, fresh: bool = False
 ) -> tuple[Digest, Source]:
-    """Publish and return the source manifest of a capture; "not found" is a result, classified, not an error.
+    """Publish and return the source manifest of a capture: see ``source.locating.locate``."""
+    from kerncap_stages.source.locating import locate as located
 
-    Returns at once what an earlier search found when every file that it consulted, or found absent, still is
-    as it was, unless ``fresh``.
-    Raises UsageError if a given folder or database does not exist; ArtifactError if it is no capture.
-    """
-    from kerncap_stages.errors import UsageError
-    from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.codec import dump, load_as
-    from kerncap_stages.manifests.source import Source
-    from kerncap_stages.remembered import remembered_as
-    from kerncap_stages.source.captured_code import CapturedCode
-    from kerncap_stages.source.consulted import is_current
-    from kerncap_stages.source.finding import find_source, guessed_roots
-    from kerncap_stages.source.kernel_names import parse_kernel_name
-    from kerncap_stages.source.line_tables import read_line_tables
-
-    if not all(define.partition("=")[0].strip() for define in options.defines):
-        raise UsageError("-D takes a name, not nothing", hint="-D NAME or -D NAME=VALUE")
-    if options.compiler is not None and shutil.which(options.compiler) is None:
-        raise UsageError(f"there is no compiler {options.compiler}", hint="--compiler takes a program")
-    for folder in options.source_dirs:
-        if not folder.exists():
-            raise UsageError(
-                f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
-            )
-    known = None if fresh else remembered_as(store, options.key(capture_digest), Source, is_current)
-    if known is not None:
-        return known
-    capture = load_as(store, capture_digest, Capture)
-    name = parse_kernel_name(capture.kernel.demangled_name)
-    code = CapturedCode.of(store, capture)
-    tables = read_line_tables(code.code_object, capture.kernel.mangled_name)
-    roots = tuple(folder.resolve() for folder in options.source_dirs) or guessed_roots(capture)
-    finding = find_source(capture, code, name, tables, roots, options)
-    with store.transaction() as transaction:
-        manifest = _manifest(capture, capture_digest, name, tables, roots, options, finding, transaction)
-        digest = transaction.publish(dump(manifest), "source", [capture_digest])
-    store.actions.put(options.key(capture_digest), digest)
-    return digest, manifest
-
-
-def _known_source(store: Store, capture_digest: Digest, options: Options) -> Remembered | None:
-    """What an earlier search found, if nothing that it depends on has changed; read without the models."""
-    from kerncap_stages.remembered import remembered
-    from kerncap_stages.source.consulted import is_current
-
-    return remembered(store, options.key(capture_digest), is_current)
-
-
-def _summary(manifest: Source | View) -> str:
-    from kerncap_stages.manifests.os_strings import os_string
-    from kerncap_stages.terminal_text import printable
-
-    if manifest.definition is None:
-        text = f"{manifest.outcome}: {manifest.explanation}"
-    else:
-        from kerncap_stages.pages import formats
-
-        headers = formats.count(sum(file.is_header for file in manifest.files), "local header")
-        text = f"{os_string(manifest.definition.path)}:{manifest.definition.line}, {headers}"
-        command = manifest.compile_command
-        if command is not None and command.database is not None:
-            text += f", compiled as {os_string(command.database)} says"
-        if manifest.explanation:
-            text += f"\n  {manifest.explanation}"
-    return printable(text, keep_lines=True)
-
-
-def _manifest(
-    capture: Capture,
-    capture_digest: Digest,
-    name: KernelName,
-    tables: LineTables,
-    roots: Sequence[Path],
-    options: Options,
-    finding: Finding,
-    transaction: Transaction,
-) -> Source:
-    from kerncap_stages.digest import Digest, ManifestRef
-    from kerncap_stages.manifests.base import os_text
-    from kerncap_stages.manifests.kernel import Language
-    from kerncap_stages.manifests.source import ConsultedFile, Source, SourceFile
-    from kerncap_stages.source.describe import (
-        describe_command,
-        describe_definition,
-        store_assembly,
-        store_files,
-    )
-    from kerncap_stages.source.toolchain import toolchain_of
-
-    unit, toolchain = finding.unit, toolchain_of(capture)
-    definition = finding.definition
-    language = toolchain.language if definition else capture.kernel.language
-    files: tuple[SourceFile, ...] = ()
-    if definition is not None and finding.assembly is not None:
-        language = Language.ASSEMBLY
-        files = store_assembly(definition.path, finding.assembly, transaction)
-    elif definition is not None and unit is not None:
-        files = store_files(definition.path, unit, transaction)
-    return Source(
-        parents=(ManifestRef.to(capture_digest),),
-        made_by=f"kerncap-stages {__version__}",
-        capture=ManifestRef.to(capture_digest),
-        kernel_name=capture.kernel.demangled_name,
-        language=language,
-        outcome=finding.outcome,
-        explanation=finding.explanation,
-        definition=describe_definition(finding.definition, name, by_line_table=finding.by_line_table)
-        if finding.definition
-        else None,
-        candidates=tuple(
-            describe_definition(found, name, by_line_table=False) for found in finding.candidates
-        ),
-        compile_command=describe_command(unit, finding.database, options, toolchain) if unit else None,
-        files=files,
-        headers_by_compiler=bool(unit and unit.headers_by_compiler),
-        line_table_paths=tuple(os_text(str(path)) for path in tables.paths),
-        searched=tuple(os_text(str(root)) for root in roots),
-        consulted=tuple(
-            ConsultedFile(path=os_text(str(path)), digest=None if digest is None else Digest(digest))
-            for path, digest in sorted(finding.consulted.digests.items())
-        ),
-    )
+    return located(store, capture_digest, options, fresh=fresh)

@@ -33,7 +33,11 @@ class Loop:
 
     def __call__(self, stage: str) -> tuple[str, set[str]]:
         """What a stage prints, and which packages it imported."""
-        command = [sys.executable, "-X", "importtime", *executable(stage), *self.words(stage)]
+        return self.run(stage, *self.words(stage))
+
+    def run(self, stage: str, *words: str) -> tuple[str, set[str]]:
+        """The same with words of one's own."""
+        command = [sys.executable, "-X", "importtime", *executable(stage), *words]
         done = subprocess.run(
             command, capture_output=True, text=True, env=self.stages.environment, cwd=self.stages.folder,
             check=False,
@@ -77,6 +81,14 @@ def test_nothing_changed_prints_the_same_and_imports_nothing_heavy(loop):
         assert again == before
         assert imported & HEAVY == set(), stage
         assert "kerncap_stages" in imported
+
+
+def test_a_capture_is_located_by_generate_once(loop):
+    words = [loop.capture, "--source-dir", str(loop.tree / "src"), "--output", "project"]
+    before, _ = loop.run("generate", *words)
+    again, imported = loop.run("generate", *words)
+    assert again == before == loop("generate")[0]  # what kc-locate found is what it finds
+    assert imported & HEAVY == set()
 
 
 def test_what_is_said_for_people_is_the_same(loop):
