@@ -58,7 +58,13 @@ def extract(
     no_profile: Annotated[
         bool, typer.Option("--no-profile", help="Run once: take the first dispatch that matches NAME.")
     ] = False,
-    dispatch: Annotated[int, typer.Option(min=0, help="Which of its dispatches, from 0.")] = 0,
+    dispatch: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            help="Which of its dispatches, from 0; else the first in the launch shape that took most time.",
+        ),
+    ] = None,
     source_dir: Annotated[
         list[Path] | None,
         typer.Option("--source-dir", "-s", metavar="DIR", help="Where the source lies; may be repeated."),

@@ -71,15 +71,16 @@ def _choose(
     store: Store, request: ExtractRequest, steps: Steps
 ) -> tuple[ProgramSpec, Selection, tuple[Digest, ...]]:
     """The program and which dispatch of it; a profile is made or read to find the kernel."""
+    from kerncap_stages.collector.capture_request import told_shape
     from kerncap_stages.collector.program import ProgramSpec
-    from kerncap_stages.collector.ranking import NONE_OF_THE_PROGRAM, is_of_the_program
+    from kerncap_stages.collector.ranking import NONE_OF_THE_PROGRAM, is_of_the_program, main_shape
     from kerncap_stages.manifests.capture import NameMatch, Selection
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.manifests.profile import Profile
     from kerncap_stages.stages.profile import ProfileOptions, run_profile
 
     named = Selection(
-        match=request.match or NameMatch.SUBSTRING, pattern=request.kernel, dispatch=request.dispatch
+        match=request.match or NameMatch.SUBSTRING, pattern=request.kernel, dispatch=request.dispatch or 0
     )
     steps.start(PROFILE)
     notes: list[str] = []
@@ -112,6 +113,11 @@ def _choose(
             notes.append(NONE_OF_THE_PROGRAM)
         elif named.pattern is None and chosen is not profile.kernels[0]:
             notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
+        shape = main_shape(chosen)
+        if request.dispatch is None and shape is not None:
+            notes.append(told_shape(chosen, shape))
+            launch = {"grid_blocks": shape.grid_blocks, "block_work_items": shape.block_work_items}
+            selection = selection.model_copy(update=launch)
         summary = f"{len(profile.kernels)} kernels; {chosen.name} takes {chosen.share:.1%} of the GPU time"
     steps.end(PROFILE, digest, summary, *notes)
     return spec, selection, (digest,)

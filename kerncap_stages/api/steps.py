@@ -48,7 +48,7 @@ class ExtractRequest:
     profile_first: bool = True
     kernel: str | None = None
     match: NameMatch | None = None  # none: part of the name
-    dispatch: int = 0
+    dispatch: int | None = None  # none: the first in the launch shape that took most time
     output: Path | None = None
     force: bool = False
     fresh: bool = False

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collector.program import ProgramSpec
-from kerncap_stages.collector.ranking import NONE_OF_THE_PROGRAM, is_of_the_program, of_the_program
+from kerncap_stages.collector.ranking import (
+    NONE_OF_THE_PROGRAM,
+    is_of_the_program,
+    main_shape,
+    of_the_program,
+)
 from kerncap_stages.collector.selection import KernelRule, close_names
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.capture import NameMatch
@@ -15,7 +20,9 @@ from kerncap_stages.pages import formats
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from kerncap_stages.collector.ranking import MainShape
     from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.base import Dim3
     from kerncap_stages.manifests.capture import Selection
     from kerncap_stages.manifests.profile import KernelStatistics, Profile
 
@@ -90,32 +97,53 @@ def names_not_profiled(request: CaptureRequest, selections: Sequence[Selection])
         )
 
 
-def configurations(request: CaptureRequest, selections: Sequence[Selection]) -> Iterator[str]:
-    """What people should know where one dispatch stands for several launch shapes, as of tuned kernels.
+def in_main_shapes(
+    request: CaptureRequest, selections: Sequence[Selection], tell: Callable[[str], None]
+) -> tuple[Selection, ...]:
+    """Ask for the launch shape in which each kernel spent most time, where the user asks for no dispatch.
 
-    An autotuner tries its configurations first, under one name, and the program goes on with the best one.
+    One name may stand for many sizes of a problem, and for the configurations that an autotuner tries first.
     """
+    return tuple(_in_main_shape(request, selection, tell) for selection in selections)
+
+
+def _in_main_shape(request: CaptureRequest, selection: Selection, tell: Callable[[str], None]) -> Selection:
     kernels = () if request.profile is None else request.profile.kernels
-    for selection in selections:
-        if selection.grid_blocks or selection.block_work_items or selection.dispatch or selection.count > 1:
-            continue
-        rule = KernelRule.of(selection)
-        for kernel in kernels:
-            shapes = {(each.grid_blocks, each.block_work_items) for each in kernel.launch_shapes}
-            if len(shapes) > 1 and rule.wants(kernel.mangled_name or "", kernel.name):
-                yield (
-                    f"{kernel.name} was launched in {len(shapes)} shapes, and the first dispatch is taken; "
-                    f"{_last(kernel)} (`kc-show {request.parents[0].short}` lists them)"
-                )
-                break
+    rule = KernelRule.of(selection)
+    matching = [each for each in kernels if rule.wants(each.mangled_name or "", each.name)]
+    main = main_shape(matching[0]) if matching else None
+    if main is None or selection.grid_blocks or selection.block_work_items:
+        return selection
+    if len(matching) > 1:
+        tell(
+            f"{len(matching)} kernels of the profile match {selection.pattern!r}: the first dispatch is taken"
+        )
+        return selection
+    tell(f"{told_shape(matching[0], main)}; `kc-show {request.parents[0].short}` lists them")
+    return selection.model_copy(
+        update={"grid_blocks": main.grid_blocks, "block_work_items": main.block_work_items}
+    )
 
 
-def _last(kernel: KernelStatistics) -> str:
+def told_shape(kernel: KernelStatistics, main: MainShape) -> str:
+    """For people: which of a kernel's launch shapes is taken, and what takes another."""
+    shapes = {(each.grid_blocks, each.block_work_items) for each in kernel.launch_shapes}
+    text = (
+        f"{kernel.name} was launched in {len(shapes)} shapes: the first dispatch of "
+        f"{_words(main.grid_blocks)} work-groups of {_words(main.block_work_items)} is taken, "
+        f"which had {main.share:.0%} of its time"
+    )
     if kernel.last_shape is None:
-        return "`--grid` and `--block` take another"
+        return text
     last = kernel.launch_shapes[kernel.last_shape]
-    grid, block = (",".join(map(str, size)) for size in (last.grid_blocks, last.block_work_items))
-    return f"`--grid {grid} --block {block}` takes the first in the shape that the program used last"
+    if (last.grid_blocks, last.block_work_items) == (main.grid_blocks, main.block_work_items):
+        return f"{text} and was used last"
+    words = f"--grid {_words(last.grid_blocks)} --block {_words(last.block_work_items)}"
+    return f"{text}; `{words}` takes the shape that was used last"
+
+
+def _words(size: Dim3) -> str:
+    return ",".join(map(str, size))
 
 
 def _ranked(

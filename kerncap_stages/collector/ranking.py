@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.profile import KernelStatistics, LaunchShape
@@ -10,10 +11,12 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from kerncap_stages.collector.statistics import ShapeKey, Tally
+    from kerncap_stages.manifests.base import Dim3
 
 # What a profile calls kernels that the program did not get from the runtime's loader: they have no names.
 UNLISTED = "(kernels of no loaded code object)"
 _OF_RUNTIME = "__amd_rocclr_"
+_SEVERAL = 2
 
 
 def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStatistics, ...]:
@@ -53,6 +56,27 @@ def of_the_program(kernels: Sequence[KernelStatistics]) -> list[KernelStatistics
 def is_of_the_program(kernel: KernelStatistics) -> bool:
     """Whether somebody can edit a kernel: it is not HIP's, and has a name."""
     return not kernel.name.startswith((_OF_RUNTIME, UNLISTED))
+
+
+@dataclass(frozen=True)
+class MainShape:
+    """The launch shape in which a kernel spent most time. ``share``: of the kernel's time."""
+
+    grid_blocks: Dim3
+    block_work_items: Dim3
+    share: float
+
+
+def main_shape(kernel: KernelStatistics) -> MainShape | None:
+    """Of several launch shapes of a kernel, the one that took most time; None where it had but one."""
+    times: dict[tuple[Dim3, Dim3], int] = {}
+    for each in kernel.launch_shapes:  # they also differ in LDS, which no selection asks for
+        shape = (each.grid_blocks, each.block_work_items)
+        times[shape] = times.get(shape, 0) + each.total_ns
+    if len(times) < _SEVERAL:
+        return None
+    grid, block = max(times, key=lambda shape: times[shape])
+    return MainShape(grid, block, times[grid, block] / max(1, sum(times.values())))
 
 
 def _in_order(tally: Tally) -> list[ShapeKey]:

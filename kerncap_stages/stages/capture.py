@@ -157,7 +157,15 @@ def capture(
     rank: Annotated[
         int | None, typer.Option(min=1, help="Of the kernels of a profile, the n-th; else the first.")
     ] = None,
-    dispatch: Annotated[int, typer.Option(min=0, max=_MOST, help="Which of its dispatches, from 0.")] = 0,
+    dispatch: Annotated[
+        int | None,
+        typer.Option(
+            min=0,
+            max=_MOST,
+            help="Which of its dispatches, from 0; else the first, of a profile's kernel the first in the "
+            "launch shape that took most time.",
+        ),
+    ] = None,
     count: Annotated[int, typer.Option(min=1, max=_MOST, help="How many dispatches, from that one on.")] = 1,
     every: Annotated[int, typer.Option(min=1, max=_MOST, help="Take every n-th from there.")] = 1,
     grid: Annotated[
@@ -194,9 +202,9 @@ def capture(
     """Capture dispatches of a kernel: from a profile, or from the program whose command stands after `--`."""
     from kerncap_stages.collector.capture_request import (
         CaptureRequest,
-        configurations,
         from_command,
         from_profile,
+        in_main_shapes,
         names_not_profiled,
     )
     from kerncap_stages.collector.selection import shape_of
@@ -231,7 +239,7 @@ def capture(
                 Selection(
                     match=NameMatch.MANGLED if is_symbol else match,
                     pattern=pattern,
-                    dispatch=dispatch,
+                    dispatch=dispatch or 0,
                     count=count,
                     every=every,
                     grid_blocks=grid_blocks,
@@ -239,8 +247,10 @@ def capture(
                 )
                 for pattern, is_symbol in request.kernels
             )
-            for text in (*names_not_profiled(request, selections), *configurations(request, selections)):
+            for text in names_not_profiled(request, selections):
                 _tell(text)
+            if dispatch is None and count == 1:
+                selections = in_main_shapes(request, selections, _tell)
             options = CaptureOptions(
                 selections=selections,
                 parents=request.parents,

@@ -6,7 +6,7 @@ import pytest
 from manifest_examples import digest
 from manifest_examples import profile as example_profile
 
-from kerncap_stages.collector.capture_request import from_profile, names_not_profiled
+from kerncap_stages.collector.capture_request import from_profile, in_main_shapes, names_not_profiled
 from kerncap_stages.manifests.capture import NameMatch, Selection
 
 FILL = "__amd_rocclr_fillBufferAligned"
@@ -63,3 +63,46 @@ def test_names_that_a_profile_lacks(match, pattern, mangled_names, told):
     found = list(names_not_profiled(request, [Selection(match=match, pattern=pattern)]))
     assert len(found) == (told is not None)
     assert told is None or told in found[0]
+
+
+def in_shapes(shapes, last=None, **asked):
+    """What is asked for of a kernel that was launched in some shapes: (blocks, block, LDS, calls, ns)."""
+    base = example_profile()
+    launches = [
+        base.kernels[0]
+        .launch_shapes[0]
+        .model_copy(
+            update={
+                "grid_blocks": (blocks, 1, 1),
+                "block_work_items": (block, 1, 1),
+                "lds_bytes": lds,
+                "calls": calls,
+                "total_ns": total_ns,
+            }
+        )
+        for blocks, block, lds, calls, total_ns in shapes
+    ]
+    update = {"launch_shapes": tuple(launches), "last_shape": last}
+    profile = base.model_copy(update={"kernels": (base.kernels[0].model_copy(update=update),)})
+    name = profile.kernels[0].name
+    request = from_profile(digest("profile"), profile, ("./app",), None, (name,), print)
+    said: list[str] = []
+    selection = Selection(match=NameMatch.EXACT, pattern=name, **asked)
+    ((selection),) = in_main_shapes(request, [selection], said.append)
+    return selection.grid_blocks, selection.block_work_items, said
+
+
+def test_the_shape_in_which_a_kernel_spent_most_time_is_taken():
+    # The most frequent one is not it, and two differ in nothing but LDS.
+    shapes = [(1, 64, 0, 100, 300), (8, 64, 0, 1, 200), (8, 64, 512, 1, 200), (4, 64, 0, 1, 250)]
+    grid, block, (said,) = in_shapes(shapes, last=3)
+    assert (grid, block) == ((8, 1, 1), (64, 1, 1))
+    assert "launched in 3 shapes" in said
+    assert "42% of its time" in said
+    assert "`--grid 4,1,1 --block 64,1,1` takes the shape that was used last" in said
+
+
+def test_one_shape_and_a_shape_that_the_user_names_are_left_alone():
+    assert in_shapes([(1, 64, 0, 2, 10), (1, 64, 512, 1, 10)]) == (None, None, [])
+    two = [(1, 64, 0, 2, 10), (2, 64, 0, 1, 30)]
+    assert in_shapes(two, grid_blocks=(1, 0, 0)) == ((1, 0, 0), None, [])
