@@ -15,10 +15,12 @@ import subprocess
 import sys
 import time
 import tomllib
-import venv
 import zipfile
+from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import environments
 from sanitize import sanitize, sanitize_softgpu
 
 TOP = Path(__file__).resolve().parents[1]
@@ -26,6 +28,9 @@ sys.path.insert(0, str(TOP))
 
 from kerncap_stages.rocm_root import namespaces  # noqa: E402 - of this source tree, standard library only
 from kerncap_stages.rocm_root.enter import MARKER  # noqa: E402 - likewise
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 CACHE = Path(os.environ["KERNCAP_ROOT_CACHE"])
 CONSTRAINTS = TOP / "tools/constraints.txt"
@@ -60,7 +65,7 @@ def _beside(folder: Path) -> Path:
 
 
 class Workbench:
-    """A folder in the cache for this checkout in this root: virtual environment, build folder, wheel."""
+    """A folder in the cache for this checkout in this root: virtual environments and build folders."""
 
     def __init__(self) -> None:
         rocm = json.loads(MARKER.read_text())["rocm"]
@@ -72,25 +77,46 @@ class Workbench:
         self.requirements += package["optional-dependencies"]["dev"]
         self.requirements += package["optional-dependencies"]["cuda"]
         python = Path(sys.executable).resolve()
-        state = _key(*self.requirements, CONSTRAINTS.read_text(), str(python), str(python.stat().st_mtime_ns))
-        self.environment = self.folder / f"venv-{state}"
+        interpreter = (str(python), str(python.stat().st_mtime_ns))
+        state = _key("pinned", *self.requirements, CONSTRAINTS.read_text(), *interpreter)
+        self.pinned = self.folder / f"venv-{state}"
         self.source = _beside(self.folder)
         self.build = self.folder / "objects"
         self.wheels = self.folder / "wheels"
-        os.environ["PATH"] = f"{self.environment}/bin:/usr/lib/ccache:{os.environ['PATH']}"
+        os.environ["PATH"] = f"{self.pinned}/bin:/usr/lib/ccache:{os.environ['PATH']}"
         os.environ.setdefault("CCACHE_DIR", str(CACHE / "ccache"))
         os.environ.update(
             CCACHE_BASEDIR=str(self.folder), CCACHE_NOHASHDIR="1", CCACHE_COMPILERCHECK="content"
         )
 
-    def prepare(self) -> None:
-        """Virtual environment, build, and the wheel installed: what the tests run."""
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """Nobody else builds meanwhile, or tests what lies in the build folders."""
         self._forget_lost_checkouts()
         with (self.folder / "lock").open("w") as lock:
-            # Two of us at once would build in one folder.
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            self._make_environment()
-            self._install_wheel()
+            try:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                say("another command of this checkout builds, or runs native tests: waiting for it")
+                fcntl.flock(lock, fcntl.LOCK_EX)
+            yield
+
+    def prepare(self) -> None:
+        """Virtual environment, build, and the wheel installed: what this command and its children run."""
+        if not environments.is_whole(self.pinned):
+            environments.remove_unused((*self.folder.glob("pkg-*"), *self.folder.glob("venv-*")))
+            for old in self.folder.glob("sanitize-*"):  # the old environment's meson is named in them
+                shutil.rmtree(old)
+            say(f"virtual environment {self.pinned}")
+            environments.make_pinned(self.pinned, CONSTRAINTS, self.requirements, call)
+        environments.use(self.pinned)
+        wheel = self._build_wheel()
+        installed = self.folder / f"pkg-{_key(_content(wheel), self.pinned.name)}"
+        if not environments.is_whole(installed):
+            environments.remove_unused(self.folder.glob("pkg-*"))
+            environments.make_installed(installed, self.pinned, wheel, call)
+        environments.use(installed)
+        os.environ["PATH"] = f"{installed}/bin:{os.environ['PATH']}"
 
     def _forget_lost_checkouts(self) -> None:
         """Remove what belonged to source trees that are gone."""
@@ -100,38 +126,23 @@ class Workbench:
             if _is_gone(Path(source.read_text())):
                 shutil.rmtree(source.parent, ignore_errors=True)
 
-    def _make_environment(self) -> None:
-        if (self.environment / "whole").exists():
-            return
-        # The builds of the sanitizers name the old environment's meson.
-        for old in (*self.folder.glob("venv-*"), *self.folder.glob("sanitize-*")):
-            shutil.rmtree(old)
-        say(f"virtual environment {self.environment}")
-        venv.create(self.environment, with_pip=True)
-        command = ["pip", "install", "-q", "-c", CONSTRAINTS, *self.requirements]
-        # Their bytecode is compiled now, once, not at the first import of each test run.
-        call(*command, variables={"PYTHONDONTWRITEBYTECODE": ""})
-        (self.environment / "whole").touch()
-
-    def _install_wheel(self) -> None:
+    def _build_wheel(self) -> Path:
         say(f"build in {self.build}")
         shutil.rmtree(self.wheels, ignore_errors=True)
         settings = [f"-Csetup-args={option}" for option in ("-Dnative_tests=enabled", "-Dwerror=true")]
         call("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir",
              "-w", self.wheels, f"-Cbuild-dir={self.build}", *settings, self.source)  # fmt: skip
         (wheel,) = self.wheels.glob("*.whl")
-        # Another command of this checkout may run what is installed: replace it by something else only.
-        content, installed = _content(wheel), self.environment / "installed"
-        if not installed.exists() or installed.read_text() != content:
-            installed.unlink(missing_ok=True)
-            call("pip", "install", "-q", "--no-deps", "--no-index", "--force-reinstall", wheel)
-            installed.write_text(content)
+        return wheel
 
-    def test(self, selection: list[str]) -> None:
-        """Native tests, also under sanitizers, then pytest against the installed wheel."""
+    def native_tests(self) -> None:
+        """Native tests, also under sanitizers."""
         say("native tests")
         call("meson", "test", "-C", self.build, "--no-rebuild", "--print-errorlogs", "--quiet")
         self.sanitize(FUZZ_S)
+
+    def pytest(self, selection: list[str]) -> None:
+        """Pytest against the installed wheel."""
         say("pytest")
         # By file: what the tests of one share is made once. What comes later on the line counts: ARGS='-n 0'.
         words = ["-n", WORKERS, "--dist", "loadfile", *selection]
@@ -141,6 +152,16 @@ class Workbench:
         """The store's native part under sanitizers, and fuzzed."""
         say(f"native/core under sanitizers, fuzzed for {fuzz_s} s")
         sanitize(self.folder, self.source, fuzz_s, call)
+
+    def sanitize_all(self, seconds: int) -> None:
+        """The software GPU's device too, and what both read of others, fuzzed for ``seconds`` each."""
+        self.sanitize(seconds)
+        say("the software GPU's device under sanitizers")
+        sanitize_softgpu(self.folder, self.source, call)
+        seed = time.time_ns() % 1_000_000
+        say(f"what the software GPU reads of programs, fuzzed for {seconds} s from seed {seed}")
+        for program in ("fuzz_inputs", "fuzz_images"):
+            call(self.build / "tests/native/softgpu" / program, seed, seconds)
 
     def _test_folder(self) -> Path:
         """The user's own: inside the root everybody has the same name, but /tmp is shared."""
@@ -181,25 +202,25 @@ def main() -> None:
     """One verb, and what follows it goes to pytest."""
     verb, *rest = sys.argv[1:]
     bench = Workbench()
-    bench.prepare()
+    with bench.alone():
+        bench.prepare()
+        match verb:
+            case "test" | "test-all":
+                bench.native_tests()
+            case "bench":
+                call("python", TOP / "benchmarks", "--build", bench.build, *rest)
+            case "sanitize":
+                bench.sanitize_all(int(rest[0]) if rest else 5 * 60)
+    # From here on others may build: what this command uses stays.
     match verb:
+        case "bench" | "sanitize":
+            pass
         case "test":
-            bench.test(["-m", "not slow", *rest])
+            bench.pytest(["-m", "not slow", *rest])
         case "test-all":
-            bench.test(rest)
+            bench.pytest(rest)
         case "demo":
             call("python", TOP / "tools/demo.py")
-        case "bench":
-            call("python", TOP / "benchmarks", "--build", bench.build, *rest)
-        case "sanitize":
-            seconds = int(rest[0]) if rest else 5 * 60
-            bench.sanitize(seconds)
-            say("the software GPU's device under sanitizers")
-            sanitize_softgpu(bench.folder, bench.source, call)
-            seed = time.time_ns() % 1_000_000
-            say(f"what the software GPU reads of programs, fuzzed for {seconds} s from seed {seed}")
-            for program in ("fuzz_inputs", "fuzz_images"):
-                call(bench.build / "tests/native/softgpu" / program, seed, seconds)
         case "check":
             call("ruff", "check", ".")
             call("ruff", "format", "--check", ".")
