@@ -233,7 +233,7 @@ def main() -> None:
         case "schemas":
             call("python", "-m", "kerncap_stages.manifests.schemas", "schemas")
         case "shell":
-            call(*(rest or ["/bin/bash"]))
+            call(*(rest or ["/bin/bash", "--rcfile", TOP / "tools/shell.bash"]))
         case _:
             sys.exit(f"workbench: no verb {verb!r}")
 

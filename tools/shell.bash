@@ -1,0 +1,13 @@
+# For the bash of `make shell`: the user's own settings, then completion of our executables.
+for file in /etc/bash.bashrc ~/.bashrc; do
+  if [ -r "$file" ]; then . "$file"; fi
+done
+unset file
+
+# Asks an executable for its completion when it is first needed; 124 has bash try again with that.
+_kerncap_completion() {
+  local variable=_${1//-/_}_COMPLETE
+  eval "$(env "${variable^^}=source_bash" "$1")" && return 124
+}
+complete -o default -F _kerncap_completion \
+  kc-{assemble,capture,extract,generate,locate,profile,replay,show,softgpu,store,validate} kerncap kerncap-replay
