@@ -13,7 +13,7 @@ STEPS_VERSION = 1
 
 # Needed whatever the ROCm version: the project's compiler, its Python and its tools.
 COMMON_PACKAGES = (
-    "ca-certificates", "ccache", "g++", "gdb", "git", "libdrm-dev", "libssl-dev", "libzstd-dev",
+    "ca-certificates", "ccache", "cmake", "g++", "gdb", "git", "libdrm-dev", "libssl-dev", "libzstd-dev",
     "linux-libc-dev", "make", "ninja-build", "pkgconf", "procps", "python3", "python3-dev", "python3-pip",
     "python3-venv", "rocminfo", "strace",
 )  # fmt: skip
