@@ -183,6 +183,7 @@ def _locate(
     store: Store, request: ExtractRequest, capture: Digest, steps: Steps
 ) -> tuple[Digest | None, Source | None]:
     from kerncap_stages.manifests.os_strings import os_string
+    from kerncap_stages.pages.formats import same_instructions
     from kerncap_stages.source.options import Options
     from kerncap_stages.stages.locate import run_locate
 
@@ -198,7 +199,13 @@ def _locate(
         steps.end(LOCATE, digest, summary, source.explanation or "")
     else:
         place = f"{os_string(source.definition.path)}:{source.definition.line}"
-        steps.end(LOCATE, digest, place, source.explanation or "")
+        same = "" if source.unedited is None else f"same instructions: {same_instructions(source.unedited)}"
+        notes = [source.explanation or ""]
+        if source.unedited is not None and source.unedited.same_instructions:
+            place += f", {same}"
+        else:
+            notes.append(same)
+        steps.end(LOCATE, digest, place, *notes)
     return digest, source
 
 

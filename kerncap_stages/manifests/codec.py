@@ -27,7 +27,7 @@ KINDS = {
     "files": ("files", "Files"),
 }
 # What the models say, for whoever reads without them.
-SCHEMA_VERSIONS = dict.fromkeys(KINDS, 1)
+SCHEMA_VERSIONS = {**dict.fromkeys(KINDS, 1), "source": 2, "reproducer": 2, "validation": 2, "replay": 2}
 
 
 class ReadsObjects(Protocol):

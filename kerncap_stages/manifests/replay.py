@@ -22,6 +22,7 @@ from kerncap_stages.manifests.base import (
 )
 from kerncap_stages.manifests.environment import Environment
 from kerncap_stages.manifests.kernel import CodeObject
+from kerncap_stages.manifests.source import Unedited
 from kerncap_stages.manifests.timing import TimingSummary
 
 
@@ -63,6 +64,7 @@ class Comparison(Frozen):
     ratio: AnyFloat = Field(description="median of variant / baseline over the pairs")
     ratio_p05: AnyFloat
     ratio_p95: AnyFloat
+    unedited: Unedited | None = Field(default=None, description="of the source that was found for the kernel")
 
 
 class OutputRegion(Frozen):
@@ -78,7 +80,7 @@ class Replay(Manifest):
     """A replay and what it measured."""
 
     kind: Literal["replay"] = "replay"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     capture: ManifestRef
     environment: Environment
     variant: CodeObject | None = Field(description="none: the captured code object")

@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.manifests.base import Frozen, Manifest, RelativePath, SizeBytes, check_paths, refuse
 from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.source import Unedited
 
 
 class ProjectFile(Frozen):
@@ -27,13 +28,16 @@ class ReproducedKernel(Frozen):
     name: str
     capture: ManifestRef
     source: ManifestRef | None
+    unedited: Unedited | None = Field(
+        default=None, description="of what is edited, where that can be rebuilt"
+    )
 
 
 class Reproducer(Manifest):
     """A relocatable project, as its files."""
 
     kind: Literal["reproducer"] = "reproducer"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     language: Language
     kernels: tuple[ReproducedKernel, ...] = Field(min_length=1)
     files: tuple[ProjectFile, ...] = Field(min_length=1)

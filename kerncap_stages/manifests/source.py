@@ -65,6 +65,20 @@ class CompileCommand(Frozen):
     added_defines: tuple[OsText, ...] = ()
 
 
+class Unedited(Frozen):
+    """Whether a source becomes the captured instructions before anybody edits it."""
+
+    same_instructions: bool | None = Field(description="none where that could not be seen")
+    why: str | None = Field(default=None, description="for people: why they differ, or why it is not known")
+
+    @model_validator(mode="after")
+    def _consistent(self) -> Self:
+        refuse(
+            (self.same_instructions is True) != (self.why is None), "whatever is not the same has a reason"
+        )
+        return self
+
+
 class ConsultedFile(Frozen):
     """A file that the result depends on; it was looked for and absent where there is no digest."""
 
@@ -76,7 +90,7 @@ class Source(Manifest):
     """The source of one captured kernel, or which case it is when there is none."""
 
     kind: Literal["source"] = "source"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     capture: ManifestRef
     kernel_name: str
     language: Language
@@ -87,6 +101,7 @@ class Source(Manifest):
     compile_command: CompileCommand | None
     files: tuple[SourceFile, ...] = Field(description="the file with the definition comes first")
     headers_by_compiler: bool = Field(description="the list is the compiler's own, not found by reading")
+    unedited: Unedited | None = Field(default=None, description="of a source that was found")
     line_table_paths: tuple[OsText, ...] = ()
     searched: tuple[OsText, ...] = Field(default=(), description="folders")
     consulted: tuple[ConsultedFile, ...] = ()
@@ -96,4 +111,5 @@ class Source(Manifest):
         found = self.outcome is Outcome.FOUND
         refuse(found != (self.definition is not None), "a definition goes with the outcome `found`")
         refuse(found and not self.files, "a found source holds at least its file")
+        refuse(found != (self.unedited is not None), "a found source is compared with what was captured")
         return self

@@ -22,6 +22,7 @@ from kerncap_stages.manifests.base import (
 from kerncap_stages.manifests.environment import Environment
 from kerncap_stages.manifests.kernel import CodeObject
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.manifests.source import Unedited
 
 
 class Mode(StrEnum):
@@ -140,11 +141,12 @@ class Validation(Manifest):
     """The verdict and its evidence."""
 
     kind: Literal["validation"] = "validation"
-    schema_version: Literal[1] = 1
+    schema_version: Literal[2] = 2
     capture: ManifestRef
     reproducer: ManifestRef | None = None
     environment: Environment
     variant: CodeObject | None = Field(description="none: the baseline itself")
+    unedited: Unedited | None = Field(default=None, description="of the source that was found for the kernel")
     mode: Mode
     tolerance: Tolerance | None = None
     coverage: Coverage | None = None

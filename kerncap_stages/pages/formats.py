@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kerncap_stages.manifests.source import Unedited
+    from kerncap_stages.manifests.view import View
+
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TIME_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"))
 
@@ -54,6 +57,13 @@ def shape(extent: Sequence[int]) -> str:
 def count(number: int, noun: str) -> str:
     """Write a number of things: `1 region`, `2 regions`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def same_instructions(unedited: Unedited | View) -> str:
+    """Write whether a source becomes the captured instructions before it is edited, and why not."""
+    if unedited.same_instructions:
+        return "yes"
+    return f"{'unknown' if unedited.same_instructions is None else 'no'}, because {unedited.why}"
 
 
 def yes_no(value: bool | None) -> str:

@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import facts, heading
-from kerncap_stages.pages.shared import code_object_text, environment_section, timing_facts
+from kerncap_stages.pages.shared import (
+    code_object_text,
+    environment_section,
+    same_instructions_fact,
+    timing_facts,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,7 +50,8 @@ def render(replay: Replay) -> Iterator[RenderableType]:
                     "ratio",
                     f"{compared.ratio:.3f} of the baseline's time "
                     f"({compared.ratio_p05:.3f} to {compared.ratio_p95:.3f})",
-                )
+                ),
+                ("unedited", same_instructions_fact(compared.unedited)),
             ]
         )
     yield from environment_section(replay.environment)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import facts, heading, note, table
+from kerncap_stages.pages.shared import same_instructions_fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -23,6 +24,7 @@ def render(reproducer: Reproducer) -> Iterator[RenderableType]:
             ("language", reproducer.language.value),
             ("recompile", "yes" if reproducer.can_recompile else "no"),
             *(("missing", missing) for missing in reproducer.missing),
+            *(("unedited", same_instructions_fact(kernel.unedited)) for kernel in reproducer.kernels),
         ]
     )
     yield table(

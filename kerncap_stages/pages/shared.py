@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.environment import Environment, Program
     from kerncap_stages.manifests.kernel import CodeObject
+    from kerncap_stages.manifests.source import Unedited
     from kerncap_stages.manifests.timing import TimingSummary
 
 
@@ -46,6 +47,11 @@ def environment_section(environment: Environment) -> Iterator[RenderableType]:
             for device in environment.devices
         ),
     )
+
+
+def same_instructions_fact(unedited: Unedited | None) -> str | None:
+    """Whether a source becomes the captured instructions before it is edited; none where there is none."""
+    return None if unedited is None else f"same instructions: {formats.same_instructions(unedited)}"
 
 
 def program_section(program: Program) -> Iterator[RenderableType]:

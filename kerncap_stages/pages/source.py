@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import facts, heading, table
+from kerncap_stages.pages.shared import same_instructions_fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,6 +29,7 @@ def render(source: Source) -> Iterator[RenderableType]:
             ("outcome", source.outcome.value.replace("_", " ")),
             ("why", source.explanation),
             ("defined in", None if found is None else f"{os_string(found.path)}:{found.line}"),
+            ("unedited", same_instructions_fact(source.unedited)),
             ("as", None if found is None else found.qualified_name),
         ]
     )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import facts, heading, table
-from kerncap_stages.pages.shared import code_object_text, environment_section
+from kerncap_stages.pages.shared import code_object_text, environment_section, same_instructions_fact
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,6 +26,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
                 "variant",
                 "the baseline" if validation.variant is None else code_object_text(validation.variant),
             ),
+            ("unedited", same_instructions_fact(validation.unedited)),
             ("mode", validation.mode.value.replace("_", " ")),
             ("bounds", None if validation.tolerance is None else _bounds(validation.tolerance)),
             *(("because", reason) for reason in validation.reasons),

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.source import Unedited
     from kerncap_stages.project.checkout import Project
     from kerncap_stages.store import Store
 
@@ -81,6 +82,25 @@ def source_of(store: Store, capture: Digest) -> Digest | None:
                 if source.outcome == "found":
                     return entry.digest
     return None
+
+
+def unedited_of(store: Store, capture: Digest) -> Unedited | None:
+    """Whether what is edited for a capture began as the captured instructions: the newest project's word.
+
+    Where there is no project, that of the source that was found; None where there is none either.
+    """
+    from kerncap_stages.manifests.codec import load_as
+    from kerncap_stages.manifests.reproducer import Reproducer
+    from kerncap_stages.manifests.source import Source
+
+    found = source_of(store, capture)
+    for entry in store.artifacts("reproducer"):
+        if capture in entry.parents or found in entry.parents:
+            kernels = load_as(store, entry.digest, Reproducer).kernels
+            told = next((kernel.unedited for kernel in kernels if kernel.capture.digest == capture), None)
+            if told is not None:
+                return told
+    return None if found is None else load_as(store, found, Source).unedited
 
 
 def capture_of(store: Store, digest: Digest) -> Digest:

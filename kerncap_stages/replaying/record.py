@@ -22,21 +22,30 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.environment import Environment
+    from kerncap_stages.manifests.source import Unedited
     from kerncap_stages.replaying.options import ReplayOptions
     from kerncap_stages.replaying.report import ReplayResult
     from kerncap_stages.store import Transaction
 
 
 def replay_manifest(
-    transaction: Transaction, digest: Digest, capture: Capture, options: ReplayOptions, result: ReplayResult
+    transaction: Transaction,
+    digest: Digest,
+    capture: Capture,
+    options: ReplayOptions,
+    result: ReplayResult,
+    unedited: Unedited | None = None,
 ) -> Replay:
-    """Return the manifest of a replay; the variant's code object is put into the transaction."""
+    """Return the manifest of a replay; the variant's code object is put into the transaction.
+
+    unedited: what is known of the source that a compared variant may have come from.
+    """
     environment = _environment(capture, result)
     software = environment.devices[0].software if environment.devices else False
     source = TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE
     baseline = summarise(result.baseline_ns, source, result.baseline_instructions)
     variant = summarise(result.variant_ns, source, result.variant_instructions)
-    comparison = compare(baseline, variant) if options.interleave and baseline and variant else None
+    comparison = compare(baseline, variant, unedited) if options.interleave and baseline and variant else None
     actual = capture.dispatch.device_index if options.device is None else options.device
     moved = ((capture.dispatch.device_index, actual),) if actual != capture.dispatch.device_index else ()
     return Replay(

@@ -39,6 +39,8 @@ def result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
             f"(5 to 95 %: {ratio.ratio_p05:.3f} to {ratio.ratio_p95:.3f})"
             + (" in times of the software GPU" if ratio.baseline.source is TimeSource.SOFTWARE_GPU else "")
         )
+        if ratio.unedited is not None:
+            yield f"same instructions before any edit: {formats.same_instructions(ratio.unedited)}"
     if made.matches_golden is True:
         yield f"{formats.size(result.compared_size_bytes)} are as they were after the captured dispatch"
     elif made.matches_golden is False:

@@ -12,6 +12,8 @@ from kerncap_stages.manifests.timing import TimeSource, TimingSummary
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kerncap_stages.manifests.source import Unedited
+
 
 def summarise(
     samples_ns: Sequence[int], source: TimeSource, instructions: int | None = None
@@ -38,11 +40,14 @@ def summarise(
     )
 
 
-def compare(baseline: TimingSummary, variant: TimingSummary) -> Comparison:
-    """Compare runs that were made in turn: each pair saw the same machine."""
+def compare(baseline: TimingSummary, variant: TimingSummary, unedited: Unedited | None = None) -> Comparison:
+    """Compare runs that were made in turn: each pair saw the same machine.
+
+    unedited: how the variant's source compared before anybody edited it.
+    """
     pairs = [
         new / old if old else float("nan")
         for old, new in zip(baseline.samples_ns, variant.samples_ns, strict=True)
     ]
     low, middle, high = (float(value) for value in np.percentile(pairs, [5, 50, 95]))
-    return Comparison(baseline=baseline, ratio=middle, ratio_p05=low, ratio_p95=high)
+    return Comparison(baseline=baseline, ratio=middle, ratio_p05=low, ratio_p95=high, unedited=unedited)

@@ -35,9 +35,7 @@ class ClangCudaTool(HipTool):
         result = run_compiler(words, directory)
         return result.returncode == 0 and symbol in entry_lines(result.stdout.encode())
 
-    def device_code(
-        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
-    ) -> None:
+    def device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> None:
         """PTX is no instructions: there is nothing to compare."""
 
 

@@ -84,3 +84,12 @@ class CudaToolchain:
     def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
         """The instructions of one kernel of a cubin."""
         return kernel_code(code_object, symbol)
+
+    def made_by(self, code_object: bytes) -> None:
+        """Cubins do not say."""
+
+    def other_levels(self, flags: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+        """Levels of nvcc are of host code; ``-G`` alone changes a kernel."""
+        if "-G" in flags:
+            return {"no -G": tuple(flag for flag in flags if flag != "-G")}
+        return {"-G": (*flags, "-G")}

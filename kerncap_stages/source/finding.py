@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.kernel import Language
-from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.manifests.source import Outcome, Unedited
 from kerncap_stages.source.assumed import assumed_commands
 from kerncap_stages.source.choosing import choose, find_made
 from kerncap_stages.source.compile_commands import CompileCommand
 from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.databases import read_database
 from kerncap_stages.source.definitions import Definition
+from kerncap_stages.source.notes import about_build, about_difference
 from kerncap_stages.source.program_file import changed_since_built, working_folder
 from kerncap_stages.source.search import (
     find_candidates,
@@ -26,6 +27,7 @@ from kerncap_stages.source.search import (
 )
 from kerncap_stages.source.toolchain import toolchain_of
 from kerncap_stages.source.trials import Wanted, compares_code, yields_kernel
+from kerncap_stages.source.unedited import compare_unedited
 from kerncap_stages.source.units import Unit, choose_command, describe_unit, reads
 
 if TYPE_CHECKING:
@@ -37,10 +39,6 @@ if TYPE_CHECKING:
     from kerncap_stages.source.kernel_names import KernelName
     from kerncap_stages.source.line_tables import LineTables
     from kerncap_stages.source.options import Options
-
-
-# A kernel may call device functions of other translation units.
-_RELOCATABLE = frozenset({"-fgpu-rdc", "-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
 
 
 @dataclass
@@ -56,6 +54,7 @@ class Finding:
     database: Path | None = None
     consulted: Consulted = field(default_factory=Consulted)
     assembly: bytes | None = None  # of the definition's file, where that is no source for a compiler
+    unedited: Unedited | None = None
 
 
 def find_source(
@@ -122,45 +121,31 @@ def find_source(
     definition, command = choice.definition, choice.command
     compiler = options.compiler or (None if command else shutil.which(toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
+    used = command
     guess = None
     if database.path is None and command is None:
         guess = _assumed(definition, roots, wanted, consulted)
     if guess is not None:
         unit, assumed = guess
+        used = unit.command
         problem = _joined(assumed, database.problem)
+    elif command is None and unit.headers_by_compiler and compiler:
+        used = CompileCommand(unit.path, unit.path.parent, (compiler, "-O3", str(unit.path)))
     definition = _as_included(definition, unit)
-    notes = [choice.note, problem]
     newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers}, consulted)
-    is_same = compares_code(command, wanted) if newer and command is not None else True
-    if is_same is False:
-        notes.append(
-            f"{min(newer)} was changed after the program was built, and what it says now does not give the "
-            "captured instructions: build the program again and capture it"
-        )
-    elif is_same is None:
-        notes.append(
-            f"{min(newer)} was changed after the program was built, and whether it still gives the captured "
-            "instructions could not be seen"
-        )
-    relocatable = _RELOCATABLE.intersection(command.arguments) if command else set()
-    if relocatable:
-        notes.append(
-            f"built with {min(relocatable)}: device code of other units is not linked in, and "
-            "`make recompile` names what it misses"
-        )
-    if command is not None and command.own_compiler and not command.compiler_is_given:
-        notes.append(
-            f"{command.own_compiler} lies in the folder of the build and was not run: the {command.compiler} "
-            "of PATH is taken, or what --compiler names"
-        )
-    unsafe = toolchain.unsafe_flags(command, options.defines) if command else ()
-    if unsafe:
-        notes.append("left out, as the compiler could run code or write files: " + " ".join(unsafe))
-    if command is None and guess is None:
-        assumed = _what_is_assumed(unit, compiler, wanted) if unit.headers_by_compiler and compiler else ""
+    unedited = compare_unedited(used, wanted, newer)
+    notes = [choice.note, problem]
+    if command is not None:
+        notes += [about_difference(unedited, newer), *about_build(command, wanted)]
+    elif guess is None:
+        assumed = ""
+        if used is not None:
+            assumed = f": `{' '.join(used.arguments)}` is assumed{_how_it_fits(used, wanted)}"
         notes.insert(0, f"no compile command found ({database.why_no_command(definition.path)}){assumed}")
         absent = _why_no_compiler(wanted)
         notes = [absent, *(note for note in notes if not (absent and note and absent.startswith(note)))]
+        if absent:
+            unedited = Unedited(same_instructions=None, why=absent)
     return Finding(
         Outcome.FOUND,
         _joined(*notes),
@@ -170,6 +155,7 @@ def find_source(
         unit,
         database.path,
         consulted,
+        unedited=unedited,
     )
 
 
@@ -205,13 +191,6 @@ def _assumed(
         f"{_how_it_fits(command, wanted)}; a compile_commands.json with one entry says "
         "another (`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON` makes one)"
     )
-
-
-def _what_is_assumed(unit: Unit, compiler: str, wanted: Wanted) -> str:
-    """The command of a unit that preprocesses by itself, and whether it makes what was captured."""
-    words = (compiler, "-O3", str(unit.path))
-    command = CompileCommand(unit.path, unit.path.parent, words)
-    return f": `{' '.join(words)}` is assumed{_how_it_fits(command, wanted)}"
 
 
 def _how_it_fits(command: CompileCommand, wanted: Wanted) -> str:
@@ -250,6 +229,7 @@ def _without_source(
         f"{explanation}: its PTX is edited{searched.note}",
         Definition(ptx.path, ptx.line, last_line, name.scopes, is_template=name.is_template),
         assembly=ptx.text,
+        unedited=searched.unedited,
         consulted=consulted,
     )
 

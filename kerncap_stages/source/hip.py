@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.source import amd_code
 from kerncap_stages.source.compilers import Compiler, compiler_version, find_compiler, is_hipcc
 from kerncap_stages.source.debug_info import defined_at
-from kerncap_stages.source.dependencies import local_headers, run_compiler
+from kerncap_stages.source.dependencies import first_error, local_headers, run_compiler
 from kerncap_stages.source.flags import compile_flags, unsafe_flags
 from kerncap_stages.source.includes import environment_folders
-from kerncap_stages.source.trials import function_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from kerncap_stages.source.compile_commands import CompileCommand
 
 _OPTIMISATION = re.compile(r"-O.*")
+_LEVELS = ("-O0", "-O3", "-O2", "-O1")  # the likeliest first
 _OTHER_PATHS = (
     *("-fdebug-prefix-map", "-ffile-prefix-map", "-fdebug-compilation-dir", "-ffile-compilation-dir"),
     *("-ffile-reproducible", "-gline", "-g0", "-gno-"),
@@ -66,17 +68,15 @@ class HipTool:
         result = run_compiler(words, directory)
         return defined_at(result.stdout, symbol) if result.returncode == 0 else None
 
-    def device_code(
-        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
-    ) -> bytes | None:
+    def device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> bytes | None:
         """Compile as the build does."""
         with tempfile.TemporaryDirectory(prefix="kerncap-trial-") as name:
             output = Path(name) / "code"
             rest = ("-w", "--no-gpu-bundle-output", "-o", str(output), str(unit))
             result = run_compiler(self.compiler.command(target, flags, *rest), directory)
             if result.returncode != 0 or not output.is_file():
-                return None
-            return function_bytes(output.read_bytes(), symbol)
+                raise DeviceError(f"{unit} does not compile: {first_error(result.stderr)}")
+            return output.read_bytes()
 
 
 class HipToolchain:
@@ -116,5 +116,14 @@ class HipToolchain:
         """Needs no file: LLVM takes the code object itself apart."""
 
     def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
-        """The instructions of one function."""
-        return function_bytes(code_object, symbol)
+        """The instructions of a kernel, and of what it calls."""
+        return amd_code.kernel_code(code_object, symbol)
+
+    def made_by(self, code_object: bytes) -> str | None:
+        """LLVM writes its version."""
+        return amd_code.made_by(code_object)
+
+    def other_levels(self, flags: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+        """As the last flag that gives a level counts, one more."""
+        given = next((flag for flag in reversed(flags) if _OPTIMISATION.fullmatch(flag)), None)
+        return {level: (*flags, level) for level in _LEVELS if level != given}

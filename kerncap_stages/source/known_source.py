@@ -38,4 +38,6 @@ def source_summary(manifest: Source | View) -> str:
             text += f", compiled as {os_string(command.database)} says"
         if manifest.explanation:
             text += f"\n  {manifest.explanation}"
+        if manifest.unedited is not None:
+            text += f"\n  same instructions: {formats.same_instructions(manifest.unedited)}"
     return printable(text, keep_lines=True)

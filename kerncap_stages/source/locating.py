@@ -109,6 +109,7 @@ def _manifest(
         compile_command=describe_command(unit, finding.database, options, toolchain) if unit else None,
         files=files,
         headers_by_compiler=bool(unit and unit.headers_by_compiler),
+        unedited=finding.unedited,
         line_table_paths=tuple(os_text(str(path)) for path in tables.paths),
         searched=tuple(os_text(str(root)) for root in roots),
         consulted=tuple(

@@ -15,7 +15,6 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cubin import kernel_code
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import same_but_for_unit
 from kerncap_stages.ptx import entry_lines
@@ -105,11 +104,12 @@ class NvccTool:
         flags: Sequence[str],
         directory: Path,  # noqa: ARG002 - absolute flags, in a folder of ours
         target: str,
-        symbol: str,
-    ) -> bytes | None:
+    ) -> bytes:
         """Compile as the build does."""
         made = self._made("-cubin", unit, flags, target)
-        return None if made is None else kernel_code(made, symbol)
+        if made is None:
+            raise DeviceError(f"{unit} does not compile")
+        return made
 
     def _made(self, form: str, unit: Path, flags: Sequence[str], target: str) -> bytes | None:
         with tempfile.TemporaryDirectory(prefix="kerncap-trial-") as name:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cubin import embedded_ptx, kernel_code
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import same_but_for_unit
+from kerncap_stages.manifests.source import Unedited
 from kerncap_stages.ptx import entry_lines, without_comments
 from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.consulted import source_folders
@@ -44,6 +45,7 @@ class PtxSearch:
     found: Ptx | None
     problem: str = ""
     note: str = ""
+    unedited: Unedited | None = None
 
 
 def find_ptx(capture: Capture, code: CapturedCode, roots: Sequence[Path], consulted: Consulted) -> PtxSearch:
@@ -77,7 +79,8 @@ def find_ptx(capture: Capture, code: CapturedCode, roots: Sequence[Path], consul
         same = [each for each in some if _assembled(each, isa, symbol) == captured]
         options = same[:1] or ([repeated] if repeated else options)
     if len(options) == 1:
-        return PtxSearch(options[0], note=_compared(options[0], isa, symbol, captured))
+        note, unedited = _compared(options[0], isa, symbol, captured)
+        return PtxSearch(options[0], note=note, unedited=unedited)
     if options:
         return PtxSearch(None, f"{len(options)} PTX files have it and none makes the captured instructions")
     without = "" if find_cuda_tool("cuobjdump") else " (programs were not looked into: there is no cuobjdump)"
@@ -98,14 +101,20 @@ def _fitting(texts: Iterable[tuple[Path, bytes]], symbol: str, isa: str) -> list
     return list(fitting.values())
 
 
-def _compared(ptx: Ptx, isa: str, symbol: str, captured: bytes | None) -> str:
-    """Whether `make assemble` begins with the captured instructions; empty where that cannot be seen."""
-    if captured is None or find_cuda_tool("ptxas") is None:
-        return ""
+def _compared(ptx: Ptx, isa: str, symbol: str, captured: bytes | None) -> tuple[str, Unedited]:
+    """Whether `make assemble` begins with the captured instructions, for the explanation and by itself."""
+    if captured is None:
+        return "", Unedited(same_instructions=None, why="the capture holds no machine code of it")
+    if find_cuda_tool("ptxas") is None:
+        return "", Unedited(same_instructions=None, why="there is no ptxas")
     made = _assembled(ptx, isa, symbol)
     if made is None:
-        return ", which ptxas does not take alone: it may refer to code that was linked to it"
-    return "" if made == captured else ", of which this ptxas makes other instructions than the captured"
+        alone = "which ptxas does not take alone: it may refer to code that was linked to it"
+        return f", {alone}", Unedited(same_instructions=None, why=f"of PTX, {alone}")
+    if made != captured:
+        other = "this ptxas makes other instructions than the captured"
+        return f", of which {other}", Unedited(same_instructions=False, why=other)
+    return "", Unedited(same_instructions=True)
 
 
 def _bare(text: bytes) -> str:

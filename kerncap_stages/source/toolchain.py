@@ -42,10 +42,11 @@ class Tool(Protocol):
     ) -> tuple[Path, int] | None:
         """(path, line) of a kernel's definition; None where there is none, or the compiler cannot tell."""
 
-    def device_code(
-        self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
-    ) -> bytes | None:
-        """The instructions of a kernel, compiled as the build does; None where that fails."""
+    def device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> bytes | None:
+        """The code object of a unit, compiled as the build does; None where that holds no instructions.
+
+        Raises DeviceError with the compiler's words if the unit cannot be compiled under ``flags``.
+        """
 
 
 class Toolchain(Protocol):
@@ -75,6 +76,12 @@ class Toolchain(Protocol):
 
     def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
         """The flags with what the compiler's driver would add to them itself."""
+
+    def other_levels(self, flags: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+        """The flags with every other level of optimisation, by what a build calls it."""
+
+    def made_by(self, code_object: bytes) -> str | None:
+        """The compiler that made a code object, where that says so."""
 
     def find_assembly(
         self, capture: Capture, code: CapturedCode, roots: Sequence[Path], consulted: Consulted

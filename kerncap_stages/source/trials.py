@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import io
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeVar
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import without_unit
@@ -17,6 +16,7 @@ if TYPE_CHECKING:
     from kerncap_stages.source.toolchain import Tool, Toolchain
 
 _Answer = TypeVar("_Answer")
+_Made = bytes | DeviceError | None
 MOST_TRIALS = 8  # compilations, where several units could hold the kernel
 
 
@@ -31,6 +31,7 @@ class Wanted:
     code_object: bytes
     defines: tuple[str, ...]
     compiler: str | None  # instead of the one of the compile command
+    made: dict[object, _Made] = field(default_factory=dict, compare=False)  # what this search compiled
 
     @property
     def alone(self) -> str:
@@ -77,24 +78,32 @@ def makes_same_code(command: CompileCommand, wanted: Wanted) -> bool:
 
 def compares_code(command: CompileCommand, wanted: Wanted) -> bool | None:
     """The same; None where the unit gives no instructions to compare, as without its compiler."""
-    made = _asked(command, wanted, lambda tool: tool.device_code)
+    try:
+        code = device_code(command, wanted)
+    except DeviceError:
+        return None
+    made = None if code is None else wanted.toolchain.kernel_code(code, wanted.alone)
     captured = wanted.toolchain.kernel_code(wanted.code_object, wanted.symbol)
     return None if made is None or captured is None else made == captured
 
 
-def function_bytes(code_object: bytes, symbol: str) -> bytes | None:
-    """The instructions of one function; None where a code object does not have it."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
+def device_code(
+    command: CompileCommand, wanted: Wanted, flags: tuple[str, ...] | None = None
+) -> bytes | None:
+    """The code object of a unit, compiled once as the build does; None where that holds no instructions.
 
-    try:
-        elf = ELFFile(io.BytesIO(code_object))
-        for table in (".symtab", ".dynsym"):
-            symbols = cast("Any", elf.get_section_by_name(table))
-            for entry in symbols.get_symbol_by_name(symbol) or () if symbols is not None else ():
-                section = elf.get_section(entry["st_shndx"])
-                start = entry["st_value"] - section["sh_addr"]
-                return bytes(section.data()[start : start + entry["st_size"]])
-    except (ELFError, TypeError, KeyError, IndexError, ValueError):
-        return None  # a file that anybody may have written
-    return None
+    ``flags``: instead of those of the build.
+    Raises DeviceError if there is no compiler, or it fails.
+    """
+    used = wanted.toolchain.flags(command, wanted.defines) if flags is None else flags
+    key = command.file, command.directory, command.compiler, used
+    if key not in wanted.made:
+        try:
+            tool = wanted.tool_for(command)
+            wanted.made[key] = tool.device_code(command.file, used, command.directory, wanted.target)
+        except DeviceError as error:
+            wanted.made[key] = error
+    made = wanted.made[key]
+    if isinstance(made, DeviceError):
+        raise made
+    return made

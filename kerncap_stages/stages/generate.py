@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.reproducer import Reproducer
-    from kerncap_stages.manifests.source import Source
+    from kerncap_stages.manifests.source import Source, Unedited
     from kerncap_stages.manifests.view import View
     from kerncap_stages.project.checkout import Checkout
     from kerncap_stages.project.render import Part, Rendered
@@ -251,6 +251,16 @@ def _with_listing(store: Store, part: Part) -> Part:
     return replace(part, listing=kind_of(part.capture).listing(store, part.capture))
 
 
+def _unedited(part: Part) -> Unedited | None:
+    """Whether what is edited begins as the captured instructions; AMD's were taken from the code object."""
+    from kerncap_stages.manifests.kernel import CodeObjectFormat
+    from kerncap_stages.manifests.source import Unedited
+
+    if part.assembly is not None and part.capture.kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU:
+        return Unedited(same_instructions=True)
+    return None if part.source is None else part.source.unedited
+
+
 def _manifest(
     store: Store,
     digests: Sequence[Digest],
@@ -276,6 +286,7 @@ def _manifest(
                 name=part.capture.kernel.demangled_name,
                 capture=ManifestRef.to(part.digest),
                 source=ManifestRef.to(digest) if part.source else None,
+                unedited=_unedited(part),
             )
             for digest, part in zip(digests, parts, strict=True)
         ),

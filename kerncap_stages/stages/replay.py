@@ -43,6 +43,7 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
     from kerncap_stages.manifests import dump
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import load_as
+    from kerncap_stages.project.artifacts import unedited_of
     from kerncap_stages.replaying.record import replay_manifest
     from kerncap_stages.replaying.runner import replay_capture
     from kerncap_stages.replaying.variant import WHAT_TO_GIVE
@@ -57,8 +58,9 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
         result = replay_capture(store, capture, options.request(capture))
     except KerncapError as error:
         raise type(error)(f"capture {digest.short}: {error}", hint=error.hint) from error
+    unedited = unedited_of(store, digest) if options.interleave else None
     with store.transaction() as transaction:
-        manifest = replay_manifest(transaction, digest, capture, options, result)
+        manifest = replay_manifest(transaction, digest, capture, options, result, unedited)
         made = transaction.publish(dump(manifest), "replay", [digest])
     return made, manifest, result
 

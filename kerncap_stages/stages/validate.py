@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import CodeObject
+    from kerncap_stages.manifests.source import Unedited
     from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.replaying.standby import Standbys
     from kerncap_stages.store import Store, Transaction
@@ -190,6 +191,7 @@ def _judged_by(
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import dump, load_as
     from kerncap_stages.manifests.source import Source
+    from kerncap_stages.project.artifacts import unedited_of
     from kerncap_stages.validation.judge import Judge  # with numpy: only once there is something to judge
     from kerncap_stages.validation.runs import Baselines
 
@@ -211,7 +213,8 @@ def _judged_by(
         raise UsageError(f"{request.variant} was changed while it was judged", hint="validate it again")
     with store.transaction() as transaction:
         described = None if request.code is None else _code_object(capture, request.code, transaction)
-        manifest = _manifest(capture, request.capture, described, settings, judgement, baselines)
+        unedited = None if described is None else unedited_of(store, request.capture)
+        manifest = _manifest(capture, request.capture, described, unedited, settings, judgement, baselines)
         digest = transaction.publish(dump(manifest), "validation", [request.capture])
     store.actions.put(request.key, digest)
     if request.code is not None and settings.perturb:
@@ -272,6 +275,7 @@ def _manifest(
     capture: Capture,
     capture_digest: Digest,
     variant: CodeObject | None,
+    unedited: Unedited | None,
     settings: Settings,
     judgement: Judgement,
     baselines: Baselines,
@@ -291,6 +295,7 @@ def _manifest(
         capture=ManifestRef.to(capture_digest),
         environment=environment,
         variant=variant,
+        unedited=unedited,
         mode=judgement.mode,
         tolerance=tolerance(settings.bounds),
         coverage=judgement.coverage,

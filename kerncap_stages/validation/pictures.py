@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.pages.formats import same_instructions
 from kerncap_stages.user_folder import write_file
 from kerncap_stages.validation.printed import footer
 
@@ -98,12 +99,19 @@ def _page(manifest: Validation, title: str, figures: Sequence[tuple[str, RegionR
         f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
         f'<h1>Validation: <span class="{verdict}">{verdict}</span></h1>'
         f"<p><code>{html.escape(title)}</code></p>"
-        f"<p>{html.escape(footer(manifest))}</p><ul>{reasons}</ul>"
+        f"<p>{html.escape(footer(manifest))}</p>{_unedited(manifest)}<ul>{reasons}</ul>"
         f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{rows}</table>"
         + (f"<h2>Stray writes</h2><ul>{strays}</ul>" if strays else "")
         + (f"<h2>Where outputs differ</h2>{_legend()}{pictures}" if pictures else "")
         + "</html>\n"
     )
+
+
+def _unedited(manifest: Validation) -> str:
+    if manifest.unedited is None:
+        return ""
+    text = same_instructions(manifest.unedited)
+    return f"<p>Same instructions before any edit: {html.escape(text)}</p>"
 
 
 def _legend() -> str:

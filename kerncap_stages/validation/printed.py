@@ -75,6 +75,12 @@ def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str
         )
     for reason in manifest.reasons:
         yield f"  {reason}"
+    if manifest.unedited is not None:
+        from kerncap_stages.pages import formats
+        from kerncap_stages.terminal_text import printable
+
+        text = formats.same_instructions(manifest.unedited)
+        yield f"  same instructions before any edit: {printable(text)}"
 
 
 def heat_text(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> str:

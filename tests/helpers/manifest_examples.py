@@ -21,7 +21,14 @@ from kerncap_stages.manifests.memory import LoadedCodeObject, MemoryKind, Module
 from kerncap_stages.manifests.profile import KernelStatistics, LaunchShape, Profile
 from kerncap_stages.manifests.replay import Replay, ReplayOutcome, ReplayPlan
 from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
-from kerncap_stages.manifests.source import CompileCommand, Definition, Outcome, Source, SourceFile
+from kerncap_stages.manifests.source import (
+    CompileCommand,
+    Definition,
+    Outcome,
+    Source,
+    SourceFile,
+    Unedited,
+)
 from kerncap_stages.manifests.timing import TimeSource, TimingSummary
 from kerncap_stages.manifests.triton import TritonKernel, TritonTensor, TritonValue
 from kerncap_stages.manifests.validation import ElementType, Mode, RegionResult, Validation
@@ -187,7 +194,7 @@ def source() -> Source:
         ),
         files=(SourceFile(path="/home/somebody/app/scale.hip", payload=FileRef.to(digest("source")),
                           size_bytes=400, is_header=False),),
-        headers_by_compiler=True,
+        headers_by_compiler=True, unedited=Unedited(same_instructions=True),
     )  # fmt: skip
 
 

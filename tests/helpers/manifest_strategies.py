@@ -26,7 +26,7 @@ from kerncap_stages.manifests.memory import ModuleVariable, Region, Snapshot
 from kerncap_stages.manifests.profile import KernelStatistics, Profile
 from kerncap_stages.manifests.replay import Replay, ReplayOutcome
 from kerncap_stages.manifests.reproducer import Reproducer
-from kerncap_stages.manifests.source import Outcome, Source
+from kerncap_stages.manifests.source import Outcome, Source, Unedited
 
 # Surrogates are no text: os_text turns them into bytes before they come here.
 TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=8)
@@ -242,9 +242,15 @@ def sources(draw: st.DrawFn) -> Source:
                 outcome=st.just(outcome),
                 definition=of_type(typing.get_args(definition)[0]),
                 files=files.filter(lambda listed: listed != ()),
+                unedited=unedited(),
             )
         )
-    return draw(models(Source, outcome=st.just(outcome), definition=st.none()))
+    return draw(models(Source, outcome=st.just(outcome), definition=st.none(), unedited=st.none()))
+
+
+def unedited() -> st.SearchStrategy[Unedited]:
+    unlike = st.builds(Unedited, same_instructions=st.sampled_from([None, False]), why=TEXT)
+    return unlike | st.just(Unedited(same_instructions=True))
 
 
 @st.composite
@@ -281,6 +287,7 @@ SPECIAL: dict[Any, Any] = {
     Profile: profiles,
     Reproducer: reproducers,
     Source: sources,
+    Unedited: unedited,
     Replay: replays,
     Files: file_lists,
 }

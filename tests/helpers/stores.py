@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from kerncap_stages.manifests.codec import SCHEMA_VERSIONS
+
 if TYPE_CHECKING:
     from pathlib import Path
 
@@ -23,7 +25,7 @@ def random_bytes(size_bytes: int, seed: int = 0) -> npt.NDArray[np.uint8]:
 def manifest(kind: str = "capture", **content: Any) -> bytes:
     """A canonical manifest; the store follows its references and knows nothing else of it."""
     text = json.dumps(
-        {"kind": kind, "schema_version": 1, **content},
+        {"kind": kind, "schema_version": SCHEMA_VERSIONS[kind], **content},
         sort_keys=True,
         separators=(",", ":"),
         ensure_ascii=False,

@@ -13,7 +13,7 @@ from programs import SOURCES
 from kerncap_stages.code_object import read_code_object
 from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.project.assembly import assemble, disassemble, llvm_tool
-from kerncap_stages.source.trials import function_bytes
+from kerncap_stages.source.amd_code import function_bytes
 from kerncap_stages.stages.assemble import run_assemble
 from kerncap_stages.targets import PROCESSORS
 

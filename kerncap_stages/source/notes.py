@@ -1,0 +1,59 @@
+"""What is told of a source that was found, besides where it is."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.manifests.source import Unedited
+    from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.trials import Wanted
+
+# A kernel may call device functions of other translation units.
+RELOCATABLE = frozenset({"-fgpu-rdc", "-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
+
+
+def about_difference(unedited: Unedited, newer: Sequence[Path]) -> str | None:
+    """What to do where a source with a compile command does not give the captured instructions.
+
+    newer: files that were changed after the program was built.
+    """
+    if unedited.same_instructions:
+        return None
+    if unedited.same_instructions is None:
+        if not newer:
+            return None
+        return (
+            f"{min(newer)} was changed after the program was built, and whether it still gives the captured "
+            "instructions could not be seen"
+        )
+    if newer:
+        return (
+            f"{min(newer)} was changed after the program was built, and what it says now does not give the "
+            "captured instructions: build the program again and capture it"
+        )
+    return (
+        "the compile command does not give the captured instructions: build the program by it and capture it "
+        "again, or give the command that the program was built by"
+    )
+
+
+def about_build(command: CompileCommand, wanted: Wanted) -> Iterator[str]:
+    """What of a compile command is not followed."""
+    relocatable = RELOCATABLE.intersection(command.arguments)
+    if relocatable:
+        yield (
+            f"built with {min(relocatable)}: device code of other units is not linked in, and "
+            "`make recompile` names what it misses"
+        )
+    if command.own_compiler and not command.compiler_is_given:
+        yield (
+            f"{command.own_compiler} lies in the folder of the build and was not run: the {command.compiler} "
+            "of PATH is taken, or what --compiler names"
+        )
+    unsafe = wanted.toolchain.unsafe_flags(command, wanted.defines)
+    if unsafe:
+        yield "left out, as the compiler could run code or write files: " + " ".join(unsafe)
