@@ -20,6 +20,7 @@ TARGETS = ("gfx90a", "gfx942")
 # What the library takes (native/softgpu/device/settings.cpp).
 MAX_GPUS = 8
 MAX_WORKERS = 1024
+LDS_WATCH = ("report", "stop")
 MIN_VRAM_BYTES, MAX_VRAM_BYTES = 256 << 20, 1 << 40
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -35,6 +36,7 @@ class SoftGpu:
     vram_bytes: int | None = None
     workers: int | None = None
     count: str | None = None  # a file, or "-" for standard error
+    lds: str | None = None  # one of LDS_WATCH; else accesses beyond the LDS go on without a word
     trace: bool = False
 
     def check(self) -> None:
@@ -47,6 +49,8 @@ class SoftGpu:
             raise UsageError(f"--gpus {self.gpus}: from 1 to {MAX_GPUS}")
         if self.workers is not None and not 1 <= self.workers <= MAX_WORKERS:
             raise UsageError(f"--workers {self.workers}: from 1 to {MAX_WORKERS}")
+        if self.lds is not None and self.lds not in LDS_WATCH:
+            raise UsageError(f"--lds {self.lds}: one of {', '.join(LDS_WATCH)}")
         if self.vram_bytes is not None and not MIN_VRAM_BYTES <= self.vram_bytes <= MAX_VRAM_BYTES:
             raise UsageError(
                 f"--vram: {self.vram_bytes} bytes are not a GPU's memory", hint="from 256MiB to 1TiB"
@@ -75,6 +79,7 @@ class SoftGpu:
             "VRAM_BYTES": self.vram_bytes,
             "WORKERS": self.workers,
             "COUNT": self.count if self.count in (None, "-") else str(Path(str(self.count)).absolute()),
+            "LDS": self.lds,
             "TRACE": "1" if self.trace else None,
         }
         for name, value in settings.items():

@@ -57,6 +57,14 @@ def softgpu(
         str | None,
         typer.Option("--count-file", metavar="FILE", help="The same, one JSON object a line, added to FILE."),
     ] = None,
+    lds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="report|stop",
+            help="Name accesses beyond a work-group's LDS, or stop at the first; else as on hardware: "
+            "reads give 0, writes are dropped, without a word.",
+        ),
+    ] = None,
     trace: Annotated[
         bool, typer.Option("--trace", help="Driver calls, kernels and copies on standard error.")
     ] = False,
@@ -77,6 +85,7 @@ def softgpu(
         vram_bytes=parse_size(vram) if vram is not None else None,
         workers=workers,
         count="-" if count else count_file,
+        lds=lds,
         trace=trace,
     )
     run_softgpu(command, gpu, own_rocm=own_rocm)

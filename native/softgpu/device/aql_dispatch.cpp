@@ -98,6 +98,7 @@ AqlQueue::Start AqlQueue::start_kernel(std::uint64_t index, const aql::KernelDis
   dispatch.private_base = k_private_aperture;
   dispatch.max_lds_bytes = chip.lds_kib * 1024;
   dispatch.count_instructions = m_context.log != nullptr;
+  if (m_context.lds != nullptr) dispatch.goes_on_beyond_lds = m_context.lds->for_kernel(m_context.gpu.space, packet.kernel_object);
   dispatch.interrupt = [&events = m_context.events](std::uint32_t m0) { events.interrupt(m0); };
 
   bool scratch_once = false;

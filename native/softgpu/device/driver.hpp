@@ -73,6 +73,7 @@ class Driver {
   EventTable m_events;
   SvmRanges m_svm;
   std::unique_ptr<InstructionLog> m_log;
+  LdsWatch m_lds;
   Engine m_engine;
   Scheduler m_scheduler;
   mutable std::mutex m_mutex;

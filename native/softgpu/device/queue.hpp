@@ -10,6 +10,7 @@
 #include "softgpu/device/events.hpp"
 #include "softgpu/device/gpu.hpp"
 #include "softgpu/device/instruction_log.hpp"
+#include "softgpu/device/lds_watch.hpp"
 #include "softgpu/exec/engine.hpp"
 
 namespace kerncap::softgpu {
@@ -22,6 +23,7 @@ struct QueueContext {
   InstructionLog* log;  // null: nobody counts
   std::function<void()> changed;  // memory that other queues may wait for was written
   std::span<const std::unique_ptr<Gpu>> gpus{};  // all of the process
+  LdsWatch* lds = nullptr;  // null: nobody is told of accesses beyond the LDS
 };
 
 struct QueueSettings {

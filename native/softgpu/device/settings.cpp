@@ -66,6 +66,13 @@ core::Result<Settings> Settings::from_environment() {
   if (!workers) return workers.error();
   settings.workers = workers.value();
 
+  if (const char* lds = variable("KERNCAP_SOFTGPU_LDS")) {
+    const std::string_view word(lds);
+    if (word == "report") settings.beyond_lds = BeyondLds::report;
+    else if (word == "stop") settings.beyond_lds = BeyondLds::stop;
+    else if (word != "hardware") return bad("KERNCAP_SOFTGPU_LDS", lds, "expected hardware, report or stop");
+  }
+
   const char* trace = variable("KERNCAP_SOFTGPU_TRACE");
   settings.trace = trace != nullptr && std::string_view(trace) != "0";
   if (const char* path = variable("KERNCAP_SOFTGPU_COUNT")) settings.count_path = path;

@@ -4,6 +4,7 @@
 //   KERNCAP_SOFTGPU_GPUS        number of GPUs, 1 to 8 (default 1)
 //   KERNCAP_SOFTGPU_VRAM_BYTES  memory of each GPU (default: the real chip's, at most its share of the host's memory)
 //   KERNCAP_SOFTGPU_WORKERS     interpreter threads (default: one for each core that the process may use)
+//   KERNCAP_SOFTGPU_LDS         accesses beyond a work-group's LDS: hardware (default: not a word), report, stop
 //   KERNCAP_SOFTGPU_TRACE       anything but 0: driver calls and packets on standard error
 //   KERNCAP_SOFTGPU_COUNT       a file that gets one JSON object a dispatch, or "-" for a table on standard error
 #pragma once
@@ -16,11 +17,15 @@
 
 namespace kerncap::softgpu {
 
+// What happens besides when an access lies beyond a work-group's LDS: nothing, a line for each instruction, or the end of its queue.
+enum class BeyondLds : std::uint8_t { hardware, report, stop };
+
 struct Settings {
   const Chip* chip = nullptr;
   unsigned gpu_count = 1;
   std::uint64_t vram_bytes = 0;
   unsigned workers = 0;
+  BeyondLds beyond_lds = BeyondLds::hardware;
   bool trace = false;
   std::string count_path;  // empty: no counts
 

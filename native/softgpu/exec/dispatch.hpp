@@ -51,6 +51,9 @@ struct Dispatch {
   // s_sendmsg MSG_INTERRUPT with M0: how device code wakes a host that waits for a signal. Called on a worker, inside
   // an open View of `space`: must not change mappings.
   std::function<void(std::uint32_t m0)> interrupt;
+  // Asked about each lane that reaches beyond the work-group's LDS, with the fault that it would be: true goes on as hardware does
+  // (reads give 0, writes are dropped), false stops the dispatch. Null: always goes on. Called as `interrupt` is, by several workers.
+  std::function<bool(const Fault&)> goes_on_beyond_lds;
 };
 
 struct InstructionCounts {

@@ -50,7 +50,7 @@ struct WaveContext {
   std::uint64_t pc = 0;  // valid before the first instruction, after Flow::jump, and between time slices
   WorkGroup* group = nullptr;
   WorkerState* worker = nullptr;
-  std::byte* lds = nullptr;  // the work-group's; lds_size_bytes may be 0
+  std::byte* lds = nullptr;  // the work-group's, whole allocation blocks; lds_size_bytes may be 0
   std::uint32_t lds_size_bytes = 0;
   std::uint32_t index = 0;  // within the work-group
   std::uint64_t shared_base = 0, private_base = 0;  // apertures; each spans 4 GiB

@@ -12,6 +12,13 @@ namespace {
 // and bf16, and NaN in fp16: a kernel that counts on zeros does not get away with it.
 constexpr std::uint64_t k_unset_lds = 0xFEFE'FEFE'FEFE'FEFE;
 
+// LDS is given out in blocks of 128 dwords, and accesses are checked against what was given.
+constexpr std::uint32_t k_lds_granule_bytes = 512;
+
+[[nodiscard]] std::uint32_t allocated_lds_bytes(const Dispatch& dispatch) noexcept {
+  return (dispatch.group_segment_size_bytes + k_lds_granule_bytes - 1) / k_lds_granule_bytes * k_lds_granule_bytes;
+}
+
 // STATUS-like bits are not modelled; MODE begins as the descriptor says, with every exception masked.
 [[nodiscard]] std::uint32_t initial_mode(const KernelDescriptor& kernel) noexcept {
   return kernel.float_mode | (kernel.dx10_clamp ? k_mode_dx10_clamp : 0U) | (kernel.ieee ? k_mode_ieee : 0U);
@@ -55,8 +62,9 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
 
   const std::size_t rows_per_wave = std::size_t{plan.kernel.vgprs} + plan.kernel.agprs;
   m_registers.assign(rows_per_wave * wave_count, Row{});
-  m_lds.assign((dispatch.group_segment_size_bytes + 7) / 8, k_unset_lds);
+  m_lds.assign(allocated_lds_bytes(dispatch) / sizeof k_unset_lds, k_unset_lds);
   interrupt = &dispatch.interrupt;
+  goes_on_beyond_lds = &dispatch.goes_on_beyond_lds;
   sync = plan.sync;
   waves.assign(wave_count, WaveContext{});
   status.assign(wave_count, WaveStatus::ready);
@@ -80,7 +88,7 @@ void WorkGroup::start_wave(const LaunchPlan& plan, WaveContext& wave, std::uint3
   wave.vgpr_count = kernel.vgprs;
   wave.agpr_count = kernel.agprs;
   wave.sgpr_count = kernel.sgprs;
-  wave.lds_size_bytes = dispatch.group_segment_size_bytes;
+  wave.lds_size_bytes = allocated_lds_bytes(dispatch);
   wave.shared_base = dispatch.shared_base;
   wave.private_base = dispatch.private_base;
   wave.set_mode(initial_mode(kernel));

@@ -22,6 +22,7 @@ enum class WaveStatus : std::uint8_t { ready, at_barrier, ended };
 struct WorkGroup {
   std::uint32_t id[3] = {0, 0, 0};
   const std::function<void(std::uint32_t m0)>* interrupt = nullptr;  // Dispatch::interrupt
+  const std::function<bool(const Fault&)>* goes_on_beyond_lds = nullptr;  // Dispatch::goes_on_beyond_lds
   GlobalWaveSync* sync = nullptr;
   std::vector<WaveContext> waves;
   std::vector<WaveStatus> status;

@@ -94,7 +94,9 @@ def test_stray_access_is_a_gpu_memory_fault(build, executable, case):
 )
 def test_kernel_that_fails_is_named(build, executable, case):
     wanted = KERNEL_CASES[case]
-    done = softgpu.run([str(executable(build)), case], "gfx90a", gpus=2 if case == "other-gpu" else 1)
+    variables = {"KERNCAP_SOFTGPU_LDS": "stop"} if case == "lds" else {}
+    done = softgpu.run([str(executable(build)), case], "gfx90a", gpus=2 if case == "other-gpu" else 1,
+                       variables=variables)  # fmt: skip
     report = f"{done.args}\n{done.returncode}\n{done.stdout}\n{done.stderr}"
     assert done.returncode in (-signal.SIGABRT, 128 + signal.SIGABRT), report
     line = next((line for line in done.stderr.splitlines() if wanted.reason in line), None)
@@ -109,6 +111,25 @@ def test_kernel_that_fails_is_named(build, executable, case):
         begin, end = (int(word, 16) for word in re.search(r"range (\S+) (\S+)", done.stderr).groups())
         assert begin <= int(address, 16) < end, report
     assert wanted.theirs in done.stderr, report
+
+
+@pytest.mark.parametrize(
+    "build", [pytest.param(Build(FAULTS["kernel_faults"], "gfx90a", "O3"), id="kernel_faults")]
+)
+@pytest.mark.parametrize(("option", "lines"), [((), 0), (("--lds", "report"), 2)], ids=["default", "report"])
+def test_access_beyond_the_lds_goes_on_and_is_named_once_if_asked(build, executable, option, lines):
+    """One store and one load of 64 work-groups."""
+    launcher, *words = softgpu.command_for([str(executable(build)), "lds"], "gfx90a")
+    done = subprocess.run([launcher, *option, *words], capture_output=True, text=True, check=False,
+                          timeout=softgpu.TIME_LIMIT_S)  # fmt: skip
+    report = f"{done.args}\n{done.returncode}\n{done.stdout}\n{done.stderr}"
+    assert done.returncode == 0, report
+    told = [line for line in done.stderr.splitlines() if "beyond the work-group's LDS" in line]
+    assert len(told) == lines, report
+    accesses = [("0x61a80 (4 bytes) by a write", "ds_write"), ("0x61a84 (4 bytes) by a read", "ds_read")]
+    for line, (access, instruction) in zip(sorted(told), accesses, strict=False):
+        for word in ("(anonymous namespace)::beyond_lds(", access, instruction, " at pc 0x", "work-group ("):
+            assert word in line, (word, report)
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ int main(int argc, char** argv) {
     wait_until_it_runs();
     std::exit(0);
   } else if (what == "lds") {
-    beyond_lds<<<1, 1, 1024>>>(device, 100000);
+    beyond_lds<<<64, 1, 1024>>>(device, 100000);
   } else if (what == "trap") {
     give_up<<<1, 64>>>();
   } else if (what == "unknown-instruction") {

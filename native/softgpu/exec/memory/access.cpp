@@ -1,5 +1,7 @@
-// Accesses that no single range check covers: several extents, elements that straddle two, and faults.
+// Accesses that no single range check covers: several extents, elements that straddle two, lanes beyond the LDS, and faults.
 #include "softgpu/exec/memory/access.hpp"
+
+#include "softgpu/exec/work_group.hpp"
 
 namespace kerncap::softgpu {
 
@@ -67,14 +69,28 @@ Flow stop_at(WaveContext& wave, const Instruction& in, std::uint64_t va, unsigne
   return wave.stop(in, mapped ? FaultKind::forbidden_access : FaultKind::unmapped_address, va, lane, access, size_bytes);
 }
 
-Flow stop_at_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, AccessKind access,
-                 unsigned size_bytes) noexcept {
-  unsigned culprit = first_lane(lanes.mask);
+bool goes_on_beyond_lds(WaveContext& wave, const Instruction& in, std::uint32_t offset, unsigned lane, AccessKind access,
+                        unsigned size_bytes) noexcept {
+  if (wave.group == nullptr || wave.group->goes_on_beyond_lds == nullptr || !*wave.group->goes_on_beyond_lds) return true;
+  wave.stop(in, FaultKind::lds_out_of_range, offset, lane, access, size_bytes);
+  if (!(*wave.group->goes_on_beyond_lds)(wave.fault)) return false;
+  wave.fault = Fault{};
+  return true;
+}
+
+bool goes_on_beyond_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, AccessKind access, unsigned size_bytes,
+                        std::uint64_t& inside) noexcept {
+  inside = 0;
   for (std::uint64_t rest = lanes.mask; rest != 0; rest &= rest - 1) {
-    culprit = first_lane(rest);
-    if (std::uint64_t{lanes.low(culprit)} + size_bytes > wave.lds_size_bytes) break;
+    const unsigned lane = first_lane(rest);
+    const std::uint32_t offset = lanes.low(lane);
+    if (std::uint64_t{offset} + size_bytes <= wave.lds_size_bytes) {
+      inside |= std::uint64_t{1} << lane;
+    } else if (!goes_on_beyond_lds(wave, in, offset, lane, access, size_bytes)) {
+      return false;
+    }
   }
-  return wave.stop(in, FaultKind::lds_out_of_range, lanes.low(culprit), culprit, access, size_bytes);
+  return true;
 }
 
 }  // namespace kerncap::softgpu

@@ -15,9 +15,13 @@ namespace kerncap::softgpu {
 // The fault of an address that was refused: unmapped or forbidden.
 Flow stop_at(WaveContext& wave, const Instruction& in, std::uint64_t va, unsigned lane, AccessKind access,
              unsigned size_bytes) noexcept;
-// The fault of the first lane that reaches beyond the LDS.
-Flow stop_at_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, AccessKind access,
-                 unsigned size_bytes) noexcept;
+
+// An access beyond the LDS: true goes on as hardware does, false has set wave.fault (see Dispatch::goes_on_beyond_lds).
+[[nodiscard]] bool goes_on_beyond_lds(WaveContext& wave, const Instruction& in, std::uint32_t offset, unsigned lane, AccessKind access,
+                                      unsigned size_bytes) noexcept;
+// The same for all lanes that reach beyond it. `inside` gets the others; an element that lies there in part does not count.
+[[nodiscard]] bool goes_on_beyond_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, AccessKind access,
+                                      unsigned size_bytes, std::uint64_t& inside) noexcept;
 
 [[nodiscard]] inline Strided<16> bounce_place(WaveContext& wave) noexcept {
   return {reinterpret_cast<std::uintptr_t>(&wave.worker->scratch[k_bounce_rows])};
@@ -84,13 +88,18 @@ template <class Element>
   return put_apart(wave, in, lanes, k_size) ? Flow::next : Flow::fault;
 }
 
-// ---- LDS; lanes.base is not used
+// ---- LDS; lanes.base is not used. Lanes beyond it read 0 and write nothing.
+
+template <class Element>
+[[gnu::noinline, gnu::cold]] Flow load_beyond_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, Row* to) noexcept;
+template <class Element>
+[[gnu::noinline, gnu::cold]] Flow store_beyond_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, const Row* from) noexcept;
 
 template <class Element>
 [[gnu::noinline]] Flow load_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, Row* to) noexcept {
   const Span span = span_of(wave, lanes, Element::k_size);
   if (std::uint64_t{span.high} + Element::k_size > wave.lds_size_bytes) [[unlikely]] {
-    return stop_at_lds(wave, in, lanes, AccessKind::read, Element::k_size);
+    return load_beyond_lds<Element>(wave, in, lanes, to);
   }
   read_span<Element>(wave.lds + span.low, span, lanes, to);
   return Flow::next;
@@ -100,10 +109,28 @@ template <class Element>
 [[gnu::noinline]] Flow store_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, const Row* from) noexcept {
   const Span span = span_of(wave, lanes, Element::k_size);
   if (std::uint64_t{span.high} + Element::k_size > wave.lds_size_bytes) [[unlikely]] {
-    return stop_at_lds(wave, in, lanes, AccessKind::write, Element::k_size);
+    return store_beyond_lds<Element>(wave, in, lanes, from);
   }
   write_span<Element>(wave.lds + span.low, span, lanes, from);
   return Flow::next;
+}
+
+template <class Element>
+Flow load_beyond_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, Row* to) noexcept {
+  alignas(16) static constexpr std::byte k_zeros[Element::k_size]{};
+  std::uint64_t inside = 0;
+  if (!goes_on_beyond_lds(wave, in, lanes, AccessKind::read, Element::k_size, inside)) return Flow::fault;
+  // The lanes inside first: the zeros of the others may fall on the address register.
+  const Flow flow = inside != 0 ? load_lds<Element>(wave, in, {lanes.base, lanes.offset, lanes.add, inside}, to) : Flow::next;
+  for_each_lane(lanes.mask & ~inside, [&](unsigned lane) { Element::load(k_zeros, to, lane); });
+  return flow;
+}
+
+template <class Element>
+Flow store_beyond_lds(WaveContext& wave, const Instruction& in, const LaneOffsets& lanes, const Row* from) noexcept {
+  std::uint64_t inside = 0;
+  if (!goes_on_beyond_lds(wave, in, lanes, AccessKind::write, Element::k_size, inside)) return Flow::fault;
+  return inside != 0 ? store_lds<Element>(wave, in, {lanes.base, lanes.offset, lanes.add, inside}, from) : Flow::next;
 }
 
 }  // namespace kerncap::softgpu

@@ -116,7 +116,9 @@ template <class Op>
       return wave.stop(in, FaultKind::misaligned_address, offset, lane, AccessKind::atomic, sizeof(Word));
     }
     if (std::uint64_t{offset} + sizeof(Word) > wave.lds_size_bytes) [[unlikely]] {
-      return stop_at_lds(wave, in, lanes, AccessKind::atomic, sizeof(Word));
+      if (!goes_on_beyond_lds(wave, in, offset, lane, AccessKind::atomic, sizeof(Word))) return Flow::fault;
+      if (operands.old != nullptr) set_word(operands.old, lane, Word{});
+      continue;
     }
     std::byte* at = wave.lds + offset;
     const Word a = get_word<Word>(operands.first, lane);

@@ -75,12 +75,14 @@ Flow count_lanes(WaveContext& wave, const Instruction& in) noexcept {
   if (mask == 0) return Flow::next;
   const std::uint32_t at = (wave.m0() & 0xFFFF) + static_cast<std::uint32_t>(in.offset);
   if (at % 4 != 0) return wave.stop(in, FaultKind::misaligned_address, at, 0, AccessKind::atomic, 4);
-  if (std::uint64_t{at} + 4 > wave.lds_size_bytes) {
-    return wave.stop(in, FaultKind::lds_out_of_range, at, first_lane(mask), AccessKind::atomic, 4);
+  std::uint32_t old = 0;
+  if (std::uint64_t{at} + 4 <= wave.lds_size_bytes) {
+    old = load_as<std::uint32_t>(wave.lds + at);
+    const auto lanes = static_cast<std::uint32_t>(std::popcount(mask));
+    store_as(wave.lds + at, k_add ? old + lanes : old - lanes);
+  } else if (!goes_on_beyond_lds(wave, in, at, first_lane(mask), AccessKind::atomic, 4)) {
+    return Flow::fault;
   }
-  const auto old = load_as<std::uint32_t>(wave.lds + at);
-  const auto lanes = static_cast<std::uint32_t>(std::popcount(mask));
-  store_as(wave.lds + at, k_add ? old + lanes : old - lanes);
   Row& to = *wave.destination_row(in.dst);
   for_each_lane(mask, [&](unsigned lane) { to.lane[lane] = old; });
   return Flow::next;

@@ -31,7 +31,7 @@ struct Field {
     case k_trap_status: value = 0; return true;
     case k_hardware_id: value = wave.index & 0xF; return true;
     case k_gpr_alloc: value = ((wave.vgpr_count + wave.agpr_count) / 8U - 1) << 8; return true;
-    case k_lds_alloc: value = ((wave.lds_size_bytes + 511) / 512) << 12; return true;
+    case k_lds_alloc: value = wave.lds_size_bytes / 256 << 12; return true;
     case k_ib_status: value = 0; return true;
     case k_memory_bases:
       value = static_cast<std::uint32_t>(wave.private_base >> 48) | static_cast<std::uint32_t>(wave.shared_base >> 48) << 16;

@@ -3,6 +3,7 @@
 #include <string>
 
 #include "machine.hpp"
+#include "softgpu/exec/work_group.hpp"
 
 using namespace kerncap::softgpu;
 using namespace kerncap::softgpu::test;
@@ -140,6 +141,10 @@ void nothing_allocated(Machine& m) {
 int main() {
   for (const Target target : {Target::gfx90a, Target::gfx942}) {
     Machine m(target, 41);
+    WorkGroup group;  // of a dispatch that stops where the LDS ends, which is asked for
+    const std::function<bool(const Fault&)> stops = [](const Fault&) { return false; };
+    group.goes_on_beyond_lds = &stops;
+    m.wave.group = &group;
     for (const Case& c : k_cases) {
       for (const std::uint64_t mask : {k_all_lanes, std::uint64_t{32}, ~std::uint64_t{32}, std::uint64_t{0xFF00FF}}) check(m, c, mask);
     }

@@ -32,6 +32,18 @@ void random_addresses(Machine& m, State& s, unsigned size, std::uint32_t offset,
   }
 }
 
+// An element that lies beyond the LDS in part is beyond it.
+bool is_inside(std::uint32_t at, unsigned size) { return std::uint64_t{at} + size <= k_lds_bytes; }
+
+// Some lanes just over the edge, some at the address by which Tensile reads zeros, some at the end of all addresses.
+void move_some_beyond(Machine& m, State& s, unsigned size, std::uint32_t offset, std::uint32_t (&at)[k_lanes]) {
+  for (unsigned lane = 0; lane < k_lanes; ++lane) {
+    const std::uint32_t places[] = {at[lane], k_lds_bytes - size + 1 + m.random(size), 0xF00000, 0U - size};
+    at[lane] = places[m.random(4)];
+    s.vgpr[k_address].lane[lane] = at[lane] - offset;
+  }
+}
+
 void one_address(Machine& m, const Opcode& opcode) {
   const Transfer transfer(opcode.mnemonic);
   for (int i = 0; i < k_trials; ++i) {
@@ -43,10 +55,12 @@ void one_address(Machine& m, const Opcode& opcode) {
     f.vdst = m.random(3) == 0 && !f.acc ? k_address - 2 * m.random(2) : 32;
     std::uint32_t at[k_lanes];
     random_addresses(m, before, transfer.size_bytes, offset, k_lds_bytes, at);
+    if (i % 4 == 0) move_some_beyond(m, before, transfer.size_bytes, offset, at);
     State expected = before;
     auto& file = f.acc ? expected.agpr : expected.vgpr;
-    expect_transfer(transfer, mask_of(before), [&](unsigned lane, unsigned byte) { return &expected.lds[at[lane] + byte]; },
-                    &file[transfer.is_load ? f.vdst : k_data]);
+    expect_transfer(transfer, mask_of(before), [&](unsigned lane, unsigned byte) -> std::uint8_t* {
+      return is_inside(at[lane], transfer.size_bytes) ? &expected.lds[at[lane] + byte] : nullptr;
+    }, &file[transfer.is_load ? f.vdst : k_data]);
     run(m, opcode, f, before, expected);
   }
 }
@@ -65,18 +79,24 @@ void two_addresses(Machine& m, const Opcode& opcode) {
     f.vdst = m.random(3) == 0 && !f.acc ? k_address - 2 * m.random(2) : 32;
     if (writes && reads && m.random(3) == 0) f.vdst = k_second;
     std::uint32_t at[k_lanes];
-    for (unsigned lane = 0; lane < k_lanes; ++lane) at[lane] = before.vgpr[k_address].lane[lane] = 8 * m.random(64);
+    for (unsigned lane = 0; lane < k_lanes; ++lane) {
+      at[lane] = 8 * m.random(64);
+      // Each of the two places is inside or beyond by itself.
+      if (i % 4 == 0 && m.random(2) == 0) at[lane] = k_lds_bytes - 8 * (1 + m.random(4 * unit / 8));
+      before.vgpr[k_address].lane[lane] = at[lane];
+    }
     State expected = before;
     const auto& source = f.acc ? before.agpr : before.vgpr;
     auto& to = f.acc ? expected.agpr : expected.vgpr;
     for (unsigned part = 0; part < 2; ++part) {
       for (unsigned lane = 0; lane < k_lanes; ++lane) {
         if (((mask_of(before) >> lane) & 1) == 0) continue;
-        std::uint8_t* word = &expected.lds[at[lane] + unit * static_cast<unsigned>(part == 0 ? f.offset : f.offset1)];
+        const std::uint32_t start = at[lane] + unit * static_cast<unsigned>(part == 0 ? f.offset : f.offset1);
+        std::uint8_t* word = is_inside(start, size) ? &expected.lds[start] : nullptr;
         for (unsigned row = 0; row < rows; ++row) {
-          std::uint32_t old;
-          std::memcpy(&old, word + 4 * row, 4);
-          if (writes) std::memcpy(word + 4 * row, &source[(part == 0 ? k_data : k_second) + row].lane[lane], 4);
+          std::uint32_t old = 0;
+          if (word != nullptr) std::memcpy(&old, word + 4 * row, 4);
+          if (writes && word != nullptr) std::memcpy(word + 4 * row, &source[(part == 0 ? k_data : k_second) + row].lane[lane], 4);
           if (reads) to[f.vdst + part * rows + row].lane[lane] = old;
         }
       }
@@ -207,6 +227,40 @@ void by_m0(Machine& m) {
   }
 }
 
+// Atomics, counters and flat accesses beyond the LDS: 0 comes back and nothing changes. Lane 1 is beyond, lane 0 inside.
+void beyond_the_end(Machine& m) {
+  State before = m.random_state();
+  before.sgpr[k_exec] = 3;
+  before.sgpr[k_exec + 1] = 0;
+  before.vgpr[k_address].lane[0] = 8, before.vgpr[k_address].lane[1] = k_lds_bytes;
+  before.vgpr[k_data].lane[0] = before.vgpr[k_data].lane[1] = 5;
+  std::uint32_t word;
+  std::memcpy(&word, &before.lds[8], 4);
+  Fields f;
+  f.addr = k_address, f.data0 = k_data, f.vdst = 32;
+  State expected = before;
+  const std::uint32_t sum = word + 5;
+  std::memcpy(&expected.lds[8], &sum, 4);
+  run(m, *m.find("ds_add_u32"), f, before, expected);
+  expected.vgpr[32].lane[0] = word, expected.vgpr[32].lane[1] = 0;
+  run(m, *m.find("ds_add_rtn_u32"), f, before, expected);
+
+  before.vgpr[k_address + 1].lane[0] = before.vgpr[k_address + 1].lane[1] = 1U << 16;  // the LDS aperture
+  expected = before;
+  expected.vgpr[32].lane[0] = word, expected.vgpr[32].lane[1] = 0;
+  run(m, *m.find("flat_load_dword"), f, before, expected);
+  expected = before;
+  std::memcpy(&expected.lds[8], &before.vgpr[k_data].lane[0], 4);
+  run(m, *m.find("flat_store_dword"), f, before, expected);
+
+  before.sgpr[124] = k_lds_bytes;
+  for (const char* counter : {"ds_append", "ds_consume"}) {
+    expected = before;
+    expected.vgpr[32].lane[0] = expected.vgpr[32].lane[1] = 0;
+    run(m, *m.find(counter), f, before, expected);
+  }
+}
+
 void conditional_exchange(Machine& m) {
   State before = m.random_state();
   before.sgpr[k_exec] = 3;
@@ -244,6 +298,7 @@ int main() {
     cross_lane(m);
     by_m0(m);
     conditional_exchange(m);
+    beyond_the_end(m);
   }
   return failures() != 0;
 }
