@@ -32,6 +32,8 @@ void decode_ds(Decoding& d, const Opcode& opcode) noexcept {
   if (opcode.src[1].dwords != 0) d.vector_register(out.src[1], opcode.src[1], bits(high, 15, 8), accumulator);
   if (opcode.src[2].dwords != 0) d.vector_register(out.src[2], opcode.src[2], bits(high, 23, 16), accumulator);
   out.memory.returns = opcode.dst.dwords != 0 && opcode.src[1].dwords != 0;
+  // Global wave sync takes a single register, and that must be even, too.
+  if (opcode.mnemonic.starts_with("ds_gws_") && out.src[0].index % 2 != 0) d.fail(DecodeStatus::odd_tuple);
 }
 
 void decode_flat(Decoding& d, const Opcode& opcode) noexcept {

@@ -90,6 +90,7 @@ std::string_view text(DecodeStatus status) noexcept {
     case DecodeStatus::unknown_format: return "no encoding begins like this";
     case DecodeStatus::unknown_opcode: return "not an opcode of this target";
     case DecodeStatus::bad_operand: return "an operand that cannot be";
+    case DecodeStatus::odd_tuple: return "an operand of several registers that begins at an odd one";
   }
   return "unknown status";
 }

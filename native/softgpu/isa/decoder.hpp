@@ -16,6 +16,7 @@ enum class DecodeStatus : std::uint8_t {
   unknown_format,  // no encoding of this target begins like this
   unknown_opcode,  // the encoding is known, its opcode number is not one of this target
   bad_operand,     // a register or constant that the encoding cannot name
+  odd_tuple,       // a tuple of vector registers that does not begin at an even one
 };
 
 [[nodiscard]] std::string_view text(DecodeStatus status) noexcept;

@@ -63,11 +63,13 @@ void describe(Operand& operand, const OperandInfo& info, OperandKind kind, unsig
 
 void Decoding::vgpr(Operand& operand, const OperandInfo& info, unsigned index) noexcept {
   describe(operand, info, OperandKind::vgpr, index);
+  if (info.dwords > 1 && index % 2 != 0) fail(DecodeStatus::odd_tuple);  // since gfx90a; no compiler for these targets makes one
   out.vgpr_end = std::max(out.vgpr_end, static_cast<std::uint16_t>(index + info.dwords));
 }
 
 void Decoding::agpr(Operand& operand, const OperandInfo& info, unsigned index) noexcept {
   describe(operand, info, OperandKind::agpr, index);
+  if (info.dwords > 1 && index % 2 != 0) fail(DecodeStatus::odd_tuple);
   out.agpr_end = std::max(out.agpr_end, static_cast<std::uint16_t>(index + info.dwords));
 }
 

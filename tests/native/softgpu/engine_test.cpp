@@ -173,6 +173,11 @@ void test_faults_name_what_happened(Engine& engine) {
   require(fault.kind == FaultKind::unknown_instruction && fault.code[0] == 0xFFFFFFFF, "words that are no instruction fault");
   require(describe(fault).find("gfx90a") != std::string::npos, "a fault in words names the target");
 
+  constexpr std::uint32_t k_odd[] = {0x7E020902};  // v_cvt_f64_i32 v[1:2], v2: VOP1 4
+  fault = fault_of(engine, k_odd);
+  require(fault.kind == FaultKind::unknown_instruction && fault.mnemonic == "v_cvt_f64_i32" &&
+              fault.detail.find("odd") != std::string_view::npos, "a tuple that begins at an odd register faults by name");
+
   constexpr std::uint32_t k_register[] = {0x7E800280};  // v_mov_b32 v64, 0
   require(fault_of(engine, k_register).kind == FaultKind::register_out_of_range, "a register beyond the allocation faults");
   constexpr std::uint32_t k_away[] = {0xBE800080, 0xBE810080, 0xBE801D00};  // s_mov_b32 s0/s1, 0; s_setpc_b64 s[0:1]

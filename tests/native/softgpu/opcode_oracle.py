@@ -171,6 +171,8 @@ def normal_name(name: str) -> str:
     return name
 
 
+# LLVM disassembles them, and assembles none.
+ODD_TUPLE = re.compile(r"\b[va]\[\d*[13579]:")
 NAMED = r"(?:vcc|exec|flat_scratch|xnack_mask)(?:_lo|_hi)?|m0"
 REGISTER = re.compile(rf"\b(?:{NAMED}|(?:v|s|a|ttmp)\d+)\b(?!\()|\b(?:v|s|a|ttmp)\[\d+(?::\d+)?\]")
 
@@ -214,11 +216,14 @@ def main() -> int:
                 size = 4  # LLVM prints float constants of 16-bit integers as literals, and counts them so
             mnemonic, _, operands = theirs.partition(" ")
             if line.startswith("!"):
-                # LLVM rounds misaligned scalar tuples down, and prints vector registers for masks: only the
-                # tries with legal operands must be accepted.
+                # LLVM rounds misaligned scalar tuples down, and prints odd vector tuples and vector registers
+                # for masks: only the tries with legal operands must be accepted.
                 usual = i < len(USUAL[name]) and not re.match(r"v_(cndmask|addc|subb|subbrev)_", mnemonic)
                 if (name, number) not in REFUSED and (usual or "operand" not in line):
                     problems.append(f"{where}: refused ({line[2:]}), LLVM: {theirs}")
+                continue
+            if ODD_TUPLE.search(operands):
+                problems.append(f"{where}: an odd tuple was accepted: {line}, LLVM: {theirs}")
                 continue
             our_name, our_size, *our_registers = line.split()
             if normal_name(mnemonic) != normal_name(our_name):
