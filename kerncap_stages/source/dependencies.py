@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.source.compilers import Compiler
 
+_ESCAPED = re.compile(r"\\(.)")
 _ABOUT_CUDA = ("--cuda-path=", "-nocudainc", "-nocudalib", "-nogpuinc", "-nogpulib")
 
 
@@ -88,8 +90,9 @@ def local_headers(
     """
     # The driver ignores -M for one side of an offload compilation; the compiler proper does not.
     with tempfile.TemporaryDirectory(prefix="kerncap-headers-") as name:
-        rule = Path(name) / "rule"
+        rule, included = Path(name) / "rule", Path(name) / "included"
         listing = ["-dependency-file", str(rule), "-MT", "unit", "-sys-header-deps"]
+        listing += ["-header-include-file", str(included)]
         asked = [each for word in listing for each in ("-Xclang", word)]
         words = compiler.command(target, flags, *asked, "-E", "-o", os.devnull, str(unit))
         result = run_compiler(words, directory)
@@ -98,9 +101,20 @@ def local_headers(
                 f"{unit} does not preprocess under its compile command: {first_error(result.stderr)}",
                 hint="check that the build folder is complete (generated headers?) and -D is right",
             )
-        prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))
+        prerequisites = [path for path in parse_make_rule(_text(rule)) if (directory / path).exists()]
+        if included.exists():
+            # In a rule clang makes backslashes slashes, and a line break ends it. Here both are escaped.
+            prerequisites += [Path(_unescaped(line)) for line in _text(included).split("\n") if line]
     own = toolchain_folders(compiler, directory, target, flags)
     return outside_toolchain(prerequisites, unit, directory, own)
+
+
+def _text(path: Path) -> str:
+    return path.read_bytes().decode(errors="surrogateescape")
+
+
+def _unescaped(line: str) -> str:
+    return _ESCAPED.sub(lambda match: "\n" if match[1] == "n" else match[1], line)
 
 
 def first_error(said: str) -> str:

@@ -66,6 +66,20 @@ def test_a_latin_1_file_is_rebuilt_to_the_same_instructions(store, tree):
     assert text_section((project / "optimized.hsaco").read_bytes()) == text_section(code)
 
 
+@pytest.mark.parametrize("name", ["back\\slash", "line\nbreak"])
+def test_a_folder_of_any_name_is_searched(store, tmp_path, name):
+    (tmp_path / "k.hip").write_bytes(KERNEL)
+    code = device_code(tmp_path / "k.hip", tmp_path / "k.hsaco")  # hipcc itself takes no line break
+    tree = tmp_path / name
+    tree.mkdir()
+    (tree / "own.hpp").write_text("#define OWN 1\n")
+    (tree / "k.hip").write_bytes(b'#include "own.hpp"\n' + KERNEL)
+    build(tree, "hipcc", "-O3")
+    _, source = run_locate(store, publish(store, code, SCALE), Options((tree,)))
+    assert source.outcome is Outcome.FOUND, source.explanation
+    assert [file.path for file in source.files] == [f"{tree}/k.hip", f"{tree}/own.hpp"]
+
+
 def test_a_kernel_that_a_macro_of_a_header_makes_is_found_at_its_use(store, tree):
     (tree / "make.hpp").write_text(
         "#include <hip/hip_runtime.h>\n"
