@@ -61,9 +61,9 @@ class PlanFiles:
 def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> None:
     """Write the plan of a capture.
 
-    Raises ArtifactError for a path that the plan's lines cannot hold, and what reading the store raises.
+    Raises ArtifactError for a name that the plan's lines cannot hold, and what reading the store raises.
     """
-    lines = ["kcplan 1", *_head(store, capture, files), *_memories(store, capture)]
+    lines = ["kcplan 2", *_head(store, capture, files), *_memories(store, capture)]
     not_compared = runtime_regions(capture)
     regions = [
         region.model_copy(update={"post": None, "written": None})
@@ -89,13 +89,18 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
 
 
+def path_text(path: Path) -> str:
+    """A path in a line of the plan: it may have any name, with a line break, too."""
+    return str(path).replace("\\", "\\\\").replace("\n", "\\n")
+
+
 def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     kernel, launch = capture.kernel, capture.launch
     device = capture.environment.devices[capture.dispatch.device_index]
-    yield f"store {store.root}"
-    yield f"code baseline {files.baseline}"
+    yield f"store {path_text(store.root)}"
+    yield f"code baseline {path_text(files.baseline)}"
     if files.variant is not None:
-        yield f"code variant {files.variant}"
+        yield f"code variant {path_text(files.variant)}"
     yield f"symbol {kernel.mangled_name}"
     yield f"isa {device.isa}"
     yield f"software {int(device.software)}"

@@ -16,7 +16,7 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.native_paths import native_file
 from kerncap_stages.replaying.cuda_code import link_baseline, link_variant, why_it_may_fault
-from kerncap_stages.replaying.plan import PlanFiles, write_plan
+from kerncap_stages.replaying.plan import PlanFiles, path_text, write_plan
 from kerncap_stages.replaying.process import run_replayer
 from kerncap_stages.replaying.report import ReplayResult, read_report, told
 from kerncap_stages.replaying.standby import REPLAYERS
@@ -138,7 +138,7 @@ def _linked(
         if linked.data is not None:
             path = folder / f"{role}.linked"
             path.write_bytes(linked.data)
-            lines.append(f"linked {role} {path}")
+            lines.append(f"linked {role} {path_text(path)}")
         lines += linked.lines
     return replace(files, lines=tuple(lines)), tuple(
         note for linked in made.values() for note in linked.notes

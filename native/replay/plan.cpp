@@ -33,6 +33,17 @@ class Words {
     ok = ok && !m_rest.empty();
     return m_rest;
   }
+  std::string path() {
+    std::string found;
+    const std::string_view text = rest();
+    for (std::size_t i = 0; i < text.size(); ++i) {
+      const bool escaped = text[i] == '\\';
+      if (escaped && ++i == text.size()) return ok = false, found;
+      ok = ok && (!escaped || text[i] == '\\' || text[i] == 'n');
+      found += escaped && text[i] == 'n' ? '\n' : text[i];
+    }
+    return found;
+  }
   std::uint64_t number() {
     std::string_view text = word();
     const int base = text.starts_with("0x") ? 16 : 10;
@@ -81,7 +92,7 @@ class Parser {
   bool line(std::string_view text) {
     Words words(text);
     const std::string_view what = words.word();
-    if (what == "store") m_plan.store = words.rest();
+    if (what == "store") m_plan.store = words.path();
     else if (what == "code") code(words);
     else if (what == "linked") linked(words);
     else if (what == "symbol") m_plan.symbol = words.rest();
@@ -124,11 +135,11 @@ class Parser {
   }
   void code(Words& words) {
     const bool is_variant = of_variant(words);
-    (is_variant ? m_plan.variant : m_plan.baseline) = words.rest();
+    (is_variant ? m_plan.variant : m_plan.baseline) = words.path();
   }
   void linked(Words& words) {
     const bool is_variant = of_variant(words);
-    (is_variant ? m_plan.variant_linked : m_plan.linked) = words.rest();
+    (is_variant ? m_plan.variant_linked : m_plan.linked) = words.path();
   }
   void hidden(Words& words) {
     const bool is_variant = of_variant(words);
@@ -260,8 +271,8 @@ bool Plan::is_written(const Variable& variable) const {
 Result<Plan> read_plan(const std::string& path) {
   std::ifstream file(path);
   std::string line;
-  if (!std::getline(file, line) || line != "kcplan 1") {
-    return Error{ErrorCode::invalid_argument, path + " is not a replay plan of version 1"};
+  if (!std::getline(file, line) || line != "kcplan 2") {
+    return Error{ErrorCode::invalid_argument, path + " is not a replay plan of version 2"};
   }
   Plan plan;
   Parser parser(plan);

@@ -1,8 +1,8 @@
 // What a replay process is asked to do, read from a file that the stage wrote. Text, one item a line, words
 // between single blanks; numbers are decimal or 0x..., digests 64 hexadecimal digits, `-` stands for none:
 //
-//   plan      = "kcplan 1" NL line*
-//   line      = "store" folder                        the rest of the line is the path
+//   plan      = "kcplan 2" NL line*
+//   line      = "store" path                         of the folder
 //             | "code" role path                      role: baseline | variant
 //             | "linked" role path                    the same with the "fixed" variables at their captured addresses: to be
 //                                                   loaded instead, where the driver takes it
@@ -36,6 +36,7 @@
 //   region    : device, pre, post may be -; access: mask of captured devices; flags: see below; host: its host
 //               address or 0; own: 1 = part of the kernel's own code object; piece: regions of one number above 0 are
 //               mappings of the same physical memory
+//   path      : the rest of the line, in which \\ stands for a backslash and \n for a line break
 //   pre, post : the name of a memory (its digest)
 #pragma once
 

@@ -164,6 +164,12 @@ def test_a_verdict_that_is_remembered_is_the_latest(on, variant):
     assert failed != passed
 
 
+def test_a_store_with_a_line_break_in_its_path_is_replayed_from(on):
+    stages, digest = on("by_symbol", 0, located=False)
+    stages.store = stages.store.rename(stages.store.with_name("line\nbreak\\n"))
+    stages.run("replay", digest).must()
+
+
 def test_replays_of_the_baseline_are_not_repeated_for_another_variant(on, variant):
     stages, digest = on("by_symbol", 1)
     first, _ = validate(stages, digest, "--variant", variant("right"), code=0)

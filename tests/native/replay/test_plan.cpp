@@ -15,7 +15,7 @@ using namespace kerncap::replay;
 namespace {
 
 const std::string k_head =
-    "kcplan 1\nstore /s\ncode baseline /b.co\nsymbol k\nisa amdgcn-amd-amdhsa--gfx90a\nkernel_device 0\n"
+    "kcplan 2\nstore /s\ncode baseline /b.co\nsymbol k\nisa amdgcn-amd-amdhsa--gfx90a\nkernel_device 0\n"
     "grid 64 1 1\nblock 64 1 1\nkernarg 0102030405060708\n";
 
 kerncap::core::Result<Plan> parsed(const std::string& text) {
@@ -36,14 +36,21 @@ void a_line_that_is_not_understood_ends_it() {
   CHECK(parsed(k_head).ok());
   for (const char* bad : {"nonsense 1\n", "grid 1 2\n", "slot baseline 4 8 hidden_heap_v1\n", "slot 0 4 hidden_heap_v1\n",
                           "region 0x1000 4096 gold 0 0x1 0 0x0 4096 0 0 - -\n", "chunk -\n", "kernarg 0\n",
-                          "written 0 0 1\n", "code other /x\n", "argument 8\n", "attribute 8 00ff\n", "limit\n"}) {
+                          "written 0 0 1\n", "code other /x\n", "store /a\\\n", "store /a\\b\n", "argument 8\n", "attribute 8 00ff\n", "limit\n"}) {
     const auto plan = parsed(k_head + bad);
     CHECK(!plan.ok());
     if (!plan.ok()) CHECK(plan.error().message.find("not understood") != std::string::npos);
   }
-  CHECK(!parsed("kcplan 2\n").ok());
-  CHECK(!parsed("kcplan 1\nstore /s\n").ok());
+  CHECK(!parsed("kcplan 1\n").ok());
+  CHECK(!parsed("kcplan 2\nstore /s\n").ok());
   CHECK(!parsed(k_head + "memory aa 8192 4096\nchunk -\n").ok());  // a chunk is missing
+}
+
+void a_path_may_hold_a_line_break() {
+  const auto plan = parsed(k_head + "store /a\\nb\\\\n\ncode variant /c d\n");
+  CHECK(plan.ok());
+  CHECK(plan.value().store == "/a\nb\\n");
+  CHECK(plan.value().variant == "/c d");
 }
 
 void a_state_is_as_long_as_its_region() {
@@ -127,6 +134,7 @@ void a_variable_is_written_where_its_region_is() {
 
 int main() {
   a_line_that_is_not_understood_ends_it();
+  a_path_may_hold_a_line_break();
   a_state_is_as_long_as_its_region();
   what_a_cuda_launch_asked_for_is_kept();
   regions_ascend_and_do_not_overlap();
