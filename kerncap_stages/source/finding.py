@@ -7,7 +7,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome, Unedited
 from kerncap_stages.source.assumed import assumed_commands
 from kerncap_stages.source.choosing import choose, find_made
@@ -15,14 +14,13 @@ from kerncap_stages.source.compile_commands import CompileCommand
 from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.databases import read_database
 from kerncap_stages.source.definitions import Definition
+from kerncap_stages.source.failures import classify
 from kerncap_stages.source.notes import about_build, about_difference
 from kerncap_stages.source.program_file import changed_since_built, working_folder
 from kerncap_stages.source.search import (
     find_candidates,
     from_line_tables,
-    hints,
     in_same_folder,
-    is_triton_kernel,
     line_told,
 )
 from kerncap_stages.source.toolchain import toolchain_of
@@ -216,7 +214,7 @@ def _without_source(
     roots: Sequence[Path],
     consulted: Consulted,
 ) -> Finding:
-    outcome, explanation = _classify(capture, name, tables, roots, consulted)
+    outcome, explanation = classify(capture, name, tables, roots, consulted)
     searched = toolchain_of(capture).find_assembly(capture, code, roots, consulted)
     if searched is None:
         return Finding(outcome, explanation, consulted=consulted)
@@ -231,32 +229,4 @@ def _without_source(
         assembly=ptx.text,
         unedited=searched.unedited,
         consulted=consulted,
-    )
-
-
-def _classify(
-    capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], consulted: Consulted
-) -> tuple[Outcome, str]:
-    if capture.kernel.language is Language.TRITON or is_triton_kernel(roots, name.base, consulted):
-        return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel: its source is Python"
-    where = ", ".join(str(root) for root in roots) or "no folder"
-    if tables.definition is not None or tables.paths:
-        path = tables.definition[0] if tables.definition else tables.paths[0]
-        return Outcome.WRONG_DIRECTORY, f"the code object was made from {path}, and {where} does not hold it"
-    if not roots:
-        return Outcome.NOT_FOUND, "nowhere to look: pass --source-dir"
-    hint = hints(roots, name.base, consulted)
-    if hint is not None:
-        return Outcome.NOT_FOUND, (
-            f"no definition of {name.base} is recognised in {where}: {hint}; "
-            "with a compile_commands.json that holds its unit, the compiler is asked"
-        )
-    if capture.kernel.demangled_name == capture.kernel.mangled_name:
-        return Outcome.NO_SOURCE_TRAIL, (
-            f"{name.base} is not in {where}, is not a C++ name and its code object has no line table: "
-            "a library's, hand-written or generated kernel"
-        )
-    return Outcome.NOT_FOUND, (
-        f"no definition of {name.base} in {where}, and the code object has no line table; "
-        f"pass the right --source-dir, or build the program with {toolchain_of(capture).line_flag}"
     )

@@ -112,6 +112,14 @@ def line_told(
     return None
 
 
+def place_told(path: Path, roots: Sequence[Path], consulted: Consulted) -> Path | None:
+    """Where a file that a code object names is: there, or below ``roots`` in a folder of the same name."""
+    if consulted.exists(path):
+        return path
+    moved = _moved_below(path, roots, consulted)
+    return next((place for place in moved if in_same_folder(place, path)), None)
+
+
 def in_same_folder(path: Path, other: Path) -> bool:
     """Whether their names are the same, and those of their folders."""
     return path.parts[-2:] == other.parts[-2:]

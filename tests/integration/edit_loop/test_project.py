@@ -322,6 +322,24 @@ def test_every_failure_is_a_case_with_a_next_step(store, tree, tmp_path):
     assert "one.hip:1" in found.explanation
 
 
+def test_a_file_that_is_there_is_no_wrong_directory(store, tmp_path):
+    """Its kernel is not recognised, and the compiler does not take it without a flag that nobody told."""
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "name.inc").write_text("scale\n")
+    (tree / "k.hip").write_text(
+        "#include <hip/hip_runtime.h>\n#ifndef NEEDED\n#error NEEDED\n#endif\n"
+        '__global__ void\n#include "name.inc"\n(float* x) { *x *= 2; }\n'
+    )
+    code = device_code(tree / "k.hip", tree / "k.hsaco", "-gline-tables-only", "-DNEEDED")
+    capture = publish(store, code, "_Z5scalePf")
+    for folder in (tree, tmp_path):
+        _, source = run_locate(store, capture, Options((folder,)))
+        assert source.outcome is Outcome.NOT_FOUND
+        assert f"recognised in {tree}/k.hip" in source.explanation
+        assert "compile_commands.json" in source.explanation
+
+
 def test_a_capture_alone_makes_a_project_that_says_why_it_cannot_be_rebuilt(store, tree, tmp_path):
     made, reproducer = run_generate(store, publish(store, tree[1], ADD_ROWS))
     check_out(store, made, reproducer, tmp_path / "project", force=False)
