@@ -6,6 +6,7 @@ folder above ``heat``. Both are taken from the files below the source folders; n
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,22 +19,31 @@ if TYPE_CHECKING:
     from kerncap_stages.source.consulted import Consulted
 
 _UNIT_SUFFIXES = frozenset({".cu", ".hip", ".cpp", ".cc", ".cxx"})
+_DEVICE_SUFFIXES = frozenset({".cu", ".hip"})
+_ABOUT_GPUS = re.compile(rb"\b(?:hip|cuda|cub|thrust|rocprim)\w*|<<<|__global__")
 _MOST_UNITS = 64
 _MOST_ROUNDS = 16
 
 
 def assumed_commands(
-    definition_file: Path, roots: Sequence[Path], compiler: str, consulted: Consulted
+    definition_file: Path | None, roots: Sequence[Path], compiler: str, consulted: Consulted
 ) -> list[CompileCommand]:
-    """A command for each unit below ``roots`` that is the file or includes it, the file itself first."""
-    wanted = definition_file.resolve()
+    """A command for each unit below ``roots`` that is the file or includes it, the file itself first.
+
+    Without a file: for each unit that could have kernels.
+    """
+    wanted = None if definition_file is None else definition_file.resolve()
     files = dict.fromkeys(file for root in roots if root.is_dir() for file in consulted.sources(root))
     units = [file for file in files if is_unit(file)]
     units.sort(key=lambda unit: unit.resolve() != wanted)
     commands = []
     for unit in units[:_MOST_UNITS]:
         folders, reached = _folders_for(unit, list(files), consulted)
-        if unit.resolve() == wanted or wanted in reached:
+        if wanted is None:
+            is_one = _may_have_kernels(unit, consulted)
+        else:
+            is_one = unit.resolve() == wanted or wanted in reached
+        if is_one:
             words = (compiler, "-O3", *(f"-I{folder}" for folder in folders), str(unit))
             commands.append(CompileCommand(unit.resolve(), unit.parent.resolve(), words))
     return commands
@@ -42,6 +52,11 @@ def assumed_commands(
 def is_unit(path: Path) -> bool:
     """Whether a file is called like a translation unit, and not like a header."""
     return path.suffix.lower() in _UNIT_SUFFIXES
+
+
+def _may_have_kernels(unit: Path, consulted: Consulted) -> bool:
+    """Host code alone is mostly in files of other names, or includes nothing of HIP's or CUDA's."""
+    return unit.suffix.lower() in _DEVICE_SUFFIXES or bool(_ABOUT_GPUS.search(consulted.read(unit) or b""))
 
 
 def _folders_for(unit: Path, files: Sequence[Path], consulted: Consulted) -> tuple[list[Path], set[Path]]:

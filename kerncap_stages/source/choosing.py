@@ -39,7 +39,7 @@ def choose(
     possible = [
         (definition, command)
         for definition in candidates
-        for command in possible_commands(definition.path, commands, wanted.toolchain, consulted)
+        for command in possible_commands(definition.path, commands, wanted, consulted)
     ]
     proven: list[Choice] = []
     if len(candidates) > 1:

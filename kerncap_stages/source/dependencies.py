@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import re
 import tempfile
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.run_tool import run_tool
@@ -19,6 +20,51 @@ if TYPE_CHECKING:
 
 _ESCAPED = re.compile(r"\\(.)")
 _ABOUT_CUDA = ("--cuda-path=", "-nocudainc", "-nocudalib", "-nogpuinc", "-nogpulib")
+
+
+@dataclass(frozen=True)
+class Headers:
+    """What a unit includes: absolute paths, each once. ``own``: the include folders of the toolchain."""
+
+    paths: tuple[Path, ...]
+    own: tuple[Path, ...] = ()
+
+    @classmethod
+    def of(cls, prerequisites: Sequence[Path], unit: Path, directory: Path, own: Sequence[Path]) -> Self:
+        """From what a compiler lists, the unit among it, relative to the folder in which it ran."""
+        paths = dict.fromkeys(Path(os.path.normpath(directory / each)) for each in prerequisites)
+        return cls(tuple(path for path in paths if path != unit), tuple(own))
+
+    def local(self, definition: Path) -> list[Path]:
+        """All that are neither below the toolchain's folders nor of the library of ``definition``.
+
+        A library of kernels is installed where the compiler looks anyway: what lies there in one folder, as
+        /usr/include/rocprim, is as local as the definition that it holds.
+        """
+        library = self._library(definition)
+        return [
+            path for path in self.paths if not self._is_own(path) or (library and _is_below(path, library))
+        ]
+
+    def of_toolchain(self) -> list[Path]:
+        """The others."""
+        return [path for path in self.paths if self._is_own(path)]
+
+    def _is_own(self, path: Path) -> bool:
+        return any(_is_below(path, folder) for folder in self.own)
+
+    def _library(self, definition: Path) -> Path | None:
+        """The folder next below the toolchain's, or the file itself; None for what is no toolchain's."""
+        place = definition.resolve()
+        above = [folder for folder in self.own if place.is_relative_to(folder)]
+        if not above:
+            return None
+        nearest = max(above, key=lambda folder: len(folder.parts))
+        return nearest / place.relative_to(nearest).parts[0]
+
+
+def _is_below(path: Path, folder: Path) -> bool:
+    return path.is_relative_to(folder) or path.resolve().is_relative_to(folder)
 
 
 def parse_make_rule(text: str) -> list[Path]:
@@ -47,16 +93,14 @@ def parse_make_rule(text: str) -> list[Path]:
     return [Path(word) for word in words if word]
 
 
-def toolchain_folders(
-    compiler: Compiler, directory: Path, target: str, flags: Sequence[str] = ()
-) -> tuple[Path, ...]:
+def toolchain_folders(compiler: Compiler, target: str, flags: Sequence[str] = ()) -> tuple[Path, ...]:
     """The compiler's own include folders: headers below them belong to the toolchain, not to the project.
 
     ``flags`` may say where CUDA is, or that there is none.
     """
     own = [flag for flag in flags if flag.startswith(_ABOUT_CUDA)]
     command = compiler.command(target, own, "-E", "-v", os.devnull, "-o", os.devnull)
-    return parse_search_list(run_compiler(command, directory).stderr)
+    return parse_search_list(run_compiler(command, Path("/")).stderr)
 
 
 def parse_search_list(text: str) -> tuple[Path, ...]:
@@ -81,10 +125,8 @@ def run_compiler(command: Sequence[str], directory: Path) -> subprocess.Complete
     return run_tool(command, directory, hint="pass --compiler PATH")
 
 
-def local_headers(
-    compiler: Compiler, flags: Sequence[str], unit: Path, directory: Path, target: str
-) -> list[Path]:
-    """Every file that ``unit`` includes, at any depth, except the toolchain's; absolute paths.
+def headers(compiler: Compiler, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
+    """Every file that ``unit`` includes, at any depth.
 
     Raises DeviceError with the compiler's first error if the unit cannot be preprocessed under ``flags``.
     """
@@ -105,8 +147,8 @@ def local_headers(
         if included.exists():
             # In a rule clang makes backslashes slashes, and a line break ends it. Here both are escaped.
             prerequisites += [Path(_unescaped(line)) for line in _text(included).split("\n") if line]
-    own = toolchain_folders(compiler, directory, target, flags)
-    return outside_toolchain(prerequisites, unit, directory, own)
+    own = toolchain_folders(compiler, target, flags)
+    return Headers.of(prerequisites, unit, directory, own)
 
 
 def _text(path: Path) -> str:
@@ -121,17 +163,3 @@ def first_error(said: str) -> str:
     """The line that matters of what a compiler said: warnings may stand before it, and its source behind."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     return next((line for line in lines if "error" in line), lines[0] if lines else "it says nothing")
-
-
-def outside_toolchain(
-    prerequisites: Sequence[Path], unit: Path, directory: Path, own: Sequence[Path]
-) -> list[Path]:
-    """The prerequisites that are neither the unit nor below one of the toolchain's ``own`` folders."""
-    seen: dict[Path, None] = {}
-    for prerequisite in prerequisites:
-        path = Path(os.path.normpath(directory / prerequisite))
-        places = (path, path.resolve())
-        if path == unit or any(place.is_relative_to(folder) for folder in own for place in places):
-            continue
-        seen[path] = None
-    return list(seen)

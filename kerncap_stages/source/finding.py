@@ -19,6 +19,7 @@ from kerncap_stages.source.notes import about_build, about_difference
 from kerncap_stages.source.program_file import changed_since_built, working_folder
 from kerncap_stages.source.search import (
     find_candidates,
+    find_in_system,
     from_line_tables,
     in_same_folder,
     line_told,
@@ -26,7 +27,7 @@ from kerncap_stages.source.search import (
 from kerncap_stages.source.toolchain import toolchain_of
 from kerncap_stages.source.trials import Wanted, compares_code, yields_kernel
 from kerncap_stages.source.unedited import compare_unedited
-from kerncap_stages.source.units import Unit, choose_command, describe_unit, reads
+from kerncap_stages.source.units import Unit, choose_command, describe_unit, possible_commands, reads
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -70,6 +71,16 @@ def find_source(
     guessed = not options.source_dirs
     named = from_line_tables(tables, roots, name, consulted, guessed=guessed)
     candidates = [named] if named else find_candidates(roots, name, consulted)
+    toolchain = toolchain_of(capture)
+    wanted = Wanted(
+        toolchain,
+        capture.kernel.mangled_name,
+        name.base,
+        toolchain.target(capture),
+        code.code_object,
+        options.defines,
+        options.compiler,
+    )
     if not candidates:
         # The files that the code object was made from, where they still are.
         there = [path for path in tables.paths if consulted.exists(path)]
@@ -80,19 +91,14 @@ def find_source(
     if not candidates:
         units = [file for file in dict.fromkeys(command.file for command in commands) if file.is_file()]
         candidates = find_candidates(units, name, consulted)
-    toolchain = toolchain_of(capture)
     if not candidates:  # the kernel may stand in what they include, wherever that lies
         included = (path for command in commands for path in reads(command, toolchain, consulted))
         candidates = find_candidates(list(dict.fromkeys(included)), name, consulted)
-    wanted = Wanted(
-        toolchain,
-        capture.kernel.mangled_name,
-        name.base,
-        toolchain.target(capture),
-        code.code_object,
-        options.defines,
-        options.compiler,
-    )
+    likely = commands
+    if not candidates and not commands:
+        likely = tuple(assumed_commands(None, roots, wanted.compiler or toolchain.assumed, consulted))
+    if not candidates:  # or in a library that is installed where the compiler looks anyway
+        candidates = find_in_system(likely, name, wanted, consulted)
     if candidates:
         choice = choose(candidates, commands, wanted, consulted)
     else:
@@ -178,6 +184,9 @@ def _assumed(
     """The unit that a command of ours compiles, where the compiler accepts it, and what is said of it."""
     compiler = wanted.compiler or wanted.toolchain.assumed
     commands = assumed_commands(definition.path, roots, compiler, consulted)
+    if not commands:  # it lies where the compiler looks without being told
+        others = assumed_commands(None, roots, compiler, consulted)
+        commands = possible_commands(definition.path, others, wanted, consulted)
     command = choose_command(commands, wanted, consulted)
     if command is None:
         return None

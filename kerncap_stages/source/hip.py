@@ -13,7 +13,7 @@ from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.source import amd_code
 from kerncap_stages.source.compilers import Compiler, compiler_version, find_compiler, is_hipcc
 from kerncap_stages.source.debug_info import defined_at
-from kerncap_stages.source.dependencies import first_error, local_headers, run_compiler
+from kerncap_stages.source.dependencies import Headers, first_error, headers, run_compiler, toolchain_folders
 from kerncap_stages.source.flags import compile_flags, unsafe_flags
 from kerncap_stages.source.includes import environment_folders
 
@@ -42,9 +42,13 @@ class HipTool:
         """What is run."""
         return self.compiler.path
 
-    def local_headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> list[Path]:
+    def headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
         """As the compiler itself lists them."""
-        return local_headers(self.compiler, flags, unit, directory, target)
+        return headers(self.compiler, flags, unit, directory, target)
+
+    def system_folders(self, target: str) -> tuple[Path, ...]:
+        """As it lists them: also those of ROCm."""
+        return toolchain_folders(self.compiler, target)
 
     def version(self) -> str:
         """The first line of what it says of itself."""

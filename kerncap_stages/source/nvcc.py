@@ -21,8 +21,8 @@ from kerncap_stages.ptx import entry_lines
 from kerncap_stages.python_packages import package_folders
 from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.dependencies import (
+    Headers,
     first_error,
-    outside_toolchain,
     parse_make_rule,
     parse_search_list,
     run_compiler,
@@ -59,7 +59,7 @@ class NvccTool:
                 )
         return [self.path, "-x", "cu", f"-arch={target}", *flags, *rest]
 
-    def local_headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> list[Path]:
+    def headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
         """What ``nvcc -M`` lists: the includes of the device's pass and of the host's."""
         with tempfile.TemporaryDirectory(prefix="kerncap-headers-") as name:
             folder, output = _two_folders(name)
@@ -74,7 +74,11 @@ class NvccTool:
             host = [flag for flag in flags if flag.startswith("-ccbin=")]  # it has headers of its own
             words = self.command(target, host, "-E", "-Xcompiler=-v", os.devnull, "-o", os.devnull)
             toolchain = parse_search_list(run_compiler(words, folder).stderr)
-        return outside_toolchain(prerequisites, unit, directory, toolchain)
+        return Headers.of(prerequisites, unit, directory, toolchain)
+
+    def system_folders(self, target: str) -> tuple[Path, ...]:  # noqa: ARG002
+        """None: those of the toolkit count as the build's, see ``CudaToolchain.own_folders``."""
+        return ()
 
     def version(self) -> str:
         """The line of its release."""

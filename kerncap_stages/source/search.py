@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING
 from kerncap_stages.source.consulted import SOURCE_SUFFIXES
 from kerncap_stages.source.definitions import Definition, find_definitions
 from kerncap_stages.source.macros import collect_macros, may_paste
+from kerncap_stages.source.units import system_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
 
+    from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.kernel_names import KernelName
     from kerncap_stages.source.line_tables import LineTables
+    from kerncap_stages.source.trials import Wanted
 
 _TRITON_KERNEL = re.compile(
     rb"^[ \t]*@(?!cuda\.|numba\.)[\w.]*\bjit\b[^\n]*\n(?:[ \t]*@[^\n]*\n|[ \t]*\n)*[ \t]*def[ \t]+(\w+)",
@@ -35,6 +38,22 @@ def find_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulte
         for definition in find_definitions(path, text, name.base, macros)
     ]
     return best_matches(found, name)
+
+
+def find_in_system(
+    commands: Sequence[CompileCommand], name: KernelName, wanted: Wanted, consulted: Consulted
+) -> list[Definition]:
+    """The same in headers that units take from the toolchain's folders, where libraries are installed."""
+    headers = {path for _, read in system_headers(commands, wanted, consulted) for path in read}
+    is_named = any(name.base.encode() in _text_of(path) for path in headers if _is_source(path))
+    return find_candidates(sorted(headers), name, consulted) if is_named else []
+
+
+def _text_of(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError:
+        return b""
 
 
 def _texts(roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:

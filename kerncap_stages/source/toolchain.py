@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from kerncap_stages.source.captured_code import CapturedCode
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.consulted import Consulted
+    from kerncap_stages.source.dependencies import Headers
     from kerncap_stages.source.ptx import PtxSearch
 
 
@@ -25,11 +26,14 @@ class Tool(Protocol):
     def path(self) -> str:
         """What is run."""
 
-    def local_headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> list[Path]:
-        """Every file that a unit includes, at any depth, except the toolchain's; absolute paths.
+    def headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
+        """Every file that a unit includes, at any depth.
 
         Raises DeviceError with the compiler's words if the unit cannot be preprocessed under ``flags``.
         """
+
+    def system_folders(self, target: str) -> Sequence[Path]:
+        """Its own include folders, in which libraries of kernels may be installed, as in /usr/include."""
 
     def version(self) -> str:
         """What the compiler says of itself, in one line."""

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.source.compile_commands import CompileCommand
+    from kerncap_stages.source.dependencies import Headers
     from kerncap_stages.source.toolchain import Tool, Toolchain
 
 _Answer = TypeVar("_Answer")
@@ -32,6 +33,7 @@ class Wanted:
     defines: tuple[str, ...]
     compiler: str | None  # instead of the one of the compile command
     made: dict[object, _Made] = field(default_factory=dict, compare=False)  # what this search compiled
+    read: dict[object, Headers | None] = field(default_factory=dict, compare=False)  # and preprocessed
 
     @property
     def alone(self) -> str:
@@ -74,6 +76,19 @@ def defined_at(command: CompileCommand, wanted: Wanted) -> tuple[Path, int] | No
 def makes_same_code(command: CompileCommand, wanted: Wanted) -> bool:
     """Compile a unit as the build does and compare the kernel's instructions with the captured ones."""
     return compares_code(command, wanted) is True
+
+
+def headers_of(command: CompileCommand, wanted: Wanted) -> Headers | None:
+    """What a unit includes as its compiler has it, asked once; None where that cannot be asked or fails."""
+    flags = wanted.toolchain.flags(command, wanted.defines)
+    key = command.file, command.directory, command.compiler, flags
+    if key not in wanted.read:
+        try:
+            tool = wanted.tool_for(command)
+            wanted.read[key] = tool.headers(flags, command.file, command.directory, wanted.target)
+        except DeviceError:
+            wanted.read[key] = None
+    return wanted.read[key]
 
 
 def compares_code(command: CompileCommand, wanted: Wanted) -> bool | None:

@@ -12,7 +12,7 @@ from kerncap_stages.errors import DeviceError
 from kerncap_stages.source.compile_commands import CompileCommand, commands_for
 from kerncap_stages.source.includes import include_folders, included_files, note_absent
 from kerncap_stages.source.objects import launches
-from kerncap_stages.source.trials import MOST_TRIALS, Wanted, makes_same_code, yields_kernel
+from kerncap_stages.source.trials import MOST_TRIALS, Wanted, headers_of, makes_same_code, yields_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 
 MOST_UNITS = 64  # that are asked whether they yield a kernel
+_MOST_PREPROCESSED = 16  # to see what they read of the toolchain's headers, where nothing tells them apart
 
 
 @dataclass(frozen=True)
@@ -36,9 +37,10 @@ class Unit:
 
 
 def possible_commands(
-    definition_file: Path, database: Sequence[CompileCommand], toolchain: Toolchain, consulted: Consulted
+    definition_file: Path, database: Sequence[CompileCommand], asked: Wanted, consulted: Consulted
 ) -> list[CompileCommand]:
     """Entries that compile the file itself, else those of units that include it."""
+    toolchain = asked.toolchain
     direct = commands_for(definition_file, database)
     if direct:
         return direct
@@ -51,7 +53,41 @@ def possible_commands(
         if wanted.is_relative_to(folder.resolve()):
             told = [_with_folder(command, folder) for command in database]
             return [command for command in told if wanted in reads(command, toolchain, consulted)]
-    return []
+    if not is_system_file(wanted, database, asked):
+        return []
+    return [command for command, headers in system_headers(database, asked, consulted) if wanted in headers]
+
+
+def is_system_file(path: Path, database: Sequence[CompileCommand], wanted: Wanted) -> bool:
+    """Whether a file lies where one of the compilers looks without being told."""
+    for command in {command.compiler: command for command in database}.values():
+        try:
+            folders = wanted.tool_for(command).system_folders(wanted.target)
+        except DeviceError:
+            continue
+        if any(path.is_relative_to(folder) for folder in folders):
+            return True
+    return False
+
+
+def system_headers(
+    database: Sequence[CompileCommand], wanted: Wanted, consulted: Consulted
+) -> list[tuple[CompileCommand, set[Path]]]:
+    """What units read of the toolchain's headers, as their compilers have it.
+
+    Those whose object files name the kernel, else the first few.
+    """
+    flags = wanted.toolchain.flags
+    different = list({(command.file, flags(command)): command for command in database}.values())
+    first = [command for command in different if launches(command, wanted.symbol, consulted)]
+    some = first[:MOST_UNITS] or different[:_MOST_PREPROCESSED]
+    with ThreadPoolExecutor(min(MOST_TRIALS, len(os.sched_getaffinity(0)))) as pool:
+        answers = list(pool.map(lambda command: headers_of(command, wanted), some))
+    return [
+        (command, {path.resolve() for path in headers.of_toolchain()})
+        for command, headers in zip(some, answers, strict=True)
+        if headers is not None
+    ]
 
 
 def _with_folder(command: CompileCommand, folder: Path) -> CompileCommand:
@@ -120,7 +156,7 @@ def describe_unit(
         try:
             tool = wanted.toolchain.find(chosen, trusted=compiler is not None)
             consulted.exists(Path(tool.path))
-            headers = tool.local_headers(flags, path, directory, wanted.target)
+            headers = tool.headers(flags, path, directory, wanted.target).local(definition_file)
             note_absent((path, *headers), folders, consulted)
             return Unit(path, command, tuple(headers), headers_by_compiler=True, tool=tool), None
         except DeviceError as error:

@@ -121,7 +121,7 @@ def test_headers_of_the_builds_own_host_compiler_are_no_local_files(tmp_path, mo
 
     monkeypatch.setattr(nvcc, "run_compiler", run)
     flags = ("-ccbin=/opt/gcc/bin/g++", f"-I{tmp_path}", "-O3")
-    headers = NvccTool("nvcc").local_headers(flags, tmp_path / "k.cu", tmp_path, "sm_90")
-    assert headers == [tmp_path / "k.h"]
+    headers = NvccTool("nvcc").headers(flags, tmp_path / "k.cu", tmp_path, "sm_90")
+    assert headers.local(tmp_path / "k.cu") == [tmp_path / "k.h"]
     assert "-ccbin=/opt/gcc/bin/g++" in commands[1]
     assert f"-I{tmp_path}" not in commands[1]
