@@ -25,6 +25,9 @@ if TYPE_CHECKING:
 
 _IDENTIFIER = re.compile(rb"[A-Za-z_]\w*")
 _STATEMENT_END = re.compile(rb"[;{}]|^[ \t]*#(?:[^\n\\]|\\\n|\\.)*$", re.MULTILINE)
+_CONDITION = re.compile(
+    rb"^[ \t]*#[ \t]*(?:if|ifdef|ifndef|elif|else|endif)\b(?:[^\n\\]|\\\n|\\.)*$", re.MULTILINE
+)
 _COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/|\A(?:(?!/\*).)*?\*/", re.DOTALL)
 _DECLARATOR_TYPES = frozenset({"function_declarator"})
 _PREFIX_BYTES = 4096
@@ -59,16 +62,31 @@ def find_definitions(path: Path, text: bytes, base: str, macros: Macros) -> list
         return []
     found: dict[int, Definition] = {}
     if name in text:
-        marks = macros.launch | {b"__global__"}
-        for parser in _parsers():
-            for declarator in _declarators(parser.parse(text).root_node, name):
-                definition = _definition(path, text, declarator, marks)
-                if definition is not None:
-                    found.setdefault(definition.line, definition)
+        found = _written(path, text, name, macros)
+        if not found and _CONDITION.search(text):
+            # A condition may stand within a head, around __launch_bounds__.
+            found = _written(path, _CONDITION.sub(_blank, text), name, macros)
     if not found:
         for macro, line in uses_that_make(base, text, macros):
             found[line] = Definition(path, line, line, (), is_template=False, macro=macro)
     return [found[line] for line in sorted(found)]
+
+
+def _written(path: Path, text: bytes, name: bytes, macros: Macros) -> dict[int, Definition]:
+    """Plain definitions, by line."""
+    found: dict[int, Definition] = {}
+    marks = macros.launch | {b"__global__"}
+    for parser in _parsers():
+        for declarator in _declarators(parser.parse(text).root_node, name):
+            definition = _definition(path, text, declarator, marks)
+            if definition is not None:
+                found.setdefault(definition.line, definition)
+    return found
+
+
+def _blank(match: re.Match[bytes]) -> bytes:
+    """As many characters in as many lines."""
+    return re.sub(rb"[^\n]", b" ", match[0])
 
 
 def _declarators(root: Node, name: bytes) -> Iterator[Node]:

@@ -7,7 +7,7 @@ Macros that lead to a kernel are expanded, to see which use of one makes the ker
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -63,6 +63,7 @@ class Macros:
 
     launch: frozenset[bytes]  # stand for __global__ in front of a kernel
     generators: Mapping[bytes, Generator]  # by name
+    pasting: Mapping[bytes, Generator] = field(default_factory=dict)  # make a name within another macro
 
 
 def collect_macros(texts: Iterable[bytes]) -> Macros:
@@ -80,7 +81,9 @@ def collect_macros(texts: Iterable[bytes]) -> Macros:
     heads = {name for name in marks - making if bodies[name].parameters}
     # And lists, which use whatever macro they are given.
     lists = {name for name, macro in bodies.items() if making and macro.uses_a_parameter}
-    return Macros(frozenset(marks - making), {name: bodies[name] for name in sorted(making | heads | lists)})
+    pasting = {name: macro for name, macro in bodies.items() if macro.parameters and b"##" in macro.body}
+    generators = {name: bodies[name] for name in sorted(making | heads | lists)}
+    return Macros(frozenset(marks - making), generators, pasting if generators else {})
 
 
 def _leading_to(names: set[bytes], bodies: Mapping[bytes, Generator]) -> set[bytes]:
@@ -101,11 +104,12 @@ def uses_that_make(base: str, text: bytes, macros: Macros) -> Iterator[tuple[str
     marks = b"|".join(re.escape(mark) for mark in (b"__global__", *sorted(macros.launch)))
     declarator = re.escape(base.encode()) + rb"\s*(?:\(|$)"
     kernel = re.compile(rb"\b(?:" + marks + rb")\b[^;{}]*?\b" + declarator)
-    for use in _uses(text, macros):
+    for use in _uses(text, macros.generators):
         made = macros.generators[use.macro].expand(use.arguments)
         for each in _expansions(made, macros, _DEEPEST):
-            found = kernel.search(each)
-            if found and (b"{" in each[found.end() :] or _has_body(text, use.end)):
+            named = _with_names(each, macros)
+            found = kernel.search(named)
+            if found and (b"{" in named[found.end() :] or _has_body(text, use.end)):
                 yield use.macro.decode(errors="replace"), text.count(b"\n", 0, use.start) + 1
                 break
 
@@ -131,15 +135,26 @@ def _expansions(text: bytes, macros: Macros, depth: int) -> Iterator[bytes]:
     """A text, and what the macros in it make."""
     yield text
     if depth:
-        for use in _uses(text, macros):
+        for use in _uses(text, macros.generators):
             yield from _expansions(macros.generators[use.macro].expand(use.arguments), macros, depth - 1)
 
 
-def _uses(text: bytes, macros: Macros) -> Iterator[_Use]:
-    """Each use outside other macros' definitions."""
-    if not macros.generators:
+def _with_names(text: bytes, macros: Macros) -> bytes:
+    """A text with the names in it that macros paste together: ``NAME(add, float)`` is ``k_add_float``."""
+    for _ in range(_DEEPEST):  # the name stands in front
+        use = next(_uses(text, macros.pasting), None)
+        if use is None:
+            break
+        text = text[: use.start] + macros.pasting[use.macro].expand(use.arguments) + text[use.end :]
+    return text
+
+
+def _uses(text: bytes, named: Mapping[bytes, Generator]) -> Iterator[_Use]:
+    """Each use of some macros outside other macros' definitions."""
+    called = set(_CALLED.findall(text)) if named else set()
+    names = b"|".join(re.escape(name) for name in named if name in called)
+    if not names:
         return
-    names = b"|".join(re.escape(name) for name in macros.generators)
     defined = [match.span() for match in _DEFINE.finditer(text)]
     for match in re.finditer(rb"\b(" + names + rb")\s*\(", text):
         given = _arguments(text, match.end())

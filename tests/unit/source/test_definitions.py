@@ -164,3 +164,39 @@ def test_lists_sources_sorted_without_hidden_folders(tmp_path):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     assert [path.relative_to(tmp_path).as_posix() for path in source_files(tmp_path)] == ["b.hip", "a/k.cuh"]
+
+
+CONDITIONAL_HEAD = b"""
+template <typename Gridwise>
+__global__ void
+#if USE_LAUNCH_BOUNDS && \\
+    defined(MAX_THREADS)
+    __launch_bounds__(MAX_THREADS, 2)
+#endif
+        gemm(const float* __restrict__ a, float* out)
+{
+#if defined(__gfx90a__)
+  *out = *a;
+#else
+  ignore = a;
+#endif
+}
+"""
+
+
+def test_a_condition_in_a_head_hides_no_kernel():
+    (found,) = find("gemm", CONDITIONAL_HEAD)
+    assert (found.line, found.last_line, found.is_template) == (8, 15, True)
+    assert len(found.parameters) == 2
+
+
+def test_a_macro_may_take_the_name_from_another():
+    text = (
+        b"#define JOIN(a, b) a##_##b\n"
+        b"#define NAME(op, T) JOIN(k_##op, T)\n"
+        b"#define MAKE(op, T) __global__ void NAME(op, T)(T* x) { NAME(do, T)(x); }\n"
+        b"MAKE(add, float)\n"
+        b"MAKE(sub, float)\n"
+    )
+    assert [found.line for found in find("k_sub_float", text)] == [5]
+    assert find("k_do_float", text) == []
