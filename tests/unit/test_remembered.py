@@ -20,9 +20,9 @@ from kerncap_stages.manifests.view import View, read_view
 from kerncap_stages.project.checkout import checked_out
 from kerncap_stages.project.request import project_key
 from kerncap_stages.remembered import known_as, remembered, remembered_as, request_key
+from kerncap_stages.source.known_source import source_summary
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import default_folder
-from kerncap_stages.stages.locate import _summary
 from kerncap_stages.store import Store
 from kerncap_stages.validation.printed import footer, lines
 
@@ -55,7 +55,7 @@ def test_a_view_of_a_verdict_reads_like_its_model(manifest):
 @ANY
 @given(manifest_strategies.manifests("source"))
 def test_a_view_of_a_source_reads_like_its_model(manifest):
-    assert _summary(view(manifest)) == _summary(manifest)
+    assert source_summary(view(manifest)) == source_summary(manifest)
     assert [(os_string(entry.path), entry.digest) for entry in view(manifest).consulted] == [
         (os_string(entry.path), entry.digest) for entry in manifest.consulted
     ]
