@@ -24,6 +24,10 @@ namespace {
   }
 }
 
+[[nodiscard]] std::string_view unimplemented(const Opcode& opcode) noexcept {
+  return opcode.format == Format::mimg ? "the software GPU executes no image instructions" : "this form of it is not implemented";
+}
+
 }  // namespace
 
 bool CodePage::load(Translation& memory) noexcept {
@@ -65,7 +69,7 @@ const Instruction* CodePage::decode_at(std::uint64_t pc, Fault& fault) {
     fault.pc = pc;
     std::copy_n(words.begin(), std::min<std::size_t>(words.size(), 2), fault.code);
     if (instruction.opcode != nullptr) fault.mnemonic = instruction.opcode->mnemonic;
-    fault.detail = status != DecodeStatus::ok ? text(status) : "this form of it is not implemented";
+    fault.detail = status != DecodeStatus::ok ? text(status) : unimplemented(*instruction.opcode);
     return nullptr;
   }
   m_instructions.push_back(instruction);

@@ -46,6 +46,7 @@ struct Match {
       return true;
     }
     case 0x38: match = {Format::mubuf, bits(word, 24, 18), 2}; return true;
+    case 0x3C: match = {Format::mimg, bits(word, 24, 18), 2}; return true;
     case 0x3A: match = {Format::mtbuf, bits(word, 18, 15), 2}; return true;
     default: return false;
   }
@@ -76,6 +77,7 @@ DecodeStatus decode(Target target, std::span<const std::uint32_t> words, Decoded
     case Format::scratch:
     case Format::mubuf:
     case Format::mtbuf: decode_memory(d, *opcode); break;
+    case Format::mimg: break;
     default: decode_vector(d, *opcode); break;
   }
   if (words.size() < d.base_words) d.status = DecodeStatus::truncated;

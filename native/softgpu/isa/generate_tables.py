@@ -11,7 +11,7 @@ import sys
 from pathlib import Path
 
 FORMATS = ["sop1", "sop2", "sopc", "sopk", "sopp", "smem", "vop1", "vop2", "vopc", "vop3", "vop3sd", "vop3p"]
-FORMATS += ["mfma", "ds", "flat", "global", "scratch", "mubuf", "mtbuf"]
+FORMATS += ["mfma", "ds", "flat", "global", "scratch", "mubuf", "mtbuf", "mimg"]
 SHARED_SPACE = {"vop3sd": "vop3", "mfma": "vop3p"}
 REGISTERS = {"b96": 3, "b128": 4, "b256": 8, "b512": 16, "pk_f32": 2, "pk_b32": 2}
 REGISTERS |= dict.fromkeys(("b64", "f64", "i64", "u64"), 2)
@@ -51,7 +51,7 @@ def instruction_class(name: str, mnemonic: str) -> str:
         return "branch"
     if re.fullmatch(SYNC, mnemonic) or re.fullmatch(CACHE_CONTROL, mnemonic):
         return "sync"
-    if name in ("flat", "global", "scratch", "mubuf", "mtbuf"):
+    if name in ("flat", "global", "scratch", "mubuf", "mtbuf", "mimg"):
         return "vmem_atomic" if "atomic" in mnemonic else "vmem_store" if "store" in mnemonic else "vmem_load"
     if name[0] == "s":
         return "smem" if name == "smem" else "salu"

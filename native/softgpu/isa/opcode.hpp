@@ -12,8 +12,9 @@ namespace kerncap::softgpu {
 // of VOP3P, whose modifier bits mean something else; vop3sd is the half of VOP3 that has a scalar destination.
 enum class Format : std::uint8_t {
   sop1, sop2, sopc, sopk, sopp, smem, vop1, vop2, vopc, vop3, vop3sd, vop3p, mfma, ds, flat, global, scratch, mubuf, mtbuf,
+  mimg,  // named only: nothing executes images
 };
-inline constexpr unsigned k_format_count = 19;
+inline constexpr unsigned k_format_count = 20;
 
 // How an operand's bits are read: it decides what an inline constant or a literal becomes.
 enum class NumberType : std::uint8_t {

@@ -167,6 +167,10 @@ void test_faults_name_what_happened(Engine& engine) {
 
   constexpr std::uint32_t k_unknown[] = {0xBF8B0000};  // s_setkill 0
   fault = fault_of(engine, k_unknown);
+  constexpr std::uint32_t k_image[] = {0xF0205F00, 0x00010004};  // image_store v[0:3], v4, s[4:11]
+  const Fault image = fault_of(engine, k_image);
+  require(image.kind == FaultKind::unknown_instruction && image.mnemonic == "image_store" &&
+              image.detail.find("image") != std::string_view::npos, "an image instruction is refused by name");
   require(fault.kind == FaultKind::unknown_instruction && fault.mnemonic == "s_setkill", "an instruction without a handler faults");
   constexpr std::uint32_t k_no_code[] = {0xFFFFFFFF};
   fault = fault_of(engine, k_no_code);

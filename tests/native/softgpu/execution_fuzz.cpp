@@ -59,7 +59,7 @@ constexpr Encoding k_encodings[] = {
     {Format::mfma, 0xD3800000, 16, 0x0000FFFF},   {Format::ds, 0xD8000000, 17, 0x0201FFFF},
     {Format::flat, 0xDC000000, 18, 0x02030FFF},   {Format::scratch, 0xDC004000, 18, 0x02033FFF},
     {Format::global, 0xDC008000, 18, 0x02031FFF}, {Format::mubuf, 0xE0000000, 18, 0x0003FFFF},
-    {Format::mtbuf, 0xE8000000, 15, 0x03F87FFF},
+    {Format::mtbuf, 0xE8000000, 15, 0x03F87FFF},  {Format::mimg, 0xF0000000, 18, 0x0003FFFF},
 };
 
 [[nodiscard]] const Encoding& encoding_of(Format format) {
