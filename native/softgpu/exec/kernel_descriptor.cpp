@@ -67,6 +67,7 @@ core::Result<KernelDescriptor> KernelDescriptor::parse(Target target, std::span<
   d.ieee = field(rsrc1, 23, 23) != 0;
   if (field(rsrc1, 20, 20) != 0 || field(rsrc1, 22, 22) != 0) return refuse(target, "privileged or debug mode");
 
+  d.is_split = field(rsrc3, 16, 16) != 0;
   d.private_segment = field(rsrc2, 0, 0) != 0;
   d.user_sgprs = static_cast<std::uint8_t>(field(rsrc2, 5, 1));
   for (unsigned i = 0; i < 3; ++i) d.group_id_sgpr[i] = field(rsrc2, 7 + i, 7 + i) != 0;

@@ -5,7 +5,7 @@
 //        4      4  private_segment_fixed_size
 //        8      4  kernarg_size: for loaders, not for hardware; hipBLASLt's kernels say 0 and preload arguments
 //       16      8  kernel_code_entry_byte_offset, signed, from the descriptor
-//       44      4  compute_pgm_rsrc3
+//       44      4  compute_pgm_rsrc3: accumulation offset (bits 0..5), tgsplit (bit 16)
 //       48      4  compute_pgm_rsrc1
 //       52      4  compute_pgm_rsrc2
 //       56      2  kernel_code_properties
@@ -35,6 +35,7 @@ struct KernelDescriptor {
   std::uint16_t vgprs = 0, agprs = 0, sgprs = 0;  // allocated to each wave
   std::uint8_t float_mode = 0;                    // MODE bits 0..7
   bool dx10_clamp = false, ieee = false;
+  bool is_split = false;         // waves of a work-group may be on several compute units, and have no LDS (tgsplit)
   bool private_segment = false;  // scratch: wave offset SGPR, or architected flat scratch
   std::uint8_t user_sgprs = 0;
   std::array<bool, 3> group_id_sgpr{};

@@ -77,6 +77,9 @@ class SgprWriter {
     return refuse("dispatch with " + std::to_string(dispatch.group_segment_size_bytes) + " bytes of LDS of a kernel that uses " +
                   std::to_string(plan.kernel.group_segment_bytes));
   }
+  if (plan.kernel.is_split && dispatch.group_segment_size_bytes != 0) {
+    return refuse("LDS for a kernel whose work-groups are split over compute units (tgsplit)");
+  }
   const std::uint64_t scratch_bytes = std::uint64_t{dispatch.private_segment_size_bytes} * k_lanes;
   if (scratch_bytes != 0 && (dispatch.scratch == nullptr || dispatch.scratch->bytes_per_wave() < scratch_bytes)) {
     return refuse("kernel that needs " + std::to_string(scratch_bytes) + " bytes of scratch memory for a wave; the queue has " +

@@ -166,7 +166,12 @@ def test_program_counter_is_the_instruction_s(build, executable, kernel):
 
 # What a program was compiled for, and the GPU that it meets: another chip, one without a feature,
 # one of another family.
-OTHER_CODE = [("gfx90a", "gfx942"), ("gfx90a:xnack+", "gfx90a"), ("gfx9-4-generic", "gfx90a")]
+OTHER_CODE = [
+    ("gfx90a", "gfx942"),
+    ("gfx90a:xnack+", "gfx90a"),
+    ("gfx90a:sramecc-", "gfx90a"),
+    ("gfx9-4-generic", "gfx90a"),
+]
 
 
 @pytest.mark.parametrize(

@@ -207,6 +207,7 @@ void test_impossible_dispatches_are_refused(Engine& engine) {
   require(refused([](Kernel&, Dispatch& d) { d.group[0] = 1025; }), "a work-group of 1025");
   require(refused([](Kernel&, Dispatch& d) { d.group_segment_size_bytes = 65537; }), "too much LDS");
   require(refused([](Kernel& k, Dispatch&) { k.put<std::uint32_t>(0, 64); }), "less LDS than the kernel uses");
+  require(refused([](Kernel& k, Dispatch& d) { k.put<std::uint32_t>(44, 15 | 1U << 16), d.group_segment_size_bytes = 64; }), "LDS with tgsplit");
   require(refused([](Kernel&, Dispatch& d) { d.kernarg_va = 64; }), "arguments preloaded from nowhere");
   require(refused([](Kernel&, Dispatch& d) { d.private_segment_size_bytes = 16; }), "no scratch memory");
   require(refused([](Kernel&, Dispatch& d) { d.descriptor_va = 64; }), "a descriptor that is not there");

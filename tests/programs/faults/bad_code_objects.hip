@@ -140,6 +140,9 @@ int main() {
   };
   constexpr unsigned k_mach_mask = 0xff, k_gfx906 = 0x2f;
   refused("another target's", [](Bytes& o) { header_of(o).e_flags = (header_of(o).e_flags & ~k_mach_mask) | k_gfx906; });
+  constexpr unsigned k_xnack_mask = 0x300, k_xnack_on = 0x300, k_sramecc_mask = 0xc00, k_sramecc_off = 0x800;
+  refused("xnack+", [](Bytes& o) { header_of(o).e_flags = (header_of(o).e_flags & ~k_xnack_mask) | k_xnack_on; });
+  refused("sramecc-", [](Bytes& o) { header_of(o).e_flags = (header_of(o).e_flags & ~k_sramecc_mask) | k_sramecc_off; });
   refused("another machine's", [](Bytes& o) { header_of(o).e_machine = EM_X86_64; });
   refused("no ELF file", [](Bytes& o) { o[0] = 'X'; });
   refused("text", [](Bytes& o) { o.assign(1000, 'a'); });
