@@ -94,17 +94,24 @@ def fallback(base: Mapping[str, str], target: str | None = None) -> dict[str, st
     Nothing where the machine has one, where the program is on the software GPU already, where this
     installation has none, or where KERNCAP_SOFTGPU is 0. ``target``: what to pose as unless ``base`` says.
     """
-    if Path("/dev/kfd").exists() or base.get("KERNCAP_SOFTGPU") == "0":
+    if base.get("KERNCAP_SOFTGPU") == "0":
         return {}
     try:
-        library = native_file("libkerncap_softgpu.so")
+        library = native_file("libkerncap_softgpu.so").name
     except DeviceError:
         return {}
-    if any(Path(path).name == library.name for path in base.get("LD_PRELOAD", "").split(":")):
+    # On the software GPU itself, this process sees that one's files, not the machine's.
+    machine_has_gpu = Path("/dev/kfd").exists() and not _loads(os.environ, library)
+    if machine_has_gpu or _loads(base, library):
         return {}
     known = target if target in TARGETS and "KERNCAP_SOFTGPU_TARGET" not in base else None
     whole = SoftGpu(target=known).environment(base)
     return {name: value for name, value in whole.items() if base.get(name) != value}
+
+
+def _loads(environment: Mapping[str, str], library: str) -> bool:
+    """Whether a program with this environment loads the library before all others."""
+    return any(Path(path).name == library for path in environment.get("LD_PRELOAD", "").split(":"))
 
 
 def parse_size(text: str) -> int:

@@ -12,6 +12,7 @@
 #include "softgpu/device/aql_queue.hpp"
 #include "softgpu/device/report.hpp"
 #include "softgpu/device/sdma_queue.hpp"
+#include "softgpu/device/system_files.hpp"
 #include "softgpu/memory/host_guard.hpp"
 
 namespace kerncap::softgpu {
@@ -54,16 +55,9 @@ void Driver::forget_in_child() noexcept {
 }
 
 Driver* Driver::make() {
-  auto settings = Settings::from_environment();
-  if (!settings) {
-    report("%s; the program will see no GPU", settings.error().message.c_str());
-    return nullptr;
-  }
-  if (const char* problem = Engine::host_problem()) {
-    report("%s; the program will see no GPU", problem);
-    return nullptr;
-  }
-  const Settings& values = settings.value();
+  const Settings* settings = process_settings();
+  if (settings == nullptr) return nullptr;
+  const Settings& values = *settings;
   auto memory = MemoryFile::create(values.gpu_count, values.vram_bytes, host_memory_bytes());
   if (!memory) {
     report("%s; the program will see no GPU", memory.error().message.c_str());
@@ -75,8 +69,7 @@ Driver* Driver::make() {
 }
 
 Driver::Driver(const Settings& settings, std::shared_ptr<MemoryFile> memory)
-    : m_settings(settings), m_topology(m_settings), m_memory(std::move(memory)), m_svm(m_gpus),
-      m_lds(settings.beyond_lds), m_engine(settings.workers) {
+    : m_settings(settings), m_memory(std::move(memory)), m_svm(m_gpus), m_lds(settings.beyond_lds), m_engine(settings.workers) {
   for (unsigned i = 0; i < settings.gpu_count; ++i) {
     m_gpus.push_back(std::make_unique<Gpu>(i, k_first_gpu_id + i, *settings.chip));
     m_doorbells.emplace_back(k_doorbells_per_gpu, false);
@@ -89,9 +82,9 @@ Gpu* Driver::gpu(std::uint32_t id) const noexcept {
   return index < m_gpus.size() ? m_gpus[index].get() : nullptr;
 }
 
-int Driver::open_device(Topology::DeviceNode node, int flags) noexcept {
+int Driver::open_device(DeviceNode node, int flags) noexcept {
   const std::uint64_t position =
-      node.device == Topology::Device::kfd ? k_kfd_position : k_first_render_minor + node.gpu_index;
+      node.device == Device::kfd ? k_kfd_position : k_first_render_minor + node.gpu_index;
   return m_memory->open_handle(position, (flags & O_CLOEXEC) != 0);
 }
 

@@ -12,6 +12,7 @@
 
 #include "softgpu/device/buffers.hpp"
 #include "softgpu/device/events.hpp"
+#include "softgpu/device/file_tree.hpp"
 #include "softgpu/device/gpu.hpp"
 #include "softgpu/device/instruction_log.hpp"
 #include "softgpu/device/memory_file.hpp"
@@ -40,7 +41,6 @@ class Driver {
   static void forget_in_child() noexcept;
 
   [[nodiscard]] const Settings& settings() const noexcept { return m_settings; }
-  [[nodiscard]] const Topology& topology() const noexcept { return m_topology; }
   [[nodiscard]] const std::vector<std::unique_ptr<Gpu>>& gpus() const noexcept { return m_gpus; }
   [[nodiscard]] Gpu* gpu(std::uint32_t id) const noexcept;
   [[nodiscard]] const std::shared_ptr<MemoryFile>& memory() const noexcept { return m_memory; }
@@ -50,7 +50,7 @@ class Driver {
   [[nodiscard]] Scheduler& scheduler() noexcept { return m_scheduler; }
 
   // File descriptors; -1 and errno.
-  [[nodiscard]] int open_device(Topology::DeviceNode node, int flags) noexcept;
+  [[nodiscard]] int open_device(DeviceNode node, int flags) noexcept;
   [[nodiscard]] Handle handle_of(int fd) const noexcept;
 
   // The result of the system call: 0, or -1 and errno.
@@ -66,7 +66,6 @@ class Driver {
   [[nodiscard]] static Driver* make();
 
   Settings m_settings;
-  Topology m_topology;
   std::shared_ptr<MemoryFile> m_memory;
   std::vector<std::unique_ptr<Gpu>> m_gpus;
   BufferTable m_buffers;

@@ -2,7 +2,6 @@
 
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -11,6 +10,8 @@
 #include <cstring>
 #include <string>
 #include <utility>
+
+#include "softgpu/device/kernel_fstat.hpp"
 
 namespace kerncap::softgpu {
 namespace {
@@ -112,7 +113,7 @@ core::Result<std::shared_ptr<MemoryFile>> MemoryFile::open_foreign(int handle) {
     return core::Error{core::ErrorCode::unsupported, "a buffer of a software GPU of another version"};
   }
   struct stat info {};
-  if (fstat(fd.get(), &info) != 0 || static_cast<std::uint64_t>(info.st_size) != header.size_bytes) {
+  if (kernel_fstat(fd.get(), info) != 0 || static_cast<std::uint64_t>(info.st_size) != header.size_bytes) {
     return core::Error{core::ErrorCode::damaged, "a software GPU's memory file of the wrong size"};
   }
   std::byte* view = map_all(fd.get(), header.size_bytes);
@@ -225,7 +226,7 @@ int MemoryFile::open_handle(std::uint64_t position, bool close_on_exec) const no
 
 bool MemoryFile::is_handle(int fd) const noexcept {
   struct stat ours {}, theirs {};
-  return fstat(m_fd.get(), &ours) == 0 && fstat(fd, &theirs) == 0 && ours.st_dev == theirs.st_dev &&
+  return kernel_fstat(m_fd.get(), ours) == 0 && kernel_fstat(fd, theirs) == 0 && ours.st_dev == theirs.st_dev &&
          ours.st_ino == theirs.st_ino;
 }
 

@@ -1,7 +1,5 @@
 #include "softgpu/device/shared_buffer.hpp"
 
-#include <sys/stat.h>
-
 #include <algorithm>
 #include <array>
 #include <atomic>
@@ -9,6 +7,7 @@
 #include <vector>
 
 #include "softgpu/device/driver.hpp"
+#include "softgpu/device/kernel_fstat.hpp"
 #include "softgpu/device/report.hpp"
 
 namespace kerncap::softgpu {
@@ -38,7 +37,7 @@ std::array<std::atomic<int>, k_max_foreign> g_foreign_fds{};
 
 [[nodiscard]] std::shared_ptr<MemoryFile> open_foreign(int fd) {
   struct stat info {};
-  if (fstat(fd, &info) != 0) return nullptr;
+  if (kernel_fstat(fd, info) != 0) return nullptr;
   ForeignFiles& files = foreign_files();
   const std::lock_guard lock(files.mutex);
   for (const auto& entry : files.entries) {

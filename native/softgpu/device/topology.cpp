@@ -1,18 +1,23 @@
+// The folders in which the kernel driver describes nodes, memory, caches and links, as text made from the chip. A CPU-to-GPU link
+// tells ROCr that the whole VRAM is host-visible.
 #include "softgpu/device/topology.hpp"
 
 #include <unistd.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cstring>
+#include <cstdlib>
 #include <fstream>
+#include <string>
+#include <string_view>
 #include <utility>
+
+#include "softgpu/device/system_files.hpp"
 
 namespace kerncap::softgpu {
 namespace {
 
 constexpr std::string_view k_root = "/sys/devices/virtual/kfd/kfd/topology";
-constexpr std::string_view k_class_root = "/sys/class/kfd/kfd/topology";  // a link to the above
+constexpr unsigned k_kfd_major = 510;  // any that the kernel hands out
 
 // Capability bits of a node, as the driver's HSA_CAP_* (kfd_topology.h).
 constexpr std::uint32_t k_cap_watch_points = 1U << 7 | 2U << 8;
@@ -56,38 +61,31 @@ class Properties {
          static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE));
 }
 
-[[nodiscard]] std::string canonical(std::string_view path) {
-  if (path.substr(0, k_class_root.size()) != k_class_root) return std::string(path);
-  return std::string(k_root) + std::string(path.substr(k_class_root.size()));
-}
-
 [[nodiscard]] std::string node_path(unsigned node) {
   return std::string(k_root) + "/nodes/" + std::to_string(node);
 }
 
-}  // namespace
+class Topology {
+ public:
+  Topology(FileTree& files, const Settings& settings) : m_files(files), m_settings(settings) {}
 
-Topology::Topology(const Settings& settings) : m_settings(settings) {
-  add(std::string(k_root) + "/generation_id", "1\n");
-  add(std::string(k_root) + "/system_properties",
-      Properties().set("platform_oem", 0).set("platform_id", 0).set("platform_rev", 0).take());
-  add("/sys/module/amdgpu/initstate", "live\n");
-  add_cpu_node();
-  for (unsigned i = 0; i < settings.gpu_count; ++i) add_gpu_node(i);
-}
-
-void Topology::add(const std::string& path, std::string text) {
-  if (path.rfind(k_root, 0) == 0) {
-    // Register every folder above, down from the root.
-    for (auto slash = path.rfind('/'); slash > k_root.size() - 1; slash = path.rfind('/', slash - 1)) {
-      auto& names = m_folders[path.substr(0, slash)];
-      const auto end = path.find('/', slash + 1);
-      std::string name = path.substr(slash + 1, end == std::string::npos ? end : end - slash - 1);
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
-    }
+  void add() {
+    m_files.add_text(std::string(k_root) + "/generation_id", "1\n");
+    m_files.add_text(std::string(k_root) + "/system_properties",
+                     Properties().set("platform_oem", 0).set("platform_id", 0).set("platform_rev", 0).take());
+    add_cpu_node();
+    for (unsigned i = 0; i < m_settings.gpu_count; ++i) add_gpu_node(i);
   }
-  m_files[path] = std::move(text);
-}
+
+ private:
+  void add(const std::string& path, std::string text) { m_files.add_text(path, std::move(text)); }
+  void add_cpu_node();
+  void add_gpu_node(unsigned index);
+  void add_link(unsigned from, unsigned number, unsigned to);
+
+  FileTree& m_files;
+  const Settings& m_settings;
+};
 
 void Topology::add_cpu_node() {
   const std::string node = node_path(0);
@@ -127,7 +125,7 @@ void Topology::add_gpu_node(unsigned index) {
           .set("array_count", chip.shader_arrays).set("simd_arrays_per_engine", chip.shader_arrays_per_engine)
           .set("cu_per_simd_array", chip.units_per_array).set("simd_per_cu", chip.simds_per_unit)
           .set("max_slots_scratch_cu", 32).set("gfx_target_version", chip.gfx_version).set("vendor_id", 0x1002)
-          .set("device_id", chip.device_id).set("location_id", (index + 1) << 8).set("domain", 0)
+          .set("device_id", chip.device_id).set("location_id", pci_bus(index) << 8).set("domain", 0)
           .set("drm_render_minor", k_first_render_minor + index)
           .set("hive_id", chip.xgmi ? 0x6b63736674677075U : 0)
           .set("num_sdma_engines", chip.sdma_engines).set("num_sdma_xgmi_engines", chip.sdma_xgmi_engines)
@@ -135,7 +133,7 @@ void Topology::add_gpu_node(unsigned index) {
           .set("max_engine_clk_fcompute", chip.clock_mhz).set("max_engine_clk_ccompute", 2000)
           .set("local_mem_size", 0).set("fw_version", chip.firmware_version).set("capability", capability)
           .set("debug_prop", 0).set("sdma_fw_version", chip.sdma_firmware_version)
-          .set("unique_id", 0x6b63000000000001U + index).set("num_xcc", chip.xcc_count)
+          .set("unique_id", unique_id(index)).set("num_xcc", chip.xcc_count)
           .set("family_id", chip.family_id)
           .take());
   add(node + "/mem_banks/0/properties",
@@ -171,31 +169,14 @@ void Topology::add_link(unsigned from, unsigned number, unsigned to) {
           .take());
 }
 
-bool Topology::covers(std::string_view path) noexcept {
-  return path.substr(0, k_root.size()) == k_root || path.substr(0, k_class_root.size()) == k_class_root;
-}
+}  // namespace
 
-const std::string* Topology::file(std::string_view path) const {
-  const auto found = m_files.find(canonical(path));
-  return found == m_files.end() ? nullptr : &found->second;
-}
-
-const std::vector<std::string>* Topology::folder(std::string_view path) const {
-  while (path.size() > 1 && path.back() == '/') path.remove_suffix(1);
-  const auto found = m_folders.find(canonical(path));
-  return found == m_folders.end() ? nullptr : &found->second;
-}
-
-Topology::DeviceNode Topology::device(std::string_view path) const {
-  if (path == "/dev/kfd") return {Device::kfd, 0};
-  constexpr std::string_view k_render = "/dev/dri/renderD";
-  if (path.substr(0, k_render.size()) != k_render) return {};
-  const std::string_view digits = path.substr(k_render.size());
-  unsigned minor = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), minor);
-  if (error != std::errc{} || end != digits.data() + digits.size() || minor < k_first_render_minor) return {};
-  const unsigned index = minor - k_first_render_minor;
-  return index < m_settings.gpu_count ? DeviceNode{Device::render, index} : DeviceNode{};
+void add_topology(FileTree& files, const Settings& settings) {
+  files.add_whole_folder("/sys/devices/virtual/kfd");
+  files.add_whole_folder("/sys/class/kfd");
+  files.add_link("/sys/class/kfd/kfd", "../../devices/virtual/kfd/kfd");
+  files.add_device("/dev/kfd", {Device::kfd, 0}, k_kfd_major, 0);
+  Topology(files, settings).add();
 }
 
 }  // namespace kerncap::softgpu

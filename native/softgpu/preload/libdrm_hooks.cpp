@@ -33,7 +33,7 @@ KERNCAP_EXPORT int drmOpenRender(int minor) {
     errno = ENOENT;
     return -1;
   }
-  return driver->open_device({Topology::Device::render, index}, O_RDWR | O_CLOEXEC);
+  return driver->open_device({Device::render, index}, O_RDWR | O_CLOEXEC);
 }
 
 KERNCAP_EXPORT int drmClose(int fd) { return close(fd); }
@@ -56,7 +56,7 @@ KERNCAP_EXPORT int amdgpu_device_initialize(int fd, uint32_t* major, uint32_t* m
   if (handle.kind != HandleKind::render) return -EINVAL;
   Gpu* gpu = driver->gpus()[handle.gpu_index].get();
   // A descriptor of the device's own: the caller closes the one it passed.
-  const int own = driver->open_device({Topology::Device::render, gpu->index}, O_RDWR | O_CLOEXEC);
+  const int own = driver->open_device({Device::render, gpu->index}, O_RDWR | O_CLOEXEC);
   if (own < 0) return -errno;
   *major = 3;
   *minor = 64;
