@@ -40,6 +40,8 @@ def _add(name: str, what: str, bar: Bar) -> None:
 
 def _add_all(add: Callable[[str, str, Bar], None]) -> None:
     add("engine.alu", "ALU code, one core", at_least(25, "value"))
+    add("engine.group", "ALU code, work-groups of 4 waves", at_least(25, "value"))
+    add("engine.barrier", "LDS and barriers, 4 waves", at_least(10, "value"))
     add("engine.load", "global load, 64 lanes x 4 bytes", at_most(60, "value"))
     add("engine.matrix", "MFMA 32x32x8 f16", at_most(0.6, "value"))
     add("engine.cores", "two cores against one", at_least(1.7, "value"))

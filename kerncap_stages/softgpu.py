@@ -21,6 +21,7 @@ TARGETS = ("gfx90a", "gfx942")
 MAX_GPUS = 8
 MAX_WORKERS = 1024
 LDS_WATCH = ("report", "stop")
+MAX_SEED = 2**64 - 1
 MIN_VRAM_BYTES, MAX_VRAM_BYTES = 256 << 20, 1 << 40
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
@@ -35,6 +36,7 @@ class SoftGpu:
     gpus: int | None = None
     vram_bytes: int | None = None
     workers: int | None = None
+    schedule: str | None = None  # "hardware-like", "adversarial:SEED"
     count: str | None = None  # a file, or "-" for standard error
     lds: str | None = None  # one of LDS_WATCH; else accesses beyond the LDS go on without a word
     trace: bool = False
@@ -54,6 +56,11 @@ class SoftGpu:
         if self.vram_bytes is not None and not MIN_VRAM_BYTES <= self.vram_bytes <= MAX_VRAM_BYTES:
             raise UsageError(
                 f"--vram: {self.vram_bytes} bytes are not a GPU's memory", hint="from 256MiB to 1TiB"
+            )
+        if self.schedule is not None and not _is_schedule(self.schedule):
+            raise UsageError(
+                f"--schedule {self.schedule}: not a schedule",
+                hint="hardware-like, adversarial or adversarial:SEED, with a number as the seed",
             )
         if self.count not in (None, "-"):
             try:
@@ -78,6 +85,7 @@ class SoftGpu:
             "GPUS": self.gpus,
             "VRAM_BYTES": self.vram_bytes,
             "WORKERS": self.workers,
+            "SCHEDULE": self.schedule,
             "COUNT": self.count if self.count in (None, "-") else str(Path(str(self.count)).absolute()),
             "LDS": self.lds,
             "TRACE": "1" if self.trace else None,
@@ -86,6 +94,14 @@ class SoftGpu:
             if value is not None:
                 environment[f"KERNCAP_SOFTGPU_{name}"] = str(value)
         return environment
+
+
+def _is_schedule(text: str) -> bool:
+    """Whether the library takes it (native/softgpu/exec/schedule.cpp)."""
+    name, colon, seed = text.partition(":")
+    if colon:
+        return name == "adversarial" and seed.isascii() and seed.isdecimal() and int(seed) <= MAX_SEED
+    return name in ("hardware-like", "adversarial")
 
 
 def fallback(base: Mapping[str, str], target: str | None = None) -> dict[str, str]:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
+import secrets
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages.console import epilog, run
+from kerncap_stages.console import epilog, run, say
 from kerncap_stages.errors import ProgramError, UsageError
 from kerncap_stages.options import VersionOption, stage_app
 from kerncap_stages.softgpu import TARGETS, SoftGpu, parse_size, require_rocm
@@ -35,6 +36,15 @@ def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False)
         raise ProgramError(f"{command[0]}: {error.strerror}") from error
 
 
+def _with_seed(schedule: str | None) -> str | None:
+    """Choose a seed where none was given, one for all processes of the program, and say how to repeat it."""
+    if schedule != "adversarial":
+        return schedule
+    chosen = f"{schedule}:{secrets.randbelow(10**6)}"
+    say(f"to run it like this again: --schedule {chosen}")
+    return chosen
+
+
 @app.command(
     epilog=epilog("kc-softgpu --target gfx942 --gpus 2 -- ./app --size 100"),
     context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
@@ -50,6 +60,13 @@ def softgpu(
         typer.Option(metavar="SIZE", help="Memory of each GPU, as 8GiB; else what this machine can back."),
     ] = None,
     workers: Annotated[int | None, typer.Option(help="Interpreter threads; else one for each core.")] = None,
+    schedule: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Order of waves: hardware-like, or adversarial[:SEED], which makes data races show.",
+        ),
+    ] = None,
     count: Annotated[
         bool, typer.Option("--count", help="Instructions of each kernel, by class, on standard error.")
     ] = False,
@@ -84,6 +101,7 @@ def softgpu(
         gpus=gpus,
         vram_bytes=parse_size(vram) if vram is not None else None,
         workers=workers,
+        schedule=_with_seed(schedule),
         count="-" if count else count_file,
         lds=lds,
         trace=trace,

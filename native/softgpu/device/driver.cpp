@@ -69,7 +69,8 @@ Driver* Driver::make() {
 }
 
 Driver::Driver(const Settings& settings, std::shared_ptr<MemoryFile> memory)
-    : m_settings(settings), m_memory(std::move(memory)), m_svm(m_gpus), m_lds(settings.beyond_lds), m_engine(settings.workers) {
+    : m_settings(settings), m_memory(std::move(memory)), m_svm(m_gpus), m_lds(settings.beyond_lds),
+      m_engine(settings.workers, settings.schedule) {
   for (unsigned i = 0; i < settings.gpu_count; ++i) {
     m_gpus.push_back(std::make_unique<Gpu>(i, k_first_gpu_id + i, *settings.chip));
     m_doorbells.emplace_back(k_doorbells_per_gpu, false);

@@ -73,6 +73,12 @@ core::Result<Settings> Settings::from_environment() {
     else if (word != "hardware") return bad("KERNCAP_SOFTGPU_LDS", lds, "expected hardware, report or stop");
   }
 
+  if (const char* text = variable("KERNCAP_SOFTGPU_SCHEDULE")) {
+    const auto schedule = Schedule::parse(text);
+    if (!schedule) return bad("KERNCAP_SOFTGPU_SCHEDULE", text, "expected hardware-like, adversarial or adversarial:SEED");
+    settings.schedule = *schedule;
+  }
+
   const char* trace = variable("KERNCAP_SOFTGPU_TRACE");
   settings.trace = trace != nullptr && std::string_view(trace) != "0";
   if (const char* path = variable("KERNCAP_SOFTGPU_COUNT")) settings.count_path = path;

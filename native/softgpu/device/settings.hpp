@@ -5,6 +5,7 @@
 //   KERNCAP_SOFTGPU_VRAM_BYTES  memory of each GPU (default: the real chip's, at most its share of the host's memory)
 //   KERNCAP_SOFTGPU_WORKERS     interpreter threads (default: one for each core that the process may use)
 //   KERNCAP_SOFTGPU_LDS         accesses beyond a work-group's LDS: hardware (default: not a word), report, stop
+//   KERNCAP_SOFTGPU_SCHEDULE    hardware-like (default), adversarial, adversarial:SEED: whose turn it is among waves
 //   KERNCAP_SOFTGPU_TRACE       anything but 0: driver calls and packets on standard error
 //   KERNCAP_SOFTGPU_COUNT       a file that gets one JSON object a dispatch, or "-" for a table on standard error
 #pragma once
@@ -14,6 +15,7 @@
 
 #include "core/result.hpp"
 #include "softgpu/device/chip.hpp"
+#include "softgpu/exec/schedule.hpp"
 
 namespace kerncap::softgpu {
 
@@ -26,6 +28,7 @@ struct Settings {
   std::uint64_t vram_bytes = 0;
   unsigned workers = 0;
   BeyondLds beyond_lds = BeyondLds::hardware;
+  Schedule schedule;
   bool trace = false;
   std::string count_path;  // empty: no counts
 

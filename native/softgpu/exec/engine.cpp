@@ -20,8 +20,8 @@ namespace {
 
 }  // namespace
 
-Engine::Engine(unsigned workers)
-    : m_state(std::make_unique<EngineState>(workers != 0 ? workers : usable_cores())) {}
+Engine::Engine(unsigned workers, const Schedule& schedule)
+    : m_state(std::make_unique<EngineState>(workers != 0 ? workers : usable_cores(), schedule)) {}
 
 Engine::~Engine() = default;
 

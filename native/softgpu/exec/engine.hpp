@@ -10,6 +10,7 @@
 #include <memory>
 
 #include "softgpu/exec/dispatch.hpp"
+#include "softgpu/exec/schedule.hpp"
 
 namespace kerncap::softgpu {
 
@@ -18,7 +19,7 @@ class EngineState;
 class Engine {
  public:
   // workers 0: one for each core that this process may use. Threads start with the first dispatch.
-  explicit Engine(unsigned workers = 0);
+  explicit Engine(unsigned workers = 0, const Schedule& schedule = {});
   ~Engine();  // aborts what still runs
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;

@@ -13,6 +13,7 @@
 
 #include "softgpu/exec/global_wave_sync.hpp"
 #include "softgpu/exec/running_dispatch.hpp"
+#include "softgpu/exec/schedule.hpp"
 
 namespace kerncap::softgpu {
 
@@ -20,7 +21,7 @@ using DispatchList = std::vector<std::shared_ptr<RunningDispatch>>;
 
 class EngineState {
  public:
-  explicit EngineState(unsigned workers) noexcept : m_worker_count(workers) {}
+  EngineState(unsigned workers, const Schedule& schedule) noexcept : m_worker_count(workers), m_schedule(schedule) {}
   ~EngineState();
   EngineState(const EngineState&) = delete;
   EngineState& operator=(const EngineState&) = delete;
@@ -28,6 +29,8 @@ class EngineState {
   void submit(LaunchPlan plan, Engine::Callback done);
   // Stops the dispatches that are meant, and waits until they have called back and are gone.
   void abort_where(const std::function<bool(const RunningDispatch&)>& condition);
+
+  [[nodiscard]] const Schedule& schedule() const noexcept { return m_schedule; }
 
   // For workers. The version grows whenever a dispatch comes or goes.
   [[nodiscard]] std::uint64_t version() const noexcept { return m_version.load(std::memory_order_acquire); }
@@ -41,6 +44,7 @@ class EngineState {
   void start_workers();
 
   const unsigned m_worker_count;
+  const Schedule m_schedule;
   std::mutex m_mutex;
   std::condition_variable m_changed;   // workers wait here
   std::condition_variable m_finished;  // abort_where() waits here

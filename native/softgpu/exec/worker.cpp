@@ -16,7 +16,7 @@ namespace {
 // A slice holds the page table open, so it must stay well under a millisecond; switching work-groups costs some
 // microseconds of cache misses, so it should not be much shorter.
 constexpr std::uint64_t k_slice_ns = 400'000;
-constexpr std::uint32_t k_wave_budget = 2048;  // instructions of one wave before the next one's turn
+constexpr std::uint32_t k_clock_interval = 2048;  // instructions, before the clock is looked at again
 // Residents grow by a quarter in each rotation that ends none, up to this many, then one by one.
 constexpr std::size_t k_fast_growth_limit = 256;
 constexpr std::size_t k_spare_limit = 4;
@@ -119,8 +119,11 @@ bool Worker::admit_from(const std::shared_ptr<RunningDispatch>& dispatch) {
     m_spare.push_back(std::move(group));
     return false;
   }
+  const Schedule& schedule = m_engine.schedule();
+  group_index = schedule.group_at(dispatch->serial(), group_index, dispatch->plan().group_count);
   group->start(dispatch->plan(), group_index, *m_lent);
-  m_residents.push_back({.dispatch = dispatch, .group = std::move(group), .code = &code_for(*dispatch)});
+  Resident& resident = m_residents.emplace_back(dispatch, std::move(group), &code_for(*dispatch));
+  resident.turns.start(schedule, dispatch->serial(), group_index, resident.group->waves.size());
   return true;
 }
 
@@ -153,7 +156,7 @@ Worker::SliceEnd Worker::slice(Resident& resident) {
 
 // A page that the GPU may reach and that the program has changed. Such memory has one address for both.
 Fault Worker::fault_of(const HostFault& lost, const Resident& resident) noexcept {
-  const WaveContext& wave = resident.group->waves[resident.next_wave];
+  const WaveContext& wave = resident.group->waves[resident.turns.wave()];
   const Instruction* instruction = resident.code->executed();
   const bool is_gone = lost.reason == HostFault::Reason::unmapped || lost.reason == HostFault::Reason::file_end;
   Fault fault;
@@ -180,37 +183,51 @@ Fault Worker::fault_of(const HostFault& lost, const Resident& resident) noexcept
 Worker::SliceEnd Worker::run_waves(Resident& resident) {
   WorkGroup& group = *resident.group;
   InstructionCounts* counts = resident.dispatch->plan().dispatch.count_instructions ? &resident.counts : nullptr;
+  WaveTurns& turns = resident.turns;
   const std::uint64_t deadline_ns = monotonic_ns() + k_slice_ns;
-  bool slept = true;  // since the last pass over all waves began
+  std::uint32_t unclocked = 0;  // instructions since the clock was looked at
+  bool slept = true;            // since the last pass over all waves began
   bool ran = false;
-  for (;; ++resident.next_wave) {
-    if (resident.next_wave >= group.waves.size()) {
-      resident.next_wave = 0;
-      if (ran && slept) return SliceEnd::slept;
-      if (!group.has(WaveStatus::ready)) {  // all have come to the barrier, or to the end
+  for (;;) {
+    if (turns.pass_ended()) {
+      if (ran && slept) {
+        turns.begin_pass(false);
+        return SliceEnd::slept;
+      }
+      const bool all_wait = !group.has(WaveStatus::ready);  // have come to the barrier, or to the end
+      if (all_wait) {
         if (!group.has(WaveStatus::at_barrier)) return SliceEnd::done;
         std::replace(group.status.begin(), group.status.end(), WaveStatus::at_barrier, WaveStatus::ready);
       }
+      turns.begin_pass(all_wait);
       ran = false;
       slept = true;
     }
-    WaveStatus& status = group.status[resident.next_wave];
-    if (status != WaveStatus::ready) continue;
-    const WaveRun run = run_wave(group.waves[resident.next_wave], *resident.code, k_wave_budget, counts);
+    WaveStatus& status = group.status[turns.wave()];
+    if (status != WaveStatus::ready) {
+      turns.end_turn();
+      continue;
+    }
+    WaveContext& wave = group.waves[turns.wave()];
+    const WaveRun run = run_wave(wave, *resident.code, turns.budget(), counts);
     ran = true;
     resident.counts.total += run.executed;
-    switch (run.stop) {
-      case WaveStop::yield: continue;
-      case WaveStop::budget: break;
-      case WaveStop::barrier: status = WaveStatus::at_barrier; break;
-      case WaveStop::end: status = WaveStatus::ended; break;
-      case WaveStop::fault: resident.fault = group.waves[resident.next_wave].fault; return SliceEnd::fault;
+    unclocked += run.executed;
+    if (run.stop == WaveStop::fault) {
+      resident.fault = wave.fault;
+      return SliceEnd::fault;
     }
-    slept = false;
-    if (run.stop == WaveStop::budget && monotonic_ns() >= deadline_ns) {
-      ++resident.next_wave;
-      return SliceEnd::expired;
+    if (run.stop == WaveStop::barrier) status = WaveStatus::at_barrier;
+    if (run.stop == WaveStop::end) status = WaveStatus::ended;
+    if (run.stop != WaveStop::yield) slept = false;
+    if (run.stop == WaveStop::budget) {
+      turns.spend(run.executed);
+    } else {
+      turns.end_turn();
     }
+    if (unclocked < k_clock_interval) continue;
+    unclocked = 0;
+    if (monotonic_ns() >= deadline_ns) return SliceEnd::expired;
   }
 }
 

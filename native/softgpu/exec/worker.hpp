@@ -9,6 +9,7 @@
 
 #include "softgpu/exec/code_cache.hpp"
 #include "softgpu/exec/engine_state.hpp"
+#include "softgpu/exec/schedule.hpp"
 #include "softgpu/exec/work_group.hpp"
 #include "softgpu/memory/host_guard.hpp"
 
@@ -25,11 +26,13 @@ class Worker {
     std::uint64_t newest_serial = 0;  // the newest dispatch whose start has been seen
   };
   struct Resident {
+    Resident(std::shared_ptr<RunningDispatch> dispatch_, std::unique_ptr<WorkGroup> group_, CodeCache* code_) noexcept
+        : dispatch(std::move(dispatch_)), group(std::move(group_)), code(code_) {}
     std::shared_ptr<RunningDispatch> dispatch;
     std::unique_ptr<WorkGroup> group;
     CodeCache* code;
+    WaveTurns turns;
     InstructionCounts counts{};
-    std::size_t next_wave = 0;
     Fault fault{};
   };
   enum class SliceEnd : std::uint8_t { done, fault, dropped, slept, expired };

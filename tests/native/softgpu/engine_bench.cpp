@@ -69,20 +69,46 @@ constexpr std::uint32_t k_atomic[] = {
     0xBF810000,  // s_endpgm
 };
 
-constexpr int k_turns = 9;
+// Waves that write to LDS for each other, with a barrier before and behind: twelve instructions for each two barriers.
+constexpr std::uint32_t k_exchange[] = {
+    0xB0041000,              // s_movk_i32 s4, 0x1000
+    0x24040082,              // v_lshlrev_b32 v2, 2, v0
+    0x6A0600FF, 0x000000FF,  // v_sub_u32 v3, 0xff, v0
+    0x24060682,              // v_lshlrev_b32 v3, 2, v3
+    0xD81A0000, 0x00000002,  // ds_write_b32 v2, v0
+    0xBF8A0000,              // s_barrier
+    0xD86C0000, 0x04000003,  // ds_read_b32 v4, v3
+    0xBF8CC07F,              // s_waitcnt lgkmcnt(0)
+    0x680A0105,              // v_add_u32 v5, v5, v0
+    0x240C0A83,              // v_lshlrev_b32 v6, 3, v5
+    0x2A0E0B06,              // v_xor_b32 v7, v6, v5
+    0x02020702,              // v_add_f32 v1, v2, v3
+    0xBF8A0000,              // s_barrier
+    0x80848104,              // s_sub_u32 s4, s4, 1
+    0xBF078004,              // s_cmp_lg_u32 s4, 0
+    0xBF85FFF2,              // s_cbranch_scc1 -14
+    0xBF810000,              // s_endpgm
+};
 
-double run_ns(Engine& engine, const Kernel& kernel, std::uint32_t groups, std::uint64_t& instructions) {
-  const DispatchOutcome outcome = start(engine, kernel.dispatch(groups)).get();
+constexpr int k_turns = 9;
+constexpr std::uint16_t k_one_wave = 64, k_four_waves = 256;
+
+double run_ns(Engine& engine, const Kernel& kernel, std::uint32_t groups, std::uint64_t& instructions,
+              std::uint16_t group_size = k_one_wave) {
+  Dispatch dispatch = kernel.dispatch(groups, group_size);
+  dispatch.group_segment_size_bytes = 1024;
+  const DispatchOutcome outcome = start(engine, dispatch).get();
   instructions = outcome.counts.total;
   return static_cast<double>(outcome.end_ns - outcome.begin_ns);
 }
 
 // The best of several runs on one core.
-double best_ns(std::span<const std::uint32_t> code, std::uint32_t groups, std::uint64_t& instructions) {
+double best_ns(std::span<const std::uint32_t> code, std::uint32_t groups, std::uint64_t& instructions,
+               std::uint16_t group_size = k_one_wave) {
   Engine engine(1);
   const Kernel kernel(code);
   double best = 1e18;
-  for (int i = 0; i < k_turns; ++i) best = std::min(best, run_ns(engine, kernel, groups, instructions));
+  for (int i = 0; i < k_turns; ++i) best = std::min(best, run_ns(engine, kernel, groups, instructions, group_size));
   return best;
 }
 
@@ -134,6 +160,10 @@ int main() {
   std::uint64_t executed = 0;
   const double alu = best_ns(k_alu, 8, executed);
   bool passed = report("ALU code, one core", static_cast<double>(executed) * 1000 / alu, "M wave-instructions/s", 25, true);
+  const double four = best_ns(k_alu, 2, executed, k_four_waves);
+  passed &= report("ALU code, work-groups of 4 waves", static_cast<double>(executed) * 1000 / four, "M wave-instructions/s", 25, true);
+  const double exchange = best_ns(k_exchange, 1, executed, k_four_waves);
+  passed &= report("LDS and barriers, 4 waves", static_cast<double>(executed) * 1000 / exchange, "M wave-instructions/s", 10, true);
   const double load = best_ns(k_load, 1, executed);
   passed &= report("global load, 64 lanes x 4 bytes", load / (8.0 * 0x4000), "ns", 60, false);
   const double matrix = best_ns(k_matrix, 1, executed);

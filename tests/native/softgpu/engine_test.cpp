@@ -1,8 +1,10 @@
 // Scheduling, faults and refusals of the engine, with kernels of a few instructions.
+#include <algorithm>
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
+#include <vector>
 
 #include "kernel_harness.hpp"
 
@@ -93,7 +95,8 @@ constexpr std::uint32_t k_reverse_in_lds[] = {
     0xBF810000,              // s_endpgm
 };
 
-constexpr std::uint32_t k_forever[] = {0xBF82FFFF};  // s_branch -1
+constexpr std::uint32_t k_forever[] = {0xBF82FFFF};                      // s_branch -1
+constexpr std::uint32_t k_barriers_forever[] = {0xBF8A0000, 0xBF82FFFE};  // s_barrier; s_branch -2
 
 void test_waves_outlive_their_time_slices(Engine& engine) {
   const Kernel kernel(k_count_down);
@@ -144,9 +147,21 @@ void test_barrier_orders_the_waves_of_a_work_group(Engine& engine) {
   for (std::uint32_t i = 0; i < 256; ++i) require(kernel.words()[i] == 255 - i, "LDS written before the barrier is read after it");
 }
 
-void test_abort_ends_a_kernel_that_never_would(Engine& engine) {
-  const Kernel kernel(k_forever);
-  auto outcome = start(engine, kernel.dispatch(5));
+void test_adversarial_order_runs_each_work_group_once() {
+  for (const std::uint64_t count : {1ULL, 2ULL, 6ULL, 97ULL, 1000ULL}) {
+    const Schedule schedule{.is_adversarial = true, .seed = count};
+    std::vector<bool> ran(count);
+    for (std::uint64_t i = 0; i < count; ++i) ran[schedule.group_at(1, i, count)] = true;
+    require(std::find(ran.begin(), ran.end(), false) == ran.end(), "another order is still one of all work-groups");
+  }
+  Engine engine(2, *Schedule::parse("adversarial:5"));
+  test_barrier_orders_the_waves_of_a_work_group(engine);
+  test_work_groups_wait_for_each_other<false>(engine);
+}
+
+void test_abort_ends_a_kernel_that_never_would(Engine& engine, std::span<const std::uint32_t> code) {
+  const Kernel kernel(code);
+  auto outcome = start(engine, kernel.dispatch(5, 128));
   engine.abort(&kernel);
   require(outcome.wait_for(std::chrono::seconds(0)) == std::future_status::ready, "abort() returns after the callback");
   require(outcome.get().aborted, "an aborted dispatch says so");
@@ -240,7 +255,9 @@ int main() {
   test_semaphore_lets_so_many_in(engine);
   test_semaphore_releases_all();
   test_barrier_orders_the_waves_of_a_work_group(engine);
-  test_abort_ends_a_kernel_that_never_would(engine);
+  test_abort_ends_a_kernel_that_never_would(engine, k_forever);
+  test_abort_ends_a_kernel_that_never_would(engine, k_barriers_forever);
+  test_adversarial_order_runs_each_work_group_once();
   test_faults_name_what_happened(engine);
   test_impossible_dispatches_are_refused(engine);
   test_arguments_are_preloaded_whatever_size_the_descriptor_says(engine);

@@ -6,7 +6,7 @@ namespace kerncap::softgpu {
 
 class EngineState {};
 
-Engine::Engine(unsigned) : m_state(std::make_unique<EngineState>()) {}
+Engine::Engine(unsigned, const Schedule&) : m_state(std::make_unique<EngineState>()) {}
 Engine::~Engine() = default;
 
 void Engine::submit(Dispatch dispatch, Callback done) {
