@@ -80,6 +80,7 @@ class CaptureBuilder:
         self._process_id = process_id
         self._rank = _rank(process_id)  # now: the kernel may end its process
         self.ready: bytes | None = None  # the body of READY: what to publish with if the kernel never ends
+        self.is_abandoned = False
         self._resident = ResidentMemory(process_id)
         self._modules = modules
         self.number = reader.u64()
@@ -113,6 +114,7 @@ class CaptureBuilder:
 
     def abandon(self) -> None:
         """Leave nothing in the store."""
+        self.is_abandoned = True
         stop = Refused("abandoned")
         self._transaction_context.__exit__(type(stop), stop, None)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections import deque
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from kerncap_stages.collector.capture_builder import CaptureBuilder
 from kerncap_stages.collector.capture_events import LOST, Captured, CaptureFailed, ProcessSummary, Warned
+from kerncap_stages.collector.capture_streams import Piece, Stream
 from kerncap_stages.collector.facts import Facts
 from kerncap_stages.collector.modules import Modules
 from kerncap_stages.collector.protocol import (
@@ -25,7 +26,7 @@ from kerncap_stages.collector.protocol import (
     selected,
 )
 from kerncap_stages.collector.selection import KernelRule, first_wanting
-from kerncap_stages.errors import KerncapError, Refused
+from kerncap_stages.errors import KerncapError, Refused, StoreError
 from kerncap_stages.manifests.capture import Reach
 from kerncap_stages.manifests.codec import first_fault
 from kerncap_stages.manifests.environment import Backend
@@ -33,7 +34,6 @@ from kerncap_stages.manifests.environment import Backend
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from kerncap_stages._native import StartedPiece
     from kerncap_stages.collector.capture_builder import CaptureContext
     from kerncap_stages.collector.connection import Connection
     from kerncap_stages.collector.modules import Module
@@ -41,28 +41,6 @@ if TYPE_CHECKING:
 
 _OTHERS = "capture another dispatch of it, or another kernel"
 _FILES = {StreamKind.CODE, StreamKind.IMAGE}
-
-
-@dataclass
-class _Stream:
-    kind: StreamKind
-    capture: int
-    index: int
-    size_bytes: int
-    writer: Any  # a MemoryWriter, for code a file; none once the capture has failed on our side
-    received_bytes: int = 0
-    pieces: int = 0  # that are not staged yet
-    is_closed: bool = False
-
-
-@dataclass
-class _Piece:
-    """A slot whose bytes are being staged."""
-
-    stream: _Stream
-    slot: int
-    view: memoryview
-    started: StartedPiece
 
 
 class CaptureSession:
@@ -86,8 +64,8 @@ class CaptureSession:
         self._facts = Facts()
         self._modules = Modules()
         self._builders: dict[int, CaptureBuilder] = {}
-        self._streams: dict[int, _Stream] = {}
-        self._pieces: deque[_Piece] = deque()  # the oldest first
+        self._streams: dict[int, Stream] = {}
+        self._pieces: deque[Piece] = deque()  # the oldest first
         self._folder = tempfile.TemporaryDirectory(prefix="kerncap-code-")
 
     def hear(self, kind: Up, reader: Reader) -> None:
@@ -178,21 +156,28 @@ class CaptureSession:
 
     def _begin(self, reader: Reader) -> None:
         process_id = self._connection.process_id
-        builder = CaptureBuilder(reader, self._modules, self._rules, self.context, process_id)
+        try:
+            builder = CaptureBuilder(reader, self._modules, self._rules, self.context, process_id)
+        except (StoreError, OSError) as error:
+            self._report(error)
+            return
         self._builders[builder.number] = builder
 
     def _open(self, reader: Reader) -> None:
         number, kind = reader.u32(), StreamKind(reader.u32())
-        stream = _Stream(kind, reader.u64(), reader.u64(), reader.u64(), None)
-        builder = self._builders.get(stream.capture)
-        if kind is StreamKind.CODE:
-            path = Path(self._folder.name) / f"{stream.index}.co"
-            stream.writer = path.open("wb")
-        elif builder is not None and kind is StreamKind.IMAGE:
-            stream.writer = builder.open_image(stream.size_bytes)
-        elif builder is not None:
-            stream.writer = builder.open_stream(kind, stream.index, stream.size_bytes)
+        builder = self._builders.get(reader.u64())
+        stream = Stream(kind, builder, reader.u64(), reader.u64())
         self._streams[number] = stream
+        try:
+            if kind is StreamKind.CODE:
+                path = Path(self._folder.name) / f"{stream.index}.co"
+                stream.writer = path.open("wb")
+            elif builder is not None and kind is StreamKind.IMAGE:
+                stream.writer = builder.open_image(stream.size_bytes)
+            elif builder is not None:
+                stream.writer = builder.open_stream(kind, stream.index, stream.size_bytes)
+        except (StoreError, OSError) as error:
+            self._fail(stream, error)
 
     def _data(self, reader: Reader) -> None:
         number, slot, size_bytes = reader.u32(), reader.u32(), reader.u32()
@@ -203,18 +188,18 @@ class CaptureSession:
         stream.received_bytes += size_bytes
         view = shared.slot(slot, size_bytes)
         try:
-            if stream.writer is None:
-                pass  # the capture has failed on our side; the library still finishes its sending
+            if not stream.is_wanted:
+                pass
             elif stream.kind in _FILES:
                 stream.writer.write(view)
             else:
-                self._pieces.append(_Piece(stream, slot, view, stream.writer.start(view)))
+                self._pieces.append(Piece(stream, slot, view, stream.writer.start(view)))
                 stream.pieces += 1
                 # One is under way while the next is heard of: the threads that stage them never wait for us.
                 self._settle(leave=1)
                 return
         except (KerncapError, OSError) as error:
-            self._fail(stream.capture, error)
+            self._fail(stream, error)
         view.release()
         self._connection.send(pack(Down.FREE, "I", slot))
 
@@ -225,10 +210,10 @@ class CaptureSession:
             stream = piece.stream
             try:
                 piece.started.finish()
-                if stream.writer is not None:
-                    self._emit(self._builders[stream.capture].count(len(piece.view)))
+                if stream.builder is not None and stream.is_wanted:
+                    self._emit(stream.builder.count(len(piece.view)))
             except (KerncapError, OSError) as error:
-                self._fail(stream.capture, error)
+                self._fail(stream, error)
             finally:
                 piece.view.release()
                 self._connection.send(pack(Down.FREE, "I", piece.slot))
@@ -245,9 +230,9 @@ class CaptureSession:
         stream.received_bytes += size_bytes
         if kind is Up.SAME:
             self._settle()  # the pre-state has to be whole
-        if stream.writer is None:
+        builder = stream.builder
+        if builder is None or not stream.is_wanted:
             return
-        builder = self._builders[stream.capture]
         try:
             if kind is Up.ZERO:
                 stream.writer.append_zeros(size_bytes)
@@ -259,7 +244,7 @@ class CaptureSession:
                 stream.writer.append_same(size_bytes, same)
             self._emit(builder.count(size_bytes))
         except (KerncapError, OSError) as error:
-            self._fail(stream.capture, error)
+            self._fail(stream, error)
 
     def _close_stream(self, number: int) -> None:
         stream = self._streams.pop(number, None)
@@ -267,12 +252,10 @@ class CaptureSession:
             return
         if stream.received_bytes != stream.size_bytes:
             raise ProtocolError("the capture library sent less or more than it had announced")
-        if stream.writer is None:
+        if not stream.is_wanted:
             return
         if stream.kind is StreamKind.CODE:
-            stream.writer.close()
-            module: Module = self._modules.module(stream.index)
-            module.code = Path(stream.writer.name)
+            self._finish_code(stream)
             return
         if stream.kind is StreamKind.IMAGE:
             return
@@ -280,14 +263,23 @@ class CaptureSession:
         if stream.pieces == 0:
             self._finish(stream)
 
-    def _finish(self, stream: _Stream) -> None:
+    def _finish(self, stream: Stream) -> None:
         """The contents of a region are there, whole."""
-        if stream.writer is None:
+        if stream.builder is None or not stream.is_wanted:
             return
         try:
-            self._builders[stream.capture].close_stream(stream.kind, stream.index, stream.writer)
+            stream.builder.close_stream(stream.kind, stream.index, stream.writer)
         except (KerncapError, OSError) as error:
-            self._fail(stream.capture, error)
+            self._fail(stream, error)
+
+    def _finish_code(self, stream: Stream) -> None:
+        try:
+            stream.writer.close()
+        except OSError as error:
+            self._fail(stream, error)
+            return
+        module: Module = self._modules.module(stream.index)
+        module.code = Path(stream.writer.name)
 
     def _done(self, reader: Reader) -> None:
         self._settle()
@@ -332,13 +324,13 @@ class CaptureSession:
         known = FailureCode(code) if code in FailureCode else None
         self._emit(CaptureFailed(self._connection.process_id, reason, known))
 
-    def _fail(self, number: int, error: Exception) -> None:
-        """Give a capture up because of an error of ours; what still comes of it is taken and dropped."""
-        builder = self._builders.pop(number, None)
-        for stream in (*self._streams.values(), *(piece.stream for piece in self._pieces)):
-            if stream.capture == number:
-                stream.writer = None
-        if builder is not None:
+    def _fail(self, stream: Stream, error: Exception) -> None:
+        """Give a stream's capture up for an error of ours; what still comes of it is taken and dropped."""
+        stream.writer = None
+        builder = stream.builder
+        if builder is None:  # code: whatever is captured of it fails
+            self._report(error)
+        elif self._builders.pop(builder.number, None) is not None:
             builder.abandon()
             self._report(error)
 
