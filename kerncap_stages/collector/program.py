@@ -18,7 +18,7 @@ from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.softgpu import fallback
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 # What decides which GPU code runs and how: recorded, so that a program can be run again the same way.
 _RECORDED_PREFIXES = (
@@ -56,6 +56,8 @@ _RECORDED_NAMES = (
     "PYTHONPATH",
 )
 _GRACE_S = 5.0
+# How long a driver may take to let go of a process that was killed: replaying/process.py has the same.
+_LETTING_GO_S = 30.0
 
 
 @dataclass(frozen=True)
@@ -115,6 +117,7 @@ class RunningProgram:
                     f"cannot run {spec.command[0]}: {error.strerror}", hint="check the command after `--`"
                 ) from error
         self.pidfd = os.pidfd_open(self._process.pid)
+        self._is_held = False
 
     def ended(self) -> bool:
         """Whether the process that we started is over; its children may go on."""
@@ -132,8 +135,24 @@ class RunningProgram:
         code = self._process.returncode
         return -code if code is not None and code < 0 else None
 
+    @property
+    def is_held(self) -> bool:
+        """Whether it was killed and stays: nobody waits for it any longer."""
+        return self._is_held and not self.ended()
+
+    def what_stays(self) -> Iterator[str]:
+        """Name it where it stays."""
+        if self.is_held:
+            yield (
+                f"{self.spec.command[0]} (process {self._process.pid}) was killed and is still there after "
+                f"{_LETTING_GO_S:g} s: its driver has not let it go, and what it has of the device may be "
+                "missing until then"
+            )
+
     def describe_end(self) -> str:
         """Say how it ended."""
+        if self.is_held:
+            return "was killed and has not ended"
         if self.exit_signal is not None:
             try:
                 name = signal.Signals(self.exit_signal).name
@@ -143,7 +162,12 @@ class RunningProgram:
         return f"ended with exit code {self.exit_code}"
 
     def stop(self) -> None:
-        """End the whole process group: ask first, then insist; at once if we are interrupted meanwhile."""
+        """End the whole process group: ask first, then insist; at once if we are interrupted meanwhile.
+
+        Bounded: a driver may hold a process that was killed (``is_held``).
+        """
+        if self.is_held:
+            return
         try:
             self._signal_group(signal.SIGTERM)
             self._process.wait(_GRACE_S)
@@ -152,7 +176,9 @@ class RunningProgram:
         finally:
             if self._process.poll() is None:
                 self._signal_group(signal.SIGKILL)
-                self._process.wait()
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_LETTING_GO_S)
+                self._is_held = self._process.poll() is None
 
     def _signal_group(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):

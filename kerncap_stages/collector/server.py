@@ -126,7 +126,10 @@ class Collector:
                     if give_up_at is not None and time.monotonic() > give_up_at:
                         self.timed_out = True
                         self.stop_program()
-                    continue
+                    if not self.program.is_held:
+                        continue
+                    selector.unregister(self.program.pidfd)
+                    ended_at = time.monotonic()
                 if not any(thread.is_alive() for thread in self._threads):
                     break
                 if time.monotonic() - ended_at > _LINGER_S:
@@ -200,7 +203,7 @@ class Collector:
         """Leave nothing behind: a program that still runs, because we were interrupted, is ended."""
         if not self.program.ended():
             self.stop_program()
-        self.hang_up()
+        self.hang_up()  # also where the program is held: nothing comes from it any more
         for thread in self._threads:
             thread.join()
         os.close(self.program.pidfd)

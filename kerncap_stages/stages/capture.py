@@ -127,6 +127,8 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         raise
     finally:
         collector.close()
+        for text in collector.program.what_stays():
+            options.warn(text)
     if captured == 0 and not failures and collector.timed_out:
         raise ProgramError(
             f"{spec.command[0]} did not dispatch the kernel within {options.timeout_s:g} s, and was ended",

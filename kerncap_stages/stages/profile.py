@@ -76,6 +76,8 @@ def run_profile(
         _gather(collector.events(), processes)
     finally:
         collector.close()
+        for text in collector.program.what_stays():
+            options.warn(text)
     wall_ns = time.monotonic_ns() - collector.started
     if interrupt and not any(process.tallies for process in processes):
         options.warn("no time of a kernel was read: nothing is kept")
