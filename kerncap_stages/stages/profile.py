@@ -13,7 +13,7 @@ import typer
 
 from kerncap_stages.command_line import take_command
 from kerncap_stages.console import emit, epilog, run, say
-from kerncap_stages.errors import AnswerIsNo, DeviceError, ProgramError, Refused, UsageError
+from kerncap_stages.errors import AnswerIsNo, DeviceError, ExitCode, ProgramError, Refused, UsageError
 from kerncap_stages.options import (
     AppStdinOption,
     AppStdoutOption,
@@ -44,6 +44,7 @@ class ProfileOptions:
     timeout_s: float | None = None
     warn: Callable[[str], None] = field(default=lambda _text: None)
     made: Callable[[Profile], None] = field(default=lambda _profile: None)  # called before it is stored
+    killed: Callable[[], None] = field(default=lambda: None)  # a signal, not ours, ended the program
 
 
 def run_profile(
@@ -98,6 +99,8 @@ def run_profile(
     elif interrupt is None and collector.program.exit_code != 0:
         end = collector.program.describe_end()
         options.warn(f"the program {end}; the profile holds what ran until then")
+        if collector.program.exit_signal is not None:
+            options.killed()
     profile = _manifest(processes, collector.program, wall_ns)
     options.made(profile)
     with store.transaction() as transaction:
@@ -205,10 +208,11 @@ def profile(
     store: StoreOption = None,
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001
-) -> None:
+) -> ExitCode:
     """Run a program and rank its kernels by GPU time.
 
-    The program's command stands after `--`. Every dispatch is timed by the device's own time stamps.
+    The program's command stands after `--`. Every dispatch is timed by the device's own time stamps. Where a
+    signal ends the program, the profile holds what ran until then, and the exit code is 5.
     """
     from kerncap_stages.collector.program import ProgramSpec
     from kerncap_stages.console import people
@@ -226,6 +230,11 @@ def profile(
         raise UsageError(f"--output {output}: no file can be there", hint="a file in a folder that exists")
     opened = Store.open(store)
     unwritten: list[DeviceError] = []
+    code = ExitCode.DONE
+
+    def fail() -> None:
+        nonlocal code
+        code = ExitCode.PROGRAM
 
     def show(made: Profile) -> None:
         people().print(*kernels_section(made, top))
@@ -244,7 +253,9 @@ def profile(
         if not _command:
             raise UsageError("no program given", hint="put its command after `--`: kc-profile -- ./app")
         spec = ProgramSpec(_command, stdout=app_stdout, stdin=app_stdin)
-        options = ProfileOptions(timeout, warn=lambda text: say(f"kc-profile: warning: {text}"), made=show)
+        options = ProfileOptions(
+            timeout, warn=lambda text: say(f"kc-profile: warning: {text}"), made=show, killed=fail
+        )
         try:
             digest, made = run_profile(opened, spec, options)
         except KeyboardInterrupt:
@@ -254,6 +265,7 @@ def profile(
     if unwritten:
         raise unwritten[0]
     emit(digest, made if json else None)
+    return code
 
 
 def main() -> None:

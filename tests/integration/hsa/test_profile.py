@@ -33,7 +33,10 @@ def test_the_table_shows_every_column_and_a_bar(stages, program):
 
 def test_a_program_that_is_killed_keeps_the_times_that_it_had(stages, program):
     """Times are collected within half a millisecond: those of the last dispatches may be lost, no others."""
-    profile = profile_of(stages, program("many_dispatches"), 5000, 1, "kill").manifest
+    words = ("--json", "--", program("many_dispatches"), 5000, 1, "kill")
+    done = stages.run("profile", *words).must(ExitCode.PROGRAM)
+    assert "ended by SIGKILL" in done.err
+    profile = done.manifest
     assert profile["program"]["exit_signal"] == 9
     kernels = {kernel["name"]: kernel["calls"] for kernel in profile["kernels"]}
     assert 4000 <= kernels["other(unsigned int*)"] <= 5000
