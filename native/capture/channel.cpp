@@ -178,7 +178,7 @@ Result<void> Channel::start_listening() {
 }
 
 void Channel::listen() noexcept {
-  static std::array<std::byte, k_max_message_bytes> buffer;  // one channel per process
+  std::vector<std::byte> buffer(k_max_message_bytes);
   while (owns_socket()) {
     const std::span<std::byte> packet = receive(m_socket.get(), buffer, nullptr);
     if (packet.empty()) break;

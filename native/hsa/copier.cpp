@@ -40,6 +40,7 @@ Result<void> wait_for(hsa_signal_t signal, Copier::Deadline deadline) noexcept {
     if (std::chrono::steady_clock::now() > deadline) {
       return Error{ErrorCode::timeout, "a copy of device memory did not end in time"};
     }
+    if (!enabled()) return Error{ErrorCode::io, k_runtime_ends};
     ::nanosleep(&pause, nullptr);
     pause.tv_nsec = std::min(pause.tv_nsec * 2, 200'000L);
   }
@@ -148,6 +149,12 @@ void Copier::disarm() noexcept {
     for (const hsa_signal_t signal : engine->done) api().core.hsa_signal_destroy_fn(signal);
     engine->done.clear();
   }
+}
+
+void Copier::end() noexcept {
+  if (!m_in_flight.empty()) return;
+  for (const auto& engine : m_engines) api().core.hsa_queue_destroy_fn(engine->queue);
+  m_engines.clear();
 }
 
 Result<void> Copier::prepare_engine(Engine& engine) noexcept {

@@ -40,6 +40,9 @@ class Copier {
   core::Result<void> read(std::uint32_t device, std::uint64_t address, void* to, std::size_t bytes,
                           Deadline deadline) noexcept;
 
+  // The runtime is about to go, and nothing is under way.
+  void end() noexcept;
+
   // Waits until the engines that the program used have done what they were given before: each gets a tiny copy.
   core::Result<void> drain(const std::vector<Copies::Route>& routes, Deadline deadline) noexcept;
 

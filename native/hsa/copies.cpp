@@ -22,6 +22,11 @@ void Copies::end_capture(std::uint64_t number) noexcept {
   m_changed.notify_all();
 }
 
+std::uint64_t Copies::begun() const noexcept {
+  const std::lock_guard lock(m_mutex);
+  return m_order.now();
+}
+
 // One thread issues at a time, without the lock: a call may take long, and may call back into the program.
 void Copies::issue(std::unique_lock<std::mutex>& lock) noexcept {
   if (m_issuing) return;

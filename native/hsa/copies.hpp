@@ -21,6 +21,8 @@ namespace kerncap::hsa {
 // were begun before it, never for later ones (those may wait for the call). Plain book-keeping, tested alone.
 class CaptureOrder {
  public:
+  explicit CaptureOrder(std::uint64_t first = 0) : m_next(first) {}
+
   // Returns the capture's number; numbers ascend.
   std::uint64_t begin() {
     m_open.insert(m_open.end(), m_next);
@@ -33,7 +35,7 @@ class CaptureOrder {
   [[nodiscard]] bool idle() const { return m_open.empty(); }
 
  private:
-  std::uint64_t m_next = 0;
+  std::uint64_t m_next;
   std::set<std::uint64_t> m_open;
 };
 
@@ -41,8 +43,12 @@ class Copies {
  public:
   using Call = std::function<hsa_status_t()>;
 
+  // `first`: the number of the first capture. The collector knows captures by their numbers: none comes twice.
+  explicit Copies(std::uint64_t first) : m_order(first) {}
+
   [[nodiscard]] std::uint64_t begin_capture() noexcept;
   void end_capture(std::uint64_t number) noexcept;   // issues what waited for it
+  [[nodiscard]] std::uint64_t begun() const noexcept;   // the number of the next capture
 
   // True: the call was kept. `complete` is completed on its behalf if it fails later.
   [[nodiscard]] bool defer(Call call, hsa_signal_t complete) noexcept;

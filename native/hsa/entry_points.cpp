@@ -22,17 +22,13 @@ void complain(const core::Error& error) noexcept {
   (void)!::write(STDERR_FILENO, line.data(), line.size());
 }
 
-core::Result<void> start(HsaApiTable& table, const char* socket_path) noexcept {
-  if (core::Result<void> saved = save_api(table); !saved) return saved;
-  auto* made = new Tool();
-  if (!made->agents.discover()) return {};  // a machine without a GPU: nothing to see, nothing to say
-  core::Result<capture::Channel*> channel = capture::Channel::connect(socket_path, "hsa");
-  if (!channel) return channel.error();
-  made->channel = channel.value();
-  made->channel->send(made->agents.facts(capture::k_no_device));
-  for (std::uint32_t i = 0; i < made->agents.devices().size(); ++i) made->channel->send(made->agents.facts(i));
-  g_tool.store(made, std::memory_order_release);
-  made->enabled.store(true, std::memory_order_release);
+// One conversation for each process: a program that starts the runtime again goes on in the first one.
+core::Result<capture::Channel*> conversation(const Tool* earlier, const char* socket_path) noexcept {
+  if (earlier != nullptr && earlier->channel->connected()) return earlier->channel;
+  return capture::Channel::connect(socket_path, "hsa");
+}
+
+void when_forked_or_ending() noexcept {
   pthread_atfork(nullptr, nullptr, [] {
     // The runtime does not survive a fork, and neither does our conversation. The parent goes on as before.
     tool()->enabled.store(false, std::memory_order_relaxed);
@@ -45,6 +41,21 @@ core::Result<void> start(HsaApiTable& table, const char* socket_path) noexcept {
   };
   (void)::atexit(k_finish);
   (void)::at_quick_exit(k_finish);
+}
+
+core::Result<void> start(HsaApiTable& table, const char* socket_path) noexcept {
+  const Tool* earlier = tool();
+  if (core::Result<void> saved = save_api(table); !saved) return saved;
+  auto* made = new Tool(earlier);
+  if (!made->agents.discover()) return {};  // a machine without a GPU: nothing to see, nothing to say
+  core::Result<capture::Channel*> channel = conversation(earlier, socket_path);
+  if (!channel) return channel.error();
+  made->channel = channel.value();
+  made->channel->send(made->agents.facts(capture::k_no_device));
+  for (std::uint32_t i = 0; i < made->agents.devices().size(); ++i) made->channel->send(made->agents.facts(i));
+  g_tool.store(made, std::memory_order_release);
+  made->enabled.store(true, std::memory_order_release);
+  if (earlier == nullptr) when_forked_or_ending();
   install_hooks(table);
   return {};
 }
@@ -62,7 +73,7 @@ __attribute__((visibility("default"))) bool OnLoad(HsaApiTable* table, std::uint
   using namespace kerncap::hsa;
   const char* socket_path = ::getenv("KERNCAP_SOCKET");
   // Not started by us, or loaded a second time.
-  if (socket_path == nullptr || table == nullptr || tool() != nullptr) return true;
+  if (socket_path == nullptr || table == nullptr || enabled()) return true;
   if (const auto started = start(*table, socket_path); !started) complain(started.error());
   return true;
 }
@@ -76,11 +87,14 @@ __attribute__((visibility("default"))) int rocprofiler_set_api_table(const char*
   return 0;
 }
 
+// The runtime shuts down. It closes this library afterwards, which is linked to stay (-z nodelete): the queues of the
+// program may still lead here, and the thread that hears the collector goes on.
 __attribute__((visibility("default"))) void OnUnload() noexcept {
   using namespace kerncap::hsa;
   if (!enabled()) return;
-  if (tool()->profiling()) tool()->profiler.harvest();
-  tool()->snapshots.stop();
-  tool()->enabled.store(false, std::memory_order_relaxed);
+  tool()->enabled.store(false, std::memory_order_seq_cst);
+  tool()->profiler.end();
+  tool()->snapshots.end();
+  tool()->gone.store(true, std::memory_order_seq_cst);
 }
 }

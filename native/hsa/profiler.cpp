@@ -7,7 +7,6 @@
 
 #include "hsa/api.hpp"
 #include "hsa/packets.hpp"
-#include "hsa/threads.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
@@ -40,7 +39,9 @@ PendingRing* Profiler::add_queue(hsa_agent_t agent, std::uint32_t device, std::u
   }
   if (ring->size == 0) return nullptr;
   const std::lock_guard lock(m_mutex);
-  if (!m_started) m_started = start_thread("kc-profile", [](void* self) { static_cast<Profiler*>(self)->run(); }, this);
+  if (!m_started) {
+    m_started = m_thread.start("kc-profile", [](void* self) { static_cast<Profiler*>(self)->run(); }, this);
+  }
   m_rings.push_back(std::move(ring));
   return m_started ? m_rings.back().get() : nullptr;
 }
@@ -82,7 +83,7 @@ bool Profiler::harvest(PendingRing& ring) noexcept {
   const std::uint64_t head = ring.head.load(std::memory_order_acquire);
   std::uint64_t tail = ring.tail.load(std::memory_order_relaxed);
   bool hurry = false;
-  for (std::uint64_t at = tail; at < head && at < tail + k_window; ++at) {
+  for (std::uint64_t at = tail; at < head && at < tail + k_window && !tool()->gone.load(); ++at) {
     PendingRing::Entry& entry = ring.entries[at % ring.size];
     if (entry.waiting.load(std::memory_order_relaxed)) {
       if (api().core.hsa_signal_load_scacquire_fn(entry.ours) > 0) {
@@ -121,10 +122,24 @@ void Profiler::harvest() noexcept {
   m_hurry.store(hurry, std::memory_order_relaxed);
 }
 
+void Profiler::end() noexcept {
+  // Late only where the collector takes nothing in: then the signals are the runtime's to count.
+  if (!m_thread.ended(k_end_limit)) return;
+  harvest();
+  const std::lock_guard lock(m_mutex);
+  for (const auto& ring : m_rings) {
+    for (std::uint32_t i = 0; i < ring->size; ++i) {
+      // The device may still write to that of a dispatch under way.
+      PendingRing::Entry& entry = ring->entries[i];
+      if (!entry.waiting.load(std::memory_order_relaxed)) api().core.hsa_signal_destroy_fn(entry.ours);
+    }
+  }
+}
+
 void Profiler::run() noexcept {
   timespec pause{0, k_soon_ns};
   std::uint64_t seen = 0;
-  for (;;) {
+  while (enabled()) {
     harvest();
     const std::uint64_t records = tool()->channel->control().record_head.load(std::memory_order_relaxed);
     pause.tv_nsec = records != seen ? k_soon_ns : std::min(2 * pause.tv_nsec, k_calm_ns);

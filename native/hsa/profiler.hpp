@@ -11,6 +11,7 @@
 #include "capture/protocol.hpp"
 #include "hsa/hsa_headers.hpp"
 #include "hsa/queues.hpp"
+#include "hsa/threads.hpp"
 
 namespace kerncap::hsa {
 
@@ -48,6 +49,9 @@ class Profiler {
   // Records what has ended by now. Also called when the program ends.
   void harvest() noexcept;
 
+  // The runtime is about to go: ends the thread, records what has ended, destroys our signals. Bounded.
+  void end() noexcept;
+
  private:
   void run() noexcept;
   [[nodiscard]] bool harvest(PendingRing& ring) noexcept;   // true: the program waits for one of its signals
@@ -55,6 +59,7 @@ class Profiler {
   std::mutex m_mutex;                          // rings, and one harvester at a time
   std::vector<std::unique_ptr<PendingRing>> m_rings;
   std::atomic<bool> m_hurry{false};
+  Thread m_thread;
   bool m_started = false;
 };
 

@@ -12,7 +12,6 @@
 #include "capture/streams.hpp"
 #include "hsa/api.hpp"
 #include "hsa/regions.hpp"
-#include "hsa/threads.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
@@ -58,6 +57,7 @@ Result<void> wait_for_zero(hsa_signal_t signal, std::chrono::steady_clock::time_
   while (api().core.hsa_signal_load_scacquire_fn(signal) > 0) {
     if (std::chrono::steady_clock::now() > deadline) return Error{ErrorCode::timeout, what};
     if (!tool()->channel->connected()) return Error{ErrorCode::io, "the collector is gone"};
+    if (!enabled()) return Error{ErrorCode::io, k_runtime_ends};
     ::nanosleep(&pause, nullptr);
     pause.tv_nsec = std::min(pause.tv_nsec * 2, 500'000L);
   }
@@ -78,7 +78,7 @@ void Snapshots::prepare() noexcept {
   const std::lock_guard lock(m_prepare_mutex);
   if (m_ready || m_broken) return;
   Result<void> ready = m_copier.prepare();
-  if (ready && !start_thread("kc-capture", [](void* self) { static_cast<Snapshots*>(self)->run(); }, this)) {
+  if (ready && !m_thread.start("kc-capture", [](void* self) { static_cast<Snapshots*>(self)->run(); }, this)) {
     ready = Error{ErrorCode::io, "cannot start a thread"};
   }
   if (!ready) {
@@ -163,21 +163,18 @@ void Snapshots::close_window() noexcept {
 }
 
 void Snapshots::run() noexcept {
-  for (;;) {
-    bool expired = false;
-    std::unique_ptr<Job> job = next_reached(expired);
-    carry_out(std::move(job), expired);
-  }
+  bool expired = false;
+  while (std::unique_ptr<Job> job = next_reached(expired)) carry_out(std::move(job), expired);
 }
 
 // The first job whose queue has come to it. Not the first that was submitted: that one may wait for another.
 std::unique_ptr<Job> Snapshots::next_reached(bool& expired) noexcept {
   timespec pause{0, 10'000};
   std::unique_lock lock(m_mutex);
-  for (;;) {
+  while (enabled()) {
     tidy();
     if (m_jobs.empty()) {
-      const auto more = [this] { return !m_jobs.empty(); };
+      const auto more = [this] { return !m_jobs.empty() || !enabled(); };
       if (m_leaving.empty()) {
         m_changed.wait(lock, more);
       } else if (!m_changed.wait_for(lock, std::chrono::nanoseconds(pause.tv_nsec), more)) {
@@ -203,6 +200,7 @@ std::unique_ptr<Job> Snapshots::next_reached(bool& expired) noexcept {
     pause.tv_nsec = std::min(pause.tv_nsec * 2, 500'000L);
     lock.lock();
   }
+  return nullptr;
 }
 
 void Snapshots::carry_out(std::unique_ptr<Job> job, bool expired) noexcept {
@@ -216,6 +214,7 @@ void Snapshots::carry_out(std::unique_ptr<Job> job, bool expired) noexcept {
     if (taken) taken = take(*job);
     m_copier.disarm();
   }
+  if (tool()->gone.load()) return;
   release(*job);
   if (!taken) send_failure(job->number, failure_of(taken.error().code), taken.error().message);
   const std::lock_guard lock(m_mutex);
@@ -237,7 +236,6 @@ void Snapshots::release(Job& job) noexcept {
 
 // Under the lock: looks at the dispatches whose captures are over, and gives back what they no longer need.
 void Snapshots::tidy() noexcept {
-  if (!enabled()) return m_leaving.clear();
   std::erase_if(m_leaving, [this](const std::unique_ptr<Job>& job) {
     const auto& core = api().core;
     if (job->owes_completion && core.hsa_signal_load_scacquire_fn(job->done) <= 0) give_back_signal(*job);
@@ -247,6 +245,26 @@ void Snapshots::tidy() noexcept {
     return true;
   });
   m_holder.tidy();
+}
+
+void Snapshots::end() noexcept {
+  {
+    const std::lock_guard lock(m_mutex);
+    m_changed.notify_all();
+  }
+  // Late only where the collector takes nothing in. Then what we hold goes with the runtime.
+  if (!m_thread.ended(k_end_limit)) return;
+  std::deque<std::unique_ptr<Job>> jobs;
+  {
+    const std::lock_guard lock(m_mutex);
+    jobs.swap(m_jobs);
+  }
+  for (std::unique_ptr<Job>& job : jobs) {
+    release(*job);
+    m_leaving.push_back(std::move(job));
+  }
+  stop();
+  if (!m_broken) m_copier.end();
 }
 
 void Snapshots::stop() noexcept {

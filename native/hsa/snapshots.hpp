@@ -27,6 +27,7 @@
 #include "hsa/packets.hpp"
 #include "hsa/queues.hpp"
 #include "hsa/state_copy.hpp"
+#include "hsa/threads.hpp"
 
 namespace kerncap::hsa {
 
@@ -68,8 +69,10 @@ class Snapshots {
   void refuse(const Kernel& kernel, capture::FailureCode code, const char* reason) noexcept;
   void warn(const char* text) noexcept;
 
-  // The runtime is about to go: its signals are not ours to look at any longer. Destroys those that are done with.
+  // The program may be about to end: destroys signals that are done with, and waits a moment for those that soon are.
   void stop() noexcept;
+  // The runtime is about to go: lets everything go, ends the thread, destroys what is ours of the runtime's. Bounded.
+  void end() noexcept;
 
   // For hooks that take memory away: true if it is kept until the capture under way is over.
   [[nodiscard]] bool keep_until_idle(SnapshotKeep keep) noexcept;
@@ -79,7 +82,7 @@ class Snapshots {
  private:
   using Clock = std::chrono::steady_clock;
   void run() noexcept;
-  [[nodiscard]] std::unique_ptr<Job> next_reached(bool& expired) noexcept;
+  [[nodiscard]] std::unique_ptr<Job> next_reached(bool& expired) noexcept;   // null: the runtime is about to go
   void carry_out(std::unique_ptr<Job> job, bool expired) noexcept;
   core::Result<void> take(Job& job) noexcept;
   core::Result<void> check_descriptor(const Job& job) noexcept;
@@ -91,6 +94,7 @@ class Snapshots {
   void close_window() noexcept;
   [[nodiscard]] Clock::time_point deadline() const noexcept;
 
+  Thread m_thread;
   Copier m_copier;
   Holder m_holder;
   bool m_ready = false;                     // set once, before any rule can match

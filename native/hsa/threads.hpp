@@ -3,37 +3,62 @@
 
 #include <pthread.h>
 #include <signal.h>
+#include <time.h>
+
+#include <atomic>
+#include <chrono>
 
 namespace kerncap::hsa {
 
-inline bool start_thread(const char* name, void (*body)(void*), void* argument) noexcept {
-  struct Start {
-    void (*body)(void*);
-    void* argument;
-  };
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  auto* start = new Start{body, argument};
-  pthread_t thread;
-  const int failed = pthread_create(
-      &thread, nullptr,
-      [](void* given) -> void* {
-        const Start copy = *static_cast<Start*>(given);
-        delete static_cast<Start*>(given);
-        copy.body(copy.argument);
-        return nullptr;
-      },
-      start);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) {
-    delete start;
-    return false;
+// How long the runtime's end may wait for one.
+inline constexpr std::chrono::seconds k_end_limit{3};
+
+// Must outlive the thread, and lives as long as the process here.
+class Thread {
+ public:
+  bool start(const char* name, void (*body)(void*), void* argument) noexcept {
+    m_body = body;
+    m_argument = argument;
+    m_ended.store(false, std::memory_order_relaxed);
+    sigset_t all;
+    sigset_t before;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &before);
+    pthread_t thread;
+    const int failed = pthread_create(
+        &thread, nullptr,
+        [](void* self) -> void* {
+          auto& ours = *static_cast<Thread*>(self);
+          ours.m_body(ours.m_argument);
+          ours.m_ended.store(true, std::memory_order_release);
+          return nullptr;
+        },
+        this);
+    pthread_sigmask(SIG_SETMASK, &before, nullptr);
+    if (failed != 0) {
+      m_ended.store(true, std::memory_order_relaxed);
+      return false;
+    }
+    pthread_setname_np(thread, name);
+    pthread_detach(thread);
+    return true;
   }
-  pthread_setname_np(thread, name);
-  pthread_detach(thread);
-  return true;
-}
+
+  // Waits until its body has returned, at most so long. A thread that was never started has ended.
+  [[nodiscard]] bool ended(std::chrono::milliseconds limit) const noexcept {
+    const auto deadline = std::chrono::steady_clock::now() + limit;
+    while (!m_ended.load(std::memory_order_acquire)) {
+      if (std::chrono::steady_clock::now() >= deadline) return false;
+      const timespec pause{0, 100'000};
+      ::nanosleep(&pause, nullptr);
+    }
+    return true;
+  }
+
+ private:
+  void (*m_body)(void*) = nullptr;
+  void* m_argument = nullptr;
+  std::atomic<bool> m_ended{true};
+};
 
 }  // namespace kerncap::hsa

@@ -18,7 +18,11 @@
 namespace kerncap::hsa {
 
 struct Tool {
-  std::atomic<bool> enabled{false};      // false in a forked child, and once the runtime is shut down
+  // `earlier`: of a runtime that this process has shut down since, or null.
+  explicit Tool(const Tool* earlier = nullptr) : copies(earlier == nullptr ? 0 : earlier->copies.begun()) {}
+
+  std::atomic<bool> enabled{false};      // false in a forked child, and once the runtime shuts down: our threads end
+  std::atomic<bool> gone{false};         // the runtime is shut down: nothing of it may be touched
   capture::Channel* channel = nullptr;
   Agents agents;
   AllocationMap allocations;
@@ -35,6 +39,9 @@ struct Tool {
 
   [[nodiscard]] bool profiling() const noexcept { return channel->mode() == capture::Mode::profile; }
 };
+
+// Why what was under way is given up once `enabled` is false.
+inline constexpr const char* k_runtime_ends = "the program shut the runtime down";
 
 // Null until OnLoad has succeeded; hooks are only installed after that.
 [[nodiscard]] Tool* tool() noexcept;

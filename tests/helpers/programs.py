@@ -39,6 +39,8 @@ ONLY_FOR = {
 GPUS = {"peer_copies": 2}
 # HIP programs that use ROCr themselves, too.
 LIBRARIES = {"bad_code_objects": ("-lhsa-runtime64",)}
+# Programs that load the runtime themselves.
+WITHOUT_LIBRARIES = ("late_runtime",)
 
 
 @dataclass(frozen=True)
@@ -112,7 +114,8 @@ class Build:
         if self.program.name.endswith("_tool"):  # a library that ROCr loads by HSA_TOOLS_LIB
             headers = ["-DAMD_INTERNAL_BUILD", "-isystem", "/usr/include/hsa"]
             return ["g++", "-O1", "-shared", "-fPIC", *COMMON_FLAGS, *headers, source, "-o", str(output)]
-        return ["g++", "-O1", *COMMON_FLAGS, source, "-o", str(output), "-lhsa-runtime64", "-pthread"]
+        libraries = () if self.program.name in WITHOUT_LIBRARIES else ("-lhsa-runtime64",)
+        return ["g++", "-O1", *COMMON_FLAGS, source, "-o", str(output), *libraries, "-pthread"]
 
 
 def programs(kind: str) -> list[Program]:
