@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "capture/host_mappings.hpp"
 #include "capture/streams.hpp"
 #include "hsa/tool.hpp"
 
@@ -12,6 +13,35 @@ namespace {
 using capture::MemoryKind;
 using capture::Message;
 using capture::Up;
+
+// The rest came from a pool, and stays until the capture is over.
+bool is_the_programs_to_unmap(const Allocation& region) noexcept {
+  return region.kind == MemoryKind::host_registered || region.kind == MemoryKind::managed;
+}
+
+std::uint64_t host_address(const Allocation& region) noexcept { return region.host != 0 ? region.host : region.base; }
+
+// Without what the program has unmapped since: no call tells of that. HIP frees managed memory so.
+std::vector<Allocation> still_mapped(const std::vector<Allocation>& regions) {
+  if (std::none_of(regions.begin(), regions.end(), is_the_programs_to_unmap)) return regions;
+  const std::vector<capture::HostRange> readable = capture::readable_memory();
+  std::vector<Allocation> found;
+  for (const Allocation& region : regions) {
+    if (!is_the_programs_to_unmap(region)) {
+      found.push_back(region);
+      continue;
+    }
+    const std::uint64_t host = host_address(region);
+    for (const capture::HostRange& part : capture::parts_within(readable, host, host + region.bytes)) {
+      Allocation piece = region;
+      piece.base += part.begin - host;
+      piece.bytes = part.end - part.begin;
+      if (piece.host != 0) piece.host = part.begin;
+      found.push_back(piece);
+    }
+  }
+  return found;
+}
 
 }  // namespace
 
@@ -24,7 +54,7 @@ std::vector<Allocation> reachable_regions(std::uint32_t device) {
   state.pinned.append_to(all);
   state.managed.append_to(all);
   std::erase_if(all, [device](const Allocation& region) { return (region.access >> device & 1) == 0; });
-  return disjoint(std::move(all));
+  return still_mapped(disjoint(std::move(all)));
 }
 
 const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
@@ -73,9 +103,8 @@ void send_regions(std::uint64_t capture, const std::vector<Allocation>& regions)
 core::Result<void> send_host_region(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
                                     const Allocation& region, const capture::Look& look) noexcept {
   capture::Channel& channel = *tool()->channel;
-  const std::uint64_t host = region.host != 0 ? region.host : region.base;
-  // Memory that came from a pool stays until the capture is over; the rest is the program's to unmap.
-  if (region.kind == MemoryKind::host_registered || region.kind == MemoryKind::managed) {
+  const std::uint64_t host = host_address(region);
+  if (is_the_programs_to_unmap(region)) {
     return capture::send_unsafe_range(channel, kind, capture, index, host, region.bytes, look);
   }
   const std::span bytes(reinterpret_cast<const std::byte*>(host), region.bytes);

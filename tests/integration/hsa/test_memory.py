@@ -89,3 +89,18 @@ def test_only_what_the_arguments_lead_to(stages, program):
     assert region_at(everything, addresses(printed)["unrelated"])["pre"] is not None
     assert everything["cost"]["copied_size_bytes"] > capture["cost"]["copied_size_bytes"]
     assert stages.replay("@capture~1").must().manifest["matches_golden"] is True
+
+
+def test_managed_memory_that_was_freed_is_left_out(stages, program):
+    """HIP frees it by munmap(), of which no call tells."""
+    (capture,), printed = stages.capture_and_listen("target(", program("freed_managed"))
+    assert "wrong 0" in printed
+    found = addresses(printed)
+    kept = region_at(capture, found["kept"])
+    assert kept["kind"] == "managed"
+    states = [word_in(stages, kept, state, found["kept"]) for state in ("pre", "post")]
+    assert states == [41, 42]
+    for region in capture["regions"]:
+        begin, end = region["base_address"], region["base_address"] + region["size_bytes"]
+        assert not begin <= found["replaced"] < end
+    assert stages.replay("@capture").must().manifest["matches_golden"] is True
