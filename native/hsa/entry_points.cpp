@@ -93,6 +93,7 @@ __attribute__((visibility("default"))) void OnUnload() noexcept {
   using namespace kerncap::hsa;
   if (!enabled()) return;
   tool()->enabled.store(false, std::memory_order_seq_cst);
+  tool()->queues.end();
   tool()->profiler.end();
   tool()->snapshots.end();
   tool()->gone.store(true, std::memory_order_seq_cst);

@@ -28,9 +28,14 @@ core::Result<void> Holder::hold(const Queue& target, hsa_signal_t resume, const 
                                 Deadline deadline) noexcept {
   put_away();
   m_resume = resume;
+  m_left_alone.clear();
   const auto& core = api().core;
   for (Queue* queue : tool()->queues.live()) {
     if (queue == &target || std::find(stopped.begin(), stopped.end(), queue) != stopped.end()) continue;
+    if (tool()->queues.is_for_kernels(*queue)) {
+      m_left_alone.push_back({queue, core.hsa_queue_load_write_index_relaxed_fn(queue->handle)});
+      continue;
+    }
     // Signals of injected packets are never reused: a queue that was blocked may reach them much later.
     hsa_signal_t drained{};
     hsa_signal_t passed{};
@@ -111,7 +116,10 @@ bool Holder::still_held() const noexcept {
       return false;
     }
   }
-  return true;
+  return std::all_of(m_left_alone.begin(), m_left_alone.end(), [](const LeftAlone& left) {
+    return left.queue->gone.load() ||
+           api().core.hsa_queue_load_write_index_relaxed_fn(left.queue->handle) == left.write_index;
+  });
 }
 
 }  // namespace kerncap::hsa

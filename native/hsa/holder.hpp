@@ -23,7 +23,8 @@ class Holder {
   core::Result<void> hold(const Queue& target, hsa_signal_t resume, const std::vector<const Queue*>& stopped,
                           Deadline deadline) noexcept;
 
-  // The queues that were only blocked are blocked still: nothing slipped past while we copied.
+  // The queues that were only blocked are blocked still, and those left alone are as they were: nothing slipped past
+  // while we copied.
   [[nodiscard]] bool still_held() const noexcept;
 
   // The capture of `resume` is over. Its signals are destroyed by a later `tidy`, once no queue needs them.
@@ -37,6 +38,12 @@ class Holder {
     hsa_signal_t passed;
     std::uint64_t blocked_at;           // the device's read index while blocked, or k_not_blocked
   };
+  // A queue that kernels write to: they count its places by themselves, and a packet of ours would take one of theirs.
+  // What they write comes behind work of queues that are held.
+  struct LeftAlone {
+    const Queue* queue;
+    std::uint64_t write_index;
+  };
   struct Spent {
     hsa_signal_t resume;
     std::vector<Held> held;
@@ -47,6 +54,7 @@ class Holder {
 
   hsa_signal_t m_resume{};
   std::vector<Held> m_held;             // of the capture under way
+  std::vector<LeftAlone> m_left_alone;  // likewise
   std::mutex m_mutex;
   std::vector<Spent> m_spent;
 };

@@ -8,6 +8,7 @@
 #include <cstring>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "capture/send_list.hpp"
 #include "capture/streams.hpp"
@@ -20,6 +21,9 @@ namespace {
 using capture::Message;
 using capture::send_list;
 using capture::Up;
+
+// ROCm's OpenCL loads it into each program: it submits what kernels have enqueued.
+constexpr std::string_view k_scheduler = "__amd_rocclr_scheduler.kd";
 
 std::atomic<std::uint64_t> g_next_module{1};
 std::atomic<std::uint32_t> g_next_kernel{1};
@@ -195,6 +199,10 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
   send_list(*tool()->channel, Up::kernels, loaded.module, symbols.kernels, [&](Message& message, std::size_t i) {
     message.u32(first_kernel + static_cast<std::uint32_t>(i)).text(symbol_name(symbols.kernels[i]));
   });
+  const auto enqueues = [](hsa_executable_symbol_t kernel) { return symbol_name(kernel) == k_scheduler; };
+  if (std::any_of(symbols.kernels.begin(), symbols.kernels.end(), enqueues)) {
+    tool()->queues.expect_kernels_that_enqueue();
+  }
   std::vector<std::uint32_t> rules(symbols.kernels.size(), k_no_rule);
   if (tool()->profiling()) {
     tool()->channel->send(Message(Up::module_end).u64(loaded.module));

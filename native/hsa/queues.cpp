@@ -137,6 +137,7 @@ void on_packets(const void* pkts, std::uint64_t count, std::uint64_t index, void
                 hsa_amd_queue_intercept_packet_writer writer) noexcept {
   Queue& queue = *static_cast<Queue*>(data);
   if (!enabled()) return writer(pkts, count);
+  queue.used.store(true, std::memory_order_relaxed);
   const PacketView packets(pkts, count, index, *queue.handle);
   Rewriter rewriter(queue, packets);
   if (!queue.marked && rewriter.has_room_for(1)) {
@@ -175,6 +176,7 @@ bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t t
     return false;
   }
   api().ext.hsa_amd_profiling_set_profiler_enabled_fn(queue, 1);
+  learn_doorbell(*made);
   m_table.add(queue, made.get());
   m_queues.push_back(std::move(made));
   return true;

@@ -11,6 +11,7 @@
 #include "hsa/hsa_headers.hpp"
 #include "hsa/packets.hpp"
 #include "hsa/queue_table.hpp"
+#include "hsa/threads.hpp"
 
 namespace kerncap::hsa {
 
@@ -28,6 +29,10 @@ struct Queue {
   std::atomic<const hsa_queue_t*> hardware{nullptr};
   std::atomic<std::uint64_t> shown_read_index{0};   // the latest that the program was told; never goes back
   std::atomic<bool> gone{false};
+  bool has_copied_doorbell = false;      // ROCr does not see what a kernel stores there: device_doorbells.cpp
+  std::int64_t quiet_doorbell = 0;       // what it holds while no kernel has rung it
+  std::atomic<bool> rung_by_device{false};
+  std::atomic<bool> used{false};         // something was submitted to it
   bool marked = false;                   // callback only: the marker packet was sent
   Packet* scratch = nullptr;             // callback only: where a submission is rewritten, `size` + 16 packets
   PendingRing* pending = nullptr;        // profiling only
@@ -62,7 +67,20 @@ class Queues {
   // What the program is told of a queue's read index: see queues.cpp. `taken`: what the runtime would tell.
   [[nodiscard]] std::uint64_t read_index(const hsa_queue_t* handle, std::uint64_t taken) noexcept;
 
+  // The program has the kernel by which OpenCL enqueues others.
+  void expect_kernels_that_enqueue() noexcept { m_kernels_enqueue.store(true, std::memory_order_release); }
+  // Whether kernels write packets into it, as far as can be told.
+  [[nodiscard]] bool is_for_kernels(const Queue& queue) const noexcept;
+
+  // The runtime is about to go: ends the thread. Bounded.
+  void end() noexcept;
+
  private:
+  // See device_doorbells.cpp. The first is called under the lock.
+  void learn_doorbell(Queue& queue) noexcept;
+  void watch_doorbells() noexcept;
+  [[nodiscard]] bool ring_for_the_device() noexcept;
+
   // Becomes one of an intercept queue's interceptors. False: it is no intercept queue, or memory is short.
   bool watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t type, hsa_queue_t* queue,
              hsa_queue_t* below = nullptr) noexcept;
@@ -75,6 +93,9 @@ class Queues {
   mutable std::mutex m_mutex;
   std::vector<std::unique_ptr<Queue>> m_queues;
   QueueTable m_table;
+  Thread m_thread;
+  bool m_watching = false;
+  std::atomic<bool> m_kernels_enqueue{false};
 };
 
 }  // namespace kerncap::hsa

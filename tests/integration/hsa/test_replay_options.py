@@ -134,3 +134,12 @@ def test_a_fault_in_a_launch_through_hip_ends_the_replay_at_once(stages, scaled,
     done = stages.replay(scaled, "--hip-launch", "--variant", fault, "--timeout", 100).must(4)
     assert done.manifest["outcome"] == "faulted"
     assert "0x123456789" in done.manifest["explanation"]
+
+
+@pytest.mark.parametrize("way", [(), ("--hip-launch",)])
+def test_a_null_pointer_in_scalar_registers_ends_the_replay_at_once(stages, scaled, variant, way):
+    """As a kernel has it that enqueues others, whose list is not there in a replay."""
+    fault = variant("wild_variants", "SCALAR_FAULT")
+    done = stages.replay(scaled, *way, "--variant", fault, "--timeout", 100).must(4)
+    assert done.manifest["outcome"] == "faulted"
+    assert "touched 0x28" in done.manifest["explanation"]

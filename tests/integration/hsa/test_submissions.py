@@ -106,3 +106,31 @@ def test_dispatches_after_static_destructors(stages, program):
             struct.unpack_from("<I", stages.memory(region[state]), offset)[0] for state in ("pre", "post")
         ]
         assert states == [number, number + 1]
+
+
+def test_packets_that_a_kernel_submits_are_profiled(stages, program):
+    words = [program("device_enqueue"), program("enqueue_kernels")]
+    profile = stages.run("profile", "--json", "--", *words).must().manifest
+    assert {kernel["name"]: kernel["calls"] for kernel in profile["kernels"]} == {
+        "__amd_rocclr_scheduler": 3,
+        "target": 3,
+    }
+
+
+@pytest.mark.parametrize(("kernel", "dispatch"), [("target", 0), ("target", 2)])
+def test_packets_that_a_kernel_submits_are_captured(stages, program, kernel, dispatch):
+    """No packet of ours comes into that queue, in which the kernel counts the places."""
+    words = [program("device_enqueue"), program("enqueue_kernels")]
+    captures, printed = stages.capture_and_listen(kernel, *words, options=("--dispatch", dispatch))
+    assert "wrong 0" in printed
+    (capture,) = captures
+    assert capture["dispatch"]["index_of_kernel"] == dispatch
+
+
+def test_a_kernel_that_submits_is_not_captured_and_the_program_goes_on(stages, program):
+    """What it submitted runs before its post-state is copied."""
+    printed = stages.folder / "printed"
+    words = ["--app-stdout", printed, "--", program("device_enqueue"), program("enqueue_kernels")]
+    done = stages.run("capture", "--kernel", "scheduler", *words).must(ExitCode.DEVICE)
+    assert "another queue went on" in done.err
+    assert "wrong 0" in printed.read_text()
