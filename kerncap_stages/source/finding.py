@@ -102,7 +102,9 @@ def find_source(
     if candidates:
         choice = choose(candidates, commands, wanted, consulted)
     else:
-        choice = find_made(commands, wanted, consulted)
+        choice = find_made(likely, wanted, consulted)
+        if choice is not None and likely is not commands:
+            choice = replace(choice, command=None)  # assumed, which is told below
         line = None if choice else line_told(tables, roots, consulted, guessed=guessed)
         if line is not None:
             choice = choose([line], commands, wanted, consulted)

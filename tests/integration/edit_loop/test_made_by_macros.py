@@ -98,6 +98,21 @@ def test_a_kernel_of_a_list_in_another_file_is_edited_there(tmp_path, built):
     assert text_section((project / "optimized.hsaco").read_bytes()) == text_section(code)
 
 
+def test_without_a_compile_command_an_assumed_one_is_asked(tmp_path):
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "name.inc").write_text("scale\n")
+    (tree / "k.hip").write_text(
+        '#include <hip/hip_runtime.h>\n__global__ void\n#include "name.inc"\n(float* x) { *x *= 2; }\n'
+    )
+    code = device_code(tree / "k.hip", tree / "k.hsaco")
+    _, _, source = located(tmp_path, (tree, code), "_Z5scalePf")
+    assert source.outcome is Outcome.FOUND, source.explanation
+    assert source.definition.path.startswith(str(tree))
+    assert "is assumed" in source.explanation
+    assert source.unedited.same_instructions
+
+
 def test_without_a_compile_command_it_says_what_would_help(tmp_path, built):
     tree, code = built
     (tmp_path / "alone").mkdir()
