@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.source.element_types import element_type, lanes
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from tree_sitter import Node, Parser
 
@@ -76,7 +76,11 @@ class Types:
 
     def layout(self, type_text: str, depth: int = 0) -> Layout | None:
         """How a struct lies in memory; None where the source does not tell it plainly."""
-        node = self._structs.get(_unqualified(type_text))
+        key, bound = _unqualified(type_text), {}
+        if key not in self._structs:
+            key, given = _template(type_text)
+            bound = _bound(self._structs.get(key), given)
+        node = self._structs.get(key)
         if node is None or depth > _MAX_DEPTH:
             return None
         fields: list[Field] = []
@@ -84,7 +88,7 @@ class Types:
         for type_name, name, count in _members(node):
             if count is None:
                 return None
-            inner = self._member(type_name, depth)
+            inner = self._member(_substituted(type_name, bound), depth)
             if inner is None:
                 return None
             end = _up(end, inner.align_bytes)
@@ -122,7 +126,7 @@ class Types:
         if node.type in ("struct_specifier", "class_specifier"):
             name, body = node.child_by_field_name("name"), node.child_by_field_name("body")
             if name is not None and name.text and body is not None:
-                key = name.text.decode(errors="replace")
+                key = _unqualified(name.text.decode(errors="replace"))
                 # Two of one name: which is meant would be a guess.
                 self._structs[key] = None if key in self._structs else node
         elif node.type in ("alias_declaration", "type_definition"):
@@ -211,7 +215,44 @@ def _is_function(node: Node) -> bool:
 
 def _unqualified(type_text: str) -> str:
     text = re.sub(r"\b(?:const|volatile|struct|class)\b", " ", type_text)
-    return "".join(text.split()).rsplit("::", 1)[-1]
+    head, opened, arguments = "".join(text.split()).partition("<")
+    return head.rsplit("::", 1)[-1] + opened + arguments
+
+
+def _template(type_text: str) -> tuple[str, list[str]]:
+    """``Args`` and its arguments of ``const lib::Args<float, lib::Tag<1> >``."""
+    text = re.sub(r"\b(?:const|volatile|struct|class)\b", " ", type_text).strip()
+    head, opened, rest = text.partition("<")
+    if not opened or not rest.endswith(">"):
+        return _unqualified(text), []
+    arguments, depth = [""], 0
+    for letter in rest[:-1]:
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            arguments.append("")
+        else:
+            arguments[-1] += letter
+    return _unqualified(head), [" ".join(argument.split()) for argument in arguments]
+
+
+def _bound(struct: Node | None, given: Sequence[str]) -> dict[str, str]:
+    """What the parameters of a struct template stand for; those that were not given are left out."""
+    outer = struct.parent if struct is not None else None
+    parameters = outer.child_by_field_name("parameters") if outer is not None else None
+    if parameters is None:
+        return {}
+    names = [
+        next((node.text for node in _nodes(each) if node.type in ("type_identifier", "identifier")), None)
+        for each in parameters.named_children
+        if each.type != "comment"
+    ]
+    return {
+        name.decode(errors="replace"): argument for name, argument in zip(names, given, strict=False) if name
+    }
+
+
+def _substituted(type_name: str, bound: Mapping[str, str]) -> str:
+    return re.sub(r"\b[A-Za-z_]\w*\b", lambda word: bound.get(word[0], word[0]), type_name)
 
 
 def _up(value: int, alignment: int) -> int:

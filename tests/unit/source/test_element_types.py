@@ -107,5 +107,34 @@ def test_layout_follows_the_abi():
     assert (layout.size_bytes, layout.align_bytes) == (48, 16)
 
 
+TEMPLATES = b"""
+template <typename T, class Index = int> struct Span { T* data; Index count; };
+namespace lib {
+template <typename T, typename U> struct Arguments { Span<U, long> in; Span<const T, long> out; T scale; };
+template <> struct Arguments<char, char> { int* special; };
+template <typename T, int N> struct Sized { T values[N]; };
+}
+"""
+
+
+def test_template_arguments_stand_in_members():
+    types = Types([TEMPLATES])
+    layout = types.layout("lib::Arguments<double, std::pair<int, lib::X> >")
+    assert [(field.offset_bytes, field.type_name, field.name) for field in layout.fields] == [
+        (0, "std::pair<int, lib::X>*", "in.data"),
+        (8, "long", "in.count"),
+        (16, "double*", "out.data"),
+        (24, "long", "out.count"),
+        (32, "double", "scale"),
+    ]
+    (special,) = types.layout("lib::Arguments<char, char>").fields
+    assert special.name == "special"
+
+
+@pytest.mark.parametrize("name", ["Span", "Span<float>", "Span<float, Absent>", "lib::Sized<float, 4>"])
+def test_a_template_whose_arguments_are_not_all_known_has_no_layout(name):
+    assert Types([TEMPLATES]).layout(name) is None
+
+
 def test_sizes():
     assert [size_of(kind) for kind in ("fp64", "bf16", "fp8_e5m2", "uint16", "bytes")] == [8, 2, 1, 2, 0]
