@@ -42,29 +42,25 @@ class Headers:
         /usr/include/rocprim, is as local as the definition that it holds.
         """
         library = self._library(definition)
-        return [
-            path for path in self.paths if not self._is_own(path) or (library and _is_below(path, library))
-        ]
+        return [path for path in self.paths if not _is_below(path, self.own) or _is_below(path, library)]
 
     def of_toolchain(self) -> list[Path]:
         """The others."""
-        return [path for path in self.paths if self._is_own(path)]
+        return [path for path in self.paths if _is_below(path, self.own)]
 
-    def _is_own(self, path: Path) -> bool:
-        return any(_is_below(path, folder) for folder in self.own)
-
-    def _library(self, definition: Path) -> Path | None:
-        """The folder next below the toolchain's, or the file itself; None for what is no toolchain's."""
+    def _library(self, definition: Path) -> tuple[Path, ...]:
+        """The folder next below the toolchain's, or the file itself; nothing for what is no toolchain's."""
         place = definition.resolve()
         above = [folder for folder in self.own if place.is_relative_to(folder)]
         if not above:
-            return None
+            return ()
         nearest = max(above, key=lambda folder: len(folder.parts))
-        return nearest / place.relative_to(nearest).parts[0]
+        return (nearest / place.relative_to(nearest).parts[0],)
 
 
-def _is_below(path: Path, folder: Path) -> bool:
-    return path.is_relative_to(folder) or path.resolve().is_relative_to(folder)
+def _is_below(path: Path, folders: Sequence[Path]) -> bool:
+    places = (path, path.resolve()) if folders else ()
+    return any(place.is_relative_to(folder) for place in places for folder in folders)
 
 
 def parse_make_rule(text: str) -> list[Path]:

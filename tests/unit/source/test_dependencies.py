@@ -1,6 +1,8 @@
 from pathlib import Path
 
-from kerncap_stages.source.dependencies import parse_make_rule
+import pytest
+
+from kerncap_stages.source.dependencies import Headers, parse_make_rule
 
 
 def test_reads_continued_lines_and_escapes():
@@ -17,3 +19,21 @@ def test_only_blanks_part_names():
         Path("/w/a\tb/k.hip"),
         Path("/w/a\tb/k.h"),
     ]
+
+
+INCLUDED = ["k.hip", "k.hpp", "/opt/i/lib/a.hpp", "/opt/i/lib/d/b.hpp", "/opt/i/cc/v"]
+
+
+@pytest.mark.parametrize(
+    ("definition", "local"),
+    [
+        ("/src/k.hpp", ["/src/k.hpp"]),
+        ("/opt/i/lib/d/b.hpp", ["/src/k.hpp", "/opt/i/lib/a.hpp", "/opt/i/lib/d/b.hpp"]),
+        ("/opt/i/cc/v", ["/src/k.hpp", "/opt/i/cc/v"]),
+    ],
+)
+def test_of_the_toolchains_headers_the_definitions_library_is_local(definition, local):
+    own = (Path("/opt/i"), Path("/opt/i/cc"))
+    headers = Headers.of([Path(path) for path in INCLUDED], Path("/src/k.hip"), Path("/src"), own)
+    assert headers.local(Path(definition)) == [Path(path) for path in local]
+    assert [path.name for path in headers.of_toolchain()] == ["a.hpp", "b.hpp", "v"]
