@@ -2,30 +2,47 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _TIMEOUT_S = 300
+# clang's: they edit its arguments, or make it write what nobody asked for.
+_COMMANDING = frozenset(
+    {
+        "CCC_OVERRIDE_OPTIONS",
+        "DEPENDENCIES_OUTPUT",
+        "SUNPRO_DEPENDENCIES",
+        "CC_PRINT_OPTIONS",
+        "CC_PRINT_HEADERS",
+    }
+)
 
 
 def run_tool(
-    words: Sequence[object], folder: Path | None = None, hint: str | None = None
+    words: Sequence[object],
+    folder: Path | None = None,
+    hint: str | None = None,
+    environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end in ``folder``, else in the current one, and keep what it says.
 
+    Of ``environment``, else of our own, it gets all but what would make it another command (``_COMMANDING``).
     Raises DeviceError, with ``hint``, if it cannot be started or does not end; its exit code is the caller's.
     """
     command = [str(word) for word in words]
+    given = os.environ if environment is None else environment
     try:
         return subprocess.run(
             command,
             cwd=folder,
+            env={name: value for name, value in given.items() if name not in _COMMANDING},
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cupti import cupti_paths
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.source.compilers import find_compiler
+from kerncap_stages.source.llvm_tools import llvm_tool
 from kerncap_stages.source.nvcc import find_cuda_tool
 
 if TYPE_CHECKING:
@@ -25,6 +26,11 @@ _CUDA_TOOLS = {
     "cuobjdump": "takes PTX out of programs",
     "nvdisasm": "shows machine code",
 }
+_LLVM_TOOLS = {
+    "clang": ("what hipcc runs", lambda: find_compiler("hipcc").path),
+    "llvm-objdump": ("shows instructions of AMD GPUs", lambda: llvm_tool("llvm-objdump")),
+    "llvm-mc": ("assembles edited instructions", lambda: llvm_tool("llvm-mc")),
+}
 # cuda.h, CUdevice_attribute: COMPUTE_CAPABILITY_MAJOR and _MINOR.
 _CAPABILITY = (75, 76)
 
@@ -34,6 +40,7 @@ def describe_machine() -> dict[str, list[dict[str, str | None]]]:
     gpus = [*_amd_gpus(), *_nvidia_gpus()]
     tools = [
         _tool("hipcc", "rebuilds HIP kernels", _hip_compiler()),
+        *(_tool(name, purpose, _found(find)) for name, (purpose, find) in _LLVM_TOOLS.items()),
         *(_tool(name, purpose, find_cuda_tool(name)) for name, purpose in _CUDA_TOOLS.items()),
         _tool("CUPTI", "captures and profiles CUDA programs", _cupti()),
     ]
@@ -46,8 +53,12 @@ def _tool(name: str, purpose: str, path: str | None) -> dict[str, str | None]:
 
 def _hip_compiler() -> str | None:
     """hipcc, or the clang that is taken where it is not there."""
+    return shutil.which("hipcc") or _found(lambda: find_compiler("hipcc").path)
+
+
+def _found(find: Callable[[], str]) -> str | None:
     try:
-        return shutil.which("hipcc") or find_compiler("hipcc").path
+        return find()
     except DeviceError:
         return None
 

@@ -7,6 +7,7 @@ program that is not called like a compiler is not run at all.
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 import shlex
@@ -18,10 +19,13 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.run_tool import run_tool
+from kerncap_stages.source.compile_commands import CompileCommand
+from kerncap_stages.source.flags import compile_flags
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+_APPENDED = "HIPCC_COMPILE_FLAGS_APPEND"
 _HIPCC = re.compile(r"hipcc(\.bin|\.pl)?")
 _CLANG = re.compile(r"([\w.]+-)*(amd)?clang(\+\+)?(-\d+(\.\d+)*)?")
 _OPTIMISATION = re.compile(r"-O([0-3sgz]|fast)?")
@@ -70,12 +74,36 @@ def find_compiler(compiler: str, *, trusted: bool = False) -> Compiler:
             hint="pass --compiler PATH, e.g. hipcc or clang++",
         )
     if is_hipcc(compiler):
-        appended = tuple(shlex.split(os.environ.get("HIPCC_COMPILE_FLAGS_APPEND", "")))
-        return Compiler(_clang_of(compiler), ("-O3", *appended))
+        return Compiler(_clang_of(compiler), ("-O3", *_appended_flags()))
     found = shutil.which(compiler)
     if found is None:
         raise DeviceError(f"there is no compiler {compiler}", hint="pass --compiler PATH")
     return Compiler(found)
+
+
+def _appended_flags() -> tuple[str, ...]:
+    """What hipcc adds of the environment; as of any build, without targets and outputs, which are ours."""
+    text = os.environ.get(_APPENDED, "")
+    try:
+        words = shlex.split(text)
+    except ValueError as error:
+        raise DeviceError(
+            f"{_APPENDED}={text!r} cannot be read: {error}", hint=f"unset {_APPENDED}"
+        ) from error
+    here = Path.cwd()
+    return compile_flags(CompileCommand(here, here, ("hipcc", *words)))
+
+
+def newest_version(name: str) -> str | None:
+    """Path of the newest NAME-VERSION on PATH, as distributions call LLVM's programs."""
+    pattern = re.compile(re.escape(name) + r"-(\d+)")
+    found: dict[int, str] = {}
+    for folder in map(Path, os.get_exec_path()):
+        for path in folder.glob(f"{glob.escape(name)}-*"):
+            match = pattern.fullmatch(path.name)
+            if match and os.access(path, os.X_OK):
+                found.setdefault(int(match[1]), str(path))
+    return found[max(found)] if found else None
 
 
 @cache
@@ -84,24 +112,27 @@ def _clang_of(hipcc: str) -> str:
     own = shutil.which(hipcc) or shutil.which("hipcc")
     beside = [Path(own).resolve().parent] if own else []
     folders = [os.environ.get("HIP_CLANG_PATH", ""), *(_told_by_hipconfig(folder) for folder in beside)]
+    # hipconfig answers with a folder below ROCM_PATH, whatever lies there.
+    neutral = {name: value for name, value in os.environ.items() if name not in ("ROCM_PATH", "HIP_PATH")}
+    folders += [_told_by_hipconfig(folder, neutral) for folder in beside if neutral != os.environ]
     roots = [Path(os.environ.get("ROCM_PATH", "/opt/rocm")), *(folder.parent for folder in beside)]
     folders += [str(root / part) for root in roots for part in ("llvm/bin", "lib/llvm/bin")]
     for folder in folders:
         if folder and (found := shutil.which("clang++", path=folder)):
             return found
-    found = shutil.which("amdclang++") or shutil.which("clang++")
+    found = shutil.which("amdclang++") or shutil.which("clang++") or newest_version("clang++")
     if found is None:
         raise DeviceError(f"there is no clang behind {hipcc}", hint="pass --compiler PATH, e.g. clang++")
     return found
 
 
-def _told_by_hipconfig(folder: Path) -> str:
+def _told_by_hipconfig(folder: Path, environment: Mapping[str, str] | None = None) -> str:
     """Ask hipconfig, which gets no argument of anybody's but ours."""
     program = folder / "hipconfig"
     if not program.is_file():
         return ""
     try:
-        told = run_tool([program, "--hipclangpath"])
+        told = run_tool([program, "--hipclangpath"], environment=environment)
     except DeviceError:
         return ""
     return told.stdout.strip() if told.returncode == 0 else ""

@@ -1,10 +1,13 @@
 import shutil
+from pathlib import Path
 
 import pytest
 
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source import compilers
 from kerncap_stages.source.compilers import Compiler, find_compiler, is_compiler_name, is_hipcc
+from kerncap_stages.source.llvm_tools import llvm_tool
 
 
 @pytest.mark.parametrize(
@@ -44,6 +47,52 @@ def test_hipcc_becomes_the_clang_that_hipcc_is_told_to_use(tmp_path, monkeypatch
         compilers._clang_of.cache_clear()
     assert found == Compiler(str(clang), ("-O3", "-DX=a b"))
     assert not is_hipcc(found.path)
+
+
+@pytest.fixture
+def clang(tmp_path, monkeypatch):
+    """A clang that hipcc is told to use, and no memory of another one."""
+    path = tmp_path / "clang++"
+    path.write_text("#!/bin/sh\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("HIP_CLANG_PATH", str(tmp_path))
+    compilers._clang_of.cache_clear()
+    yield path
+    compilers._clang_of.cache_clear()
+
+
+@pytest.mark.usefixtures("clang")
+def test_targets_and_outputs_of_the_environment_are_ours_to_name(monkeypatch):
+    monkeypatch.setenv("HIPCC_COMPILE_FLAGS_APPEND", "--offload-arch=gfx1100 -DA -o elsewhere -save-temps")
+    assert find_compiler("hipcc").lead == ("-O3", "-DA")
+    monkeypatch.setenv("HIPCC_COMPILE_FLAGS_APPEND", "-DX='a")
+    with pytest.raises(DeviceError, match="HIPCC_COMPILE_FLAGS_APPEND"):
+        find_compiler("hipcc")
+
+
+def test_the_newest_of_several_versions_on_path_is_taken(tmp_path, monkeypatch):
+    for name in ("llvm-mc-9", "llvm-mc-21", "llvm-mc-old", "llvm-mc-99"):
+        (tmp_path / name).write_text("#!/bin/sh\n")
+        (tmp_path / name).chmod(0o755 if name != "llvm-mc-99" else 0o644)
+    monkeypatch.setenv("PATH", f"{tmp_path / 'absent'}:{tmp_path}")
+    assert compilers.newest_version("llvm-mc") == str(tmp_path / "llvm-mc-21")
+    assert compilers.newest_version("llvm-objdump") is None
+
+
+@pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
+def test_a_rocm_path_that_leads_nowhere_hides_no_tool(tmp_path, monkeypatch):
+    monkeypatch.setenv("ROCM_PATH", str(tmp_path / "absent"))
+    compilers._clang_of.cache_clear()
+    try:
+        assert Path(llvm_tool("llvm-objdump")).name.startswith("llvm-objdump")
+        assert Path(llvm_tool("llvm-mc")).name.startswith("llvm-mc")
+    finally:
+        compilers._clang_of.cache_clear()
+
+
+def test_nothing_in_the_environment_makes_another_command_of_ours(monkeypatch):
+    monkeypatch.setenv("CCC_OVERRIDE_OPTIONS", "+-DOURS")
+    assert "CCC_OVERRIDE_OPTIONS" not in run_tool(["env"]).stdout
 
 
 def test_the_default_of_hipcc_gives_way_to_a_flag():
