@@ -10,34 +10,31 @@ from __future__ import annotations
 
 import contextlib
 import re
-import shutil
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code_object import read_code_object
-from kerncap_stages.errors import DeviceError, KerncapError, UsageError
+from kerncap_stages.errors import UsageError
 from kerncap_stages.project.elf_patch import Image, KernelPlace
-from kerncap_stages.run_tool import run_tool
-from kerncap_stages.source.compilers import find_compiler
+from kerncap_stages.source.llvm_tools import run_llvm
 from kerncap_stages.targets import processor_of
 
 if TYPE_CHECKING:
-    import subprocess
     from collections.abc import Iterator, Sequence
 
 _TRIPLE = "amdgcn-amd-amdhsa"
 _MOST_BYTES = 4 << 20  # of instructions: what a person can still look at
 _INSTRUCTION = re.compile(r"^\t(.*?)\s*// ([0-9A-F]{12}): ((?:[0-9A-F]{8} ?)+)(?:<.*)?$")
-_LABEL = re.compile(r"^([0-9a-f]{16}) <(L\d+)>:$")
-_BRANCH = re.compile(r"^(s_c?branch\w*|s_call\w*|s_subvector\w*)\b")
+# Those that jump by the lower half of their first word: words from the end of the instruction.
+_BRANCH = re.compile(r"^(s_branch|s_cbranch_(?!g_fork|join)\w+|s_call_b64|s_subvector_loop_\w+) (.*, )?\S+$")
 _GETPC = re.compile(r"^s_getpc_b64 s\[(\d+):(\d+)\]$")
+# Assemblers reach far labels so: the distance is from the end of s_getpc_b64, less 4.
+_DISTANCE = re.compile(r"^s_add_i32 s\d+, \S+, 4$")
 _PAIR = re.compile(r"^s_(add_u32|addc_u32|add_co_u32|add_co_ci_u32) s(\d+), s(\d+), (\S+)$")
 _ENCODING = re.compile(r"encoding: \[([^\]]*)\]")
 _DIRECTIVE = re.compile(r"^\s*\.amdhsa_(?!kernel )\w+ [-\w]+\s*$")
-# LLVM's tools say this, take some other processor, and end with 0.
-_UNKNOWN_PROCESSOR = "is not a recognized processor"
 
 
 @dataclass(frozen=True)
@@ -71,7 +68,7 @@ def disassemble(code: bytes, symbol: str) -> str:
     place = image.kernel(symbol)
     if place.size_bytes > _MOST_BYTES:
         raise UsageError(f"the kernel has {place.size_bytes} bytes of instructions: too many to edit as text")
-    lines, labels, said = _listed(code, place)
+    lines, said = _listed(code, place)
     _name_targets(lines, place)
     processor = _processor(code)
     head = [
@@ -84,8 +81,8 @@ def disassemble(code: bytes, symbol: str) -> str:
     ]
     targets = sorted(set(re.findall(r"kc_target_([0-9a-f]+)", "\n".join(line.text for line in lines))))
     head += [f"\t.set kc_target_{at}, kc_kernel + ({int(at, 16):#x} - kc_base)" for at in targets]
-    _spell_alike(head, lines, labels, processor, place)
-    text = "\n".join([*head, *_body(lines, labels), ""])
+    _spell_alike(head, lines, processor, place)
+    text = "\n".join([*head, *_body(lines), ""])
     descriptor = _descriptor_text(code, place)
     for candidate in dict.fromkeys((text + descriptor, text)):
         with contextlib.suppress(UsageError):
@@ -115,38 +112,8 @@ def assemble(text: str, code: bytes, symbol: str) -> Assembled:
     return Assembled(image.content, said)
 
 
-def llvm_tool(name: str) -> str:
-    """Path of one of LLVM's tools: on PATH, else beside the clang that hipcc uses.
-
-    Raises DeviceError if it is in neither place.
-    """
-    found = shutil.which(name)
-    if found is None:
-        try:
-            beside = Path(find_compiler("hipcc").path).resolve().parent
-            found = shutil.which(name, path=str(beside))
-        except KerncapError:
-            found = None
-    if found is None:
-        raise DeviceError(f"there is no {name}", hint="install LLVM's tools, or put them on PATH")
-    return found
-
-
 def _processor(code: bytes) -> str:
     return processor_of(read_code_object(code).isa)
-
-
-def _run_llvm(name: str, *words: object) -> subprocess.CompletedProcess[str]:
-    """Run one of LLVM's tools.
-
-    Raises DeviceError where it does not know the processor that it was asked for.
-    """
-    tool = llvm_tool(name)
-    done = run_tool([tool, *words])
-    for line in done.stderr.splitlines():
-        if _UNKNOWN_PROCESSOR in line:
-            raise DeviceError(f"{tool}: {line.strip()}", hint="put LLVM's tools of a newer version on PATH")
-    return done
 
 
 def _objdump(code: bytes, start: int, end: int, *options: str) -> tuple[list[str], list[str]]:
@@ -155,7 +122,7 @@ def _objdump(code: bytes, start: int, end: int, *options: str) -> tuple[list[str
         path = Path(name) / "code"
         path.write_bytes(code)
         around = (f"--start-address={start}", f"--stop-address={end}")
-        done = _run_llvm("llvm-objdump", *options, *around, path)
+        done = run_llvm("llvm-objdump", *options, *around, path)
     if done.returncode != 0:
         raise UsageError(
             f"the code object cannot be disassembled: {done.stderr.strip()}",
@@ -164,28 +131,29 @@ def _objdump(code: bytes, start: int, end: int, *options: str) -> tuple[list[str
     return done.stdout.splitlines(), done.stderr.replace(str(path), "the code object").splitlines()
 
 
-def _listed(code: bytes, place: KernelPlace) -> tuple[list[_Line], dict[str, int], list[str]]:
-    lines: list[_Line] = []
-    labels: dict[str, int] = {}
+def _listed(code: bytes, place: KernelPlace) -> tuple[list[_Line], list[str]]:
     start, end = place.address, place.address + place.size_bytes
-    listing, said = _objdump(code, start, end, "-d", "--symbolize-operands")
-    for text in listing:
-        if match := _LABEL.match(text):
-            labels[match[2]] = int(match[1], 16)
-        elif match := _INSTRUCTION.match(text):
-            lines.append(_Line(match[1], int(match[2], 16), match[3]))
+    listing, said = _objdump(code, start, end, "-d", "--disassemble-zeroes")
+    found = filter(None, map(_INSTRUCTION.match, listing))
+    lines = [_Line(match[1], int(match[2], 16), match[3]) for match in found]
+    # Of a branch the disassembler writes a distance, or a symbol's name, of which there may be several.
+    addresses = {line.address for line in lines}
     for line in lines:
-        operand = line.text.rpartition(" ")[2]
-        if _BRANCH.match(line.text) and operand in labels:
-            line.text = line.text.removesuffix(operand) + f".L_{labels[operand]:x}"
-    return lines, labels, said
+        distance = ((line.words[0] & 0xFFFF) ^ 0x8000) - 0x8000
+        target = line.address + 4 + 4 * distance
+        if _BRANCH.match(line.text) and target in addresses:
+            line.text = f"{line.text.rpartition(' ')[0]} .L_{target:x}"
+    return lines, said
 
 
 def _name_targets(lines: Sequence[_Line], place: KernelPlace) -> None:
     """``s_getpc_b64`` and two additions reach something else: say what, not how far away it was."""
+    addresses = {line.address for line in lines}
     for i, line in enumerate(lines):
         match = _GETPC.match(line.text)
         if not match:
+            continue
+        if _name_far_label(lines[i : i + 2], addresses):
             continue
         low = high = None
         for after in lines[i + 1 : i + 6]:
@@ -202,7 +170,7 @@ def _name_targets(lines: Sequence[_Line], place: KernelPlace) -> None:
         target = (here + low.words[1] + (high.words[1] << 32)) & (2**64 - 1)
         name = f"kc_target_{target:x}"
         if place.address <= target < place.address + place.size_bytes:
-            if not any(each.address == target for each in lines):
+            if target not in addresses:
                 continue
             name = f".L_{target:x}"
         line.text += f"\n.L_pc_{here:x}:"
@@ -210,29 +178,41 @@ def _name_targets(lines: Sequence[_Line], place: KernelPlace) -> None:
         high.text = high.text.rpartition(" ")[0] + f" ({name}-.L_pc_{here:x})>>32"
 
 
-def _body(lines: Sequence[_Line], labels: dict[str, int]) -> Iterator[str]:
-    wanted = set(labels.values())
-    wanted |= {int(at, 16) for line in lines for at in re.findall(r"[ (]\.L_([0-9a-f]+)-", line.text)}
+def _name_far_label(lines: Sequence[_Line], addresses: set[int]) -> bool:
+    """``s_getpc_b64`` and the distance of a label that no branch reaches; what is done with it stays."""
+    if len(lines) != len(("s_getpc_b64", "s_add_i32")) or not _DISTANCE.match(lines[1].text):
+        return False
+    here, added = lines[0].address + 4, lines[1]
+    if len(added.words) == 1 or added.address != here:
+        return False
+    target = here + 4 + ((added.words[1] ^ 0x80000000) - 0x80000000)
+    if target not in addresses:
+        return False
+    lines[0].text += f"\n.L_pc_{here:x}:"
+    added.text = f"{added.text.rsplit(' ', 2)[0]} .L_{target:x}-.L_pc_{here:x}-4, 4"
+    return True
+
+
+def _body(lines: Sequence[_Line]) -> Iterator[str]:
+    wanted = {int(at, 16) for line in lines for at in re.findall(r"[ (]\.L_([0-9a-f]+)", line.text)}
     for line in lines:
         if line.address in wanted:
             yield f".L_{line.address:x}:"
         yield f"\t{line.text}"
 
 
-def _spell_alike(
-    head: Sequence[str], lines: Sequence[_Line], labels: dict[str, int], processor: str, place: KernelPlace
-) -> None:
+def _spell_alike(head: Sequence[str], lines: Sequence[_Line], processor: str, place: KernelPlace) -> None:
     """Turn into data what the assembler would not accept, or would encode differently."""
     for _ in range(3):
         with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
             path = Path(name) / "k.s"
-            path.write_text("\n".join([*head, *_body(lines, labels), ""]))
+            path.write_text("\n".join([*head, *_body(lines), ""]))
             words = [f"-triple={_TRIPLE}", f"-mcpu={processor}", "-show-encoding"]
-            done = _run_llvm("llvm-mc", *words, f"--defsym=kc_base={place.address}", path)
+            done = run_llvm("llvm-mc", *words, f"--defsym=kc_base={place.address}", path)
         rejected = {int(number) for number in re.findall(r"k\.s:(\d+):\d+: error", done.stderr)}
         if not rejected:
             break
-        written = "\n".join([*head, *_body(lines, labels)]).split("\n")
+        written = "\n".join([*head, *_body(lines)]).split("\n")
         bad = {written[number - 1].strip() for number in rejected if number <= len(written)}
         for line in lines:
             if line.text.partition("\n")[0] in bad:
@@ -282,7 +262,7 @@ def _assembled(text: str, processor: str, address: int) -> tuple[bytes, bytes | 
         words = [f"-triple={_TRIPLE}", f"-mcpu={processor}", "-filetype=obj"]
         # The disassembler writes descriptors as if no mask for XNACK were reserved.
         words.append("-mattr=-xnack")
-        done = _run_llvm("llvm-mc", *words, f"--defsym=kc_base={address}", "-o", output, source)
+        done = run_llvm("llvm-mc", *words, f"--defsym=kc_base={address}", "-o", output, source)
         said = done.stderr.replace(str(source), "kernel_variant.s").strip()
         if done.returncode != 0:
             raise UsageError(f"kernel_variant.s does not assemble:\n{said}", hint="mend it and try again")

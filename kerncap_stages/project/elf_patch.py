@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import struct
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, cast
 
 from kerncap_stages.elf_damage import reading_elf
@@ -70,10 +71,12 @@ class Image:
         section = self._elf.get_section(entry["st_shndx"])
         start, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]
         address = entry["st_value"]
-        others = {each["st_value"] for each in self._symbols() if each["st_shndx"] == entry["st_shndx"]}
-        after = min((value for value in others if value > address), default=end)
-        size = entry["st_size"] or after - address
+        begin_behind = address + max(1, entry["st_size"])
+        after = min((value for value in self._ends(entry) if value >= begin_behind), default=end)
         offset = section["sh_offset"] + address - start
+        # Linkers fill up with zeros, which is no end of a kernel.
+        unsized = len(self._bytes[offset : offset + after - address].rstrip(b"\0"))
+        size = entry["st_size"] or -(-unsized // 4) * 4
         descriptor = self._symbol(f"{symbol}.kd")
         at = None if descriptor is None else int(descriptor["st_value"])
         return KernelPlace(
@@ -132,6 +135,22 @@ class Image:
         rest = slice(_ENTRY_AT + 8, _DESCRIPTOR_BYTES)
         self._bytes[at + rest.start : at + rest.stop] = descriptor[rest]
 
+    def _ends(self, entry: Any) -> set[int]:
+        """Where something else than this kernel begins in its section.
+
+        Labels may be symbols without a type, hundreds in each of Tensile's kernels. Of a kernel without a
+        size they are taken for its own.
+        """
+        symbols = self._symbols
+        kernels = {each.name.removesuffix(".kd") for each in symbols if each.name.endswith(".kd")}
+        return {
+            each["st_value"]
+            for each in symbols
+            if each["st_shndx"] == entry["st_shndx"]
+            and (entry["st_size"] or each["st_info"]["type"] != "STT_NOTYPE" or each.name in kernels)
+        }
+
+    @cached_property
     def _symbols(self) -> list[Any]:
         found: list[Any] = []
         for name in (".symtab", ".dynsym"):
@@ -140,7 +159,7 @@ class Image:
         return [each for each in found if isinstance(each["st_shndx"], int)]
 
     def _symbol(self, name: str) -> Any:
-        return next((each for each in self._symbols() if each.name == name), None)
+        return next((each for each in self._symbols if each.name == name), None)
 
     def _add_section(self, offset: int, address: int, size_bytes: int) -> int:
         """Another section of instructions; returns its index.

@@ -12,8 +12,11 @@ from programs import SOURCES
 
 from kerncap_stages.code_object import read_code_object
 from kerncap_stages.errors import DeviceError, UsageError
-from kerncap_stages.project.assembly import assemble, disassemble, llvm_tool
+from kerncap_stages.project.assembly import assemble, disassemble
+from kerncap_stages.project.elf_patch import Image
 from kerncap_stages.source.amd_code import function_bytes
+from kerncap_stages.source.compilers import find_compiler
+from kerncap_stages.source.llvm_tools import llvm_tool
 from kerncap_stages.stages.assemble import run_assemble
 from kerncap_stages.targets import PROCESSORS
 
@@ -112,6 +115,99 @@ def test_the_processor_is_that_of_the_elf_header(tmp_path):
     assert "the processor is gfx90a." in text
     assert ".long" not in text
     assert assemble(text, spelled, symbol).code == spelled
+
+
+# As Tensile writes its kernels: labels are symbols, of the same names in each kernel; kernels have no size.
+WRITTEN_BY_HAND = """
+.amdgcn_target "amdgcn-amd-amdhsa--gfx90a"
+.text
+.globl NAME
+.p2align 8
+.type NAME,@function
+NAME:
+  s_cmp_eq_u32 s0, 0
+  s_cbranch_scc1 label_end
+  s_getpc_b64 s[4:5]
+  s_add_i32 s6, label_far, 4
+  s_add_u32 s4, s4, s6
+  s_addc_u32 s5, s5, 0
+  s_setpc_b64 s[4:5]
+label_loop:
+  s_sub_u32 s0, s0, 1
+  v_cndmask_b32 v0, v1, v0, vcc
+  .long 0
+  s_cmp_eq_u32 s0, 0
+  s_cbranch_scc0 label_loop
+label_far:
+  s_nop 1
+label_end:
+  s_endpgm
+.rodata
+.p2align 6
+.amdhsa_kernel NAME
+  .amdhsa_next_free_vgpr 4
+  .amdhsa_next_free_sgpr 8
+  .amdhsa_accum_offset 4
+.end_amdhsa_kernel
+.amdgpu_metadata
+amdhsa.version: [1, 1]
+amdhsa.target: amdgcn-amd-amdhsa--gfx90a
+amdhsa.kernels:
+  - .name: NAME
+    .symbol: NAME.kd
+    .kernarg_segment_size: 0
+    .kernarg_segment_align: 4
+    .group_segment_fixed_size: 0
+    .private_segment_fixed_size: 0
+    .wavefront_size: 64
+    .sgpr_count: 8
+    .vgpr_count: 4
+    .max_flat_workgroup_size: 64
+.end_amdgpu_metadata
+"""
+
+
+@pytest.fixture
+def by_hand(tmp_path) -> bytes:
+    """A code object of two kernels, which were linked."""
+    clang = [find_compiler("hipcc").path, "-target", "amdgcn-amd-amdhsa", "-mcpu=gfx90a"]
+    for name in ("first", "second"):
+        (tmp_path / f"{name}.s").write_text(WRITTEN_BY_HAND.replace("NAME", name))
+    made = tmp_path / "by_hand.co"
+    sources = [tmp_path / "first.s", tmp_path / "second.s"]
+    subprocess.run([*clang, "-o", made, *sources], check=True, capture_output=True)
+    return made.read_bytes()
+
+
+@pytest.mark.parametrize("symbol", ["first", "second"])
+def test_labels_that_are_symbols_are_no_ends_of_a_kernel(by_hand, symbol):
+    text = disassemble(by_hand, symbol)
+    assert "s_endpgm" in text
+    assert "label_" not in text
+    assert "fixed distance" not in text
+    assert assemble(text, by_hand, symbol).code == by_hand
+
+
+def test_far_labels_are_reached_after_an_edit(by_hand):
+    text = disassemble(by_hand, "first")
+    before = distances(by_hand)
+    edited = assemble(text.replace("\ts_sub_u32", "\ts_nop 0\n\ts_sub_u32"), by_hand, "first").code
+    assert [after - old for old, after in zip(before, distances(edited), strict=True)] == [4, 0]
+
+
+def instructions(code: bytes, symbol: str) -> bytes:
+    place = Image(code).kernel(symbol)
+    return code[place.file_offset : place.file_offset + place.room_bytes]
+
+
+def distances(code: bytes) -> list[int]:
+    """The literals of s_add_i32 s6, LITERAL, 4 of both kernels."""
+    return [
+        int.from_bytes(function[at + 4 : at + 8], "little")
+        for function in (instructions(code, name) for name in ("first", "second"))
+        for at in range(0, len(function), 4)
+        if function[at : at + 4] == bytes.fromhex("ff840681")
+    ]
 
 
 def test_an_assembler_that_does_not_know_the_processor_is_refused(tmp_path):
