@@ -61,7 +61,11 @@ def validate(
         float | None, typer.Option("--tolerance", "-t", min=0.0, help="Largest absolute error of an element.")
     ] = None,
     rtol: Annotated[
-        float | None, typer.Option(min=0.0, help="Largest error relative to the golden element.")
+        float | None,
+        typer.Option(
+            min=0.0,
+            help="Largest error relative to the golden element, plus --tolerance if that is given.",
+        ),
     ] = None,
     ulp: Annotated[int | None, typer.Option(min=0, help="Most representable values apart.")] = None,
     dtype: Annotated[

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from kerncap_stages.manifests.validation import RegionResult, Validation
+    from kerncap_stages.manifests.validation import RegionResult, Tolerance, Validation
     from kerncap_stages.manifests.view import View
 
 # From nothing to all bytes of a column; plain characters, for every terminal and log.
@@ -28,12 +28,22 @@ def footer(*manifests: Validation | View) -> str:
         return f"Result: {verdict}  ({worst.mode})"
     if worst.mode == "numeric":
         error = largest([max_error(manifest) for manifest in manifests])
-        atol = worst.tolerance.absolute if worst.tolerance else None
-        return f"Result: {verdict}  (numeric, max_error = {error:.6g}, atol = {float(atol or 0.0):g})"
+        return f"Result: {verdict}  (numeric, max_error = {error:.6g}, {_bounds(worst.tolerance)})"
     counts = [region_counts(manifest) for manifest in manifests]
     total, identical = (sum(count[which] for count in counts) for which in (0, 1))
     differ = f", {total - identical} differ" if identical < total else ""
     return f"Result: {verdict}  (byte-exact, {identical} of {total} regions identical{differ})"
+
+
+def _bounds(tolerance: Tolerance | View | None) -> str:
+    """The absolute bound; where none was given, what was, and that there is no absolute one."""
+    if tolerance is None:
+        return "atol = 0"
+    if tolerance.absolute is not None:
+        return f"atol = {float(tolerance.absolute):g}"
+    given = [] if tolerance.relative is None else [f"rtol = {float(tolerance.relative):g}"]
+    given += [] if tolerance.ulp is None else [f"ulp = {tolerance.ulp}"]
+    return ", ".join((*given, "no atol without --tolerance"))
 
 
 def largest(errors: Sequence[float]) -> float:

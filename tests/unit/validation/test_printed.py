@@ -2,9 +2,10 @@ import struct
 import zlib
 
 import numpy as np
+import pytest
 from manifest_examples import validation as example_validation
 
-from kerncap_stages.manifests.validation import Mode
+from kerncap_stages.manifests.validation import Mode, Tolerance
 from kerncap_stages.validation.pictures import heat_png, png, write_report
 from kerncap_stages.validation.printed import footer, heat_text, lines
 
@@ -89,3 +90,17 @@ def test_terminal_lines_hold_no_control_characters():
     shown = list(lines(manifest.model_copy(update={"passed": False, "regions": (region,)})))
     assert shown
     assert not any("\x1b" in line for line in shown)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"absolute": 0.001, "relative": 1e-5}, "atol = 0.001"),
+        ({"relative": 1e-5}, "rtol = 1e-05, no atol without --tolerance"),
+        ({"relative": 1e-5, "ulp": 2}, "rtol = 1e-05, ulp = 2, no atol without --tolerance"),
+    ],
+)
+def test_the_footer_names_bounds_that_were_given_and_no_other(bounds, said):
+    numeric = example_validation().model_copy(update={"tolerance": Tolerance(**bounds)})
+    assert numeric.mode is Mode.NUMERIC
+    assert footer(numeric).endswith(f", {said})")
