@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from pathlib import Path
 
 _TIMEOUT_S = 300
 # clang's: they edit its arguments, or make it write what nobody asked for.
@@ -33,7 +33,7 @@ def run_tool(
 ) -> subprocess.CompletedProcess[str]:
     """Run a program to its end in ``folder``, else in the current one, and keep what it says.
 
-    Of ``environment``, else of our own, it gets all but what would make it another command (``_COMMANDING``).
+    Of ``environment``, else of our own, it gets all but what would make it another command.
     Raises DeviceError, with ``hint``, if it cannot be started or does not end; its exit code is the caller's.
     """
     command = [str(word) for word in words]
@@ -42,7 +42,7 @@ def run_tool(
         return subprocess.run(
             command,
             cwd=folder,
-            env={name: value for name, value in given.items() if name not in _COMMANDING},
+            env=_neutral(given),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -52,3 +52,11 @@ def run_tool(
         )
     except (OSError, subprocess.TimeoutExpired) as error:
         raise DeviceError(f"cannot run {command[0]}: {error}", hint=hint) from error
+
+
+def _neutral(environment: Mapping[str, str]) -> dict[str, str]:
+    """Without what edits a compiler's command, and a ROCM_PATH that leads nowhere: clang believes it."""
+    kept = {name: value for name, value in environment.items() if name not in _COMMANDING}
+    if not Path(kept.get("ROCM_PATH", "/")).is_dir():
+        del kept["ROCM_PATH"]
+    return kept

@@ -70,7 +70,8 @@ def extract(
         typer.Option("--source-dir", "-s", metavar="DIR", help="Where the source lies; may be repeated."),
     ] = None,
     compile_commands: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="The compilation database; else looked for.")
+        Path | None,
+        typer.Option(metavar="PATH", help="The compilation database, or its folder; else looked for."),
     ] = None,
     define: Annotated[
         list[str] | None,

@@ -47,8 +47,10 @@ def _check(request: ExtractRequest) -> None:
             raise UsageError(
                 f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
             )
-    if request.compile_commands is not None and not request.compile_commands.is_file():
-        raise UsageError(f"no such file: {request.compile_commands}")
+    if request.compile_commands is not None:
+        from kerncap_stages.source.databases import named_database
+
+        named_database(request.compile_commands)
     if request.output is not None:
         _check_output(request.output)
     if request.spec is None and request.profile is None:

@@ -158,7 +158,7 @@ def _environment() -> jinja2.Environment:
 
 def _why_not(source: Source | None) -> str:
     if source is None:
-        return "the source was not looked for: run kc-locate on the capture, then kc-generate again"
+        return "the source was not looked for: kc-generate without --assembly does"
     if source.outcome is not Outcome.FOUND:
         return source.explanation or f"the source was not found: {source.outcome.value}"
     if source.compile_command is None:

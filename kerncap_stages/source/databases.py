@@ -6,7 +6,12 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.source.compile_commands import find_database, load_database, without_own_compiler
+from kerncap_stages.source.compile_commands import (
+    DATABASE,
+    find_database,
+    load_database,
+    without_own_compiler,
+)
 from kerncap_stages.source.ninja import is_ninja_file, ninja_commands
 
 if TYPE_CHECKING:
@@ -16,6 +21,9 @@ if TYPE_CHECKING:
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.consulted import Consulted
     from kerncap_stages.source.options import Options
+
+
+NINJA_FILE = "build.ninja"
 
 
 @dataclass(frozen=True)
@@ -55,18 +63,38 @@ def read_database(
     unless it is named.
     """
     if options.compile_commands is not None:
-        return _read(options.compile_commands.resolve(), options, consulted)
+        return _read(named_database(options.compile_commands).resolve(), options, consulted)
     starts = (*roots, *((near,) if near else ()))
     path = _found(starts, consulted)
     if path is not None:
         return _read(path, options, consulted)
-    path = _found(starts, consulted, "build.ninja")
+    path = _found(starts, consulted, NINJA_FILE)
     if path is None:
         return Database()
     try:
         return _read(path, options, consulted)
     except UsageError as error:
         return Database(problem=f"{error}; {error.hint}")
+
+
+def named_database(path: Path) -> Path:
+    """The file that the user names, or the one in a folder that the user names.
+
+    Raises UsageError for a folder that has none, and for what is not there.
+    """
+    if path.is_dir():
+        for name in (DATABASE, NINJA_FILE):
+            if (path / name).is_file():
+                return path / name
+        raise UsageError(
+            f"{path} holds no {DATABASE} and no {NINJA_FILE}",
+            hint=f"name the build folder, or make one: cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B {path}",
+        )
+    if not path.exists():
+        raise UsageError(
+            f"no such file or folder: {path}", hint=f"--compile-commands takes a {DATABASE}, or its folder"
+        )
+    return path
 
 
 def _found(starts: Sequence[Path], consulted: Consulted, *name: str) -> Path | None:

@@ -37,7 +37,7 @@ def locate(
     compile_commands: Annotated[
         Path | None,
         typer.Option(
-            metavar="FILE", help="The compilation database; else looked for in and above --source-dir."
+            metavar="PATH", help="The compilation database, or its folder; else looked for near --source-dir."
         ),
     ] = None,
     define: Annotated[

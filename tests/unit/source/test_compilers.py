@@ -92,7 +92,12 @@ def test_a_rocm_path_that_leads_nowhere_hides_no_tool(tmp_path, monkeypatch):
 
 def test_nothing_in_the_environment_makes_another_command_of_ours(monkeypatch):
     monkeypatch.setenv("CCC_OVERRIDE_OPTIONS", "+-DOURS")
-    assert "CCC_OVERRIDE_OPTIONS" not in run_tool(["env"]).stdout
+    monkeypatch.setenv("ROCM_PATH", "/nowhere/at/all")
+    said = run_tool(["env"]).stdout
+    assert "CCC_OVERRIDE_OPTIONS" not in said
+    assert "ROCM_PATH" not in said
+    monkeypatch.setenv("ROCM_PATH", "/usr")
+    assert "ROCM_PATH=/usr" in run_tool(["env"]).stdout
 
 
 def test_the_default_of_hipcc_gives_way_to_a_flag():
