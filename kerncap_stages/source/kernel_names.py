@@ -29,21 +29,26 @@ class KernelName:
 
 
 def _depths(text: str) -> list[int]:
-    """The bracket depth at each character; a bracket itself counts as inside.
+    """The bracket depth at each character; a bracket itself counts as inside."""
+    return _brackets(text)[0]
+
+
+def _brackets(text: str) -> tuple[list[int], int | None]:
+    """The depth at each character, and where the outermost bracket stands that is never closed.
 
     ``<`` opens only behind an identifier and ``>`` closes only what ``<`` opened, so that comparisons inside
     template arguments, which the demangler wraps in parentheses, are not mistaken for brackets.
     """
     depths: list[int] = []
-    stack: list[str] = []
+    open_at: list[int] = []
     for i, char in enumerate(text):
         opens = char in _OPEN and (char != "<" or (i > 0 and (text[i - 1].isalnum() or text[i - 1] == "_")))
         if opens:
-            stack.append(_OPEN[char])
-        depths.append(len(stack))
-        if not opens and stack and char == stack[-1]:
-            stack.pop()
-    return depths
+            open_at.append(i)
+        depths.append(len(open_at))
+        if not opens and open_at and char == _OPEN[text[open_at[-1]]]:
+            open_at.pop()
+    return depths, open_at[0] if open_at else None
 
 
 def _split(text: str, separator: str) -> list[str]:
@@ -83,6 +88,7 @@ def parse_kernel_name(demangled: str) -> KernelName:
     text = demangled.removesuffix(".kd").strip()
     if " [clone " in text:
         text = text[: text.index(" [clone ")]
+    text = text[: _brackets(text)[1]]  # profilers cut long names off
     head, parameters = _cut_group(text) if text.endswith(")") else (text, None)
     qualified = _split(head, " ")[-1]
     *scopes, last = _split(qualified, "::")

@@ -37,3 +37,17 @@ def test_parts_of_a_demangled_name(demangled, scopes, base, template_arguments):
 def test_parameters_are_split_outside_brackets():
     name = parse_kernel_name("void k<int>(S<int, 2>, void (*)(int, int), float const*)")
     assert name.parameters == ("S<int, 2>", "void (*)(int, int)", "float const*")
+
+
+@pytest.mark.parametrize(
+    ("name", "base", "template_arguments"),
+    [
+        ("rotate<(kind)39", "rotate", ()),
+        ("void ns::rotate<(kind)39, 1, true, false", "rotate", ()),
+        ("void rotate<(kind)39, 128>(char const*, int", "rotate", ("(kind)39", "128")),
+        ("scale(float", "scale", ()),
+    ],
+)
+def test_a_name_that_a_profiler_cut_off_has_its_base(name, base, template_arguments):
+    cut = parse_kernel_name(name)
+    assert (cut.base, cut.template_arguments, cut.parameters) == (base, template_arguments, ())
