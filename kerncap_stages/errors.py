@@ -17,8 +17,11 @@ class ExitCode(IntEnum):
     REFUSED = 6
 
 
-class KerncapError(Exception):
-    """Base of all errors; ``hint`` is the next step for the user."""
+class KerncapError(RuntimeError):
+    """Base of all errors; ``hint`` is the next step for the user.
+
+    A RuntimeError, because users of kerncap catch that.
+    """
 
     exit_code = ExitCode.DEVICE
 
@@ -69,6 +72,10 @@ class ProgramError(KerncapError):
     """The program under profile or capture failed."""
 
     exit_code = ExitCode.PROGRAM
+
+
+class ProgramTimedOut(ProgramError, TimeoutError):  # noqa: N818
+    """The program had not done what was asked for within its time limit, and was ended."""
 
 
 class Refused(KerncapError):  # noqa: N818

@@ -53,18 +53,19 @@ def check_language(language: str | None, triton_backend: str) -> None:
         raise UsageError(f"unknown Triton backend {triton_backend!r}", hint="hsa is the only one")
 
 
-def as_folder(folder: Path) -> str:
-    """The text by which a project's folder is found.
+def as_folder(given: Path) -> Path:
+    """A project's folder, of it or of the ``capture`` in it.
 
-    Raises ArtifactError if it is none.
+    Raises ArtifactError if it is neither.
     """
     from kerncap_stages.errors import ArtifactError
-    from kerncap_stages.project.checkout import is_project
+    from kerncap_stages.project.checkout import is_project, project_folder
 
+    folder = project_folder(given)
     if not is_project(folder):
         what = "is not a generated project" if folder.exists() else "does not exist"
         raise ArtifactError(f"{folder} {what}", hint="`kerncap extract` makes one; give its folder")
-    return str(folder.resolve())
+    return folder
 
 
 def find_variant(folder: Path, hsaco: str | PathLike[str] | None) -> Path | None:

@@ -149,37 +149,40 @@ class Kerncap:
     ) -> ReplayResult:
         """Run the captured dispatch again, alone, at its original addresses.
 
-        ``hsaco``: this code object instead of the captured one; a relative path is looked for in the current
-        folder, then in the project. ``iterations``: how often, each from the captured state. ``dump_output``:
-        write every region after the last one to ``output/`` in the project. ``hip_launch``: through the HIP
-        runtime instead of HSA. ``timeout``: in seconds.
+        ``reproducer_dir``: the project, or the ``capture`` folder in it. ``hsaco``: this code object instead
+        of the captured one; a relative path is looked for in the current folder, then in the project.
+        ``iterations``: how often, each from the captured state. ``dump_output``: write every region after the
+        last one to ``output/`` in the folder given. ``hip_launch``: through the HIP runtime instead of HSA.
+        ``timeout``: in seconds.
         A fault, a crash or a hang of the kernel is a result with another ``returncode`` than 0.
         Raises ArtifactError for a folder that is no project, UsageError, DeviceError, and Refused for the
         wrong GPU.
         """
-        from kerncap_stages.api.lines import exit_code, replay_footer, replay_json
+        from kerncap_stages.api.lines import exit_code, replay_json, replay_lines
         from kerncap_stages.manifests.capture import Capture
         from kerncap_stages.manifests.codec import load_as
         from kerncap_stages.manifests.timing import TimeSource
         from kerncap_stages.project.artifacts import find_capture, list_for_user
+        from kerncap_stages.project.kinds import kind_of
         from kerncap_stages.replaying.options import ReplayOptions
         from kerncap_stages.stages.replay import run_replay
 
         if iterations < 1:
             raise UsageError(f"iterations {iterations}: at least 1")
         check_seconds("timeout", timeout)
-        folder = Path(reproducer_dir)
-        store, capture = find_capture(None, as_folder(folder))
+        folder = as_folder(Path(reproducer_dir))
+        store, capture = find_capture(None, str(folder.resolve()))
         variant = find_variant(folder, hsaco)
         options = ReplayOptions(
             variant=variant,
             iterations=iterations,
             warmup=WARMUP_RUNS if iterations > 1 else 0,
-            dump_folder=folder / "output" if dump_output else None,
+            dump_folder=Path(reproducer_dir) / "output" if dump_output else None,
             hip_launch=hip_launch,
             timeout_s=timeout,
         )
         digest, manifest, _ = run_replay(store, capture, options)
+        captured = load_as(store, capture, Capture)
         said = [] if manifest.explanation is None else [manifest.explanation]
         if (note := list_for_user(store, digest, self._store)) is not None:
             said.append(note)
@@ -191,7 +194,7 @@ class Kerncap:
         timing = manifest.timing
         return ReplayResult(
             returncode=exit_code(manifest),
-            stdout=replay_footer(manifest, iterations) + "\n",
+            stdout="".join(f"{line}\n" for line in replay_lines(manifest, iterations)),
             stderr="".join(f"{line}\n" for line in said),
             timing_us=None if timing is None else timing.mean_ns / 1e3,
             min_us=None if timing is None else timing.min_ns / 1e3,
@@ -204,7 +207,7 @@ class Kerncap:
             outcome=manifest.outcome.value,
             explanation=manifest.explanation,
             replay=str(digest),
-            report=replay_json(manifest, load_as(store, capture, Capture), variant),
+            report=replay_json(manifest, captured, variant or folder / kind_of(captured).code),
         )
 
     def validate(
@@ -232,8 +235,8 @@ class Kerncap:
         from kerncap_stages.stages.validate import run_validate
 
         check_seconds("timeout", timeout)
-        folder = Path(reproducer_dir)
-        store, captures = find_captures(None, as_folder(folder))
+        folder = as_folder(Path(reproducer_dir))
+        store, captures = find_captures(None, str(folder.resolve()))
         variant = find_variant(folder, hsaco) or built_variant(folder)
         settings = _settings(tolerance, rtol, dtype, timeout)
         made = [run_validate(store, capture, variant, settings) for capture in captures]

@@ -21,6 +21,7 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
     from kerncap_stages.manifests.source import Outcome
 
     folder = extraction.folder.resolve()
+    paths = [file.path for file in extraction.reproducer.files]
     source = extraction.source
     found = source is not None and source.outcome is Outcome.FOUND
     if language is None:
@@ -40,7 +41,7 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
         capture_dir=str(folder / "capture"),
         language=language,
         has_source=found,
-        generated_files=[str(folder / file.path) for file in extraction.reproducer.files],
+        generated_files=["capture/", *(path for path in paths if not path.startswith("capture/"))],
         can_recompile=extraction.reproducer.can_recompile,
         notes=notes,
         capture=extraction.digests["capture"],
@@ -55,9 +56,9 @@ def validation_result(
     notes: Sequence[str],
 ) -> ValidationResult:
     """The verdicts on every kernel of a project, as one; the footer sums them up."""
-    from kerncap_stages.api.lines import MODES, atol, details, region_lines, validation_footer
+    from kerncap_stages.api.lines import MODES, atol, details, region_lines
     from kerncap_stages.terminal_text import printable
-    from kerncap_stages.validation.printed import largest, max_error, region_counts
+    from kerncap_stages.validation.printed import bounds_text, largest, max_error, region_counts
 
     counts = [region_counts(manifest) for manifest in manifests]
     worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
@@ -70,7 +71,7 @@ def validation_result(
         lines += details(manifest)
     return ValidationResult(
         passed=worst.passed,
-        details="\n".join([*lines, validation_footer(*manifests)]),
+        details=lines,
         max_error=largest(errors),
         mode=mode,
         region_lines=[line for manifest in manifests for line in region_lines(manifest)],
@@ -79,6 +80,7 @@ def validation_result(
         outputs_total=total,
         outputs_passed=identical,
         atol=atol(worst) if mode == "numeric" else None,
+        bounds=bounds_text(worst.tolerance) if mode == "numeric" else "",
         reasons=[reason for manifest in manifests for reason in manifest.reasons],
         notes=list(notes),
         validation=str(digests[manifests.index(worst)]),

@@ -18,7 +18,8 @@ Exit codes: 0 done, or PASS; 1 FAIL, or any other failure; 2 wrong usage;
 128 + N ended by signal N."""
 
 ProjectArgument = Annotated[
-    Path, typer.Argument(metavar="DIR", help="The project's folder.", show_default=False)
+    Path,
+    typer.Argument(metavar="DIR", help="The project's folder, or `capture` in it.", show_default=False),
 ]
 HsacoOption = Annotated[
     Path | None,

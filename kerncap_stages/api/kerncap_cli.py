@@ -202,10 +202,9 @@ def validate(
     if json:
         print_json(asdict(result))
         return 0 if result.passed else 1
-    *details, footer = result.details.splitlines()
     if verbose or _verbose or not result.passed:
-        print("\n".join(details)) if details else None
-    print(footer)
+        print("\n".join(result.details))
+    print(result.result_line)
     return 0 if result.passed else 1
 
 

@@ -36,16 +36,35 @@ def edited_and_built(files: Sequence[str]) -> tuple[str, str]:
     return "kernel_variant.cu", "optimized.ptx" if is_ptx else "optimized.cubin"
 
 
-def replay_footer(manifest: Replay, iterations: int) -> str:
-    """``Result: PASS  replayed N iteration(s) OK (avg = ... us, min = ..., max = ...)``, or FAIL."""
-    if manifest.outcome.value != "completed":
-        return f"Result: FAIL  (replay exited with code {exit_code(manifest)})"
+def replay_lines(manifest: Replay, iterations: int) -> list[str]:
+    """What ``kerncap replay`` prints: the times, each in a line of its own, and the result line."""
+    times = _times_us(manifest)
+    titles = ("Average GPU time", "Min", "Max")
+    return [
+        *(f"{title}: {time_us:.3f} us" for title, time_us in zip(titles, times, strict=False)),
+        replay_footer(exit_code(manifest), iterations, times),
+    ]
+
+
+def replay_footer(returncode: int, iterations: int, times_us: Sequence[float] = ()) -> str:
+    """``Result: PASS  replayed N iteration(s) OK (avg = ... us, min = ..., max = ...)``, or FAIL.
+
+    times_us: average, least and most; empty where nothing was timed.
+    """
+    if returncode != 0:
+        return f"Result: FAIL  (replay exited with code {returncode})"
     text = f"Result: PASS  replayed {iterations} iteration(s) OK"
-    if manifest.timing is not None:
-        times = (manifest.timing.mean_ns, manifest.timing.min_ns, manifest.timing.max_ns)
-        average, least, most = (f"{time_ns / 1e3:.1f}" for time_ns in times)
+    if times_us:
+        average, least, most = (f"{time_us:.2f}" for time_us in times_us)
         text += f" (avg = {average} us, min = {least}, max = {most})"
     return text
+
+
+def _times_us(manifest: Replay) -> tuple[float, ...]:
+    timing = manifest.timing
+    if timing is None or manifest.outcome.value != "completed":
+        return ()
+    return (timing.mean_ns / 1e3, timing.min_ns / 1e3, timing.max_ns / 1e3)
 
 
 def exit_code(manifest: Replay) -> int:
@@ -55,13 +74,6 @@ def exit_code(manifest: Replay) -> int:
     if manifest.exit_signal is not None:
         return 128 + manifest.exit_signal
     return manifest.exit_code or 1
-
-
-def validation_footer(*manifests: Validation) -> str:
-    """``Result: PASS  (smoke)``, or FAIL; or with ``(byte-exact, ...)`` or ``(numeric, ...)``."""
-    from kerncap_stages.validation.printed import footer
-
-    return footer(*manifests).replace("(baseline)", "(smoke)")
 
 
 def atol(manifest: Validation) -> float:
@@ -82,10 +94,10 @@ def region_lines(manifest: Validation) -> list[str]:
 
 
 def details(manifest: Validation) -> list[str]:
-    """All that ``kerncap validate -v`` prints above the footer."""
+    """All that ``kerncap validate -v`` prints above the result line."""
     from kerncap_stages.validation.printed import heat_text
 
-    found = []
+    found = [_what_was_compared(manifest)]
     for region, line in zip(manifest.regions, region_lines(manifest), strict=False):
         found.append(line)
         if region.heat and region.size_bytes:
@@ -97,6 +109,13 @@ def details(manifest: Validation) -> list[str]:
     ]
 
 
+def _what_was_compared(manifest: Validation) -> str:
+    if MODES[manifest.mode.value] == "smoke":
+        return "the captured kernel was replayed (smoke test)"
+    how = "byte for byte" if manifest.mode.value == "byte_exact" else "within bounds"
+    return f"the rebuilt kernel was replayed and compared with the captured one, {how}"
+
+
 def _region_line(region: RegionResult) -> str:
     state = ""
     if region.changed_region is not None:
@@ -105,8 +124,12 @@ def _region_line(region: RegionResult) -> str:
     text = f"  {'PASS' if region.passed else 'FAIL'}  {printable(region.name)}{state}: "
     if region.passed and not region.differing_size_bytes:
         return text + f"{region.compared_size_bytes} bytes identical"
-    unit = "bytes" if region.element_type.value == "bytes" else f"{region.element_type.value} elements"
-    text += f"{region.elements_out_of_bounds} of {region.elements} {unit} differ"
+    if region.element_type.value == "bytes":
+        text += f"{region.elements_out_of_bounds} of {region.elements} bytes differ"
+    else:
+        kind = region.element_type.value
+        text += f"{region.elements_out_of_bounds} of {region.elements} {kind} elements differ"
+        text += f", {region.differing_size_bytes} bytes differ"
     if region.nan_actual or region.nan_expected:
         text += f", {region.nan_actual} NaN (captured: {region.nan_expected})"
     if region.worst is not None:
@@ -128,34 +151,35 @@ def profile_table(kernels: Sequence[KernelStat], longest: int = 20) -> list[str]
     return lines
 
 
-def replay_json(manifest: Replay, capture: Capture, hsaco: Path | None) -> dict[str, Any]:
-    """The documented object of ``kerncap replay --json``; times in microseconds."""
+def replay_json(manifest: Replay, capture: Capture, hsaco: Path) -> dict[str, Any]:
+    """The documented object of ``kerncap replay --json``; ``timing`` is left out where nothing was timed.
+
+    hsaco: the code object that ran.
+    """
     device = capture.environment.devices[capture.dispatch.device_index]
     timing = manifest.timing
-    return {
-        "kernel": {
-            "name": capture.kernel.demangled_name,
-            "hsaco_path": None if hsaco is None else str(hsaco),
-        },
-        # Every iteration starts from the captured state: nothing is carried over.
-        "execution": {"iterations": manifest.plan.iterations, "mode": "stateless"},
-        "environment": {
-            "gpu_arch": device.architecture,
-            "rocm_version": manifest.environment.toolkit_version,
-            "hsa_version": manifest.environment.runtime_version,
-            "pid": os.getpid(),
-        },
-        "timing": None
-        if timing is None
-        else {
-            "unit": "us",
+    times = {}
+    if timing is not None:
+        times["timing"] = {
+            "unit": "microseconds",
             "average": timing.mean_ns / 1e3,
             "min": timing.min_ns / 1e3,
             "max": timing.max_ns / 1e3,
             "median": timing.median_ns / 1e3,
             "source": timing.source.value,
             "instructions": timing.instructions,
+        }
+    return {
+        "kernel": {"name": capture.kernel.demangled_name, "hsaco_path": str(hsaco)},
+        # Every iteration starts from the captured state: nothing is carried over.
+        "execution": {"iterations": manifest.plan.iterations, "mode": "stateless"},
+        "environment": {
+            "gpu_arch": device.architecture,
+            "rocm_version": manifest.environment.toolkit_version or "",
+            "hsa_version": manifest.environment.runtime_version or "",
+            "pid": os.getpid(),
         },
+        **times,
         "result": {
             "outcome": manifest.outcome.value,
             "explanation": manifest.explanation,

@@ -16,11 +16,11 @@ class KernelStat:
     name: str
     calls: int
     total_duration_ns: int
-    avg_duration_ns: float
-    min_duration_ns: int
-    max_duration_ns: int
+    avg_duration_ns: int
     percentage: float
-    stddev_ns: float
+    min_duration_ns: int = 0
+    max_duration_ns: int = 0
+    stddev_ns: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -28,16 +28,17 @@ class ExtractResult:
     """A project that was made from one dispatch.
 
     ``has_source``: the kernel's source was found and copied. ``can_recompile``: ``make recompile`` works.
-    ``notes``: what a step could not do, and why. ``generated_files``: absolute paths.
-    ``language``: ``hip``, ``cuda`` or ``triton``; ``unknown`` where neither source nor code object tells.
+    ``notes``: what a step could not do, and why. ``generated_files``: paths in the project's folder;
+    ``capture/`` stands for all that is in there. ``language``: ``hip``, ``cuda`` or ``triton``; ``unknown``
+    where neither source nor code object tells.
     ``capture`` and ``reproducer``: digests of the artifacts in the store.
     """
 
     output_dir: str
     capture_dir: str
-    language: str
-    has_source: bool
-    generated_files: list[str]
+    language: str | None = None
+    has_source: bool = False
+    generated_files: list[str] = field(default_factory=list)
     can_recompile: bool = False
     notes: list[str] = field(default_factory=list)
     capture: str = ""
@@ -60,7 +61,7 @@ class ReplayResult:
     returncode: int
     stdout: str
     stderr: str
-    timing_us: float | None
+    timing_us: float | None = None
     min_us: float | None = None
     max_us: float | None = None
     median_us: float | None = None
@@ -79,22 +80,34 @@ class ValidationResult:
     """The verdict on a variant, or with ``mode`` ``smoke`` on the captured kernel itself.
 
     ``mode``: ``smoke``, ``byte-exact`` or ``numeric``. ``max_error``: the largest absolute error of an
-    element; NaN when NaNs differ. ``atol``: the absolute bound, none unless numeric. ``region_lines``: one
-    line for each region. ``details``: all that ``kerncap validate -v`` prints.
-    ``outputs_total`` and ``outputs_passed``: the same counts, for results of numeric comparisons. ``notes``:
-    what the verdict does not cover, as sources that were edited after the code object was built.
+    element; NaN when NaNs differ. ``atol``: the absolute bound, none unless numeric. ``bounds``: all bounds,
+    as ``result_line`` names them. ``region_lines``: one line for each region. ``details``: the lines that
+    ``kerncap validate -v`` prints above ``result_line``. ``outputs_total`` and ``outputs_passed``: the same
+    counts, for results of numeric comparisons. ``notes``: what the verdict does not cover, as sources that
+    were edited after the code object was built.
     """
 
     passed: bool
-    details: str
-    max_error: float
-    mode: str
-    region_lines: list[str]
-    regions_total: int
-    regions_identical: int
-    outputs_total: int
-    outputs_passed: int
-    atol: float | None
+    details: list[str]
+    max_error: float = 0.0
+    mode: str = "smoke"
+    region_lines: list[str] = field(default_factory=list)
+    regions_total: int | None = None
+    regions_identical: int | None = None
+    outputs_total: int | None = None
+    outputs_passed: int | None = None
+    atol: float | None = None
+    bounds: str = ""
     reasons: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     validation: str = ""
+
+    @property
+    def result_line(self) -> str:
+        """``Result: PASS  (...)`` or ``Result: FAIL  (...)``, as ``kerncap validate`` prints it last."""
+        from kerncap_stages.validation.printed import result_line
+
+        total = self.outputs_total if self.mode == "numeric" else self.regions_total
+        agreeing = self.outputs_passed if self.mode == "numeric" else self.regions_identical
+        bounds = self.bounds or f"atol = {self.atol or 0.0:g}"
+        return result_line(self.mode, self.passed, total or 0, agreeing or 0, self.max_error, bounds)

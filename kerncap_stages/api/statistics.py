@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import time
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
@@ -21,10 +22,10 @@ def kernel_stats(profile: Profile) -> list[KernelStat]:
             name=kernel.name,
             calls=kernel.calls,
             total_duration_ns=kernel.total_ns,
-            avg_duration_ns=kernel.mean_ns,
+            avg_duration_ns=round(kernel.mean_ns),
+            percentage=kernel.share * 100,
             min_duration_ns=kernel.min_ns,
             max_duration_ns=kernel.max_ns,
-            percentage=kernel.share * 100,
             stddev_ns=kernel.stddev_ns,
         )
         for kernel in profile.kernels
@@ -34,7 +35,7 @@ def kernel_stats(profile: Profile) -> list[KernelStat]:
 def profile_object(command: Sequence[str], kernels: Sequence[KernelStat]) -> dict[str, Any]:
     """The documented JSON of a profile."""
     return {
-        "cmd": list(command),
+        "cmd": shlex.join(command),
         "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
         "kernels": [asdict(kernel) for kernel in kernels],
     }

@@ -13,17 +13,19 @@ if TYPE_CHECKING:
 
 
 def project_of(text: str) -> Project | None:
-    """The project in a folder, if the text names one; a digest or a name is never taken for a folder.
+    """The project in a folder, if the text names one, or names its ``capture``.
 
+    A digest or a name is never taken for a folder.
     Raises ArtifactError for a project whose store is gone.
     """
     from kerncap_stages.errors import ArtifactError
-    from kerncap_stages.project.checkout import is_project, open_project
+    from kerncap_stages.project.checkout import is_project, open_project, project_folder
 
     looks_like_path = text in (".", "..") or "/" in text or Path(text).is_dir()
-    if not looks_like_path or not is_project(Path(text)):
+    folder = project_folder(Path(text)) if looks_like_path else Path(text)
+    if not looks_like_path or not is_project(folder):
         return None
-    project = open_project(Path(text))
+    project = open_project(folder)
     if not project.store.is_dir():
         raise ArtifactError(f"{project.store} is missing", hint="run kc-generate again, into that folder")
     return project

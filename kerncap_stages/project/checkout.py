@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.view import View
     from kerncap_stages.store import Store
 
-RECORD = "capture/project.json"
-STORE = "capture/store"
+CAPTURE = "capture"
+RECORD = f"{CAPTURE}/project.json"
+STORE = f"{CAPTURE}/store"
 _RECORD_VERSION = 1
 
 
@@ -167,6 +168,13 @@ def _record_of(digest: Digest, reproducer: Reproducer | View) -> dict[str, Any]:
 def is_project(folder: Path) -> bool:
     """Whether a folder was made by ``check_out``."""
     return (folder / RECORD).is_file()
+
+
+def project_folder(folder: Path) -> Path:
+    """The folder of the project that is meant: the one above for a project's ``capture``, else itself."""
+    above = folder.resolve().parent
+    is_capture = not is_project(folder) and is_project(above) and folder.resolve() == above / CAPTURE
+    return above if is_capture else folder
 
 
 def edited_files(folder: Path) -> list[str]:

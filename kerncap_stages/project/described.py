@@ -9,11 +9,15 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.manifests.memory import MemoryKind
 
 if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import Kernel
     from kerncap_stages.manifests.memory import Region
+
+_KERNARG_RAW = "kernarg_raw.bin"  # what `kernarg_raw` names; kernarg.bin has the same bytes
 
 
 def described_files(capture: Capture, folder: str) -> dict[str, bytes]:
@@ -24,6 +28,7 @@ def described_files(capture: Capture, folder: str) -> dict[str, bytes]:
         f"{folder}/memory_regions.json": memory_regions_json(capture),
         f"{folder}/module_variables.json": module_variables_json(capture),
         f"{folder}/kernarg.bin": bytes.fromhex(capture.kernarg),
+        f"{folder}/{_KERNARG_RAW}": bytes.fromhex(capture.kernarg),
     }
 
 
@@ -33,7 +38,7 @@ def dispatch_json(capture: Capture) -> bytes:
     device = capture.environment.devices[capture.dispatch.device_index]
     return _json(
         {
-            "mangled_name": kernel.mangled_name,
+            "mangled_name": _symbol(kernel),
             "demangled_name": kernel.demangled_name,
             "agent_name": device.name,
             "isa_name": kernel.code_object.isa,
@@ -55,7 +60,7 @@ def metadata_json(capture: Capture) -> bytes:
     return _json(
         {
             "kernel_name": kernel.demangled_name,
-            "kernel_symbol": kernel.mangled_name,
+            "kernel_symbol": _symbol(kernel),
             "gpu_arch": device.architecture,
             "grid": dict(zip("xyz", launch.grid_work_items, strict=True)),
             "grid_blocks": dict(zip("xyz", launch.grid_blocks, strict=True)),
@@ -66,7 +71,7 @@ def metadata_json(capture: Capture) -> bytes:
             "sgpr_count": kernel.registers.sgpr_count,
             "vgpr_count": kernel.registers.vgpr_count,
             "hsaco_sha256": kernel.code_object.payload.digest,
-            "kernarg_raw": capture.kernarg,
+            "kernarg_raw": _KERNARG_RAW,
             "regions": [
                 {**_region(region), "written_bytes": region.written_size_bytes} for region in capture.regions
             ],
@@ -111,9 +116,15 @@ def module_variables_json(capture: Capture) -> bytes:
     )
 
 
+def _symbol(kernel: Kernel) -> str:
+    """The symbol by which the runtime finds the kernel: on AMD that of its descriptor."""
+    is_amd = kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU
+    return f"{kernel.mangled_name}.kd" if is_amd else kernel.mangled_name
+
+
 def _region(region: Region) -> dict[str, Any]:
     return {
-        "base": f"{region.base_address:#x}",
+        "base": region.base_address,
         "size": region.size_bytes,
         "kind": region.kind.value,
         "device": region.device_index,
@@ -141,9 +152,9 @@ def _slot(slot: dict[str, Any], kernarg: str) -> dict[str, Any]:
         "offset": start,
         "size": slot["size_bytes"],
         "value_kind": slot["value_kind"],
-        "value_type": slot["type_name"],
-        "address_space": slot["address_space"],
-        "name": slot["name"],
+        "value_type": slot["type_name"] or "",
+        "address_space": slot["address_space"] or "",
+        "name": slot["name"] or "",
         "value_hex": value,
     }
 

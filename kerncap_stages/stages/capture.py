@@ -11,7 +11,7 @@ import typer
 from kerncap_stages.command_line import take_command
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ExitCode, ProgramError, UsageError
+from kerncap_stages.errors import ExitCode, ProgramTimedOut, UsageError
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
     AppStdinOption,
@@ -130,7 +130,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         for text in collector.program.what_stays():
             options.warn(text)
     if captured == 0 and not failures and collector.timed_out:
-        raise ProgramError(
+        raise ProgramTimedOut(
             f"{spec.command[0]} did not dispatch the kernel within {options.timeout_s:g} s, and was ended",
             hint="a larger --timeout, or none",
         )

@@ -13,7 +13,15 @@ import typer
 
 from kerncap_stages.command_line import take_command
 from kerncap_stages.console import emit, epilog, run, say
-from kerncap_stages.errors import AnswerIsNo, DeviceError, ExitCode, ProgramError, Refused, UsageError
+from kerncap_stages.errors import (
+    AnswerIsNo,
+    DeviceError,
+    ExitCode,
+    ProgramError,
+    ProgramTimedOut,
+    Refused,
+    UsageError,
+)
 from kerncap_stages.options import (
     AppStdinOption,
     AppStdoutOption,
@@ -85,7 +93,7 @@ def run_profile(
         raise interrupt
     if not any(process.tallies for process in processes) and collector.timed_out:
         # Kernels may have run: their times come in portions.
-        raise ProgramError(
+        raise ProgramTimedOut(
             f"{spec.command[0]} gave no time of a kernel within {options.timeout_s:g} s, and was ended",
             hint="a larger --timeout, or none",
         )

@@ -107,6 +107,7 @@ def validate(
     from kerncap_stages.errors import UsageError
     from kerncap_stages.manifests.view import read_view
     from kerncap_stages.project.artifacts import find_captures, list_for_user
+    from kerncap_stages.project.checkout import project_folder
     from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
     from kerncap_stages.remembered import remembered
     from kerncap_stages.terminal_text import printable
@@ -124,11 +125,12 @@ def validate(
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts):
         opened, digests = find_captures(store, text)
-        chosen = None if baseline else variant or built_variant(Path(text))
+        folder = project_folder(Path(text))
+        chosen = None if baseline else variant or built_variant(folder)
         if chosen is not None:
-            for name in edited_since(Path(text), chosen):
+            for name in edited_since(folder, chosen):
                 say(f"note: {printable(name)} was edited after {chosen.name} was built: `make recompile`")
-        elif not baseline and (unbuilt := unbuilt_edits(Path(text))):
+        elif not baseline and (unbuilt := unbuilt_edits(folder)):
             raise UsageError(
                 f"{', '.join(unbuilt)} was edited, and there is no code object built of it",
                 hint="`make recompile`, or --baseline to check the captured kernel",

@@ -23,19 +23,30 @@ _MOST_LINES = 24
 def footer(*manifests: Validation | View) -> str:
     """The one line that scripts look for: the verdict on one kernel, or on all those of a project."""
     worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
-    verdict = "PASS" if worst.passed else "FAIL"
-    if worst.mode in ("smoke", "baseline"):
-        return f"Result: {verdict}  ({worst.mode})"
-    if worst.mode == "numeric":
-        error = largest([max_error(manifest) for manifest in manifests])
-        return f"Result: {verdict}  (numeric, max_error = {error:.6g}, {_bounds(worst.tolerance)})"
     counts = [region_counts(manifest) for manifest in manifests]
-    total, identical = (sum(count[which] for count in counts) for which in (0, 1))
-    differ = f", {total - identical} differ" if identical < total else ""
-    return f"Result: {verdict}  (byte-exact, {identical} of {total} regions identical{differ})"
+    total, agreeing = (sum(count[which] for count in counts) for which in (0, 1))
+    error = largest([max_error(manifest) for manifest in manifests])
+    mode = str(worst.mode).replace("_", "-")
+    return result_line(mode, worst.passed, total, agreeing, error, bounds_text(worst.tolerance))
 
 
-def _bounds(tolerance: Tolerance | View | None) -> str:
+def result_line(mode: str, passed: bool, total: int, agreeing: int, max_error: float, bounds: str) -> str:
+    """The line of a verdict. ``agreeing``: of ``total`` outputs; it says how many differ where some do.
+
+    bounds: of a numeric verdict, as ``bounds_text`` names them.
+    """
+    words = [mode]
+    differing = total - agreeing
+    if mode == "byte-exact":
+        words.append(f"{agreeing} of {total} regions identical")
+        words += [f"{differing} differ"] if differing else []
+    elif mode == "numeric":
+        words += [f"{differing} of {total} outputs differ"] if differing else []
+        words += [f"max_error = {max_error:.2e}", bounds]
+    return f"Result: {'PASS' if passed else 'FAIL'}  ({', '.join(words)})"
+
+
+def bounds_text(tolerance: Tolerance | View | None) -> str:
     """The absolute bound; where none was given, what was, and that there is no absolute one."""
     if tolerance is None:
         return "atol = 0"

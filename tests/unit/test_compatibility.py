@@ -15,16 +15,14 @@ from pathlib import Path
 import executables
 import manifest_examples
 import pytest
+from compatibility_page import assert_types, code, rows
 
 import kerncap
-from kerncap_stages.api import lines
+from kerncap_stages import errors
 from kerncap_stages.manifests.memory import ModuleVariable
-from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.manifests.validation import Mode, Tolerance
 from kerncap_stages.project.render import Part, render
 
 TOP = Path(__file__).parents[2]
-PAGE = TOP / "docs/compatibility.md"
 ANSWERS = {"same", "same, note", "refused"}
 DOCUMENTED_FLAGS = {
     "kerncap": "--verbose -v --version",
@@ -35,31 +33,46 @@ DOCUMENTED_FLAGS = {
     "kerncap validate": "--tolerance -t --rtol --hsaco --verbose -v",
     "kerncap-replay": "--hsaco --iterations -n --json --dump-output --hip-launch --no-recopy",
 }
+NEEDED = object()  # an attribute without a default
+# Attributes in the order in which a constructor takes them: type and default.
 DOCUMENTED_RESULTS = {
-    "KernelStat": "name calls total_duration_ns avg_duration_ns min_duration_ns max_duration_ns "
-    "percentage stddev_ns",
-    "ExtractResult": "output_dir capture_dir language has_source generated_files",
-    "ReplayResult": "returncode stdout stderr timing_us",
-    "ValidationResult": "passed details max_error mode region_lines regions_total regions_identical "
-    "outputs_total outputs_passed atol",
+    "KernelStat": {
+        "name": ("str", NEEDED),
+        "calls": ("int", NEEDED),
+        "total_duration_ns": ("int", NEEDED),
+        "avg_duration_ns": ("int", NEEDED),
+        "percentage": ("float", NEEDED),
+        "min_duration_ns": ("int", 0),
+        "max_duration_ns": ("int", 0),
+        "stddev_ns": ("float", 0.0),
+    },
+    "ExtractResult": {
+        "output_dir": ("str", NEEDED),
+        "capture_dir": ("str", NEEDED),
+        "language": ("str | None", None),
+        "has_source": ("bool", False),
+        "generated_files": ("list[str]", []),
+    },
+    "ReplayResult": {
+        "returncode": ("int", NEEDED),
+        "stdout": ("str", NEEDED),
+        "stderr": ("str", NEEDED),
+        "timing_us": ("float | None", None),
+    },
+    "ValidationResult": {
+        "passed": ("bool", NEEDED),
+        "details": ("list[str]", NEEDED),
+        "max_error": ("float", 0.0),
+        "mode": ("str", "smoke"),
+        "region_lines": ("list[str]", []),
+        "regions_total": ("int | None", None),
+        "regions_identical": ("int | None", None),
+        "outputs_total": ("int | None", None),
+        "outputs_passed": ("int | None", None),
+        "atol": ("float | None", None),
+    },
 }
 FLAG = re.compile(r"(?<![\w-])--?[A-Za-z][A-Za-z-]*")
-
-
-def rows(heading: str) -> list[list[str]]:
-    """Cells of every table below a heading of the page, without their heads."""
-    section = PAGE.read_text().split(f"\n## {heading}\n", 1)[1].split("\n## ", 1)[0]
-    cells = [
-        [cell.replace("\\|", "|").strip() for cell in re.split(r"(?<!\\)\|", line)[1:-1]]
-        for line in section.splitlines()
-        if line.startswith("| `")
-    ]
-    assert cells
-    return cells
-
-
-def code(cell: str) -> list[str]:
-    return re.findall(r"`([^`]+)`", cell)
 
 
 COMMANDS, PYTHON = rows("Commands"), rows("Python")
@@ -80,7 +93,9 @@ def command_of(text: str) -> str:
 
 
 @pytest.mark.parametrize(
-    "row", [*COMMANDS, *PYTHON, *rows("Result lines"), *FILES, *VARIABLES], ids=lambda r: r[0]
+    "row",
+    [*COMMANDS, *PYTHON, *rows("Result lines"), *rows("JSON"), *FILES, *VARIABLES],
+    ids=lambda r: r[0],
 )
 def test_each_row_has_an_answer_and_what_is_not_the_same_a_note(row):
     assert row[1] in ANSWERS
@@ -117,50 +132,33 @@ def test_each_method_and_attribute_of_the_page_exists(row):
         wanted = parameters.removesuffix(")").split(", ")
         assert known[: len(wanted)] == wanted
     else:
-        assert name in {field.name for field in dataclasses.fields(getattr(kerncap, owner))}
+        name, _, kind = rest.partition(": ")
+        assert {field.name: field.type for field in dataclasses.fields(getattr(kerncap, owner))}[name] == kind
 
 
 @pytest.mark.parametrize("result", DOCUMENTED_RESULTS)
-def test_each_attribute_that_was_ever_documented_is_on_the_page(result):
+def test_each_attribute_that_was_ever_documented_is_on_the_page_with_its_type(result):
     on_page = {code(row[0])[0] for row in PYTHON}
-    assert on_page >= {f"{result}.{name}" for name in DOCUMENTED_RESULTS[result].split()}
+    assert on_page >= {f"{result}.{name}: {kind}" for name, (kind, _) in DOCUMENTED_RESULTS[result].items()}
 
 
-def printed_lines() -> list[str]:
-    """Every line that scripts look for, made from example manifests."""
-    replay, validation = manifest_examples.replay(), manifest_examples.validation()
-    (bad,) = validation.regions
-    good = bad.model_copy(update={"passed": True, "base_address": 4096, "max_absolute_error": 0.5})
-    crashed = replay.model_copy(
-        update={"outcome": ReplayOutcome.CRASHED, "explanation": "x", "exit_signal": 11, "timing": None}
-    )
-    made = [lines.replay_footer(replay, 3), lines.replay_footer(crashed, 3)]
-    for mode in Mode:
-        bounds = Tolerance(absolute=1e-3) if mode is Mode.NUMERIC else None
-        for passed, regions in ((True, (good,)), (False, (good, bad))):
-            changes = {"mode": mode, "passed": passed, "regions": regions, "tolerance": bounds}
-            made.append(lines.validation_footer(validation.model_copy(update=changes)))
-    return [*made, lines.NO_COMPILE_COMMAND]
+@pytest.mark.parametrize("result", DOCUMENTED_RESULTS)
+def test_constructors_take_the_documented_attributes_first_with_their_defaults(result):
+    documented = DOCUMENTED_RESULTS[result]
+    kind = getattr(kerncap, result)
+    assert [field.name for field in dataclasses.fields(kind)][: len(documented)] == list(documented)
+    needed = [name for name, (_, default) in documented.items() if default is NEEDED]
+    made = kind(*needed)
+    for name, (_, default) in documented.items():
+        assert getattr(made, name) == (name if default is NEEDED else default)
 
 
-def test_result_lines_are_those_of_the_page():
-    number = r"(\d[\d.]*(e[-+]\d+)?|inf|nan)"
-    patterns = [re.compile(re.escape(code(row[0])[0]).replace("…", number)) for row in rows("Result lines")]
-    made = printed_lines()
-    for line in made:
-        assert any(pattern.fullmatch(line) for pattern in patterns), line
-    for pattern in patterns:
-        assert any(pattern.fullmatch(line) for line in made), pattern.pattern
-
-
-def test_result_lines_to_the_letter():
-    assert printed_lines()[:2] == [
-        "Result: PASS  replayed 3 iteration(s) OK (avg = 0.0 us, min = 0.0, max = 0.0)",
-        "Result: FAIL  (replay exited with code 139)",
-    ]
-    assert "Result: PASS  (smoke)" in printed_lines()
-    assert "Result: FAIL  (byte-exact, 1 of 2 regions identical, 1 differ)" in printed_lines()
-    assert "Result: PASS  (numeric, max_error = 0.5, atol = 0.001)" in printed_lines()
+def test_errors_are_what_callers_of_the_documented_class_catch():
+    assert issubclass(errors.KerncapError, RuntimeError)
+    timed_out = errors.ProgramTimedOut("too slow", hint="a larger --timeout")
+    assert isinstance(timed_out, errors.ProgramError)
+    assert isinstance(timed_out, TimeoutError)
+    assert (str(timed_out), timed_out.hint) == ("too slow", "a larger --timeout")
 
 
 @cache
@@ -182,26 +180,26 @@ def test_each_file_of_the_page_is_in_a_project(row):
     there = any(each == path or each.startswith(path) for each in paths)
     assert there == (row[1] != "refused" and path not in made_later)
     if code(row[2]):
-        assert set(json.loads(project.files[path])) >= set(code(row[2]))
+        assert_types(json.loads(project.files[path]), row[2])
 
 
-def test_lists_in_the_project_have_their_documented_fields():
+def test_files_of_the_project_to_the_letter():
     files = rendered().files
-    region = json.loads(files["capture/memory_regions.json"])["regions"][0]
-    assert region.keys() >= {"base", "size", "is_pool", "is_vmem", "contains_kernarg"}
-    variable = json.loads(files["capture/module_variables.json"])["variables"][0]
-    assert variable.keys() >= {"executable_sha256", "name", "size", "blob"}
-    slot = json.loads(files["capture/metadata.json"])["kernarg_slots"][0]
-    assert slot.keys() >= {"offset", "size", "value_kind", "value_type", "address_space", "name"}
-    kernarg = json.loads(files["capture/metadata.json"])["kernarg_raw"]
-    assert files["capture/kernarg.bin"] == bytes.fromhex(kernarg)
+    capture = manifest_examples.capture()
+    metadata = json.loads(files["capture/metadata.json"])
+    for symbol in (metadata["kernel_symbol"], json.loads(files["capture/dispatch.json"])["mangled_name"]):
+        assert symbol == f"{capture.kernel.mangled_name}.kd"
+    assert metadata["kernarg_raw"] == "kernarg_raw.bin"
+    assert files["capture/kernarg_raw.bin"] == files["capture/kernarg.bin"] == bytes.fromhex(capture.kernarg)
+    regions = json.loads(files["capture/memory_regions.json"])["regions"]
+    assert [region["base"] for region in regions] == [region.base_address for region in capture.regions]
 
 
 @pytest.mark.parametrize("row", [row for row in FILES if "make " in row[0]], ids=lambda row: row[0])
 def test_each_make_target_of_the_page_exists(row):
-    target = code(row[0])[0].removeprefix("make ")
+    target, is_variable, _ = code(row[0])[0].removeprefix("make ").partition("=")
     makefile = rendered().files["Makefile"].decode()
-    assert re.search(rf"^{target}:", makefile, re.MULTILINE)
+    assert re.search(rf"^{target} \?=" if is_variable else rf"^{target}:", makefile, re.MULTILINE)
 
 
 @pytest.mark.parametrize("row", VARIABLES, ids=lambda row: row[0])

@@ -52,7 +52,11 @@ def test_arguments_that_cannot_be_had_are_refused(stages, program, where, says):
 
 @pytest.mark.parametrize(
     ("words", "made"),
-    [(("profile",), 1), (("capture", "--kernel", "target("), 1), (("capture", "-k", "target(", "--count", 6), 6)],
+    [
+        (("profile",), 1),
+        (("capture", "--kernel", "target("), 1),
+        (("capture", "-k", "target(", "--count", 6), 6),
+    ],
 )
 def test_no_signal_is_left_when_the_runtime_is_shut_down(stages, program, words, made):
     """Debug builds of ROCr count them, and say on the program's terminal what is left."""
