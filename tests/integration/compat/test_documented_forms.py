@@ -37,5 +37,14 @@ def test_make_takes_the_documented_variables(shell, project):
     shell("make -s -C project run", code=2)
 
 
+def test_flags_that_hipcc_takes_from_the_environment_name_no_target(shell, application):
+    shell.variables["HIPCC_COMPILE_FLAGS_APPEND"] = "--offload-arch=gfx1100 -DUNUSED"
+    done = shell(
+        f"kerncap extract demo::add_rows --cmd {application}/demo --source-dir {application} --output project"
+    )
+    assert "has_source: True" in done.out
+    shell("make -s -C project recompile && kerncap validate project")
+
+
 def test_a_program_that_takes_too_long_is_a_timeout(shell):
     shell.run([sys.executable, "-P", "-c", LATE, sys.executable, "-c", "import signal; signal.pause()"])

@@ -39,7 +39,7 @@ def test_hipcc_becomes_the_clang_that_hipcc_is_told_to_use(tmp_path, monkeypatch
     clang.write_text("#!/bin/sh\n")
     clang.chmod(0o755)
     monkeypatch.setenv("HIP_CLANG_PATH", str(tmp_path))
-    monkeypatch.setenv("HIPCC_COMPILE_FLAGS_APPEND", "-DX='a b'")
+    monkeypatch.setenv("HIPCC_COMPILE_FLAGS_APPEND", "--offload-arch=gfx1100 -DX='a b'")
     compilers._clang_of.cache_clear()
     try:
         found = find_compiler("hipcc")
