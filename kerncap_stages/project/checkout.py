@@ -213,6 +213,8 @@ def _record(folder: Path) -> Mapping[str, Any]:
 
 def _digest(path: Path) -> str | None:
     try:
+        if not path.is_file():  # a pipe would be waited for
+            return None
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
-from kerncap_stages.store.artifacts import is_digest
+from kerncap_stages.store.artifacts import is_digest, read_small
 from kerncap_stages.store.folder import list_folder
 
 if TYPE_CHECKING:
@@ -30,14 +30,18 @@ class ActionCache:
     def drop_stale(self) -> int:
         """Forget entries whose artifact is not listed any more; returns how many."""
         entries = list_folder(self._folder.root, "actions")
-        stale = [path.name for path in entries if self._output(path.name) is None]
+        stale = [
+            path.name
+            for path in entries
+            if is_digest(path.name) and path.is_file() and self._output(path.name) is None
+        ]
         for name in stale:
             self._folder.remove_small(self._entries / name)
         return len(stale)
 
     def _output(self, key: str) -> Digest | None:
         try:
-            text = (self._entries / key).read_text(encoding="ascii").strip()
+            text = read_small(self._entries / key).decode("ascii").strip()
         except (OSError, ValueError):
             return None
         return Digest(text) if is_digest(text) and (self._folder.root / "artifacts" / text).exists() else None

@@ -112,7 +112,7 @@ def _read_entries(root: Path, named: dict[Digest, list[str]]) -> list[ArtifactEn
             continue
         digest = Digest(file.name)
         try:
-            content = json.loads(_read_small(file))
+            content = json.loads(read_small(file))
             kind, created = str(content["kind"]), int(content["created_at_ns"])
             parents = tuple(Digest(parent) for parent in content["parents"])
             if not is_time(created):
@@ -151,6 +151,9 @@ def strays(root: Path) -> dict[str, str]:
     for file in sorted(list_folder(root, "artifacts")):
         if not is_digest(file.name):
             found[f"artifacts/{file.name}"] = "lists nothing: it is not called by a digest"
+    for file in sorted(list_folder(root, "actions")):
+        if not is_digest(file.name) or not stat.S_ISREG(file.lstat().st_mode):
+            found[f"actions/{file.name}"] = "remembers nothing: it is no file that is called by a digest"
     return found
 
 
@@ -158,13 +161,13 @@ def _named(file: Path) -> Digest:
     """What a file in ``names/`` names. Raises ValueError, with the reason, if it is no name."""
     if not fits_as_name(file.name):
         raise ValueError("it is not called as a name can be")
-    text = _read_small(file).decode("ascii", "replace").strip()
+    text = read_small(file).decode("ascii", "replace").strip()
     if not is_digest(text):
         raise ValueError("it does not hold a digest")
     return Digest(text)
 
 
-def _read_small(path: Path) -> bytes:
+def read_small(path: Path) -> bytes:
     """The content of a small file; a pipe or a link to a device in its place is not waited for."""
     # By the calls alone: for a list of 10,000, file objects cost more than the reading.
     fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)

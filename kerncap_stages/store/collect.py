@@ -76,9 +76,11 @@ def _pins(root: Path) -> set[Digest]:
     """What live transactions build on. Under the exclusive lock no line is half written."""
     pins = set()
     for transaction in list_folder(root, "tmp"):
-        with contextlib.suppress(FileNotFoundError, NotADirectoryError):
-            lines = (transaction / "pins").read_text(encoding="ascii").splitlines()
-            pins |= {Digest(line) for line in lines if is_digest(line)}
+        pinned = transaction / "pins"
+        if pinned.is_file():  # a pipe in its place would be waited for
+            with contextlib.suppress(FileNotFoundError):
+                lines = pinned.read_text(encoding="ascii").splitlines()
+                pins |= {Digest(line) for line in lines if is_digest(line)}
     return pins
 
 

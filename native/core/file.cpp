@@ -97,7 +97,8 @@ Result<void> copy_range(int from, std::uint64_t offset, std::uint64_t bytes, int
 
 Result<UniqueFd> open_at(int folder, const std::string& name, int flags, unsigned mode, Links links) {
   const int no_follow = links == Links::refuse ? O_NOFOLLOW : 0;
-  const int fd = ::openat(folder, name.c_str(), flags | O_CLOEXEC | no_follow, mode);
+  // Without O_NONBLOCK, which means nothing to a file, a pipe that somebody put there would be waited for.
+  const int fd = ::openat(folder, name.c_str(), flags | O_CLOEXEC | O_NONBLOCK | no_follow, mode);
   if (fd < 0) return errno_error("cannot open " + name, errno);
   return UniqueFd(fd);
 }

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import os
 
 import numpy as np
 import pytest
 from stores import manifest, object_file, publish_memory, random_bytes
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
-from kerncap_stages.errors import ArtifactError
+from kerncap_stages.errors import ArtifactError, KerncapError
 from kerncap_stages.store import Store
 
 
@@ -66,6 +67,21 @@ def test_actions_are_not_roots(store):
     store.actions.put(digest, artifact)
     store.remove(artifact)
     assert store.collect_garbage().removed_objects == 3
+
+
+def test_a_pipe_in_place_of_a_file_is_not_waited_for(store):
+    _, key = publish_memory(store, random_bytes(10))
+    os.mkfifo(store.root / "actions" / key)
+    (store.root / "tmp" / "odd").mkdir()
+    os.mkfifo(store.root / "tmp" / "odd" / "pins")
+    os.mkfifo(store.root / "tmp" / "odd" / "live")
+    assert store.actions.get(key) is None
+    assert store.collect_garbage().removed_objects == 0
+    assert [fault.what for fault in store.check().faults] == [f"actions/{key}"]
+    (store.root / "format").unlink()
+    os.mkfifo(store.root / "format")
+    with pytest.raises(KerncapError):
+        Store.open(store.root)
 
 
 def test_what_a_live_transaction_builds_on_stays(store):
@@ -234,7 +250,7 @@ def put_as_file(store, payload):
     """What `kc-show --json X > x.json; kc-store put x.json` does: its object is the manifest's own."""
     with store.transaction() as transaction:
         file = transaction.put_bytes(payload)
-        return transaction.publish(manifest("files", content=f"file:{file}"), "files")
+        return transaction.publish(manifest("notes", content=f"file:{file}"), "notes")
 
 
 @pytest.mark.parametrize("of", ["manifest", "list"])
