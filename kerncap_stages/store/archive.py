@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ArtifactError, ArtifactNotFound, DigestMismatch, Refused, UsageError
+from kerncap_stages.errors import (
+    ArtifactError,
+    ArtifactNotFound,
+    DigestMismatch,
+    ManifestUnreadable,
+    Refused,
+    UsageError,
+)
 from kerncap_stages.store.artifacts import is_time, list_entry, next_time_ns, read_names
 from kerncap_stages.store.folder import system_error
 from kerncap_stages.store.naming import can_be_a_name, give_name
@@ -31,6 +38,7 @@ if TYPE_CHECKING:
 _INDEX = "kerncap-archive.json"
 _VERSION = 1
 _OBJECT = re.compile(r"objects/([0-9a-f]{2})/(\1[0-9a-f]{62})")
+_NO_MANIFEST = (ValueError, KeyError, TypeError, RecursionError, UsageError, ManifestUnreadable)
 _MOST_INDEX_BYTES = 64 << 20
 
 
@@ -142,7 +150,7 @@ def _require_truth(transaction: Transaction, listed: _Listed, path: Path) -> Non
         return  # publishing says so, and what needs it
     try:
         require_canonical(manifest, listed.kind, listed.parents)
-    except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
+    except _NO_MANIFEST as error:
         raise _damaged(path, f"its list is wrong about {listed.digest.short}: {error}") from error
 
 
@@ -151,7 +159,7 @@ def _require_canonical_parents(transaction: Transaction, listed: Sequence[Digest
     for digest in transaction.require_closure(listed).manifests() - {*listed}:
         try:
             require_canonical(transaction.get(digest))
-        except (ValueError, KeyError, TypeError, RecursionError, UsageError) as error:
+        except _NO_MANIFEST as error:
             raise _damaged(path, f"{digest.short}, which its artifacts refer to: {error}") from error
 
 

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
+from kerncap_stages.errors import ManifestUnreadable
 from kerncap_stages.store.artifacts import roots
 from kerncap_stages.store.artifacts import strays as listing_strays
 from kerncap_stages.store.closure import MOST_LIST_BYTES, parse_chunk_list
 from kerncap_stages.store.objects import BATCH_OBJECTS, stored_objects
+from kerncap_stages.store.transaction import require_files
 
 if TYPE_CHECKING:
     from kerncap_stages.store.closure import Closure
     from kerncap_stages.store.objects import Progress
     from kerncap_stages.store.store import Store
+
+
+_EMPTY = Digest(hashlib.sha256(b"").hexdigest())
 
 
 @dataclass(frozen=True)
@@ -123,7 +130,7 @@ def _follow_roots(
     owners: dict[Digest, list[Digest]] = {}
     lost: dict[Digest, tuple[str, str]] = {}
     everything = store.walk(roots(store.root))
-    misfits = _misfits(store, everything, bad)
+    misfits = _misfits(store, everything, bad) | _malformed_files(store, everything)
     if not (bad or misfits or everything.missing or everything.unreadable):
         return {}, {}
     lost.update({digest: ("malformed", message) for digest, message in misfits.items()})
@@ -134,11 +141,23 @@ def _follow_roots(
         damaged = {digest for digest, *_ in faulty}
         for digest, message in closure.unreadable.items():
             lost[digest] = ("damaged" if digest in damaged else "malformed", message)
-        misfitting = {digest for digest in misfits if ("memory", digest) in closure.followed}
+        misfitting = misfits.keys() & {digest for _, digest in closure.followed}
         broken = closure.kinds.keys() & bad | misfitting
         for digest in closure.missing.keys() | closure.unreadable.keys() | broken:
             owners.setdefault(digest, []).append(root)
     return {digest: tuple(sorted(needing)) for digest, needing in owners.items()}, lost
+
+
+def _malformed_files(store: Store, everything: Closure) -> dict[Digest, str]:
+    """Lists of files that `kc-store get` would refuse, and why."""
+    found = {}
+    for digest in everything.manifests():
+        payload = store.get(digest)
+        try:
+            require_files(json.loads(payload), payload)
+        except (ValueError, RecursionError, ManifestUnreadable) as error:
+            found[digest] = str(error)
+    return found
 
 
 def _misfits(store: Store, everything: Closure, bad: set[Digest]) -> dict[Digest, str]:
@@ -156,7 +175,8 @@ def _misfits(store: Store, everything: Closure, bad: set[Digest]) -> dict[Digest
             wanted = min(chunk_bytes, size_bytes - index * chunk_bytes)
             if chunk not in sizes:
                 _, sizes[chunk] = native.total_sizes([chunk])
-            if sizes[chunk] not in (0, wanted):  # 0: no frame at all
+            # 0 is also said of what is no frame at all, which is damaged; an empty object is a whole one.
+            if sizes[chunk] != wanted and (sizes[chunk] or chunk == _EMPTY):
                 found[digest] = f"chunk {chunk} has {sizes[chunk]} bytes, and its list says {wanted}"
                 break
     return found

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, ArtifactNotFound, StoreError, UsageError
+from kerncap_stages.manifests.codec import SCHEMA_VERSIONS, parse
 from kerncap_stages.store.artifacts import list_entry, next_time_ns
 from kerncap_stages.store.closure import MOST_LIST_BYTES, MOST_MANIFEST_BYTES, Closure, references, walk
 
@@ -179,11 +180,21 @@ class MemoryWriter:
         return Digest(self._native.finish())
 
 
+def require_files(content: dict[str, Any], manifest: bytes) -> None:
+    """The store's own kind of manifest, which ``kc-store get`` writes files by, must be well formed.
+
+    Raises ManifestUnreadable. Those of another version than ours, and of other kinds, are for others to read.
+    """
+    if content.get("kind") == "files" and content.get("schema_version") == SCHEMA_VERSIONS["files"]:
+        parse(manifest, "the manifest")
+
+
 def require_canonical(manifest: bytes, kind: str | None = None, parents: Sequence[Digest] = ()) -> None:
     """Another spelling could hide references from a collector, and the list must tell the truth.
 
     kind: none, if the manifest is on no list. Raises ValueError, KeyError, TypeError or RecursionError for
-    what is no canonical manifest of that kind, UsageError for one that is too long.
+    what is no canonical manifest of that kind, UsageError for one that is too long, ManifestUnreadable for a
+    list of files that is malformed.
     """
     if len(manifest) > MOST_MANIFEST_BYTES:
         raise UsageError(
@@ -198,6 +209,7 @@ def require_canonical(manifest: bytes, kind: str | None = None, parents: Sequenc
         kind = str(content["kind"])
     if content["kind"] != kind:
         raise ValueError(f"the manifest is a {content['kind']}, not a {kind}")
+    require_files(content, manifest)
     absent = set(parents) - {digest for _, digest in references(manifest)}
     if absent:
         raise ValueError(f"the manifest does not refer to its parent {min(absent)}")

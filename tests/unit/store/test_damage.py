@@ -16,6 +16,7 @@ from kerncap_stages.errors import (
     ArtifactError,
     ArtifactNotFound,
     DigestMismatch,
+    ManifestUnreadable,
     Refused,
     StoreError,
     UsageError,
@@ -23,6 +24,8 @@ from kerncap_stages.errors import (
 from kerncap_stages.store import Store
 from kerncap_stages.store.artifacts import list_entry
 from kerncap_stages.store.transaction import Transaction
+
+EMPTY = hashlib.sha256(b"").hexdigest()
 
 
 def replace(path, content):
@@ -270,14 +273,15 @@ def test_a_malformed_chunk_list_is_refused(store, payload):
     assert (fault.kind, fault.what, fault.artifacts) == ("malformed", digest, (artifact,))
 
 
-def test_a_list_whose_chunks_have_another_size_is_refused(store):
-    chunk = plant(store, zstandard.ZstdCompressor().compress(b"short"), b"short")
+@pytest.mark.parametrize("short", [b"short", b""], ids=["short", "empty"])
+def test_a_list_whose_chunks_have_another_size_is_refused(store, short):
+    chunk = plant(store, zstandard.ZstdCompressor().compress(short), short)
     payload = (
         f'{{"chunk_size_bytes":1048576,"chunks":["{chunk}"],"kind":"memory","schema_version":1,'
         '"size_bytes":1048576}\n'
     ).encode()
     digest = plant(store, zstandard.ZstdCompressor().compress(payload), payload)
-    with pytest.raises(DigestMismatch, match=f"{chunk}: has 5 bytes, .* says 1048576") as raised:
+    with pytest.raises(DigestMismatch, match=f"{chunk}: has {len(short)} bytes, .* says 1048576") as raised:
         store.read_memory(digest)
     assert "no repair helps" in raised.value.hint
     of_it = manifest(memory=f"memory:{digest}")
@@ -286,7 +290,27 @@ def test_a_list_whose_chunks_have_another_size_is_refused(store):
     publish_memory(store, random_bytes(CHUNK_SIZE_BYTES + 5))
     (fault,) = store.check().faults
     assert (fault.kind, fault.what, fault.artifacts) == ("malformed", digest, (artifact,))
-    assert "has 5 bytes" in fault.message
+    assert f"has {len(short)} bytes" in fault.message
+
+
+@pytest.mark.parametrize(
+    "files",
+    [
+        [{"content": f"file:{'0' * 64}", "executable": False, "path": "../x", "size_bytes": 0}],
+        [{"content": f"memory:{'0' * 64}", "executable": False, "path": "x", "size_bytes": -1}],
+        "none",
+    ],
+    ids=["outside", "negative", "no list"],
+)
+def test_a_malformed_list_of_files_is_named_and_not_published(store, files):
+    listed = manifest("files", files=files, parents=[]).replace(b"0" * 64, EMPTY.encode())
+    plant(store, zstandard.ZstdCompressor().compress(b""), b"")
+    with store.transaction() as transaction, pytest.raises(ManifestUnreadable):
+        transaction.publish(listed, "files")
+    artifact = plant(store, zstandard.ZstdCompressor().compress(listed), listed)
+    (store.root / "artifacts" / artifact).write_bytes(list_entry("files", [], 1))
+    fault = next(fault for fault in store.check().faults if fault.what == artifact)
+    assert (fault.kind, fault.artifacts) == ("malformed", (artifact,))
 
 
 def test_a_store_of_another_version_is_refused(store):
