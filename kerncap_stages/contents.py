@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 _ZEROS = bytes(1 << 20)
+_MOST_AT_ONCE_BYTES = 1 << 20
 _MOST_HELD_BYTES = 8 << 20  # a longer object is read twice: once to verify it, once to write it
 
 
@@ -87,7 +88,16 @@ def write_content(store: Store, content: Reference, fd: int) -> int:
     What was written before damage was met must be thrown away by the caller. Raises Refused if the
     file system has no files of that size.
     """
-    return _write(store, content, fd, lambda digest, _size_bytes: store.stream(digest, fd))
+
+    def write_object(digest: Digest, size_bytes: int) -> int:
+        if size_bytes > _MOST_AT_ONCE_BYTES:
+            return store.stream(digest, fd)
+        # To set up a stream takes longer than to write a small file.
+        payload = store.get(digest)
+        _write_all(fd, payload)
+        return len(payload)
+
+    return _write(store, content, fd, write_object)
 
 
 def print_content(store: Store, content: Reference, fd: int) -> None:

@@ -190,9 +190,12 @@ def _get_folder(store: Store, manifest: Files, folder: Path) -> None:
     folder.mkdir()
     for empty in manifest.empty_folders:
         _make_folders(folder / empty)
+    made = ""  # files come in order, so that many follow each other in one folder
     for file in manifest.files:
-        path = folder / file.path
-        _make_folders(path.parent)
+        path, above = folder / file.path, file.path.rpartition("/")[0]
+        if above != made:
+            _make_folders(path.parent)
+            made = above
         _get_file(store, file, path)
     # Links come last: nothing is ever written through one.
     for link in manifest.links:
