@@ -15,7 +15,7 @@ import traceback
 from typing import TYPE_CHECKING, NoReturn
 
 from kerncap_stages import __version__
-from kerncap_stages.errors import ExitCode, KerncapError
+from kerncap_stages.errors import DeviceError, ExitCode, KerncapError, UsageError
 from kerncap_stages.terminal_text import printable
 
 if TYPE_CHECKING:
@@ -32,6 +32,8 @@ capture failed; 6 refused; 70 a fault of ours; 128 + N ended by signal N."""
 
 # sysexits.h EX_SOFTWARE. Python's own code for an uncaught exception is 1, which here is an answer.
 _OUR_FAULT = 70
+
+_untold: list[Digest] = []  # made, while standard output is closed
 
 
 def epilog(example: str, exit_codes: str = EXIT_CODES) -> str:
@@ -51,10 +53,13 @@ def run(app: typer.Typer) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if sys.stdin is not None:
         sys.stdin.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
-    ended_by = _interrupt_on_request()
+    ended_by = [signal.SIGINT]
     try:
+        _interrupt_on_request(ended_by)
+        _fill_closed_descriptors()
         code = app(standalone_mode=False)
         _flush()
+        _require_told()
     except SystemExit as leaving:
         # typer meets a reader that has gone by sys.exit(1): 1 is an answer here, so tell the two apart.
         if isinstance(leaving.__context__, BrokenPipeError):
@@ -68,6 +73,10 @@ def run(app: typer.Typer) -> NoReturn:
         code = report(error)
         _drop_unwritable_output()
         sys.exit(code)
+    finally:
+        # What is left is Python's own end: nothing of ours to undo, so an interrupt just ends it.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
     if code == 128 + signal.SIGINT:  # typer turns KeyboardInterrupt into this code
         _end_by(ended_by[-1])
     sys.exit(int(code or ExitCode.DONE))
@@ -118,14 +127,25 @@ def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
 
     manifest: the model, or the bytes that are stored.
     """
-    if manifest is None:
-        print(digest, flush=True)
-    elif isinstance(manifest, bytes):
-        print(manifest.decode(), end="", flush=True)
-    else:
+    if sys.stdout is None:
+        _untold.append(digest)
+        return
+    text = f"{digest}\n"
+    if isinstance(manifest, bytes):
+        text = manifest.decode()
+    elif manifest is not None:
         from kerncap_stages.manifests import dump
 
-        print(dump(manifest).decode(), end="", flush=True)
+        text = dump(manifest).decode()
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DeviceError(
+            f"{digest} was made and cannot be written to standard output: {error.strerror}",
+            hint="`kc-show` with that digest shows it",
+        ) from error
 
 
 def people() -> Console:
@@ -136,10 +156,20 @@ def people() -> Console:
 
 
 def page() -> Console:
-    """Return such a console on standard output, for executables whose product is a page."""
+    """Return such a console on standard output, for executables whose product is a page.
+
+    Raises UsageError if standard output is closed.
+    """
+    require_output()
     from rich.console import Console
 
     return Console(markup=False, highlight=False, emoji=False)
+
+
+def require_output() -> None:
+    """Raise UsageError if standard output, where the product goes, is closed."""
+    if sys.stdout is None:
+        raise UsageError("standard output is closed", hint="redirect it to a file, or pipe it into a program")
 
 
 def version_text(program: str) -> str:
@@ -164,12 +194,11 @@ def _drop_unwritable_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-def _interrupt_on_request() -> list[signal.Signals]:
+def _interrupt_on_request(came: list[signal.Signals]) -> None:
     """Take `kill`, `timeout` and a closed terminal for Ctrl-C: what was begun is undone, programs are ended.
 
-    Returns what came of these signals, behind SIGINT.
+    What comes of these signals is added to ``came``.
     """
-    came = [signal.SIGINT]
 
     def interrupt(number: int, _frame: object) -> None:
         came.append(signal.Signals(number))
@@ -178,7 +207,24 @@ def _interrupt_on_request() -> list[signal.Signals]:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as it is under nohup
             signal.signal(number, interrupt)
-    return came
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # launch.py left it so
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _fill_closed_descriptors() -> None:
+    """Keep files of ours from standard input, output and error where a caller closed one (`>&-`)."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest that is free
+        os.set_inheritable(fd, True)
+    os.close(fd)
+
+
+def _require_told() -> None:
+    """Raise DeviceError if the digest of what was made could not be written anywhere."""
+    if _untold:
+        raise DeviceError(
+            f"standard output is closed, and nobody was told of what was made: {' '.join(_untold)}",
+            hint="`kc-show` with that digest shows it; redirect standard output to a file, or to /dev/null",
+        )
 
 
 def _end_by(number: signal.Signals) -> NoReturn:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the executable."""
     options = _parser().parse_args(arguments)
     try:
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # launch.py left it so
+            signal.signal(signal.SIGINT, signal.default_int_handler)
         options.work(options)
     except KerncapError as error:
         print(f"kc-root: {error}", file=sys.stderr)

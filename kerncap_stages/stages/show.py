@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages.console import epilog, page, run
+from kerncap_stages.console import epilog, page, require_output, run
 from kerncap_stages.inputs import artifact_texts, has_piped_input
 from kerncap_stages.options import (
     ArtifactOrProjectArguments,
@@ -44,6 +44,7 @@ def show(
     version: VersionOption = False,  # noqa: ARG001
 ) -> None:
     """Show artifacts as pages; without any, list the latest."""
+    require_output()
     if about:
         _show_about(json=json)
         return

@@ -179,6 +179,15 @@ def test_full_disk_behind_standard_output_is_an_error():
         done = subprocess.run([*STAGE, "a"], stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert done.returncode == 4
     assert "No space left" in done.stderr
+    assert "a" * 64 in done.stderr
+
+
+def test_a_digest_that_nobody_could_be_told_is_an_error():
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *STAGE, "a", "b"], stderr=subprocess.PIPE, text=True, check=False
+    )
+    assert done.returncode == 4
+    assert f"{'a' * 64} {'b' * 64}" in done.stderr.partition("standard output is closed")[2]
 
 
 def test_interrupt_ends_by_the_signal_so_that_a_shell_loop_stops():

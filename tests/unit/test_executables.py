@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from importlib.metadata import distribution
@@ -10,6 +12,7 @@ import executables
 import pytest
 
 from kerncap_stages import errors
+from kerncap_stages.store import Store
 
 SCRIPTS = {
     entry.name: entry.value
@@ -60,6 +63,40 @@ def test_help_imports_nothing_heavy(name):
     imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
     assert imported & HEAVY == set()
     assert "kerncap_stages" in imported
+
+
+_INTERRUPTED = """
+import signal, sys
+class Interrupt:
+    def find_spec(self, name, path=None, target=None):
+        if name.startswith("kerncap_stages.") and name != "kerncap_stages.launch":
+            signal.raise_signal(signal.SIGINT)
+signal.signal(signal.SIGINT, signal.default_int_handler)  # as Python begins
+sys.meta_path.insert(0, Interrupt())
+sys.argv[1:] = ["--help"]
+from {module} import {function}
+{function}()
+"""
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_an_interrupt_while_it_is_imported_is_quiet(name):
+    module, _, function = SCRIPTS[name].partition(":")
+    program = _INTERRUPTED.format(module=module, function=function)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
+
+
+@pytest.mark.parametrize("name", ["kc-show", "kc-store"])
+def test_a_page_that_nobody_can_read_is_an_error(name, tmp_path):
+    words = ["kc-show"] if name == "kc-show" else ["kc-store", "ls", "--json"]
+    done = subprocess.run(
+        ["sh", "-c", '"$@" >&-', "sh", *words],
+        env=os.environ | {"KERNCAP_STORE": str(Store.open(tmp_path / "store").root)},
+        stderr=subprocess.PIPE, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "standard output is closed" in done.stderr
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

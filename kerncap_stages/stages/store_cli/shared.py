@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kerncap_stages.console import page
+from kerncap_stages.console import emit, page, require_output
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,11 +32,12 @@ def open_store(store: Path | None, *, create: bool = False) -> Store:
 def print_digests(digests: Sequence[Digest]) -> None:
     """Write one a line."""
     for digest in digests:
-        print(digest, flush=True)
+        emit(digest)
 
 
 def show(report: Any, sections: Any, *, json: bool) -> None:
     """Print a report, as the sections of a page or as JSON."""
+    require_output()
     if json:
         import dataclasses
         import json as json_module

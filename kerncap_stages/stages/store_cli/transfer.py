@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.console import epilog
+from kerncap_stages.console import epilog, require_output
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
 from kerncap_stages.stages.store_cli.shared import open_store, print_digests
@@ -102,10 +102,8 @@ def cat(
     A manifest, a file or a memory; what is damaged is not written.
     """
     from kerncap_stages.contents import find_content, print_content
-    from kerncap_stages.errors import UsageError
 
-    if sys.stdout is None:
-        raise UsageError("standard output is closed", hint="redirect it to a file, or pipe it into a program")
+    require_output()
     opened = open_store(store)
     content = find_content(opened, what, path)
     sys.stdout.flush()
