@@ -33,9 +33,7 @@ class KeptErrno {
   int m_value = errno;
 };
 
-[[nodiscard]] bool machine_has(const std::string& path) noexcept {
-  return syscall(SYS_faccessat, AT_FDCWD, path.empty() ? "/" : path.c_str(), F_OK) == 0;
-}
+[[nodiscard]] bool machine_has(const char* path) noexcept { return syscall(SYS_faccessat, AT_FDCWD, path, F_OK) == 0; }
 
 [[nodiscard]] bool can_be_opened(const FileTree::Node& node, int flags) noexcept {
   const bool writes = (flags & O_ACCMODE) != O_RDONLY && (flags & O_PATH) == 0;
@@ -113,7 +111,8 @@ FileTree::Found find_file(int folder, const char* path, bool follow, SharedFolde
   if (files == nullptr) return {};
   const FileTree::Found found = files->find(path, follow);
   const bool is_shared = found.node != nullptr && found.node->kind == FileTree::Kind::folder && !found.node->is_whole;
-  if (is_shared && shared == SharedFolder::machines && machine_has(found.node->path)) return {};
+  // By this path: the machine knows no /dev/dri/.., where only we have a /dev/dri.
+  if (is_shared && shared == SharedFolder::machines && machine_has(path)) return {};
   return found;
 }
 

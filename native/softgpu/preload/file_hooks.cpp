@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
+#include <sys/xattr.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -231,6 +232,26 @@ KERNCAP_EXPORT ssize_t readlinkat(int folder, const char* path, char* out, size_
   KERNCAP_REAL(readlinkat);
   return real(folder, path, out, size_bytes);
 }
+
+// Access lists and labels, which ls asks for: the file system has none.
+#define KERNCAP_GETXATTR(name, follow)                                                        \
+  KERNCAP_EXPORT ssize_t name(const char* path, const char* attribute, void* out, size_t size_bytes) noexcept { \
+    const Found found = find_file(AT_FDCWD, path, follow);                                    \
+    if (found.is_ours()) return fail(found.node != nullptr ? ENOTSUP : found.error);          \
+    KERNCAP_REAL(name);                                                                       \
+    return real(path, attribute, out, size_bytes);                                            \
+  }
+#define KERNCAP_LISTXATTR(name, follow)                                                       \
+  KERNCAP_EXPORT ssize_t name(const char* path, char* out, size_t size_bytes) noexcept {      \
+    const Found found = find_file(AT_FDCWD, path, follow);                                    \
+    if (found.is_ours()) return fail(found.node != nullptr ? ENOTSUP : found.error);          \
+    KERNCAP_REAL(name);                                                                       \
+    return real(path, out, size_bytes);                                                       \
+  }
+KERNCAP_GETXATTR(getxattr, true)
+KERNCAP_GETXATTR(lgetxattr, false)
+KERNCAP_LISTXATTR(listxattr, true)
+KERNCAP_LISTXATTR(llistxattr, false)
 
 KERNCAP_EXPORT char* realpath(const char* path, char* resolved) noexcept {
   const Found found = find_file(AT_FDCWD, path, true);

@@ -10,6 +10,7 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
+#include <string>
 #include <string_view>
 
 #include "softgpu/device/system_files.hpp"
@@ -107,7 +108,8 @@ KERNCAP_EXPORT DIR* opendir(const char* path) {
   if (!found.is_ours()) return real_opendir(path);
   if (found.node == nullptr) return fail_to_open(found.error);
   if (found.node->kind != FileTree::Kind::folder) return fail_to_open(ENOTDIR);
-  return open_folder(*found.node, found.node->is_whole ? nullptr : real_opendir(path));
+  const std::string& canonical = found.node->path;
+  return open_folder(*found.node, found.node->is_whole ? nullptr : real_opendir(canonical.empty() ? "/" : canonical.c_str()));
 }
 
 KERNCAP_EXPORT DIR* fdopendir(int fd) {

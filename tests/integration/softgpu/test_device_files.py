@@ -99,7 +99,7 @@ def test_the_c_library_shows_the_same(build, executable):
         ("cat /sys/module/amdgpu/initstate", "live\n"),
         ("stat -c '%F %t:%T' /dev/dri/renderD128", "character special file e2:80\n"),
         ("readlink -f /sys/class/drm/card0/device", "/sys/devices/pci0000:00/0000:01:00.0\n"),
-        ("ls -l /dev/kfd | cut -c 1-10", "crw-rw-rw-\n"),
+        ("ls -ld /dev/kfd /dev/dri/.. | cut -c 1-11", "dr-xr-xr-x \ncrw-rw-rw- \n"),
         ("cd /dev && find /sys/module/amdgpu -type f", "/sys/module/amdgpu/initstate\n"),
     ],
 )
