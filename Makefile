@@ -43,5 +43,5 @@ golden: ## rewrite golden files from what the code does now; review the diff
 schemas: ## write the JSON Schemas of the manifests again; review the diff
 	$(IN_ROOT) schemas
 
-shell: ## a shell in the root, with this checkout built and installed; or ARGS='CMD …'
+shell: ## a shell in the root, with this checkout built and installed, on the software GPU; or ARGS='CMD …'
 	$(IN_ROOT) shell $(if $(WORDS),bash -c $(LINE))

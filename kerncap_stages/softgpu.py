@@ -25,6 +25,9 @@ MAX_SEED = 2**64 - 1
 MIN_VRAM_BYTES, MAX_VRAM_BYTES = 256 << 20, 1 << 40
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
+# 0: no software GPU unless kc-softgpu is asked for it. The other value is set by shells alone.
+_VARIABLE, _BY_SHELL = "KERNCAP_SOFTGPU", "shell"
+_LIBRARY = "libkerncap_softgpu.so"
 _ROCR = "libhsa-runtime64.so.1"
 
 
@@ -77,9 +80,10 @@ class SoftGpu:
         Raises DeviceError where this installation has no software GPU.
         """
         environment = dict(os.environ if base is None else base)
-        library = str(native_file("libkerncap_softgpu.so"))
+        library = str(native_file(_LIBRARY))
         loaded = [path for path in environment.get("LD_PRELOAD", "").split(":") if path and path != library]
         environment["LD_PRELOAD"] = ":".join([library, *loaded])
+        environment.pop(_VARIABLE, None)  # asked for now, whatever was said before
         settings = {
             "TARGET": self.target,
             "GPUS": self.gpus,
@@ -107,27 +111,41 @@ def _is_schedule(text: str) -> bool:
 def fallback(base: Mapping[str, str], target: str | None = None) -> dict[str, str]:
     """Return what a program's environment ``base`` lacks to see the software GPU where there is no AMD GPU.
 
-    Nothing where the machine has one, where the program is on the software GPU already, where this
+    Nothing where the machine has one, where the program was put on the software GPU already, where this
     installation has none, or where KERNCAP_SOFTGPU is 0. ``target``: what to pose as unless ``base`` says.
     """
-    if base.get("KERNCAP_SOFTGPU") == "0":
+    if base.get(_VARIABLE) == "0":
         return {}
     try:
-        library = native_file("libkerncap_softgpu.so").name
+        native_file(_LIBRARY)
     except DeviceError:
         return {}
-    # On the software GPU itself, this process sees that one's files, not the machine's.
-    machine_has_gpu = Path("/dev/kfd").exists() and not _loads(os.environ, library)
-    if machine_has_gpu or _loads(base, library):
+    machine_has_gpu = Path("/dev/kfd").exists() and not is_loaded()
+    # Nobody chose a GPU by opening a shell.
+    was_chosen = is_loaded(base) and base.get(_VARIABLE) != _BY_SHELL
+    if machine_has_gpu or was_chosen:
         return {}
     known = target if target in TARGETS and "KERNCAP_SOFTGPU_TARGET" not in base else None
     whole = SoftGpu(target=known).environment(base)
     return {name: value for name, value in whole.items() if base.get(name) != value}
 
 
-def _loads(environment: Mapping[str, str], library: str) -> bool:
-    """Whether a program with this environment loads the library before all others."""
-    return any(Path(path).name == library for path in environment.get("LD_PRELOAD", "").split(":"))
+def for_shell(base: Mapping[str, str]) -> dict[str, str]:
+    """Return what a shell's environment lacks for its programs to see the software GPU, as ``fallback`` does.
+
+    Stages in such a shell still choose the target that a capture wants.
+    """
+    added = fallback(base)
+    return {**added, _VARIABLE: _BY_SHELL} if added else {}
+
+
+def is_loaded(environment: Mapping[str, str] | None = None) -> bool:
+    """Whether a program with this environment, else this process, has the library in front of all others.
+
+    Such a process sees the software GPU's files of the driver, not the machine's.
+    """
+    loaded = (os.environ if environment is None else environment).get("LD_PRELOAD", "")
+    return any(Path(path).name == _LIBRARY for path in loaded.split(":"))
 
 
 def parse_size(text: str) -> int:

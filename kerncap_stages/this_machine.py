@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cupti import cupti_paths
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.softgpu import is_loaded
 from kerncap_stages.source.compilers import find_compiler
 from kerncap_stages.source.llvm_tools import llvm_tool
 from kerncap_stages.source.nvcc import find_cuda_tool
@@ -77,7 +78,8 @@ def _amd_gpus() -> Iterator[dict[str, str | None]]:
         version = int(found[1]) if found else 0
         if version:  # a processor has none
             major, minor, step = version // 10000, version // 100 % 100, version % 100
-            yield {"name": "AMD GPU", "architecture": f"gfx{major}{minor:x}{step:x}", "driver": "amdgpu"}
+            name = "software GPU" if is_loaded() else "AMD GPU"
+            yield {"name": name, "architecture": f"gfx{major}{minor:x}{step:x}", "driver": "amdgpu"}
 
 
 def _nvidia_gpus() -> list[dict[str, str | None]]:

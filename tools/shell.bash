@@ -1,8 +1,10 @@
-# For the bash of `make shell`: the user's own settings, then completion of our executables.
+# For the bash of `make shell`: the user's own settings, a prompt that says where one is, completion of our executables.
 for file in /etc/bash.bashrc ~/.bashrc; do
   if [ -r "$file" ]; then . "$file"; fi
 done
 unset file
+PS1=$KERNCAP_PROMPT
+unset KERNCAP_PROMPT
 
 # Asks an executable for its completion when it is first needed; 124 has bash try again with that.
 _kerncap_completion() {

@@ -233,7 +233,7 @@ def main() -> None:
         case "schemas":
             call("python", "-m", "kerncap_stages.manifests.schemas", "schemas")
         case "shell":
-            call(*(rest or ["/bin/bash", "--rcfile", TOP / "tools/shell.bash"]))
+            call("python3", TOP / "tools/shell.py", *rest)
         case _:
             sys.exit(f"workbench: no verb {verb!r}")
 

@@ -1,5 +1,6 @@
 // What the environment asks of the software GPU; kc-softgpu sets it, and it can be set by hand.
 //
+//   KERNCAP_SOFTGPU             0: no GPU, though the library is loaded
 //   KERNCAP_SOFTGPU_TARGET      gfx90a (default), gfx942, gfx1100
 //   KERNCAP_SOFTGPU_GPUS        number of GPUs, 1 to 8 (default 1)
 //   KERNCAP_SOFTGPU_VRAM_BYTES  memory of each GPU (default: the real chip's, at most its share of the host's memory)

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <cstdlib>
 #include <memory>
 #include <string_view>
 #include <utility>
@@ -18,7 +19,14 @@ constexpr std::string_view k_places[] = {
     "/sys/dev/char", "/sys/devices/pci0000:00", "/sys/devices/virtual/kfd", "/sys/module/amdgpu",
 };
 
+// How a program that is started in a shell on the software GPU does without one.
+[[nodiscard]] bool is_switched_off() noexcept {
+  const char* text = std::getenv("KERNCAP_SOFTGPU");
+  return text != nullptr && std::string_view(text) == "0";
+}
+
 [[nodiscard]] const Settings* checked_settings() {
+  if (is_switched_off()) return nullptr;
   auto settings = Settings::from_environment();
   if (!settings) {
     report("%s; the program will see no GPU", settings.error().message.c_str());

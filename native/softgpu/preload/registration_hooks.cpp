@@ -10,7 +10,7 @@
 
 #include "softgpu/device/image_check.hpp"
 #include "softgpu/device/report.hpp"
-#include "softgpu/device/settings.hpp"
+#include "softgpu/device/system_files.hpp"
 #include "softgpu/preload/image_hooks.hpp"
 #include "softgpu/preload/refused_kernels.hpp"
 
@@ -58,8 +58,8 @@ RefusedKernels& RefusedKernels::instance() {
 }
 
 std::optional<Target> kerncap::softgpu::target_of_process() {
-  const auto settings = Settings::from_environment();
-  return settings ? std::optional(settings.value().chip->target) : std::nullopt;
+  const Settings* settings = process_settings();
+  return settings != nullptr ? std::optional(settings->chip->target) : std::nullopt;
 }
 
 KERNCAP_EXPORT void** __hipRegisterFatBinary(const void* wrapper) noexcept {

@@ -1,0 +1,46 @@
+"""What `make shell` opens: programs that are started in it run on the software GPU where there is no other.
+
+Run by the Python of the checkout's environment, whose package is meant: shell.py [COMMAND ...]. A command
+runs as if it were typed in the shell. pytest gets no GPU from it: tests choose theirs themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from kerncap_stages.rocm_root.enter import MARKER
+from kerncap_stages.softgpu import for_shell
+
+START_FILE = Path(__file__).with_name("shell.bash")
+# Every bash takes functions from variables of such names.
+_PYTEST = {"BASH_FUNC_pytest%%": '() { env -u LD_PRELOAD -u KERNCAP_SOFTGPU pytest "$@"; }'}
+
+
+def prompt(rocm: str, *, is_on_software_gpu: bool) -> str:
+    """Say where one is, and what programs run on."""
+    place = f"ROCm {rocm}" + (", software GPU" if is_on_software_gpu else "")
+    return rf"[{place}] \w\$ "
+
+
+def main() -> NoReturn:
+    """Become the command, or the shell."""
+    words = sys.argv[1:]
+    added = {} if words[:1] == ["pytest"] else for_shell(os.environ)
+    if added:
+        added.update(_PYTEST)
+    if not words:
+        rocm = json.loads(MARKER.read_text())["rocm"]
+        added["KERNCAP_PROMPT"] = prompt(rocm, is_on_software_gpu=bool(added))
+        words = ["/bin/bash", "--rcfile", str(START_FILE)]
+    try:
+        os.execvpe(words[0], words, {**os.environ, **added})  # noqa: S606 - becoming the command is the job
+    except OSError as error:
+        sys.exit(f"{words[0]}: {error.strerror}")
+
+
+if __name__ == "__main__":
+    main()
