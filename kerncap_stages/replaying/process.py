@@ -8,9 +8,10 @@ import time
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
+from kerncap_stages.replaying.relay import Relay
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     Report = Callable[[str, int, int], None]  # phase, done, in all
@@ -20,6 +21,9 @@ _LOOK_S = 0.002
 # How long a driver may take to let go of a process that has ended. A second is usual, and ten where many
 # use the GPU at once; one that never does must not hold whoever set a time limit, or pressed Ctrl-C.
 _LETTING_GO_S = 30.0
+INTERRUPTED_S = 5.0  # the same for whoever has been interrupted: each wait behind it has this limit
+
+_running: set[subprocess.Popen[bytes]] = set()
 
 
 def run_replayer(
@@ -36,22 +40,43 @@ def run_replayer(
     progress: the file that it writes how far it is to (native/replay/progress.hpp), and who wants to know.
     """
     # What the kernel prints is for people; our own standard output is for digests.
-    process = subprocess.Popen(command, env=environment, stdin=subprocess.DEVNULL, stdout=2)
+    with Relay() as relay:
+        process = subprocess.Popen(
+            command, env=environment, stdin=subprocess.DEVNULL, stdout=relay.fd, stderr=relay.fd
+        )
     try:
-        code = watched(process.wait, timeout_s, progress)
+        with running(process):
+            code = watched(process.wait, timeout_s, progress)
     except BaseException:
         process.kill()
-        let_go(process)
+        let_go(process, limit_s=INTERRUPTED_S)
         raise
     if code is None:
         process.kill()
         must_be_gone(process)
+    relay.finish()
     return code
 
 
-def let_go(*processes: subprocess.Popen[bytes]) -> list[int]:
+@contextlib.contextmanager
+def running(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Let ``kill_running`` know of a process that replays."""
+    _running.add(process)
+    try:
+        yield
+    finally:
+        _running.discard(process)
+
+
+def kill_running() -> None:
+    """Kill all that replays, whichever thread waits for it: the user has interrupted us."""
+    for process in _running.copy():
+        process.kill()
+
+
+def let_go(*processes: subprocess.Popen[bytes], limit_s: float | None = None) -> list[int]:
     """Wait until processes that end are gone, and their memory free; gives the IDs of those still held."""
-    ends_at = time.monotonic() + _LETTING_GO_S
+    ends_at = time.monotonic() + (_LETTING_GO_S if limit_s is None else limit_s)
     # Popen.wait() with a limit looks every 50 ms, which each validation would pay for.
     while (held := [each.pid for each in processes if each.poll() is None]) and time.monotonic() < ends_at:
         time.sleep(_LOOK_S)

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.native_paths import native_file
-from kerncap_stages.replaying.process import must_be_gone, watched
+from kerncap_stages.replaying.process import INTERRUPTED_S, let_go, must_be_gone, running, watched
+from kerncap_stages.replaying.relay import Relay
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,12 +33,14 @@ class Standby:
 
     process: subprocess.Popen[bytes]
     input: socket.socket
+    relay: Relay | None = None
 
     def run(self, timeout_s: float | None, progress: tuple[Path, Report] | None = None) -> int | None:
         """Its exit code, like ``run_replayer``, once its report is written: its driver takes long to end."""
         code = None
         try:
-            code = watched(self._wait, timeout_s, progress)
+            with running(self.process):
+                code = watched(self._wait, timeout_s, progress)
         finally:
             if code is None:
                 self.process.kill()
@@ -75,6 +78,9 @@ class Standbys:
             standby.process.kill()
         self._taken += self._waiting
         self._waiting.clear()
+        if kind is not None and not issubclass(kind, Exception):  # the user has interrupted us
+            let_go(*(standby.process for standby in self._taken), limit_s=INTERRUPTED_S)
+            return
         with contextlib.suppress(DeviceError):  # what was found out counts, whatever a driver holds
             self.settle()
 
@@ -82,10 +88,12 @@ class Standbys:
         """Start so many where that saves time, from the thread that ends last: they end with it."""
         for _ in range(count if self._is_slow_to_start else 0):
             ours, theirs = socket.socketpair()
-            with theirs:
+            with theirs, Relay() as relay:
                 # What the kernel prints is for people; our own standard output is for digests.
-                process = subprocess.Popen(self._words, stdin=theirs.fileno(), stdout=2)
-            self._waiting.append(Standby(process, ours))
+                process = subprocess.Popen(
+                    self._words, stdin=theirs.fileno(), stdout=relay.fd, stderr=relay.fd
+                )
+            self._waiting.append(Standby(process, ours, relay))
 
     def start_for_later(self) -> None:
         """Start now what ``start_one_more`` is going to ask for."""
@@ -123,4 +131,7 @@ class Standbys:
             must_be_gone(*(standby.process for standby in self._taken))
         finally:
             while self._taken:
-                self._taken.pop().input.close()
+                standby = self._taken.pop()
+                standby.input.close()
+                if standby.relay is not None and standby.process.returncode is not None:
+                    standby.relay.finish()

@@ -5,10 +5,12 @@ A replay waits for its device and for one thread most of the time: two at once t
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.replaying.process import INTERRUPTED_S, kill_running
 from kerncap_stages.validation.perturb import MOST_REGIONS, with_pre_state
 from kerncap_stages.validation.settings import MOST_BYTES_AT_ONCE
 
@@ -25,17 +27,36 @@ if TYPE_CHECKING:
 
 # The captured kernel and the variant from a changed state, beside the variant from the captured one.
 _THREADS = 2
+_LOOK_S = 0.02
+
+
+class _Pool(ThreadPoolExecutor):
+    """Threads, and what they were given."""
+
+    def __init__(self, threads: int) -> None:
+        super().__init__(threads)
+        self._given: list[Future[Any]] = []
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Begin something, as ThreadPoolExecutor does."""
+        self._given.append(super().submit(fn, *args, **kwargs))
+        return self._given[-1]
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether all of it has ended."""
+        return all(future.done() for future in self._given)
 
 
 class Ahead:
-    """Replays on threads of their own. At its end all that were begun are awaited."""
+    """Replays on threads of their own. At its end all that were begun are awaited; an interrupt ends them."""
 
     def __init__(self, capture: Capture, replay: Callable[[Capture], Run]) -> None:
         """``replay`` runs the variant from the pre-state of the capture that it is given."""
         self._capture = capture
         self._is_silicon = not capture.environment.devices[capture.dispatch.device_index].software
         self._replay = replay
-        self._pool = ThreadPoolExecutor(_THREADS)
+        self._pool = _Pool(_THREADS)
         self._begun: dict[tuple[int, MemoryRef], Future[Run]] = {}
 
     def __enter__(self) -> Ahead:
@@ -44,7 +65,15 @@ class Ahead:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._pool.shutdown(cancel_futures=True)
+        interrupted = kind is not None and not issubclass(kind, Exception)
+        self._pool.shutdown(wait=not interrupted, cancel_futures=True)
+        if not interrupted:
+            return
+        # A replay that runs on would hold the user up to its time limit. One may just be about to begin.
+        ends_at = time.monotonic() + INTERRUPTED_S
+        while time.monotonic() < ends_at and not self._pool.is_idle:
+            kill_running()
+            time.sleep(_LOOK_S)
 
     def begin(self, changed: ChangedStates, baselines: Baselines) -> None:
         """Replay what is sure to be asked for if the variant is right; nothing where the capture is large."""

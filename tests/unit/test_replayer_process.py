@@ -7,6 +7,8 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
+from types import SimpleNamespace
 
 import pytest
 
@@ -14,6 +16,7 @@ from kerncap_stages.errors import DeviceError
 from kerncap_stages.replaying import process as process_module
 from kerncap_stages.replaying.process import run_replayer
 from kerncap_stages.replaying.standby import Standby, Standbys
+from kerncap_stages.validation.ahead import Ahead
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -62,6 +65,53 @@ def test_who_interrupts_is_not_held_by_a_driver_either(held, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run_replayer(SLEEPS, os.environ, None, progress=None)
     assert [process.poll() for process in held] == [None]
+
+
+def test_an_interrupt_ends_replays_that_run_beside(started):
+    begun = threading.Event()
+
+    def replay():
+        begun.set()
+        run_replayer(SLEEPS, os.environ, None, progress=None)
+
+    device = SimpleNamespace(software=True)
+    capture = SimpleNamespace(
+        environment=SimpleNamespace(devices=[device]), dispatch=SimpleNamespace(device_index=0)
+    )
+
+    def interrupted():
+        with Ahead(capture, lambda _start: None) as ahead:
+            ahead._pool.submit(replay)
+            assert begun.wait(60)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        interrupted()
+    assert [process.returncode for process in started] == [-signal.SIGKILL]
+
+
+HELD = """
+import os, subprocess, sys
+from kerncap_stages.replaying import process
+process._LETTING_GO_S = 0.1
+subprocess.Popen.kill = lambda _process: None
+words = [sys.executable, "-c", "import os, time; os.write(2, b'says'); time.sleep(600)"]
+process.run_replayer(words, os.environ, 1.0, progress=None)
+"""
+
+
+def test_one_that_is_held_does_not_keep_our_standard_error_open():
+    done = subprocess.run(
+        [sys.executable, "-c", HELD], stderr=subprocess.PIPE, text=True, check=False, timeout=100
+    )
+    assert "has not let go of what replayed" in done.stderr
+    os.kill(int(done.stderr.partition("(process ")[2].partition(")")[0]), signal.SIGKILL)
+
+
+def test_what_a_replayer_prints_is_passed_on(capfd):
+    words = [sys.executable, "-c", "import os; os.write(1, b'out'); os.write(2, b'err')"]
+    assert run_replayer(words, os.environ, 60, progress=None) == 0
+    assert capfd.readouterr() == ("", "outerr")
 
 
 def test_one_that_waited_for_its_words_and_is_held_is_named_before_memory_is_needed(held):
