@@ -138,7 +138,7 @@ def told_shape(kernel: KernelStatistics, main: MainShape) -> str:
     last = kernel.launch_shapes[kernel.last_shape]
     if (last.grid_blocks, last.block_work_items) == (main.grid_blocks, main.block_work_items):
         return f"{text} and was used last"
-    words = f"--grid {_words(last.grid_blocks)} --block {_words(last.block_work_items)}"
+    words = f"--grid-blocks {_words(last.grid_blocks)} --block {_words(last.block_work_items)}"
     return f"{text}; `{words}` takes the shape that was used last"
 
 

@@ -102,9 +102,9 @@ def why_none(
     if other_shapes:
         grid, block = (",".join(map(str, size)) for size in other_shapes[-1])
         return AnswerIsNo(
-            f"{what} dispatched it, but never in the shape that `--grid` and `--block` ask for; one of its "
-            f"own is {grid} work-groups of {block}",
-            hint=f"--grid {grid} --block {block}; `kc-show` of a profile lists the shapes of each kernel",
+            f"{what} dispatched it, but never in the shape that `--grid-blocks` and `--block` ask for; "
+            f"one of its own is {grid} work-groups of {block}",
+            hint=f"--grid-blocks {grid} --block {block}; `kc-show` of a profile lists each kernel's shapes",
         )
     pattern = selections[0].pattern or ""
     close = close_names(pattern, names)

@@ -73,7 +73,9 @@ def _shapes_section(profile: Profile) -> Iterator[RenderableType]:
                 )
             )
     if rows:
-        yield heading("Launch shapes", "of kernels that have several: for kc-capture --grid and --block")
+        yield heading(
+            "Launch shapes", "of kernels that have several: for kc-capture --grid-blocks and --block"
+        )
         yield table([">rank", ">grid", ">block", ">LDS", ">calls", ">mean", ""], rows)
 
 

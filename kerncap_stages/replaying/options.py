@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import UsageError
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.manifests.base import Dim3
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import Launch
     from kerncap_stages.replaying.process import Report
     from kerncap_stages.replaying.runner import ReplayRequest
+
+MOST_WORK_ITEMS = 2**32 - 1  # of a grid along one axis, as an AQL packet has it
 
 
 @dataclass(frozen=True)
@@ -27,11 +32,28 @@ class ReplayOptions:
     verify: bool = True
     dump_folder: Path | None = None
     grid_work_items: Dim3 | None = None
+    grid_blocks: Dim3 | None = None  # instead of work-items
     block_work_items: Dim3 | None = None
     dynamic_lds_bytes: int | None = None
     timeout_s: float | None = 300.0
     device: int | None = None
     progress: Report | None = None
+
+    def in_work_items(self, launch: Launch) -> ReplayOptions:
+        """The same with a grid of blocks, if that was asked for, in work-items of that launch or ``block``.
+
+        Raises UsageError if there are more than fit.
+        """
+        if self.grid_blocks is None:
+            return self
+        block = self.block_work_items or launch.block_work_items
+        x, y, z = (blocks * size for blocks, size in zip(self.grid_blocks, block, strict=True))
+        if max(x, y, z) > MOST_WORK_ITEMS:
+            raise UsageError(
+                f"a grid of {x},{y},{z} work-items: at most {MOST_WORK_ITEMS} fit along an axis",
+                hint="give fewer blocks",
+            )
+        return replace(self, grid_work_items=(x, y, z), grid_blocks=None)
 
     def request(self, capture: Capture) -> ReplayRequest:
         """What the native replayer is asked to do."""

@@ -164,15 +164,18 @@ def capture(
         typer.Option(
             min=0,
             max=_MOST,
-            help="Which of its dispatches, from 0; else the first, of a profile's kernel the first in the "
-            "launch shape that took most time.",
+            help="Which of its dispatches, from 0; else, of a profile, one in the shape that took most time.",
         ),
     ] = None,
     count: Annotated[int, typer.Option(min=1, max=_MOST, help="How many dispatches, from that one on.")] = 1,
     every: Annotated[int, typer.Option(min=1, max=_MOST, help="Take every n-th from there.")] = 1,
-    grid: Annotated[
+    grid_blocks: Annotated[
         str | None,
-        typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of so many work-groups; 0 is any."),
+        typer.Option(
+            *("--grid-blocks", "--grid"),
+            metavar="X[,Y[,Z]]",
+            help="Only dispatches of so many work-groups; 0 matches any. --grid is the older spelling.",
+        ),
     ] = None,
     block: Annotated[
         str | None,
@@ -233,7 +236,7 @@ def capture(
             digest = opened.resolve(text)
             profile = load_as(opened, digest, Profile)
             requests.append(from_profile(digest, profile, _command, rank, names, _tell))
-    grid_blocks = None if grid is None else shape_of("--grid", "work-groups", grid)
+    wanted_blocks = None if grid_blocks is None else shape_of("--grid-blocks", "work-groups", grid_blocks)
     block_work_items = None if block is None else shape_of("--block", "work-items", block)
     with progress("capture", counts_bytes=True) as report:
         for request in requests:
@@ -244,7 +247,7 @@ def capture(
                     dispatch=dispatch or 0,
                     count=count,
                     every=every,
-                    grid_blocks=grid_blocks,
+                    grid_blocks=wanted_blocks,
                     block_work_items=block_work_items,
                 )
                 for pattern, is_symbol in request.kernels

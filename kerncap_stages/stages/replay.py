@@ -21,7 +21,7 @@ from kerncap_stages.options import (
     VersionOption,
     stage_app,
 )
-from kerncap_stages.replaying.options import ReplayOptions
+from kerncap_stages.replaying.options import MOST_WORK_ITEMS, ReplayOptions
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 app = stage_app()
-_MOST_WORK_ITEMS = 2**32 - 1  # of a grid along one axis, as an AQL packet has it
 _MOST_IN_BLOCK = 1024  # of either vendor
 
 
@@ -49,6 +48,7 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
     from kerncap_stages.replaying.variant import WHAT_TO_GIVE
 
     capture = load_as(store, digest, Capture)
+    options = options.in_work_items(capture.launch)
     if options.variant is not None and not options.variant.is_file():
         raise UsageError(
             f"no such code object: {options.variant}",
@@ -100,11 +100,17 @@ def replay(
     dump_output: Annotated[
         Path | None, typer.Option(metavar="DIR", help="Write every region after the last run.")
     ] = None,
-    grid: Annotated[
+    grid_blocks: Annotated[
+        str | None,
+        typer.Option(metavar="X,Y,Z", help="Work-groups (CUDA: blocks) instead of those captured."),
+    ] = None,
+    grid_work_items: Annotated[
         str | None,
         typer.Option(
+            "--grid-work-items",
+            "--grid",
             metavar="X,Y,Z",
-            help="Work-items, not work-groups (CUDA: threads, in whole blocks), instead of those captured.",
+            help="The same in work-items (CUDA: threads, in whole blocks). --grid is the older spelling.",
         ),
     ] = None,
     block: Annotated[
@@ -137,6 +143,8 @@ def replay(
 
     if variant is not None and compare is not None:
         raise UsageError("--variant runs one code object, --compare two: give one of them")
+    if grid_blocks is not None and grid_work_items is not None:
+        raise UsageError("--grid-blocks and --grid-work-items say the same: give one of them")
     options = ReplayOptions(
         variant=variant or compare,
         interleave=compare is not None,
@@ -146,7 +154,8 @@ def replay(
         hip_launch=hip_launch,
         verify=not no_verify,
         dump_folder=dump_output,
-        grid_work_items=_triple("--grid", grid),
+        grid_work_items=_triple("--grid-work-items", grid_work_items),
+        grid_blocks=_triple("--grid-blocks", grid_blocks),
         block_work_items=_block(block),
         dynamic_lds_bytes=lds,
         timeout_s=timeout,
@@ -185,8 +194,8 @@ def _triple(flag: str, text: str | None) -> Dim3 | None:
     if len(parts) != 3 or not all(re.fullmatch("0*[1-9][0-9]{0,9}", part) for part in parts):
         raise UsageError(f"{flag} takes up to three numbers above 0, not {text!r}", hint=f"{flag} 1024,1,1")
     x, y, z = (int(part) for part in parts)
-    if max(x, y, z) > _MOST_WORK_ITEMS:
-        raise UsageError(f"{flag} {text}: at most {_MOST_WORK_ITEMS} fit", hint="give a smaller shape")
+    if max(x, y, z) > MOST_WORK_ITEMS:
+        raise UsageError(f"{flag} {text}: at most {MOST_WORK_ITEMS} fit", hint="give a smaller shape")
     return (x, y, z)
 
 

@@ -70,7 +70,8 @@ def test_comparing_runs_both_in_turn_and_gives_a_ratio_with_its_spread(stages, s
 
 
 def test_another_shape_runs_and_is_not_compared(stages, scaled, tmp_path):
-    done = stages.replay(scaled, "--grid", "256", "--block", "64", "--dump-output", tmp_path / "out").must()
+    shape = ("--grid-blocks", "4", "--block", "64")
+    done = stages.replay(scaled, *shape, "--dump-output", tmp_path / "out").must()
     assert done.manifest["matches_golden"] is None
     assert done.manifest["plan"]["overrides"]["grid_work_items"] == [256, 1, 1]
     region, at = out_region(stages, scaled)

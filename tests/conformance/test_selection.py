@@ -39,7 +39,7 @@ def test_dispatch_count_and_every(stages, program):
         (("--kernel", "^arget", "--regex"), False),
         (("--kernel", "_Z6targetPj", "--mangled"), True),
         (("--kernel", "_Z6targetPk", "--mangled"), False),
-        (("--kernel", "target(", "--grid", "1"), True),
+        (("--kernel", "target(", "--grid", "1"), True),  # the older spelling
         (("--kernel", "target(", "--grid", "2"), False),
     ],
 )
@@ -75,7 +75,7 @@ def test_one_configuration_of_a_tuned_kernel(stages, program):
     trial = stages.run("capture", profile, "--dispatch", 0).must()
     assert "shapes" not in trial.err
     assert shape_of(stages, trial.digests[0]) == (8, 64, 0)
-    chosen = stages.run("capture", profile, "--grid", "4,1,1", "--block", "128,1,1").must()
+    chosen = stages.run("capture", profile, "--grid-blocks", "4,1,1", "--block", "128,1,1").must()
     assert "shapes" not in chosen.err
     (digest,) = chosen.digests
     assert shape_of(stages, digest) == (4, 128, 0)
@@ -97,7 +97,7 @@ def test_a_shape_that_never_was_is_told_with_one_that_was(stages, program):
     done = stages.run("capture", "--kernel", "tuned", "--block", 32, "--", program("configurations"))
     done.must(ExitCode.ANSWER_IS_NO)
     assert "one of its own is 4,1,1 work-groups of 128,1,1" in done.err
-    assert "--grid 4,1,1 --block 128,1,1" in done.err
+    assert "--grid-blocks 4,1,1 --block 128,1,1" in done.err
 
 
 def test_several_kernels_in_one_run(stages, program):
