@@ -32,6 +32,7 @@ _MODULES = {
     "kc_store": "kerncap_stages.stages.store_cli",
     "kc_validate": "kerncap_stages.stages.validate",
     "kerncap": "kerncap_stages.api.kerncap_cli",
+    "kerncap_mcp": "kerncap_stages.api.mcp_cli",
     "kerncap_replay": "kerncap_stages.api.replay_cli",
 }
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -73,15 +72,9 @@ def replay_command(
 
 
 def print_json(value: object) -> None:
-    """Write JSON to standard output, indented for people too; JSON has no NaN: null stands for it."""
+    """Write JSON to standard output, indented for people too."""
     import json
 
-    print(json.dumps(_finite(value), indent=2, allow_nan=False))
+    from kerncap_stages.api.plain_json import plain
 
-
-def _finite(value: object) -> object:
-    if isinstance(value, dict):
-        return {name: _finite(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_finite(each) for each in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
+    print(json.dumps(plain(value), indent=2, allow_nan=False))

@@ -22,7 +22,7 @@ SCRIPTS = {
 # Sets up the machine that the others run on: it must work where typer is not installed yet.
 STANDARD_LIBRARY_ONLY = {"kc-root"}
 # Promised to users of kerncap: 0, 1 and 2, and no others.
-DOCUMENTED_CODES = {"kerncap", "kerncap-replay"}
+DOCUMENTED_CODES = {"kerncap", "kerncap-mcp", "kerncap-replay"}
 HEAVY = {"rich", "pydantic", "numpy", "jinja2", "zstandard", "tree_sitter"}
 
 
