@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections import deque
 from dataclasses import replace
 from pathlib import Path
@@ -30,6 +29,7 @@ from kerncap_stages.errors import KerncapError, Refused, StoreError
 from kerncap_stages.manifests.capture import Reach
 from kerncap_stages.manifests.codec import first_fault
 from kerncap_stages.manifests.environment import Backend
+from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -66,7 +66,7 @@ class CaptureSession:
         self._builders: dict[int, CaptureBuilder] = {}
         self._streams: dict[int, Stream] = {}
         self._pieces: deque[Piece] = deque()  # the oldest first
-        self._folder = tempfile.TemporaryDirectory(prefix="kerncap-code-")
+        self._folder = TemporaryFolder("code")
 
     def hear(self, kind: Up, reader: Reader) -> None:
         """Take in a message."""
@@ -132,7 +132,7 @@ class CaptureSession:
                 lost=lost,
             )
         )
-        self._folder.cleanup()
+        self._folder.remove()
 
     def _select(self, number: int) -> None:
         module = self._modules.module(number)
@@ -170,7 +170,7 @@ class CaptureSession:
         self._streams[number] = stream
         try:
             if kind is StreamKind.CODE:
-                path = Path(self._folder.name) / f"{stream.index}.co"
+                path = self._folder.path / f"{stream.index}.co"
                 stream.writer = path.open("wb")
             elif builder is not None and kind is StreamKind.IMAGE:
                 stream.writer = builder.open_image(stream.size_bytes)

@@ -9,9 +9,7 @@ from __future__ import annotations
 import os
 import queue
 import selectors
-import shutil
 import socket
-import tempfile
 import threading
 import time
 from pathlib import Path
@@ -23,6 +21,7 @@ from kerncap_stages.collector.program import ProgramSpec, RunningProgram
 from kerncap_stages.collector.protocol import ProtocolError, Reader, Up
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.native_paths import native_file, native_parts
+from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -58,7 +57,8 @@ class Collector:
         self._session = session
         self._events: queue.Queue[Any] = queue.Queue()
         self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # events are in the queue
-        self._folder = _folder_for_a_socket()
+        self._place = _folder_for_a_socket()
+        self._folder = self._place.path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._threads: list[threading.Thread] = []
         self._connections: list[Connection] = []
@@ -212,16 +212,16 @@ class Collector:
     def _put_away(self) -> None:
         self._listener.close()
         os.close(self._news)
-        shutil.rmtree(self._folder, ignore_errors=True)
+        self._place.remove()
 
 
-def _folder_for_a_socket() -> Path:
+def _folder_for_a_socket() -> TemporaryFolder:
     """Make a folder in the user's place for such; in /tmp where a socket's name would be too long."""
-    folder = Path(tempfile.mkdtemp(prefix="kerncap-"))
-    if len(os.fsencode(folder / "socket")) < _LONGEST_SOCKET_NAME:
+    folder = TemporaryFolder("socket")
+    if len(os.fsencode(folder.path / "socket")) < _LONGEST_SOCKET_NAME:
         return folder
-    folder.rmdir()
-    return Path(tempfile.mkdtemp(prefix="kerncap-", dir="/tmp"))
+    folder.remove()
+    return TemporaryFolder("socket", Path("/tmp"))  # noqa: S108 - of mode 0700, under a random name
 
 
 def _kind(reader: Reader) -> Up:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import contextlib
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,6 +19,7 @@ from kerncap_stages.errors import UsageError
 from kerncap_stages.project.elf_patch import Image, KernelPlace
 from kerncap_stages.source.llvm_tools import run_llvm
 from kerncap_stages.targets import processor_of
+from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -118,7 +118,7 @@ def _processor(code: bytes) -> str:
 
 def _objdump(code: bytes, start: int, end: int, *options: str) -> tuple[list[str], list[str]]:
     """The lines of a listing, and those of warnings."""
-    with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
+    with TemporaryFolder("assembly") as name:
         path = Path(name) / "code"
         path.write_bytes(code)
         around = (f"--start-address={start}", f"--stop-address={end}")
@@ -204,7 +204,7 @@ def _body(lines: Sequence[_Line]) -> Iterator[str]:
 def _spell_alike(head: Sequence[str], lines: Sequence[_Line], processor: str, place: KernelPlace) -> None:
     """Turn into data what the assembler would not accept, or would encode differently."""
     for _ in range(3):
-        with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
+        with TemporaryFolder("assembly") as name:
             path = Path(name) / "k.s"
             path.write_text("\n".join([*head, *_body(lines), ""]))
             words = [f"-triple={_TRIPLE}", f"-mcpu={processor}", "-show-encoding"]
@@ -256,7 +256,7 @@ def _assembled(text: str, processor: str, address: int) -> tuple[bytes, bytes | 
     """The instructions, the descriptor if the text has one, and what the assembler warns of."""
     from kerncap_stages.project.elf_patch import object_sections
 
-    with tempfile.TemporaryDirectory(prefix="kerncap-assembly-") as name:
+    with TemporaryFolder("assembly") as name:
         source, output = Path(name) / "kernel_variant.s", Path(name) / "kernel.o"
         source.write_text(text)
         words = [f"-triple={_TRIPLE}", f"-mcpu={processor}", "-filetype=obj"]

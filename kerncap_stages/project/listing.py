@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-import tempfile
 from pathlib import Path
 
 from kerncap_stages.cubin_elf import read_sections, read_symbols
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.nvcc import find_cuda_tool
+from kerncap_stages.temporary import TemporaryFolder
 
 LISTING = "kernel.sass"
 
@@ -21,7 +21,7 @@ def machine_code_listing(cubin: bytes, symbol: str) -> bytes | None:
         return None
     try:
         names = [each.name for each in read_symbols(cubin, read_sections(cubin))]
-        with tempfile.TemporaryDirectory(prefix="kerncap-listing-") as name:
+        with TemporaryFolder("listing") as name:
             path = Path(name) / "kernel.cubin"
             path.write_bytes(cubin)
             told = run_tool([tool, "-c", "-fun", names.index(symbol), path], path.parent)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import tempfile
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from kerncap_stages.replaying.report import ReplayResult, read_report, told
 from kerncap_stages.replaying.standby import REPLAYERS
 from kerncap_stages.replaying.variant import loadable, needs_host, read_variant, uses_heap, why_unfit
 from kerncap_stages.softgpu import fallback
+from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -89,7 +89,7 @@ def replay_capture(
     that cannot be had, ArtifactError for damage.
     """
     program = native_file(REPLAYERS[capture.environment.backend])
-    with tempfile.TemporaryDirectory(prefix="kerncap-replay-") as name:
+    with TemporaryFolder("replay") as name:
         folder = Path(name)
         baseline = folder / "baseline.co"
         baseline.write_bytes(store.get(capture.kernel.code_object.payload.digest))

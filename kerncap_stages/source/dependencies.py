@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.run_tool import run_tool
+from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     import subprocess
@@ -127,7 +127,7 @@ def headers(compiler: Compiler, flags: Sequence[str], unit: Path, directory: Pat
     Raises DeviceError with the compiler's first error if the unit cannot be preprocessed under ``flags``.
     """
     # The driver ignores -M for one side of an offload compilation; the compiler proper does not.
-    with tempfile.TemporaryDirectory(prefix="kerncap-headers-") as name:
+    with TemporaryFolder("headers") as name:
         rule, included = Path(name) / "rule", Path(name) / "included"
         listing = ["-dependency-file", str(rule), "-MT", "unit", "-sys-header-deps"]
         listing += ["-header-include-file", str(included)]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +15,7 @@ from kerncap_stages.source.debug_info import defined_at
 from kerncap_stages.source.dependencies import Headers, first_error, headers, run_compiler, toolchain_folders
 from kerncap_stages.source.flags import compile_flags, unsafe_flags
 from kerncap_stages.source.includes import environment_folders
+from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +74,7 @@ class HipTool:
 
     def device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> bytes | None:
         """Compile as the build does."""
-        with tempfile.TemporaryDirectory(prefix="kerncap-trial-") as name:
+        with TemporaryFolder("trial") as name:
             output = Path(name) / "code"
             rest = ("-w", "--no-gpu-bundle-output", "-o", str(output), str(unit))
             result = run_compiler(self.compiler.command(target, flags, *rest), directory)

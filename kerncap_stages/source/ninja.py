@@ -11,7 +11,6 @@ import json
 import re
 import shlex
 import shutil
-import tempfile
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +18,7 @@ from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.compile_commands import commands_of
 from kerncap_stages.source.consulted import SOURCE_SUFFIXES
+from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from kerncap_stages.source.compile_commands import CompileCommand
@@ -100,7 +100,7 @@ def _included(words: bytes, path: Path) -> str:
 
 def _printed(tool: str, main: str, files: dict[str, bytes]) -> list[dict[str, Any]]:
     """What ninja prints of copies, in a folder that has nothing else, as far as it compiles sources."""
-    with tempfile.TemporaryDirectory(prefix="kerncap-ninja-") as name:
+    with TemporaryFolder("ninja") as name:
         build = Path(name) / "build"
         for file, text in files.items():
             (build / file).parent.mkdir(parents=True, exist_ok=True)

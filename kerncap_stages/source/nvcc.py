@@ -9,7 +9,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import tempfile
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -30,6 +29,7 @@ from kerncap_stages.source.dependencies import (
 from kerncap_stages.source.line_tables import read_line_tables
 from kerncap_stages.source.nvcc_flags import SEPARATE
 from kerncap_stages.source.nvcc_words import is_path
+from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -61,7 +61,7 @@ class NvccTool:
 
     def headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
         """What ``nvcc -M`` lists: the includes of the device's pass and of the host's."""
-        with tempfile.TemporaryDirectory(prefix="kerncap-headers-") as name:
+        with TemporaryFolder("headers") as name:
             folder, output = _two_folders(name)
             rule = output / "rule"
             result = run_compiler(self.command(target, flags, "-M", "-o", str(rule), str(unit)), folder)
@@ -116,7 +116,7 @@ class NvccTool:
         return made
 
     def _made(self, form: str, unit: Path, flags: Sequence[str], target: str) -> bytes | None:
-        with tempfile.TemporaryDirectory(prefix="kerncap-trial-") as name:
+        with TemporaryFolder("trial") as name:
             folder, output = _two_folders(name)
             code = output / "code"
             words = self.command(target, flags, "-w", form, "-o", str(code), str(unit))
@@ -128,9 +128,9 @@ class NvccTool:
             return code.read_bytes() if done and code.is_file() else None
 
 
-def _two_folders(name: str) -> tuple[Path, Path]:
+def _two_folders(place: Path) -> tuple[Path, Path]:
     """One to run in, which stays empty, and one for outputs."""
-    folders = Path(name) / "empty", Path(name) / "out"
+    folders = place / "empty", place / "out"
     for folder in folders:
         folder.mkdir()
     return folders

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +16,7 @@ from kerncap_stages.run_tool import run_tool
 from kerncap_stages.source.consulted import source_folders
 from kerncap_stages.source.nvcc import find_cuda_tool
 from kerncap_stages.source.program_file import program_file
+from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -147,7 +147,7 @@ def _embedded(path: Path, consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
     consulted.exists(path)
     if tool is None:
         return
-    with tempfile.TemporaryDirectory(prefix="kerncap-ptx-") as name:
+    with TemporaryFolder("ptx") as name:
         if _run([tool, "-xptx", "all", str(path.absolute())], name):
             for made in sorted(Path(name).glob("*.ptx")):
                 yield path.with_name(f"{path.name}:{made.name}"), made.read_bytes()
@@ -157,15 +157,15 @@ def _assembled(ptx: Ptx, isa: str, symbol: str) -> bytes | None:
     tool = find_cuda_tool("ptxas")
     if tool is None:
         return None
-    with tempfile.TemporaryDirectory(prefix="kerncap-ptx-") as name:
+    with TemporaryFolder("ptx") as name:
         source, output = Path(name) / "kernel.ptx", Path(name) / "kernel.cubin"
         source.write_bytes(ptx.text)
         done = _run([tool, f"-arch={isa}", "-o", str(output), str(source)], name)
         return kernel_code(output.read_bytes(), symbol) if done and output.is_file() else None
 
 
-def _run(words: Sequence[str], folder: str) -> bool:
+def _run(words: Sequence[str], folder: Path) -> bool:
     try:
-        return run_tool(words, Path(folder)).returncode == 0
+        return run_tool(words, folder).returncode == 0
     except DeviceError:
         return False

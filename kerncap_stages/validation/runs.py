@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -14,6 +13,7 @@ from kerncap_stages.remembered import known_as, request_key
 from kerncap_stages.replaying.plan import own_code
 from kerncap_stages.replaying.runner import ReplayRequest, replay_capture
 from kerncap_stages.replaying.variant import variant_code
+from kerncap_stages.temporary import TemporaryFolder
 from kerncap_stages.validation.address_ranges import captured_ranges
 from kerncap_stages.validation.collected import collected, collected_differing, missing_state
 from kerncap_stages.validation.perturb import (
@@ -85,7 +85,7 @@ def run_once(
     Only chunks that are not as they were before are written anywhere; they go with the next collection
     unless a validation keeps them.
     """
-    with tempfile.TemporaryDirectory(prefix="kerncap-outputs-") as name:
+    with TemporaryFolder("outputs") as name:
         folder = Path(name)
         request = ReplayRequest(
             variant=variant,

@@ -1,0 +1,87 @@
+"""Temporary folders of killed processes go; those of living ones, of others and of other users stay."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from kerncap_stages import temporary
+from kerncap_stages.temporary import TemporaryFolder, remove_stale
+
+HOLDS = """
+import sys
+from pathlib import Path
+from kerncap_stages.temporary import TemporaryFolder
+folder = TemporaryFolder("test", Path(sys.argv[1]))
+(folder.path / "file").write_text("content")
+print(folder.path, flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def holder(tmp_path):
+    """A process that has a folder, and that folder's name."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", HOLDS, tmp_path], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        yield process, process.stdout.readline().strip()
+        process.kill()
+
+
+def names(folder):
+    return {path.name for path in folder.iterdir()}
+
+
+def test_a_folder_goes_with_its_block(tmp_path):
+    with TemporaryFolder("test", tmp_path) as folder:
+        (folder / "file").touch()
+        assert folder.stat().st_mode & 0o777 == 0o700
+    assert names(tmp_path) == set()
+
+
+def test_what_a_killed_process_left_goes_and_what_a_living_one_has_stays(tmp_path, holder):
+    process, folder = holder
+    remove_stale(tmp_path)
+    assert [str(path) for path in tmp_path.iterdir()] == [folder]
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    temporary._swept.discard(tmp_path)
+    with TemporaryFolder("test", tmp_path) as ours:
+        assert list(tmp_path.iterdir()) == [ours]
+
+
+def test_what_is_not_ours_stays(tmp_path, monkeypatch):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "elsewhere/file").touch()
+    (tmp_path / "kerncap-stages-link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "kerncap-stages-file").touch()
+    (tmp_path / "kerncap-else").mkdir()
+    before = names(tmp_path)
+    remove_stale(tmp_path)
+    assert names(tmp_path) == before
+    assert (tmp_path / "elsewhere/file").exists()
+    (tmp_path / "kerncap-stages-test-theirs").mkdir()
+    monkeypatch.setattr("os.geteuid", lambda: os.getuid() + 1)
+    remove_stale(tmp_path)
+    assert names(tmp_path) == before | {"kerncap-stages-test-theirs"}
+
+
+def test_one_that_is_taken_for_stale_before_it_is_locked_is_made_again(tmp_path, monkeypatch):
+    made = []
+
+    def locked_too_late(fd):
+        made.append(fd)
+        if len(made) == 1:
+            remove_stale(tmp_path)
+        return True
+
+    monkeypatch.setattr(temporary, "_lock", locked_too_late)
+    with TemporaryFolder("test", tmp_path) as folder:
+        assert len(made) == 2
+        assert folder.is_dir()
