@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.source.compile_commands import CompileCommand
 
+_TARGET = re.compile(r"gfx\w+(?::\w+[+-])*$")
 _OPTIMISATION = re.compile(r"-O.*")
 _LEVELS = ("-O0", "-O3", "-O2", "-O1")  # the likeliest first
 _OTHER_PATHS = (
@@ -91,8 +92,10 @@ class HipToolchain:
     assumed = "hipcc"
 
     def target(self, capture: Capture) -> str:
-        """The device's, with its features."""
-        return capture.environment.devices[capture.dispatch.device_index].target
+        """The code object's: code for any setting of xnack differs from that for the device's own."""
+        built_for = _TARGET.search(capture.kernel.code_object.isa)
+        device = capture.environment.devices[capture.dispatch.device_index]
+        return built_for[0] if built_for else device.target
 
     def find(self, compiler: str, *, trusted: bool = False) -> HipTool:
         """The clang behind a name."""
