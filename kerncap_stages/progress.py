@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
-    """Show a bar while the block runs; yields the function to call with (done, in all).
+    """Show a bar while something is on its way; yields the function to call with (done, in all).
 
     Nothing is shown where standard error is no terminal: a log needs no bar.
     """
@@ -34,21 +34,30 @@ def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
 
     from kerncap_stages.console import people
 
-    amounts = (DownloadColumn(), TransferSpeedColumn()) if counts_bytes else (MofNCompleteColumn(),)
-    with Progress(
+    sizes = (DownloadColumn(binary_units=True), TransferSpeedColumn())  # speeds are decimal everywhere
+    amounts = sizes if counts_bytes else (MofNCompleteColumn(),)
+    bar = Progress(
         TextColumn("{task.description}", markup=False),
         BarColumn(),
         *amounts,
         TimeRemainingColumn(),
         console=people(),
         transient=True,
-    ) as bar:
-        task = bar.add_task(title, total=None)
+    )
+    task = bar.add_task(title, total=None)
 
-        def report(done: int, total: int) -> None:
-            bar.update(task, completed=done, total=total)
+    def report(done: int, total: int) -> None:
+        # Only while there is something to show: the user's program may write to the same terminal.
+        bar.update(task, completed=done, total=total)
+        if done < total:
+            bar.start()
+        else:
+            bar.stop()
 
+    try:
         yield report
+    finally:
+        bar.stop()
 
 
 @contextmanager
