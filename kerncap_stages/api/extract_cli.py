@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kerncap_stages.api.completion import complete_kernel
-from kerncap_stages.command_line import take_command
+from kerncap_stages.command_line import ProgramCommand, resolve_artifact, take_command
 from kerncap_stages.console import epilog, run, say
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.inputs import artifact_texts, has_piped_input
@@ -34,11 +34,12 @@ _command: tuple[str, ...] | None = None
 
 
 @app.command(
+    cls=ProgramCommand,
     epilog=epilog(
         "kc-extract -- ./app                                   the kernel that takes the most time\n"
         "kc-extract --kernel 'scale<float>' --source-dir src -- ./app\n"
         "kc-profile -- ./app | kc-extract | kc-replay"
-    )
+    ),
 )
 def extract(
     profiles: ArtifactArguments = None,
@@ -132,7 +133,7 @@ def extract(
         for text in texts:
             request = ExtractRequest(
                 spec=spec,
-                profile=None if text is None else opened.resolve(text),
+                profile=None if text is None else resolve_artifact(opened, text, "kc-extract"),
                 profile_first=not no_profile,
                 kernel=kernel,
                 match=_match(exact, regex, mangled),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from kerncap_stages.command_line import take_command
+from kerncap_stages.command_line import ProgramCommand, resolve_artifact, take_command
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ExitCode, ProgramTimedOut, UsageError
@@ -144,7 +144,10 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         options.warn(f"the program {collector.program.describe_end()} after the capture, which is whole")
 
 
-@app.command(epilog=epilog("kc-profile -- ./app | kc-capture\nkc-capture --kernel 'scale<float>' -- ./app"))
+@app.command(
+    cls=ProgramCommand,
+    epilog=epilog("kc-profile -- ./app | kc-capture\nkc-capture --kernel 'scale<float>' -- ./app"),
+)
 def capture(
     profiles: ArtifactArguments = None,
     kernel: Annotated[
@@ -233,7 +236,7 @@ def capture(
         requests.append(from_command(_command, rank, names))
     else:
         for text in artifact_texts(profiles):
-            digest = opened.resolve(text)
+            digest = resolve_artifact(opened, text, "kc-capture --kernel NAME")
             profile = load_as(opened, digest, Profile)
             requests.append(from_profile(digest, profile, _command, rank, names, _tell))
     wanted_blocks = None if grid_blocks is None else shape_of("--grid-blocks", "work-groups", grid_blocks)

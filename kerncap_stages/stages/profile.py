@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages.command_line import take_command
+from kerncap_stages.command_line import ProgramCommand, take_command
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.errors import (
     AnswerIsNo,
@@ -199,7 +199,10 @@ def _manifest(processes: list[ProcessProfile], program: RunningProgram, wall_ns:
     )
 
 
-@app.command(epilog=epilog("kc-profile -- ./app --size 4096\nkc-profile -- ./app | kc-capture | kc-replay"))
+@app.command(
+    cls=ProgramCommand,
+    epilog=epilog("kc-profile -- ./app --size 4096\nkc-profile -- ./app | kc-capture | kc-replay"),
+)
 def profile(
     words: Annotated[list[str] | None, typer.Argument(hidden=True)] = None,
     output: Annotated[
