@@ -11,6 +11,7 @@ import stat
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from kerncap_stages.console import say
 from kerncap_stages.errors import ArtifactNotFound, UsageError
 
 if TYPE_CHECKING:
@@ -20,15 +21,22 @@ if TYPE_CHECKING:
 _LONGEST_LINE = 4096
 
 
-def artifact_texts(arguments: Sequence[str] | None, stream: TextIO | None = None) -> Iterator[str]:
+def artifact_texts(
+    arguments: Sequence[str] | None, stream: TextIO | None = None, otherwise: str | None = None
+) -> Iterator[str]:
     """Yield what the user, or the stage before in a pipe, calls the artifacts.
 
+    ``otherwise``: what is taken, and said to be, where standard input is a terminal.
     Raises UsageError when there is neither, ArtifactNotFound when the stage before made nothing.
     """
     if arguments:
         yield from arguments
         return
     stream = sys.stdin if stream is None else stream
+    if otherwise is not None and stream is not None and stream.isatty():
+        say(f"no artifact given: {otherwise} is taken")
+        yield otherwise
+        return
     if stream is None or stream.isatty():
         raise UsageError(
             "no artifact given",

@@ -163,7 +163,7 @@ def replay(
     )
     worst = ExitCode.DONE
     number = 0
-    for text in artifact_texts(artifacts):
+    for text in artifact_texts(artifacts, otherwise="@capture"):
         opened, captures = find_captures(store, text)
         for capture in captures:
             each = options

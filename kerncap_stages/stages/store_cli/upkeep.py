@@ -9,7 +9,13 @@ import typer
 from kerncap_stages.console import epilog, say
 from kerncap_stages.inputs import artifact_texts, has_piped_input
 from kerncap_stages.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
-from kerncap_stages.stages.store_cli.shared import KindOption, ReportAsJson, open_store, show
+from kerncap_stages.stages.store_cli.shared import (
+    KindOption,
+    ReportAsJson,
+    is_still_to_come,
+    open_store,
+    show,
+)
 
 app = stage_app()
 
@@ -84,6 +90,12 @@ def ls(
     store: StoreOption = None,
 ) -> None:
     """List artifacts, newest first."""
+    if is_still_to_come(store):
+        if json:
+            print("[]")
+        else:
+            say("no artifacts yet: a stage makes the store, as `kc-profile -- ./app` does")
+        return
     opened = open_store(store)
     entries = opened.artifacts(kind)
     if quiet:

@@ -75,6 +75,15 @@ def test_store_that_is_not_there_is_not_made_by_looking(tmp_path):
     assert not (tmp_path / "nowhere").exists()
 
 
+def test_before_the_first_stage_the_list_is_empty(tmp_path):
+    env = {"KERNCAP_STORE": "", "XDG_DATA_HOME": str(tmp_path)}
+    done = executables.run("kc-store", "ls", store=tmp_path, env=env)
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "no artifacts yet" in done.stderr
+    assert executables.run("kc-store", "ls", "--json", store=tmp_path, env=env).stdout == "[]\n"
+    assert not (tmp_path / "kerncap-stages").exists()
+
+
 def test_help_says_where_the_store_is(kc):
     shown = kc("--help").stdout
     assert "`--store DIR`" in shown
