@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import sys
 import zipfile
+from importlib import metadata
 from pathlib import Path
 
 import pytest
+from elftools.elf.dynamic import DynamicSection
+from elftools.elf.elffile import ELFFile
+
+from kerncap_stages.native_paths import LIBRARY_FOLDER
 
 
 @pytest.fixture(scope="module")
@@ -19,3 +24,25 @@ def test_it_holds_no_bytecode(wheel: Path) -> None:
     names = zipfile.ZipFile(wheel).namelist()
     assert "kerncap_stages/store/__init__.py" in names
     assert [name for name in names if name.endswith(".pyc")] == []
+
+
+def test_its_metadata_says_what_it_is_and_for_whom(wheel: Path) -> None:
+    about = metadata.metadata("kerncap-stages")
+    assert about["License-Expression"] == "MIT"
+    assert about["Requires-Python"] == ">=3.11"
+    assert about["Author"] == "The kerncap-stages authors"
+    assert "Operating System :: POSIX :: Linux" in about.get_all("Classifier", [])
+    # One Python and one machine: it holds an extension module.
+    tag = f"cp{sys.version_info.major}{sys.version_info.minor}"
+    assert wheel.name == f"kerncap_stages-{about['Version']}-{tag}-{tag}-linux_x86_64.whl"
+
+
+@pytest.mark.parametrize("name", ["libkerncap_cuda.so", "libkerncap_hsa.so", "libkerncap_softgpu.so"])
+def test_what_is_loaded_into_programs_needs_little(name: str) -> None:
+    with (LIBRARY_FOLDER / name).open("rb") as file:
+        section = ELFFile(file).get_section_by_name(".dynamic")
+        assert isinstance(section, DynamicSection)
+        needed = {tag.needed for tag in section.iter_tags() if tag.entry.d_tag == "DT_NEEDED"}
+    assert needed <= {
+        "ld-linux-x86-64.so.2", "libc.so.6", "libgcc_s.so.1", "libm.so.6", "libstdc++.so.6",
+    }  # fmt: skip
