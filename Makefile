@@ -7,7 +7,7 @@ WORDS = $(value ARGS)
 # One line for the root's bash, in the quotes of the shell that starts it.
 LINE = '$(subst ','\'',$(value ARGS))'
 .DEFAULT_GOAL := help
-.PHONY: help demo test test-all test-newer sanitize bench check format golden schemas shell
+.PHONY: help demo test test-all test-newer sanitize bench check format golden wheel schemas shell
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -39,6 +39,9 @@ format: ## rewrite sources in the project's format
 
 golden: ## rewrite golden files from what the code does now; review the diff
 	$(IN_ROOT) golden $(WORDS)
+
+wheel: ## a wheel for other machines, and the sources of the last commit, in dist/
+	rocm=$$($(ROOT) make) && $(ROOT) run --rocm none -- python3 tools/wheel.py "$$rocm"
 
 schemas: ## write the JSON Schemas of the manifests again; review the diff
 	$(IN_ROOT) schemas

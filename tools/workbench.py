@@ -38,14 +38,15 @@ FUZZ_S = 20  # of each `make test`; what it learns is kept for the next
 WORKERS = 2  # two captures at once, or a capture and a compiler, want less than CI's memory
 
 
-def _key(*parts: str) -> str:
+def key(*parts: str) -> str:
+    """A short name for what was made from ``parts``."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
 def _content(wheel: Path) -> str:
     """Identify what a wheel holds, whatever the times of its members."""
     with zipfile.ZipFile(wheel) as archive:
-        return _key(*sorted(f"{member.filename} {member.CRC}" for member in archive.infolist()))
+        return key(*sorted(f"{member.filename} {member.CRC}" for member in archive.infolist()))
 
 
 def _beside(folder: Path) -> Path:
@@ -70,7 +71,7 @@ class Workbench:
     def __init__(self) -> None:
         rocm = json.loads(MARKER.read_text())["rocm"]
         # One for each root too: their headers and compilers differ.
-        self.folder = CACHE / "checkouts" / f"{TOP.name}-{_key(str(TOP))}-rocm-{rocm}"
+        self.folder = CACHE / "checkouts" / f"{TOP.name}-{key(str(TOP))}-rocm-{rocm}"
         project = tomllib.loads((TOP / "pyproject.toml").read_text())
         package = project["project"]
         self.requirements = [*project["build-system"]["requires"], *package["dependencies"]]
@@ -78,7 +79,7 @@ class Workbench:
         self.requirements += package["optional-dependencies"]["cuda"]
         python = Path(sys.executable).resolve()
         interpreter = (str(python), str(python.stat().st_mtime_ns))
-        state = _key("pinned", *self.requirements, CONSTRAINTS.read_text(), *interpreter)
+        state = key("pinned", *self.requirements, CONSTRAINTS.read_text(), *interpreter)
         self.pinned = self.folder / f"venv-{state}"
         self.source = _beside(self.folder)
         self.build = self.folder / "objects"
@@ -111,7 +112,7 @@ class Workbench:
             environments.make_pinned(self.pinned, CONSTRAINTS, self.requirements, call)
         environments.use(self.pinned)
         wheel = self._build_wheel()
-        installed = self.folder / f"pkg-{_key(_content(wheel), self.pinned.name)}"
+        installed = self.folder / f"pkg-{key(_content(wheel), self.pinned.name)}"
         if not environments.is_whole(installed):
             environments.remove_unused(self.folder.glob("pkg-*"))
             environments.make_installed(installed, self.pinned, wheel, call)

@@ -206,7 +206,8 @@ def install_script(recipe: Recipe, layers: Sequence[str] | None) -> str:
     lines = ["apt-get update -q"]
     if layers is None:
         release = f"-t {recipe.overlay} " if recipe.overlay else ""
-        lines.append(f"{install} {release}{' '.join(recipe.rocm_packages)}")
+        if recipe.rocm_packages:
+            lines.append(f"{install} {release}{' '.join(recipe.rocm_packages)}")
         lines.append(f"{install} {' '.join((*COMMON_PACKAGES, *recipe.packages))}")
     else:
         lines += [f"{install} {' '.join(layer.packages)}" for layer in recipe.chosen_layers(tuple(layers))]

@@ -52,7 +52,10 @@ def _parser() -> argparse.ArgumentParser:
     verbs = parser.add_subparsers(metavar="VERB", required=True)
     which = argparse.ArgumentParser(add_help=False)
     which.add_argument(
-        "--rocm", choices=list(RECIPES), default=DEFAULT_ROCM, help="ROCm version (default: 6.4)"
+        "--rocm",
+        choices=list(RECIPES),
+        default=DEFAULT_ROCM,
+        help="ROCm version (default: 6.4); none: Debian 12, for wheels",
     )
     which.add_argument(
         "--with", dest="layers", action="append", default=[], metavar="LAYER", help="add llama.cpp"

@@ -118,6 +118,18 @@ RECIPES = {
             size_gib=3.0,
             snapshot="20261030T080000Z",
         ),
+        # An old distribution, for wheels: what it compiles runs on newer ones, too.
+        Recipe(
+            rocm="none",
+            suite="bookworm",
+            overlay=None,
+            rocm_packages=(),
+            packages=(),
+            supported={"libc6": ("2.36", "2.37"), "g++": ("12", "13"), "python3": ("3.11", "3.12")},
+            llvm="",
+            size_gib=1.5,
+            snapshot="20261030T080000Z",
+        ),
     )
 }  # fmt: skip
 
