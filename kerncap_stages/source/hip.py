@@ -15,6 +15,7 @@ from kerncap_stages.source.debug_info import defined_at
 from kerncap_stages.source.dependencies import Headers, first_error, headers, run_compiler, toolchain_folders
 from kerncap_stages.source.flags import compile_flags, unsafe_flags
 from kerncap_stages.source.includes import environment_folders
+from kerncap_stages.targets import parse_target
 from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.source.compile_commands import CompileCommand
 
-_TARGET = re.compile(r"gfx\w+(?::\w+[+-])*$")
 _OPTIMISATION = re.compile(r"-O.*")
 _LEVELS = ("-O0", "-O3", "-O2", "-O1")  # the likeliest first
 _OTHER_PATHS = (
@@ -93,9 +93,9 @@ class HipToolchain:
 
     def target(self, capture: Capture) -> str:
         """The code object's: code for any setting of xnack differs from that for the device's own."""
-        built_for = _TARGET.search(capture.kernel.code_object.isa)
+        built_for = parse_target(capture.kernel.code_object.isa)
         device = capture.environment.devices[capture.dispatch.device_index]
-        return built_for[0] if built_for else device.target
+        return device.target if built_for is None else str(built_for)
 
     def find(self, compiler: str, *, trusted: bool = False) -> HipTool:
         """The clang behind a name."""
