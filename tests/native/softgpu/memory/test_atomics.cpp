@@ -191,7 +191,7 @@ int main() {
       const std::string mnemonic(opcode.mnemonic);
       const std::string operation = operation_of(mnemonic);
       const unsigned size = mnemonic.ends_with("x2") || mnemonic.ends_with("64") ? 8 : 4;
-      if (opcode.format == Format::smem) continue;
+      if (opcode.format == Format::smem || opcode.format == Format::mimg) continue;  // refused
       if (mnemonic.find("_atomic_") != std::string::npos) {
         ++memory_opcodes;
         memory_atomic(m, opcode, operation, size);
