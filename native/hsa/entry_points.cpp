@@ -89,13 +89,5 @@ __attribute__((visibility("default"))) int rocprofiler_set_api_table(const char*
 
 // The runtime shuts down. It closes this library afterwards, which is linked to stay (-z nodelete): the queues of the
 // program may still lead here, and the thread that hears the collector goes on.
-__attribute__((visibility("default"))) void OnUnload() noexcept {
-  using namespace kerncap::hsa;
-  if (!enabled()) return;
-  tool()->enabled.store(false, std::memory_order_seq_cst);
-  tool()->queues.end();
-  tool()->profiler.end();
-  tool()->snapshots.end();
-  tool()->gone.store(true, std::memory_order_seq_cst);
-}
+__attribute__((visibility("default"))) void OnUnload() noexcept { kerncap::hsa::end(); }
 }

@@ -23,6 +23,7 @@ struct Tool {
 
   std::atomic<bool> enabled{false};      // false in a forked child, and once the runtime shuts down: our threads end
   std::atomic<bool> gone{false};         // the runtime is shut down: nothing of it may be touched
+  std::uint32_t references = 1;          // of the program to the runtime; OnLoad runs within the first hsa_init
   capture::Channel* channel = nullptr;
   Agents agents;
   AllocationMap allocations;
@@ -49,5 +50,8 @@ inline constexpr const char* k_runtime_ends = "the program shut the runtime down
   const Tool* known = tool();
   return known != nullptr && known->enabled.load(std::memory_order_relaxed);
 }
+
+// Gives back what we hold of the runtime, once for each of its lives. Bounded.
+void end() noexcept;
 
 }  // namespace kerncap::hsa

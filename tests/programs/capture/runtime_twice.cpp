@@ -1,4 +1,5 @@
-// Starts the runtime, dispatches the target and shuts the runtime down, while its queue is still there; and all of it again.
+// Starts the runtime, gives a second reference to it back, dispatches the target and shuts the runtime down, while its
+// queue is still there; and all of it again.
 // usage: runtime_twice CODE_OBJECT
 #include "hsa_kernel.hpp"
 
@@ -6,6 +7,7 @@ int main(int, char** argv) {
   Tally tally("runtime_twice");
   for (int life = 0; life < 2; ++life) {
     const Machine machine;
+    { const Machine second; }
     const CodeObject code(machine.gpus[0], argv[1], false);
     hsa_queue_t* queue = nullptr;
     HSA_OK(hsa_queue_create(machine.gpus[0].handle, 128, HSA_QUEUE_TYPE_MULTI, nullptr, nullptr, UINT32_MAX, UINT32_MAX,
