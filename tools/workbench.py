@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import environments
+from building import build
 from sanitize import sanitize, sanitize_softgpu
 
 TOP = Path(__file__).resolve().parents[1]
@@ -131,8 +132,9 @@ class Workbench:
         say(f"build in {self.build}")
         shutil.rmtree(self.wheels, ignore_errors=True)
         settings = [f"-Csetup-args={option}" for option in ("-Dnative_tests=enabled", "-Dwerror=true")]
-        call("pip", "wheel", "-q", "--no-deps", "--no-build-isolation", "--no-index", "--no-cache-dir",
-             "-w", self.wheels, f"-Cbuild-dir={self.build}", *settings, self.source)  # fmt: skip
+        settings += [f"-Cbuild-dir={self.build}", "--no-deps", "--no-build-isolation", "--no-index"]
+        words = ["pip", "wheel", "-v", "--no-cache-dir", *settings, "-w", str(self.wheels), str(self.source)]
+        _must_be_0(build(words, say))
         (wheel,) = self.wheels.glob("*.whl")
         return wheel
 
@@ -194,7 +196,10 @@ def say(text: str) -> None:
 def call(*command: object, variables: dict[str, str] | None = None) -> None:
     """Run a command in the source tree; a failure ends everything with its exit code."""
     words = [str(word) for word in command]
-    code = subprocess.run(words, cwd=TOP, env=os.environ | (variables or {}), check=False).returncode
+    _must_be_0(subprocess.run(words, cwd=TOP, env=os.environ | (variables or {}), check=False).returncode)
+
+
+def _must_be_0(code: int) -> None:
     if code != 0:
         sys.exit(code if code > 0 else 128 - code)
 
