@@ -8,7 +8,9 @@
 namespace kerncap::hsa {
 namespace {
 
-std::mutex g_mutex;  // counts as the runtime does: one call after the other
+// Counts as the runtime does: one call after the other. Recursive, since the runtime calls other tools from within both
+// calls, and these may call back. Never destroyed: HIP shuts the runtime down behind our static destructors.
+std::recursive_mutex& g_mutex = *new std::recursive_mutex();
 
 }  // namespace
 
