@@ -139,7 +139,7 @@ def told_shape(kernel: KernelStatistics, main: MainShape) -> str:
     if (last.grid_blocks, last.block_work_items) == (main.grid_blocks, main.block_work_items):
         return f"{text} and was used last"
     words = f"--grid-blocks {_words(last.grid_blocks)} --block {_words(last.block_work_items)}"
-    return f"{text}; `{words}` takes the shape that was used last"
+    return f"{text}; `kc-capture … {words}` takes the shape of its last launch"
 
 
 def _words(size: Dim3) -> str:

@@ -106,8 +106,10 @@ def run_profile(
         )
     elif interrupt is None and collector.program.exit_code != 0:
         end = collector.program.describe_end()
-        options.warn(f"the program {end}; the profile holds what ran until then")
-        if collector.program.exit_signal is not None:
+        killed = collector.program.exit_signal is not None
+        unsent = ", less the kernels of its last millisecond, whose times were not sent yet" if killed else ""
+        options.warn(f"the program {end}; the profile holds what ran until then{unsent}")
+        if killed:
             options.killed()
     profile = _manifest(processes, collector.program, wall_ns)
     options.made(profile)

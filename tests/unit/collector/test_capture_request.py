@@ -99,7 +99,7 @@ def test_the_shape_in_which_a_kernel_spent_most_time_is_taken():
     assert (grid, block) == ((8, 1, 1), (64, 1, 1))
     assert "launched in 3 shapes" in said
     assert "42% of its time" in said
-    assert "`--grid-blocks 4,1,1 --block 64,1,1` takes the shape that was used last" in said
+    assert "`kc-capture … --grid-blocks 4,1,1 --block 64,1,1` takes the shape of its last launch" in said
 
 
 def test_one_shape_and_a_shape_that_the_user_names_are_left_alone():
