@@ -1,4 +1,4 @@
-"""Where the commands of a checkout run: pinned packages, and on top of them the wheel.
+"""Where the commands of a checkout run: pinned packages, and with them the wheel.
 
 A wheel of other content makes an environment of its own, so nothing is replaced under a running command.
 One that no command uses any more is removed with the next build.
@@ -57,32 +57,23 @@ def make_pinned(
 
 
 def make_installed(folder: Path, pinned: Path, wheel: Path, call: Callable[..., None]) -> None:
-    """An environment that holds the wheel, and shows the packages and programs of ``pinned``.
+    """An environment of its own: what ``pinned`` holds, and the wheel, which is kept in it as ``dist/*.whl``.
 
-    The wheel is kept in it as ``dist/*.whl``. pip stays that of ``pinned``: all see what somebody adds.
+    Files of ``pinned`` are shared by hard links, which take no room: pip replaces files and writes into none.
     """
     shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder)
-    (packages,) = folder.glob("lib/python3*/site-packages")
-    (packages / "pinned.pth").write_text(f"{pinned / packages.relative_to(folder)}\n")
-    for program in (pinned / "bin").iterdir():
-        if program.is_file() and not program.name.startswith("pip"):
-            _take(program, pinned, folder)
+    own = shutil.ignore_patterns(_LOCK, _WHOLE)
+    shutil.copytree(pinned, folder, symlinks=True, ignore=own, copy_function=os.link)
+    for script in (folder / "bin").iterdir():
+        if script.is_symlink() or not script.is_file():
+            continue
+        content = script.read_bytes()
+        if os.fsencode(pinned) in content:
+            mode = script.stat().st_mode
+            script.unlink()  # the other one stays as it is
+            script.write_bytes(content.replace(os.fsencode(pinned), os.fsencode(folder)))
+            script.chmod(mode)
     (folder / "dist").mkdir()
     kept = shutil.move(wheel, folder / "dist")
-    pip = (pinned / "bin/pip", "--python", folder / "bin/python", "install", "-q")
-    call(*pip, "--no-deps", "--no-index", kept)
+    call(folder / "bin/python", "-m", "pip", "install", "-q", "--no-deps", "--no-index", kept)
     (folder / _WHOLE).touch()
-
-
-def _take(program: Path, pinned: Path, folder: Path) -> None:
-    """Show a program of the pinned packages; a script runs under the Python of ``folder``."""
-    shown, content = folder / "bin" / program.name, program.read_bytes()
-    if shown.exists():  # Python itself, and what comes with every environment
-        return
-    own = content.replace(os.fsencode(pinned / "bin/python"), os.fsencode(folder / "bin/python"))
-    if own == content:
-        shown.symlink_to(program)
-    else:
-        shown.write_bytes(own)
-        shown.chmod(0o755)

@@ -113,7 +113,8 @@ class Workbench:
             environments.make_pinned(self.pinned, CONSTRAINTS, self.requirements, call)
         environments.use(self.pinned)
         wheel = self._build_wheel()
-        installed = self.folder / f"pkg-{key(_content(wheel), self.pinned.name)}"
+        content = key("linked", _content(wheel), self.pinned.name)
+        installed = self.folder / f"pkg-{content}"
         if not environments.is_whole(installed):
             environments.remove_unused(self.folder.glob("pkg-*"))
             environments.make_installed(installed, self.pinned, wheel, call)

@@ -25,7 +25,7 @@ def random_bytes(size_bytes: int, seed: int = 0) -> npt.NDArray[np.uint8]:
 def manifest(kind: str = "capture", **content: Any) -> bytes:
     """A canonical manifest; the store follows its references and knows nothing else of it."""
     text = json.dumps(
-        {"kind": kind, "schema_version": SCHEMA_VERSIONS[kind], **content},
+        {"kind": kind, "schema_version": SCHEMA_VERSIONS.get(kind, 1), **content},
         sort_keys=True,
         separators=(",", ":"),
         ensure_ascii=False,

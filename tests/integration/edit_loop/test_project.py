@@ -166,14 +166,14 @@ def test_an_edit_of_another_kernel_is_refused_before_anything_is_written(store, 
 def test_a_check_out_that_was_killed_is_finished_by_the_next(store, tree, tmp_path, monkeypatch, written):
     made, reproducer = run_generate(store, located(store, tree)[0])
     whole = checkout.check_out(store, made, reproducer, tmp_path / "whole", force=False).folder
-    write, left = checkout._write, iter(range(written + 1))
+    write, left = checkout.write_file, iter(range(written + 1))
 
-    def killed(path, content, **more):
+    def killed(folder, name, content, **more):
         if next(left, None) is None:
             raise KeyboardInterrupt
-        write(path, content, **more)
+        write(folder, name, content, **more)
 
-    monkeypatch.setattr(checkout, "_write", killed)
+    monkeypatch.setattr(checkout, "write_file", killed)
     with pytest.raises(KeyboardInterrupt):
         check_out(store, made, reproducer, tmp_path / "project", force=False)
     monkeypatch.undo()
@@ -346,7 +346,7 @@ def test_a_capture_alone_makes_a_project_that_says_why_it_cannot_be_rebuilt(stor
     assert not reproducer.can_recompile
     failed = make(tmp_path / "project", "recompile")
     assert failed.returncode != 0
-    assert "kc-locate" in failed.stderr
+    assert "kc-generate without --assembly" in failed.stderr
     assert make(tmp_path / "project", "help").returncode == 0
 
 
