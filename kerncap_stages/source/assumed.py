@@ -55,8 +55,17 @@ def is_unit(path: Path) -> bool:
 
 
 def _may_have_kernels(unit: Path, consulted: Consulted) -> bool:
-    """Host code alone is mostly in files of other names, or includes nothing of HIP's or CUDA's."""
-    return unit.suffix.lower() in _DEVICE_SUFFIXES or bool(_ABOUT_GPUS.search(consulted.read(unit) or b""))
+    """Host code alone is mostly in files of other names, or includes nothing of HIP's or CUDA's.
+
+    A compiler would wait for a pipe and never end with a device: no unit that is or includes one is compiled.
+    """
+    content = consulted.read(unit)
+    if content is None:
+        return False
+    included = (each for candidates in places(content, unit, [Path("/")]) for each in candidates)
+    if any(each.exists() and not each.is_file() for each in included):
+        return False
+    return unit.suffix.lower() in _DEVICE_SUFFIXES or bool(_ABOUT_GPUS.search(content))
 
 
 def _folders_for(unit: Path, files: Sequence[Path], consulted: Consulted) -> tuple[list[Path], set[Path]]:
