@@ -92,7 +92,7 @@ void Holder::let_go(hsa_signal_t resume) noexcept {
   m_spent.push_back({resume, {}, true});  // failed before anything was held
 }
 
-void Holder::tidy() noexcept {
+bool Holder::tidy() noexcept {
   const std::lock_guard lock(m_mutex);
   const auto& core = api().core;
   std::erase_if(m_spent, [&core](const Spent& spent) {
@@ -108,6 +108,7 @@ void Holder::tidy() noexcept {
     core.hsa_signal_destroy_fn(spent.resume);
     return true;
   });
+  return m_spent.empty();
 }
 
 bool Holder::still_held() const noexcept {

@@ -29,7 +29,7 @@ class Holder {
 
   // The capture of `resume` is over. Its signals are destroyed by a later `tidy`, once no queue needs them.
   void let_go(hsa_signal_t resume) noexcept;
-  void tidy() noexcept;
+  bool tidy() noexcept;   // true: nothing is left
 
  private:
   struct Held {

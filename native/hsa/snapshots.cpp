@@ -235,7 +235,7 @@ void Snapshots::release(Job& job) noexcept {
 }
 
 // Under the lock: looks at the dispatches whose captures are over, and gives back what they no longer need.
-void Snapshots::tidy() noexcept {
+bool Snapshots::tidy() noexcept {
   std::erase_if(m_leaving, [this](const std::unique_ptr<Job>& job) {
     const auto& core = api().core;
     if (job->owes_completion && core.hsa_signal_load_scacquire_fn(job->done) <= 0) give_back_signal(*job);
@@ -244,7 +244,8 @@ void Snapshots::tidy() noexcept {
     m_holder.let_go(job->resume);
     return true;
   });
-  m_holder.tidy();
+  const bool nothing_held = m_holder.tidy();
+  return nothing_held && m_leaving.empty();
 }
 
 void Snapshots::end() noexcept {
@@ -272,8 +273,7 @@ void Snapshots::stop() noexcept {
   for (int looks = 0; looks < 100; ++looks) {
     {
       const std::lock_guard lock(m_mutex);
-      tidy();
-      if (m_leaving.empty()) return;
+      if (tidy()) return;
     }
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);

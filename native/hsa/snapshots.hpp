@@ -90,7 +90,7 @@ class Snapshots {
   void describe(const Job& job, const std::vector<Allocation>& regions, const std::vector<std::byte>& kernarg) noexcept;
   void give_back_signal(Job& job) noexcept;
   void release(Job& job) noexcept;
-  void tidy() noexcept;
+  bool tidy() noexcept;
   void close_window() noexcept;
   [[nodiscard]] Clock::time_point deadline() const noexcept;
 

@@ -59,14 +59,15 @@ def signals_left(shown: str) -> int:
 
 
 @pytest.mark.parametrize(
-    ("words", "made"),
+    ("name", "words", "made"),
     [
-        (("profile",), 1),
-        (("capture", "--kernel", "target"), 1),
-        (("capture", "--kernel", "target", "--count", 3), 3),
+        ("device_enqueue", ("profile",), 1),
+        ("device_enqueue", ("capture", "--kernel", "target"), 1),
+        ("many_dispatches", ("profile",), 1),
+        ("many_dispatches", ("capture", "--kernel", "target"), 1),
+        ("many_dispatches", ("capture", "--kernel", "target", "--count", 3), 3),
     ],
 )
-@pytest.mark.parametrize("name", ["device_enqueue", "many_dispatches"])
 def test_no_more_signals_are_left_than_without_us(stages, program, name, words, made):
     """Where the program shuts the runtime down, and where HIP does after the program's end."""
     arguments = [program("enqueue_kernels")] if name == "device_enqueue" else [1, 3]
