@@ -12,6 +12,7 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from frame import Figure, Run, at_least, at_most, row
+from kerncap_stages.collector.protocol import Close, Data, FreeSlot, Mode, Open, UpMessage
 from programs import SOURCES, Build, Program, compile_once
 from stopwatch import Seconds, Stopwatch
 from store_memory import GB, noise, write_plainly
@@ -19,7 +20,6 @@ from watching import number, watched
 
 from kerncap_stages.collector.connection import Settings
 from kerncap_stages.collector.program import ProgramSpec
-from kerncap_stages.collector.protocol import Down, Mode, StreamKind, Up, pack
 from kerncap_stages.collector.server import Collector
 from kerncap_stages.native_paths import LIBRARY_FOLDER
 from kerncap_stages.softgpu import SoftGpu
@@ -106,21 +106,17 @@ class Storing:
     def __init__(self, connection: Any, emit: Any, store: Store) -> None:
         self._connection, self._emit, self._store = connection, emit, store
 
-    def hear(self, kind: Up, reader: Any) -> None:
-        """Take in OPEN, DATA and CLOSE."""
-        if kind is Up.OPEN:
-            assert reader.u32() == StreamKind.CODE
-            reader.u32(), reader.u64(), reader.u64()
+    def hear(self, message: UpMessage) -> None:
+        """Take in a stream."""
+        if isinstance(message, Open):
             self._context = self._store.transaction()
             self._transaction = self._context.__enter__()
-            self._writer = self._transaction.memory_writer(reader.u64())
-        if kind is Up.DATA:
-            reader.u32()
-            slot, size = reader.u32(), reader.u32()
-            with self._connection.shared.slot(slot, size) as view:
+            self._writer = self._transaction.memory_writer(message.size_bytes)
+        if isinstance(message, Data):
+            with self._connection.shared.slot(message.slot, message.size_bytes) as view:
                 self._writer.append(view)
-            self._connection.send(pack(Down.FREE, "I", slot))
-        if kind is Up.CLOSE:
+            self._connection.send(FreeSlot(message.slot))
+        if isinstance(message, Close):
             text = f'{{"kind":"capture","memory":"memory:{self._writer.finish()}","schema_version":1}}\n'
             counts = self._transaction.counts()
             self._transaction.publish(text.encode(), "capture")

@@ -12,18 +12,11 @@ from kerncap_stages import __version__
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.collector.captured_kernel import describe_kernel
 from kerncap_stages.collector.captured_memory import SentRegion, describe_regions, describe_variables
-from kerncap_stages.collector.launch_facts import SentLaunch, launch_of
-from kerncap_stages.collector.protocol import (
-    FROM_BATCH,
-    MEMORY_KINDS,
-    ProtocolError,
-    Reader,
-    StreamKind,
-)
+from kerncap_stages.collector.launch_facts import launch_of
+from kerncap_stages.collector.protocol import CaptureFlag, StreamKind
 from kerncap_stages.collector.resident import ResidentMemory
-from kerncap_stages.collector.write_set import (
-    GAP_BYTES,
-)
+from kerncap_stages.collector.wire import ProtocolError
+from kerncap_stages.collector.write_set import GAP_BYTES
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import Refused
 from kerncap_stages.manifests import dump
@@ -33,8 +26,9 @@ from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.validation.chunks import read_chunk_list
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from kerncap_stages.collector import protocol
     from kerncap_stages.collector.modules import Module, Modules
     from kerncap_stages.collector.selection import KernelRule
     from kerncap_stages.manifests.environment import Environment, Program
@@ -66,11 +60,11 @@ class Progress:
 
 
 class CaptureBuilder:
-    """One capture on its way. Begun by CAPTURE, ended by ``publish`` or ``abandon``."""
+    """One capture on its way. Begun by a capture message, ended by ``publish`` or ``abandon``."""
 
     def __init__(
         self,
-        reader: Reader,
+        sent: protocol.Capture,
         modules: Modules,
         rules: list[KernelRule],
         context: CaptureContext,
@@ -79,20 +73,13 @@ class CaptureBuilder:
         self._context = context
         self._process_id = process_id
         self._rank = _rank(process_id)  # now: the kernel may end its process
-        self.ready: bytes | None = None  # the body of READY: what to publish with if the kernel never ends
+        self.ready: protocol.Ready | None = None  # what to publish with if the kernel never ends
         self.is_abandoned = False
         self._resident = ResidentMemory(process_id)
         self._modules = modules
-        self.number = reader.u64()
-        self._rule = rules[reader.u32()]
-        self._kernel_number = reader.u32()
-        self._module: Module = modules.module(reader.u64())
-        self._device, self._queue = reader.u32(), reader.u32()
-        self._index_in_process, self._index_of_kernel = reader.u64(), reader.u64()
-        self._grid, self._block = reader.grid(), reader.dim3()
-        self._group_bytes, self._private_bytes = reader.u32(), reader.u32()
-        self._kernarg_address, self._flags = reader.u64(), reader.u32()
-        self._kernarg, self._packet = reader.raw(), reader.raw()
+        self._sent = sent
+        self._rule = rules[sent.rule]
+        self._module: Module = modules.module(sent.module)
         self._images: list[io.BytesIO] = []  # what the driver compiled the kernel from
         self._regions: list[SentRegion] = []
         self._pre_chunks: dict[int, tuple[Digest | None, ...]] = {}
@@ -100,6 +87,11 @@ class CaptureBuilder:
         self._received_bytes = 0
         self._transaction_context = context.store.transaction()
         self._transaction = self._transaction_context.__enter__()
+
+    @property
+    def number(self) -> int:
+        """The capture's number in its process."""
+        return self._sent.capture
 
     @property
     def seconds(self) -> float:
@@ -110,7 +102,9 @@ class CaptureBuilder:
         """Count bytes that came in."""
         self._received_bytes += size_bytes
         states = 2 if self._context.with_post else 1
-        return Progress(self._received_bytes, states * sum(region.size_bytes for region in self._regions))
+        return Progress(
+            self._received_bytes, states * sum(region.sent.size_bytes for region in self._regions)
+        )
 
     def abandon(self) -> None:
         """Leave nothing in the store."""
@@ -118,16 +112,12 @@ class CaptureBuilder:
         stop = Refused("abandoned")
         self._transaction_context.__exit__(type(stop), stop, None)
 
-    def hear_regions(self, reader: Reader) -> None:
-        """Take in REGIONS (after the number of the capture)."""
-        for _ in range(reader.u32()):
-            index, kind, device, flags = reader.u32(), reader.u32(), reader.u32(), reader.u32()
-            base, size, access, host, align = (reader.u64() for _ in range(5))
-            piece = reader.u32()
-            region = SentRegion(kind, device, flags, base, size, access, host, align, reader.u64(), piece)
-            if index != len(self._regions) or not 1 <= kind <= len(MEMORY_KINDS):
-                raise ProtocolError("the capture library lists regions in a way that we do not know")
-            self._regions.append(region)
+    def add_regions(self, regions: Iterable[protocol.Region]) -> None:
+        """Take in some of the regions, in the order of their indices."""
+        for region in regions:
+            if region.index != len(self._regions):
+                raise ProtocolError("the capture library lists regions out of order")
+            self._regions.append(SentRegion(region))
 
     def open_image(self, size_bytes: int) -> io.BytesIO:
         """Begin PTX or a fatbin that the program handed to its driver."""
@@ -138,7 +128,7 @@ class CaptureBuilder:
 
     def open_stream(self, kind: StreamKind, index: int, size_bytes: int) -> MemoryWriter:
         """Begin the contents of a region."""
-        if index >= len(self._regions) or self._regions[index].size_bytes != size_bytes:
+        if index >= len(self._regions) or self._regions[index].sent.size_bytes != size_bytes:
             raise ProtocolError(f"the capture library sent {kind.name} of a region that it never listed")
         return self._transaction.memory_writer(size_bytes)
 
@@ -166,19 +156,16 @@ class CaptureBuilder:
         first = begin // CHUNK_SIZE_BYTES
         return self._pre_chunks[index][first : -(-(begin + size_bytes) // CHUNK_SIZE_BYTES)]
 
-    def publish(self, reader: Reader, environment: Environment) -> tuple[Digest, Capture]:
-        """Take in DONE or READY (after the number), and make the artifact."""
-        duration_ns = reader.u64() or None
-        drain_ns, pre_ns, post_ns, held_ns, copied_bytes = (reader.u64() for _ in range(5))
-        loaded = self._modules.kernels[self._kernel_number]
+    def publish(self, cost: protocol.Cost, environment: Environment) -> tuple[Digest, Capture]:
+        """Make the artifact."""
+        sent = self._sent
+        duration_ns = cost.duration_ns or None
+        loaded = self._modules.kernels[sent.kernel]
         images = [image.getvalue() for image in self._images]
         kernel, launch_facts = describe_kernel(
-            loaded, self._module, len(self._kernarg), images, self._transaction
+            loaded, self._module, len(sent.kernarg), images, self._transaction
         )
-        sent = SentLaunch(
-            self._grid, self._block, self._group_bytes, self._private_bytes, self._flags, self._packet
-        )
-        software = environment.devices[self._device].software
+        software = environment.devices[sent.device].software
         capture = Capture(
             parents=tuple(ManifestRef.to(parent) for parent in self._context.parents),
             made_by=f"kerncap-stages {__version__}",
@@ -189,18 +176,18 @@ class CaptureBuilder:
                 run_id=self._context.run_id,
                 process_id=self._process_id,
                 rank=self._rank,
-                index_in_process=self._index_in_process,
-                index_of_kernel=self._index_of_kernel,
-                device_index=self._device,
-                queue_index=self._queue,
-                from_graph=bool(self._flags & FROM_BATCH),
+                index_in_process=sent.index_in_process,
+                index_of_kernel=sent.index_of_kernel,
+                device_index=sent.device,
+                queue_index=sent.queue,
+                from_graph=bool(sent.flags & CaptureFlag.FROM_BATCH),
                 duration_ns=duration_ns,
                 time_source=None if duration_ns is None else _time_source(software),
             ),
             kernel=kernel,
             launch=launch_of(sent, launch_facts, kernel.code_object.format),
-            kernarg=self._kernarg[: kernel.kernarg_size_bytes].hex(),
-            kernarg_address=self._kernarg_address,
+            kernarg=sent.kernarg[: kernel.kernarg_size_bytes].hex(),
+            kernarg_address=sent.kernarg_address,
             reach=self._context.reach,
             chunk_size_bytes=CHUNK_SIZE_BYTES,
             write_set_gap_bytes=GAP_BYTES,
@@ -210,11 +197,11 @@ class CaptureBuilder:
             ),
             loaded_code_objects=tuple(self._loaded(kernel.code_object.payload)),
             cost=CaptureCost(
-                drain_ns=drain_ns,
-                pre_copy_ns=pre_ns,
-                post_copy_ns=post_ns,
-                held_ns=held_ns,
-                copied_size_bytes=copied_bytes,
+                drain_ns=cost.drain_ns,
+                pre_copy_ns=cost.pre_copy_ns,
+                post_copy_ns=cost.post_copy_ns,
+                held_ns=cost.held_ns,
+                copied_size_bytes=cost.copied_bytes,
                 extra_resident_bytes=self._resident.peak_bytes(),
             ),
         )

@@ -9,22 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from kerncap_stages.collector import protocol
 from kerncap_stages.collector.capture_builder import CaptureBuilder
 from kerncap_stages.collector.capture_events import LOST, Captured, CaptureFailed, ProcessSummary, Warned
 from kerncap_stages.collector.capture_streams import Piece, Stream
 from kerncap_stages.collector.facts import Facts
 from kerncap_stages.collector.modules import Modules
-from kerncap_stages.collector.protocol import (
-    Down,
-    FailureCode,
-    ProtocolError,
-    Reader,
-    StreamKind,
-    Up,
-    pack,
-    selected,
-)
-from kerncap_stages.collector.selection import KernelRule, first_wanting
+from kerncap_stages.collector.protocol import FailureCode, StreamKind
+from kerncap_stages.collector.selection import KernelRule, answers, first_wanting
+from kerncap_stages.collector.wire import ProtocolError
 from kerncap_stages.errors import KerncapError, Refused, StoreError
 from kerncap_stages.manifests.capture import Reach
 from kerncap_stages.manifests.codec import first_fault
@@ -68,42 +61,41 @@ class CaptureSession:
         self._pieces: deque[Piece] = deque()  # the oldest first
         self._folder = TemporaryFolder("code")
 
-    def hear(self, kind: Up, reader: Reader) -> None:
+    def hear(self, message: protocol.UpMessage) -> None:
         """Take in a message."""
-        if self._modules.hear(kind, reader):
+        if self._modules.hear(message):
             return
-        match kind:
-            case Up.FACTS:
-                self._facts.hear(reader)
-            case Up.MODULE_END:
-                self._select(reader.u64())
-            case Up.CAPTURE:
-                self._begin(reader)
-            case Up.REGIONS:
-                builder = self._builders.get(reader.u64())
-                if builder is not None:
-                    builder.hear_regions(reader)
-            case Up.OPEN:
-                self._open(reader)
-            case Up.DATA:
-                self._data(reader)
-            case Up.ZERO | Up.SAME:
-                self._repeat(kind, reader.u32(), reader.u64())
-            case Up.CLOSE:
-                self._close_stream(reader.u32())
-            case Up.READY:
-                builder = self._builders.get(reader.u64())
-                if builder is not None:
-                    builder.ready = reader.rest()
-            case Up.DONE:
-                self._done(reader)
-            case Up.FAILED:
-                self._failed(reader)
-            case Up.NOTE:
-                reader.u32()
-                self._emit(Warned(self._connection.process_id, reader.text()))
+        match message:
+            case protocol.Facts():
+                self._facts.add(message)
+            case protocol.ModuleEnd():
+                self._select(message.module)
+            case protocol.Capture():
+                self._begin(message)
+            case protocol.Regions():
+                if (builder := self._builders.get(message.capture)) is not None:
+                    builder.add_regions(message.regions)
+            case protocol.Open():
+                self._open(message)
+            case protocol.Data():
+                self._data(message)
+            case protocol.Zero() | protocol.Same():
+                self._repeat(message)
+            case protocol.Close():
+                self._close_stream(message.stream)
+            case protocol.Ready():
+                if (builder := self._builders.get(message.capture)) is not None:
+                    builder.ready = message
+            case protocol.Done():
+                self._done(message)
+            case protocol.Failed():
+                self._failed(message)
+            case protocol.Note():
+                self._emit(Warned(self._connection.process_id, message.text))
             case _:
-                raise ProtocolError(f"the capture library sent {kind.name}, which has no place here")
+                raise ProtocolError(
+                    f"the capture library sent {message.NUMBER.name}, which has no place here"
+                )
 
     def idle(self) -> None:
         """Give back what the library may be waiting for."""
@@ -144,7 +136,7 @@ class CaptureSession:
         if matches and self._facts.xnack:
             matches = []
             self._refuse_xnack()
-        for message in selected(number, bool(matches), matches):
+        for message in answers(number, bool(matches), matches):
             self._connection.send(message)
 
     def _refuse_xnack(self) -> None:
@@ -154,20 +146,19 @@ class CaptureSession:
         )
         self._emit(CaptureFailed(self._connection.process_id, reason, FailureCode.UNSUPPORTED_MEMORY))
 
-    def _begin(self, reader: Reader) -> None:
+    def _begin(self, sent: protocol.Capture) -> None:
         process_id = self._connection.process_id
         try:
-            builder = CaptureBuilder(reader, self._modules, self._rules, self.context, process_id)
+            builder = CaptureBuilder(sent, self._modules, self._rules, self.context, process_id)
         except (StoreError, OSError) as error:
             self._report(error)
             return
         self._builders[builder.number] = builder
 
-    def _open(self, reader: Reader) -> None:
-        number, kind = reader.u32(), StreamKind(reader.u32())
-        builder = self._builders.get(reader.u64())
-        stream = Stream(kind, builder, reader.u64(), reader.u64())
-        self._streams[number] = stream
+    def _open(self, sent: protocol.Open) -> None:
+        builder, kind = self._builders.get(sent.capture), sent.kind
+        stream = Stream(kind, builder, sent.index, sent.size_bytes)
+        self._streams[sent.stream] = stream
         try:
             if kind is StreamKind.CODE:
                 path = self._folder.path / f"{stream.index}.co"
@@ -179,9 +170,9 @@ class CaptureSession:
         except (StoreError, OSError) as error:
             self._fail(stream, error)
 
-    def _data(self, reader: Reader) -> None:
-        number, slot, size_bytes = reader.u32(), reader.u32(), reader.u32()
-        stream = self._streams.get(number)
+    def _data(self, sent: protocol.Data) -> None:
+        slot, size_bytes = sent.slot, sent.size_bytes
+        stream = self._streams.get(sent.stream)
         shared = self._connection.shared
         if stream is None or slot >= shared.slot_count or size_bytes > shared.slot_bytes:
             raise ProtocolError("the capture library sent data that belongs nowhere")
@@ -201,7 +192,7 @@ class CaptureSession:
         except (KerncapError, OSError) as error:
             self._fail(stream, error)
         view.release()
-        self._connection.send(pack(Down.FREE, "I", slot))
+        self._connection.send(protocol.FreeSlot(slot))
 
     def _settle(self, leave: int = 0) -> None:
         """Wait until all but so many pieces are staged, and give their slots back."""
@@ -216,25 +207,25 @@ class CaptureSession:
                 self._fail(stream, error)
             finally:
                 piece.view.release()
-                self._connection.send(pack(Down.FREE, "I", piece.slot))
+                self._connection.send(protocol.FreeSlot(piece.slot))
             stream.pieces -= 1
             if stream.is_closed and stream.pieces == 0:
                 self._finish(stream)
 
-    def _repeat(self, kind: Up, number: int, size_bytes: int) -> None:
+    def _repeat(self, sent: protocol.Zero | protocol.Same) -> None:
         """Take in bytes that need not be sent: zeros, or what the pre-state has in the same place."""
-        stream = self._streams.get(number)
+        stream, size_bytes = self._streams.get(sent.stream), sent.size_bytes
         if stream is None or stream.kind in _FILES:
-            raise ProtocolError(f"the capture library sent {kind.name} where it has no place")
+            raise ProtocolError(f"the capture library sent {sent.NUMBER.name} where it has no place")
         begin = stream.received_bytes
         stream.received_bytes += size_bytes
-        if kind is Up.SAME:
+        if isinstance(sent, protocol.Same):
             self._settle()  # the pre-state has to be whole
         builder = stream.builder
         if builder is None or not stream.is_wanted:
             return
         try:
-            if kind is Up.ZERO:
+            if isinstance(sent, protocol.Zero):
                 stream.writer.append_zeros(size_bytes)
             elif size_bytes == stream.size_bytes:
                 stream.writer = None
@@ -281,25 +272,25 @@ class CaptureSession:
         module: Module = self._modules.module(stream.index)
         module.code = Path(stream.writer.name)
 
-    def _done(self, reader: Reader) -> None:
+    def _done(self, sent: protocol.Done) -> None:
         self._settle()
-        builder = self._builders.pop(reader.u64(), None)
+        builder = self._builders.pop(sent.capture, None)
         if builder is not None:
-            self._publish(builder, reader)
+            self._publish(builder, sent.cost)
 
     def _kept(self, builder: CaptureBuilder, reason: str) -> bool:
         """Keep what was there before a kernel that did not end, where no more is wanted."""
         if builder.ready is None:
             return False
-        self._publish(builder, Reader(builder.ready))
+        self._publish(builder, builder.ready.cost)
         text = f"{reason}: the kernel did not end, and the capture holds what was there before it"
         self._emit(Warned(self._connection.process_id, text))
         return True
 
-    def _publish(self, builder: CaptureBuilder, reader: Reader) -> None:
+    def _publish(self, builder: CaptureBuilder, cost: protocol.Cost) -> None:
         try:
             environment = self._facts.environment(Backend(self._connection.backend))
-            digest, manifest = builder.publish(reader, environment)
+            digest, manifest = builder.publish(cost, environment)
         except (KerncapError, OSError) as error:
             builder.abandon()
             self._report(error)
@@ -312,17 +303,14 @@ class CaptureSession:
             return
         self._emit(Captured(digest, manifest, builder.seconds))
 
-    def _failed(self, reader: Reader) -> None:
+    def _failed(self, sent: protocol.Failed) -> None:
         self._settle()
-        number, code = reader.u64(), reader.u32()
-        builder = self._builders.pop(number, None)
-        reason = reader.text()
-        if builder is not None and self._kept(builder, reason):
+        builder = self._builders.pop(sent.capture, None)
+        if builder is not None and self._kept(builder, sent.reason):
             return
         if builder is not None:
             builder.abandon()
-        known = FailureCode(code) if code in FailureCode else None
-        self._emit(CaptureFailed(self._connection.process_id, reason, known))
+        self._emit(CaptureFailed(self._connection.process_id, sent.reason, sent.code))
 
     def _fail(self, stream: Stream, error: Exception) -> None:
         """Give a stream's capture up for an error of ours; what still comes of it is taken and dropped."""

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code_object import read_code_object
 from kerncap_stages.collector.launch_facts import language_of
-from kerncap_stages.collector.protocol import ProtocolError
+from kerncap_stages.collector.wire import ProtocolError
 from kerncap_stages.digest import FileRef
 from kerncap_stages.errors import Refused
 from kerncap_stages.manifests.kernel import CodeObject, CodeObjectFormat, Kernel

@@ -6,42 +6,32 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerncap_stages.collector.protocol import (
-    EXECUTABLE,
-    MEMORY_KINDS,
-    NO_DEVICE,
-    READ_MOSTLY,
-    READ_ONLY,
-    STAYS_ON_HOST,
-    UNCACHED,
-    ProtocolError,
-)
+from kerncap_stages.collector.protocol import NO_DEVICE, RegionFlag
+from kerncap_stages.collector.wire import ProtocolError
 from kerncap_stages.collector.write_set import WrittenRanges, changed_ranges, read_part, written_ranges
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.manifests.capture import Reach
-from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG, ModuleVariable, Region
+from kerncap_stages.manifests.memory import (
+    ON_HOST_FLAG,
+    READ_MOSTLY_FLAG,
+    MemoryKind,
+    ModuleVariable,
+    Region,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kerncap_stages.collector import protocol
     from kerncap_stages.collector.modules import Module
     from kerncap_stages.store import Transaction
 
 
 @dataclass
 class SentRegion:
-    """A region as REGIONS lists it, and the states that came of it."""
+    """A region as the capture library lists it, and the states that came of it."""
 
-    kind: int
-    device: int
-    flags: int
-    base: int
-    size_bytes: int
-    access: int
-    host: int
-    align: int
-    module: int
-    piece: int  # of physical memory, behind a mapping; 0: not known
+    sent: protocol.Region
     pre: Digest | None = None
     post: Digest | None = None
 
@@ -58,31 +48,32 @@ def describe_regions(
     """Describe the regions for a manifest, and find what the kernel changed in them."""
     if reach is not Reach.REACHABLE and any(region.pre is None for region in regions):
         raise ProtocolError("the capture library left out memory that it was asked for")
-    mappings = Counter(region.piece for region in regions if region.piece != 0)
+    mappings = Counter(region.sent.piece for region in regions if region.sent.piece != 0)
     return tuple(
-        _region(region, _written(transaction, region), mappings[region.piece] > 1) for region in regions
+        _region(region, _written(transaction, region), mappings[region.sent.piece] > 1) for region in regions
     )
 
 
 def _region(region: SentRegion, written: WrittenRanges | None, is_shared: bool) -> Region:
+    sent = region.sent
     flags = {
-        EXECUTABLE: "executable",
-        UNCACHED: "uncached",
-        STAYS_ON_HOST: ON_HOST_FLAG,
-        READ_MOSTLY: READ_MOSTLY_FLAG,
+        RegionFlag.EXECUTABLE: "executable",
+        RegionFlag.UNCACHED: "uncached",
+        RegionFlag.STAYS_ON_HOST: ON_HOST_FLAG,
+        RegionFlag.READ_MOSTLY: READ_MOSTLY_FLAG,
     }
     return Region(
-        base_address=region.base,
-        size_bytes=region.size_bytes,
-        kind=MEMORY_KINDS[region.kind - 1],
-        device_index=None if region.device == NO_DEVICE else region.device,
-        accessible_from=tuple(bit for bit in range(64) if region.access >> bit & 1),
-        read_only=bool(region.flags & READ_ONLY),
-        host_address=region.host if region.host not in (0, region.base) else None,
-        alignment_bytes=region.align,
+        base_address=sent.base,
+        size_bytes=sent.size_bytes,
+        kind=MemoryKind[sent.kind.name],
+        device_index=None if sent.device == NO_DEVICE else sent.device,
+        accessible_from=tuple(bit for bit in range(64) if sent.access >> bit & 1),
+        read_only=bool(sent.flags & RegionFlag.READ_ONLY),
+        host_address=sent.host if sent.host not in (0, sent.base) else None,
+        alignment_bytes=sent.align,
         flags=(
-            *(name for bit, name in flags.items() if region.flags & bit),
-            *((f"physical:{region.piece}",) if is_shared else ()),
+            *(name for bit, name in flags.items() if sent.flags & bit),
+            *((f"physical:{sent.piece}",) if is_shared else ()),
         ),
         pre=None if region.pre is None else MemoryRef.to(region.pre),
         post=None if region.post is None else MemoryRef.to(region.post),
@@ -102,8 +93,8 @@ def describe_variables(
             (
                 region
                 for region in regions
-                if region.base <= variable.address
-                and variable.address + variable.size_bytes <= region.base + region.size_bytes
+                if region.sent.base <= variable.address
+                and variable.address + variable.size_bytes <= region.sent.base + region.sent.size_bytes
             ),
             None,
         )
@@ -114,7 +105,7 @@ def describe_variables(
         for state, digest in (("pre", region.pre), ("post", region.post)):
             if digest is None:
                 continue
-            begin = variable.address - region.base
+            begin = variable.address - region.sent.base
             memory = read_part(transaction, MemoryRef.to(digest), begin, variable.size_bytes)
             contents[state] = memory
             states[state] = transaction.put_memory(memory)

@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.collector import protocol
-from kerncap_stages.collector.protocol import Down, Mode, ProtocolError, Reader, Up
+from kerncap_stages.collector.protocol import Mode, Up
 from kerncap_stages.collector.shared_memory import SharedMemory
+from kerncap_stages.collector.wire import ProtocolError, Reader
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -89,31 +90,32 @@ class Connection:
         return self._shared
 
     def shake_hands(self, settings: Settings) -> None:
-        """Hear HELLO, and answer it."""
-        reader = Reader(self._socket.recv(protocol.MAX_MESSAGE_BYTES))
-        hello = (reader.u32(), reader.u64(), reader.u32())
-        if hello != (Up.HELLO, protocol.MAGIC, protocol.VERSION):
-            reason = b"another version of the capture protocol"
-            self._socket.send(protocol.pack(Down.REFUSED, f"I{len(reason)}s", len(reason), reason))
+        """Hear hello, and answer it."""
+        packet = self._socket.recv(protocol.MAX_MESSAGE_BYTES)
+        reader = Reader(packet)  # of another version, the rest may be other fields
+        if (reader.u32(), reader.u64(), reader.u32()) != (Up.HELLO, protocol.MAGIC, protocol.VERSION):
+            self.send(protocol.Refused("another version of the capture protocol"))
             raise ProtocolError("a process speaks another version of the capture protocol")
-        reader.u32()  # its own idea of its number, which a PID namespace may have changed
-        self.backend = reader.text()
+        hello = protocol.decode_up(packet)
+        assert isinstance(hello, protocol.Hello)
+        self.backend = hello.backend
         self._shared = SharedMemory(*settings.slots(self.backend))
-        answer = protocol.welcome(
-            settings.mode,
-            self.shared.slot_count,
-            self.shared.slot_bytes,
-            settings.memory_bytes,
-            settings.wait_ms,
-            settings.flags,
-            settings.rules,
+        welcome = protocol.Welcome(
+            magic=protocol.MAGIC,
+            version=protocol.VERSION,
+            mode=settings.mode,
+            slot_count=self.shared.slot_count,
+            slot_bytes=self.shared.slot_bytes,
+            wait_ms=settings.wait_ms,
+            flags=settings.flags,
+            rules=tuple(settings.rules),
         )
-        socket.send_fds(self._socket, [answer], [self.shared.fd])
+        socket.send_fds(self._socket, [protocol.encode(welcome)], [self.shared.fd])
 
-    def send(self, message: bytes) -> None:
+    def send(self, message: protocol.DownMessage) -> None:
         """Send a message; a process that is gone is noticed by who reads."""
         try:
-            self._socket.send(message)
+            self._socket.send(protocol.encode(message))
         except OSError:
             return
 

@@ -17,21 +17,18 @@ from kerncap_stages.targets import parse_target
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from kerncap_stages.collector.protocol import Reader
+    from kerncap_stages.collector import protocol
 
 
 class Facts:
-    """Book-keeping of FACTS."""
+    """What the capture library said of the machine and its devices."""
 
     def __init__(self) -> None:
         self._by_scope: dict[int, dict[str, str]] = {}
 
-    def hear(self, reader: Reader) -> None:
-        """Take in FACTS."""
-        scope = reader.u32()
-        self._by_scope.setdefault(scope, {}).update(
-            {reader.text(): reader.text() for _ in range(reader.u32())}
-        )
+    def add(self, sent: protocol.Facts) -> None:
+        """Take in what the capture library says of a device, or of the machine."""
+        self._by_scope.setdefault(sent.scope, {}).update({fact.key: fact.value for fact in sent.facts})
 
     @property
     def xnack(self) -> bool:

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerncap_stages.collector.protocol import COOPERATIVE, ProtocolError
+from kerncap_stages.collector.protocol import CaptureFlag
 from kerncap_stages.collector.ranking import blocks_of
+from kerncap_stages.collector.wire import ProtocolError
 from kerncap_stages.manifests.kernel import CodeObjectFormat, Language, Launch
 
 if TYPE_CHECKING:
+    from kerncap_stages.collector.protocol import Capture
     from kerncap_stages.kernel_facts import KernelFacts
     from kerncap_stages.manifests.base import Dim3
 
@@ -33,42 +34,30 @@ LAUNCH_ATTRIBUTES = {
 }
 
 
-@dataclass(frozen=True)
-class SentLaunch:
-    """The launch as CAPTURE has it. ``packet``: of HSA the AQL packet, of CUDA lines of key=value."""
-
-    grid: Dim3
-    block: Dim3
-    group_bytes: int
-    private_bytes: int
-    flags: int
-    packet: bytes
-
-
-def launch_of(sent: SentLaunch, facts: KernelFacts, code_format: CodeObjectFormat) -> Launch:
+def launch_of(sent: Capture, facts: KernelFacts, code_format: CodeObjectFormat) -> Launch:
     """Describe a launch for a manifest."""
     if code_format is CodeObjectFormat.ELF_AMDGPU:
         return Launch(
-            grid_work_items=sent.grid,
-            grid_blocks=blocks_of(sent.grid, sent.block),
-            block_work_items=sent.block,
+            grid_work_items=sent.grid_work_items,
+            grid_blocks=blocks_of(sent.grid_work_items, sent.block_work_items),
+            block_work_items=sent.block_work_items,
             static_lds_bytes=facts.static_lds_bytes,
             dynamic_lds_bytes=max(0, sent.group_bytes - facts.static_lds_bytes),
             private_segment_bytes=sent.private_bytes,
-            is_cooperative=bool(sent.flags & COOPERATIVE),
+            is_cooperative=bool(sent.flags & CaptureFlag.COOPERATIVE),
             aql_packet=sent.packet.hex(),
         )
     values = _lines(sent.packet)
     cluster = values.get("cluster")
     return Launch(
-        grid_work_items=sent.grid,
-        grid_blocks=blocks_of(sent.grid, sent.block),
-        block_work_items=sent.block,
+        grid_work_items=sent.grid_work_items,
+        grid_blocks=blocks_of(sent.grid_work_items, sent.block_work_items),
+        block_work_items=sent.block_work_items,
         static_lds_bytes=int(values.get("static_shared", facts.static_lds_bytes)),
         dynamic_lds_bytes=sent.group_bytes,
         private_segment_bytes=int(values.get("local", sent.private_bytes)),
         cluster_blocks=None if cluster is None else _dim3(cluster),
-        is_cooperative=bool(sent.flags & COOPERATIVE),
+        is_cooperative=bool(sent.flags & CaptureFlag.COOPERATIVE),
         attributes={key: value for key, value in values.items() if key not in ("cluster", "dynamic_shared")},
     )
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.collector.protocol import ProtocolError, Reader, Up
+from kerncap_stages._native import demangle
+from kerncap_stages.collector import protocol
+from kerncap_stages.collector.wire import ProtocolError
+from kerncap_stages.kernel_facts import without_unit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -39,7 +42,6 @@ class Module:
 
     number: int
     device: int
-    code_bytes: int
     load_address: int
     load_bytes: int
     uri: str
@@ -50,7 +52,7 @@ class Module:
 
 
 class Modules:
-    """Book-keeping of MODULE, KERNELS, VARIABLES and MODULE_GONE."""
+    """The modules of one process, by the numbers that the capture library gave them."""
 
     def __init__(self) -> None:
         self.by_number: dict[int, Module] = {}
@@ -62,41 +64,38 @@ class Modules:
             raise ProtocolError(f"the capture library speaks of module {number}, which it never announced")
         return self.by_number[number]
 
-    def hear(self, kind: Up, reader: Reader) -> bool:
+    def hear(self, message: protocol.UpMessage) -> bool:
         """Take in a message about modules; returns whether it is one."""
-        match kind:
-            case Up.MODULE:
-                self._hear_module(reader)
-            case Up.KERNELS:
-                self._hear_kernels(reader)
-            case Up.VARIABLES:
-                self._hear_variables(reader)
-            case Up.MODULE_GONE:
+        match message:
+            case protocol.Module():
+                self._add(message)
+            case protocol.Kernels():
+                self._add_kernels(message)
+            case protocol.Variables():
+                module = self.module(message.module)
+                module.variables += [_variable(sent) for sent in message.variables]
+            case protocol.ModuleGone():
                 # Its memory may be used for something else now.
-                self.module(reader.u64()).present = False
+                self.module(message.module).present = False
             case _:
                 return False
         return True
 
-    def _hear_module(self, reader: Reader) -> None:
-        found = Module(reader.u64(), reader.u32(), reader.u64(), reader.u64(), reader.u64(), reader.text())
-        self.by_number[found.number] = found
+    def _add(self, sent: protocol.Module) -> None:
+        self.by_number[sent.module] = Module(
+            sent.module, sent.device, sent.load_address, sent.load_bytes, sent.uri
+        )
 
-    def _hear_kernels(self, reader: Reader) -> None:
-        from kerncap_stages._native import demangle
-        from kerncap_stages.kernel_facts import without_unit
-
-        module = self.module(reader.u64())
-        for _ in range(reader.u32()):
-            number = reader.u32()
-            mangled = reader.text().removesuffix(".kd")
-            kernel = LoadedKernel(number, mangled, demangle(without_unit(mangled)), module.number)
+    def _add_kernels(self, message: protocol.Kernels) -> None:
+        module = self.module(message.module)
+        for sent in message.kernels:
+            mangled = sent.name.removesuffix(".kd")
+            kernel = LoadedKernel(sent.kernel, mangled, demangle(without_unit(mangled)), module.number)
             module.kernels.append(kernel)
             if len(self.kernels) < _MOST_KERNELS:
-                self.kernels[number] = kernel
+                self.kernels[sent.kernel] = kernel
 
-    def _hear_variables(self, reader: Reader) -> None:
-        module = self.module(reader.u64())
-        for _ in range(reader.u32()):
-            variable = Variable(reader.u64(), reader.u64(), bool(reader.u32() & 1), reader.text())
-            module.variables.append(variable)
+
+def _variable(sent: protocol.Variable) -> Variable:
+    is_const = bool(sent.flags & protocol.VariableFlag.IS_CONST)
+    return Variable(sent.address, sent.size_bytes, is_const, sent.name)

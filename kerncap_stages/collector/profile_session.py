@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.collector import protocol
 from kerncap_stages.collector.facts import Facts
 from kerncap_stages.collector.modules import Modules
-from kerncap_stages.collector.protocol import FailureCode, ProtocolError, Up
 from kerncap_stages.collector.ranking import UNLISTED
 from kerncap_stages.collector.statistics import Tally, tally_records
+from kerncap_stages.collector.wire import ProtocolError
 from kerncap_stages.manifests.environment import Backend
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kerncap_stages.collector.connection import Connection
-    from kerncap_stages.collector.protocol import Reader
 
 
 @dataclass
@@ -31,7 +31,7 @@ class ProcessProfile:
     untimed: int = 0
     uninterceptable_queues: int = 0
     lost: bool = False  # it went on without its connection to us
-    failure: tuple[FailureCode | None, str] | None = None  # why it was not profiled
+    failure: tuple[protocol.FailureCode, str] | None = None  # why it was not profiled
 
 
 class ProfileSession:
@@ -43,18 +43,21 @@ class ProfileSession:
         self._facts = Facts()
         self._modules = Modules()
         self._tallies: dict[int, Tally] = {}
-        self._failure: tuple[FailureCode | None, str] | None = None
+        self._failure: tuple[protocol.FailureCode, str] | None = None
 
-    def hear(self, kind: Up, reader: Reader) -> None:
+    def hear(self, message: protocol.UpMessage) -> None:
         """Take in a message."""
-        if kind is Up.FACTS:
-            self._facts.hear(reader)
-        elif kind is Up.FAILED:
-            reader.u64()
-            code = reader.u32()
-            self._failure = (FailureCode(code) if code in FailureCode else None, reader.text())
-        elif not self._modules.hear(kind, reader) and kind not in (Up.MODULE_END, Up.NOTE):
-            raise ProtocolError(f"the capture library sent {kind.name}, which has no place here")
+        match message:
+            case protocol.Facts():
+                self._facts.add(message)
+            case protocol.Failed():
+                self._failure = (message.code, message.reason)
+            case protocol.ModuleEnd() | protocol.Note():
+                pass
+            case _ if not self._modules.hear(message):
+                raise ProtocolError(
+                    f"the capture library sent {message.NUMBER.name}, which has no place here"
+                )
         self.idle()
 
     def idle(self) -> None:

@@ -7,17 +7,18 @@ import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.collector.protocol import Rule
+from kerncap_stages.collector.protocol import Match, Rule, Selected, SelectedFlag
 from kerncap_stages.collector.ranking import UNLISTED
 from kerncap_stages.errors import Refused, UsageError
 from kerncap_stages.manifests.capture import NameMatch, Selection
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator, Sequence
 
     from kerncap_stages.manifests.base import Dim3
 
 _CLOSE_NAMES = 5
+_MATCHES_IN_A_MESSAGE = 4000  # of 8 bytes each
 
 
 @dataclass(frozen=True)
@@ -94,6 +95,16 @@ def first_wanting(rules: Iterable[KernelRule], mangled: str, demangled: str) -> 
         if rule.wants(mangled, demangled):
             return index
     return None
+
+
+def answers(module: int, want_code: bool, matches: Sequence[tuple[int, int]]) -> Iterator[Selected]:
+    """Say which kernels of a module are wanted, as (kernel, rule), in as many messages as that takes."""
+    step = _MATCHES_IN_A_MESSAGE
+    parts = [matches[at : at + step] for at in range(0, len(matches), step)] or [()]
+    code = SelectedFlag.WANT_CODE if want_code else SelectedFlag(0)
+    for number, part in enumerate(parts, 1):
+        more = SelectedFlag.MORE if number < len(parts) else SelectedFlag(0)
+        yield Selected(module, code | more, tuple(Match(kernel, rule) for kernel, rule in part))
 
 
 def close_names(pattern: str, names: Iterable[str]) -> list[str]:

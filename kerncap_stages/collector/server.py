@@ -18,13 +18,15 @@ from typing import TYPE_CHECKING, Any, Protocol
 from kerncap_stages.collector import cuda_injection
 from kerncap_stages.collector.connection import TICK_S, Connection, Settings
 from kerncap_stages.collector.program import ProgramSpec, RunningProgram
-from kerncap_stages.collector.protocol import ProtocolError, Reader, Up
+from kerncap_stages.collector.protocol import decode_up
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.native_paths import native_file, native_parts
 from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    from kerncap_stages.collector.protocol import UpMessage
 
 # How long processes that the program left behind may keep us after its end.
 _LINGER_S = 2.0
@@ -34,7 +36,7 @@ _LONGEST_SOCKET_NAME = 108  # sun_path, with the zero at its end
 class Session(Protocol):
     """What is done with one process's messages."""
 
-    def hear(self, kind: Up, reader: Reader) -> None:
+    def hear(self, message: UpMessage) -> None:
         """Take in a message."""
 
     def idle(self) -> None:
@@ -177,8 +179,7 @@ class Collector:
                     if message is None:
                         session.idle()
                     else:
-                        reader = Reader(message)
-                        session.hear(_kind(reader), reader)
+                        session.hear(decode_up(message))
             finally:
                 session.close()
         except Exception as error:  # a thread's error is the stage's to report
@@ -222,11 +223,3 @@ def _folder_for_a_socket() -> TemporaryFolder:
         return folder
     folder.remove()
     return TemporaryFolder("socket", Path("/tmp"))  # noqa: S108 - of mode 0700, under a random name
-
-
-def _kind(reader: Reader) -> Up:
-    number = reader.u32()
-    try:
-        return Up(number)
-    except ValueError as error:
-        raise ProtocolError(f"the capture library sent a message of unknown type {number}") from error

@@ -1,7 +1,8 @@
 """The memory that one process of the program shares with the collector.
 
-A page of counters, a ring of dispatch records, and staging slots: ``native/capture/protocol.hpp`` has the
-layout. It is a memfd: nobody else can find it, and it is gone with its last user, however that one ends.
+A page of counters, a ring of dispatch records, and staging slots: the layout is declared in
+``native/capture/protocol/protocol.toml``. It is a memfd: nobody else can find it, and it is gone with its
+last user, however that one ends.
 """
 
 from __future__ import annotations
@@ -9,40 +10,24 @@ from __future__ import annotations
 import fcntl
 import mmap
 import os
-import struct
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.collector.protocol import MAGIC, MAX_RULES, VERSION
+from kerncap_stages.collector.protocol import (
+    CONTROL,
+    MAGIC,
+    MAX_RULES,
+    PAGE_BYTES,
+    RECORD,
+    RECORD_CAPACITY,
+    VERSION,
+)
 
 if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kerncap_stages.manifests.base import Dim3
-
-PAGE_BYTES = 4096
-RECORD_CAPACITY = 1 << 16
-
-RECORD = np.dtype(
-    [
-        ("kernel", "<u4"),
-        ("device", "<u4"),
-        ("queue", "<u4"),
-        ("group_bytes", "<u4"),
-        ("grid", "<u8", 3),
-        ("block", "<u2", 4),
-        ("private_bytes", "<u4"),
-        ("reserved", "<u4"),
-        ("index", "<u8"),
-        ("start_ns", "<u8"),
-        ("end_ns", "<u8"),
-    ]
-)
-_HEAD, _TAIL, _DISPATCHES, _UNTIMED, _QUEUES, _UNINTERCEPTABLE, _UNLISTED, _LOST = (8, 16, *range(24, 30))
-_MATCHED = 32  # words for each rule, from here
-_OTHER_GRID = _MATCHED + MAX_RULES
-_OTHER_BLOCK = _OTHER_GRID + MAX_RULES
 
 
 class SharedMemory:
@@ -59,17 +44,20 @@ class SharedMemory:
         # The program cannot take memory from under us: a shrunken file would end this process.
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         self._map = mmap.mmap(self.fd, total)
-        head = struct.pack(
-            "<QIIQQQQ", MAGIC, VERSION, slot_count, slot_bytes, PAGE_BYTES, self._slots_offset, total
-        )
-        self._map[: len(head)] = head
-        # Aligned 8-byte words: NumPy reads and writes each in one go.
-        self._words = np.frombuffer(self._map, dtype="<u8", count=PAGE_BYTES // 8)
+        # NumPy reads and writes each field, an aligned word of 8 bytes, in one go.
+        self._control = np.frombuffer(self._map, dtype=CONTROL, count=1)
+        self._control["magic"] = MAGIC
+        self._control["version"] = VERSION
+        self._control["slot_count"] = slot_count
+        self._control["slot_bytes"] = slot_bytes
+        self._control["records_offset"] = PAGE_BYTES
+        self._control["slots_offset"] = self._slots_offset
+        self._control["total_bytes"] = total
         self._records = np.frombuffer(self._map, dtype=RECORD, count=RECORD_CAPACITY, offset=PAGE_BYTES)
 
     def close(self) -> None:
         """Give the memory back; views that were handed out must be gone."""
-        del self._words, self._records
+        del self._control, self._records
         self._map.close()
         os.close(self.fd)
 
@@ -78,52 +66,56 @@ class SharedMemory:
         begin = self._slots_offset + index * self.slot_bytes
         return memoryview(self._map)[begin : begin + size_bytes]
 
+    def _counter(self, name: str) -> int:
+        return int(self._control[name][0])
+
     def take_records(self) -> npt.NDArray[np.void]:
         """Return and remove the dispatch records that are there."""
-        head, tail = int(self._words[_HEAD]), int(self._words[_TAIL])
+        head, tail = self._counter("record_head"), self._counter("record_tail")
         # The program can write anything there: never more than the ring holds.
         count = min(max(0, head - tail), RECORD_CAPACITY)
         places = np.arange(tail, tail + count) % RECORD_CAPACITY
         taken = self._records[places]
-        self._words[_TAIL] = tail + count
+        self._control["record_tail"] = tail + count
         return taken
 
     @property
     def dispatches(self) -> int:
         """How many dispatches the process made."""
-        return int(self._words[_DISPATCHES])
+        return self._counter("dispatches")
 
     @property
     def untimed(self) -> int:
         """How many of them have no time."""
-        return int(self._words[_UNTIMED])
+        return self._counter("untimed")
 
     @property
     def uninterceptable_queues(self) -> int:
         """Queues that the runtime would not let us see."""
-        return int(self._words[_UNINTERCEPTABLE])
+        return self._counter("uninterceptable_queues")
 
     @property
     def unlisted(self) -> int:
         """Dispatches of kernels that no loaded code object lists; counted under capture."""
-        return int(self._words[_UNLISTED])
+        return self._counter("unlisted")
 
     @property
     def lost(self) -> bool:
         """The capture library found its socket closed by the program."""
-        return bool(self._words[_LOST])
+        return bool(self._counter("lost"))
 
     def matched(self, rule: int) -> int:
         """How many dispatches a rule saw, taken or not."""
         if not 0 <= rule < MAX_RULES:
             raise IndexError(rule)
-        return int(self._words[_MATCHED + rule])
+        return int(self._control["matched"][0, rule])
 
     def other_shape(self, rule: int) -> tuple[Dim3, Dim3] | None:
         """The latest grid, in work-groups, and block for which a rule left a dispatch out, if it did."""
         if not 0 <= rule < MAX_RULES:
             raise IndexError(rule)
-        grid, block = int(self._words[_OTHER_GRID + rule]), int(self._words[_OTHER_BLOCK + rule])
+        grid = int(self._control["other_grid"][0, rule])
+        block = int(self._control["other_block"][0, rule])
         if not grid:
             return None
         blocks = (grid & 0xFFFFFFFF, grid >> 32 & 0xFFFF, grid >> 48)

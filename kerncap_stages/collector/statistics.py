@@ -98,9 +98,9 @@ def tally_records(records: npt.NDArray[np.void], tallies: dict[int, Tally]) -> N
 
 
 def _add_shapes(tally: Tally, records: npt.NDArray[np.void], durations: npt.NDArray[np.int64]) -> None:
-    columns = np.column_stack((records["grid"], records["block"][:, :3], records["group_bytes"])).astype(
-        np.int64
-    )
+    columns = np.column_stack(
+        (records["grid_work_items"], records["block"][:, :3], records["group_bytes"])
+    ).astype(np.int64)
     shapes, which = np.unique(columns, axis=0, return_inverse=True)
     calls = np.bincount(which.ravel(), minlength=len(shapes))
     totals = np.bincount(which.ravel(), weights=durations, minlength=len(shapes))

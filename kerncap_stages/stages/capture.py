@@ -67,7 +67,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     from kerncap_stages.collector.capture_session import CaptureSession
     from kerncap_stages.collector.connection import Connection, Settings
     from kerncap_stages.collector.no_capture import why_none
-    from kerncap_stages.collector.protocol import HOLD, MAX_RULES, NO_POST, REACHABLE, Mode
+    from kerncap_stages.collector.protocol import MAX_RULES, Mode, WelcomeFlag
     from kerncap_stages.collector.selection import KernelRule
     from kerncap_stages.collector.server import Collector
     from kerncap_stages.manifests.capture import Reach
@@ -76,9 +76,9 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         raise UsageError(f"at most {MAX_RULES} kernels can be asked for in one run")
     rules = [KernelRule.of(selection) for selection in options.selections]
     flags = (
-        (0 if options.with_post else NO_POST)
-        | (REACHABLE if options.reachable_only else 0)
-        | (HOLD if options.hold else 0)
+        (0 if options.with_post else WelcomeFlag.NO_POST)
+        | (WelcomeFlag.REACHABLE if options.reachable_only else 0)
+        | (WelcomeFlag.HOLD if options.hold else 0)
     )
     settings = Settings(
         Mode.CAPTURE,

@@ -87,10 +87,8 @@ Result<Channel*> Channel::connect(const std::string& socket_path, std::string_vi
 }
 
 Result<void> Channel::shake_hands(std::string_view backend) {
-  Message hello(Up::hello);
-  hello.u64(k_magic).u32(k_version).u32(static_cast<std::uint32_t>(::getpid())).text(backend);
   m_connected.store(true, std::memory_order_relaxed);
-  if (!send(hello)) return Error{ErrorCode::io, "the collector hung up"};
+  if (!send(messages::Hello{.magic = k_magic, .version = k_version, .backend = backend})) return Error{ErrorCode::io, "the collector hung up"};
   const timeval limit{k_answer_limit.count(), 0};
   (void)::setsockopt(m_socket.get(), SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit);
   std::vector<std::byte> buffer(k_max_message_bytes);
@@ -101,38 +99,27 @@ Result<void> Channel::shake_hands(std::string_view backend) {
   Reader reader(answer);
   const auto type = static_cast<Down>(reader.u32());
   if (type == Down::refused) {
-    return Error{ErrorCode::unsupported, "the collector declined: " + std::string(reader.text())};
+    return Error{ErrorCode::unsupported, "the collector declined: " + std::string(messages::Refused::read(reader).reason)};
   }
   if (type != Down::welcome) return Error{ErrorCode::io, "no answer from the collector"};
-  if (Result<void> read = read_welcome(reader); !read) return read;
+  const auto welcome = messages::Welcome::read(reader);
+  if (!reader.ok()) return Error{ErrorCode::damaged, "the collector's answer is cut short"};
+  if (Result<void> read = read_welcome(welcome); !read) return read;
   return map_shared(std::move(memfd));
 }
 
-Result<void> Channel::read_welcome(Reader& reader) {
-  const std::uint64_t magic = reader.u64();
-  const std::uint32_t version = reader.u32();
-  if (magic != k_magic || version != k_version) {
+Result<void> Channel::read_welcome(const messages::Welcome& welcome) {
+  if (welcome.magic != k_magic || welcome.version != k_version) {
     return Error{ErrorCode::unsupported, "the collector speaks another version of the protocol"};
   }
-  m_mode = static_cast<Mode>(reader.u32());
-  m_slot_count = reader.u32();
-  m_slot_bytes = reader.u64();
-  (void)reader.u64();  // memory_bytes: the collector's budget, which slot_count already keeps
-  m_wait_limit = std::chrono::milliseconds(reader.u32());
-  m_flags = reader.u32();
-  const std::uint32_t rule_count = reader.u32();
-  if (rule_count > k_max_rules) return Error{ErrorCode::damaged, "too many rules in the collector's answer"};
-  for (std::uint32_t i = 0; i < rule_count; ++i) {
-    Rule rule;
-    rule.first = reader.u64();
-    rule.every = reader.u64();
-    rule.count = reader.u64();
-    for (std::uint32_t& blocks : rule.grid_blocks) blocks = reader.u32();
-    for (std::uint32_t& items : rule.block) items = reader.u32();
-    if (rule.every == 0) rule.every = 1;
-    m_rules.push_back(rule);
-  }
-  if (!reader.ok()) return Error{ErrorCode::damaged, "the collector's answer is cut short"};
+  if (welcome.rules.size() > k_max_rules) return Error{ErrorCode::damaged, "too many rules in the collector's answer"};
+  m_mode = welcome.mode;
+  m_slot_count = welcome.slot_count;
+  m_slot_bytes = welcome.slot_bytes;
+  m_wait_limit = std::chrono::milliseconds(welcome.wait_ms);
+  m_flags = welcome.flags;
+  m_rules = welcome.rules;
+  for (Rule& rule : m_rules) rule.every = std::max<std::uint64_t>(rule.every, 1);
   return {};
 }
 
@@ -191,36 +178,29 @@ void Channel::listen() noexcept {
 void Channel::hear(Reader& reader) noexcept {
   switch (static_cast<Down>(reader.u32())) {
     case Down::free_slot: {
-      const std::uint32_t slot = reader.u32();
+      const std::uint32_t slot = messages::FreeSlot::read(reader).slot;
       if (!reader.ok() || slot >= m_slot_count) return;
       release_unsent_slot(slot);
       return;
     }
     case Down::selected:
       return hear_selected(reader);
-    case Down::stop:
-      m_active.store(false, std::memory_order_relaxed);
-      return;
     default:
       return;
   }
 }
 
 void Channel::hear_selected(Reader& reader) noexcept {
-  const std::uint64_t module = reader.u64();
+  const auto answer = messages::Selected::read(reader);
   Selection& selection = m_selected_so_far;
-  const std::uint32_t flags = reader.u32();
-  selection.want_code = (flags & k_flag_want_code) != 0;
-  const std::uint32_t count = reader.u32();
-  for (std::uint32_t i = 0; i < count && reader.ok(); ++i) {
-    const std::uint32_t kernel = reader.u32();
-    const std::uint32_t rule = reader.u32();
-    if (reader.ok() && rule < m_rules.size()) selection.matches.push_back({kernel, rule});
+  selection.want_code = (answer.flags & k_selected_want_code) != 0;
+  for (const Match& match : answer.matches) {
+    if (match.rule < m_rules.size()) selection.matches.push_back(match);
   }
-  if (reader.ok() && (flags & k_flag_more) != 0) return;
+  if (reader.ok() && (answer.flags & k_selected_more) != 0) return;
   const std::lock_guard lock(m_mutex);
   Selection whole = std::exchange(selection, {});
-  if (m_selected_module != module) return;
+  if (m_selected_module != answer.module) return;
   m_selected = std::move(whole);
   m_changed.notify_all();
 }
@@ -259,7 +239,7 @@ Selection Channel::select(std::uint64_t module) noexcept {
     m_selected_module = module;
     m_selected.reset();
   }
-  if (!send(Message(Up::module_end).u64(module))) return {};
+  if (!send(messages::ModuleEnd{.module = module})) return {};
   std::unique_lock lock(m_mutex);
   m_changed.wait_for(lock, k_answer_limit, [this] { return m_selected.has_value() || !connected(); });
   m_selected_module = 0;

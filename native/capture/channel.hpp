@@ -10,27 +10,17 @@
 #include <string>
 #include <vector>
 
-#include "capture/protocol.hpp"
-#include "capture/wire.hpp"
+#include "capture/messages.hpp"
 #include "core/result.hpp"
 #include "core/unique_fd.hpp"
 
 namespace kerncap::capture {
 
-struct Rule {
-  std::uint64_t first = 0;
-  std::uint64_t every = 1;
-  std::uint64_t count = 1;
-  std::uint32_t grid_blocks[3] = {};
-  std::uint32_t block[3] = {};
-};
+using messages::Match;
+using messages::Rule;
 
 struct Selection {
   bool want_code = false;
-  struct Match {
-    std::uint32_t kernel;
-    std::uint32_t rule;
-  };
   std::vector<Match> matches;
 };
 
@@ -46,6 +36,12 @@ class Channel {
 
   // Any thread. False once the collector is gone.
   bool send(const Message& message) noexcept;
+  template <typename T>
+  bool send(const T& what) noexcept {
+    Message message(T::k_type);
+    what.write(message);
+    return send(message);
+  }
 
   // Blocks until the collector said which kernels of a module it wants; none of them after a time-out.
   [[nodiscard]] Selection select(std::uint64_t module) noexcept;
@@ -66,7 +62,7 @@ class Channel {
   [[nodiscard]] Control& control() const noexcept { return *m_control; }
   [[nodiscard]] Mode mode() const noexcept { return m_mode; }
   [[nodiscard]] std::uint32_t flags() const noexcept { return m_flags; }
-  [[nodiscard]] bool with_post() const noexcept { return (m_flags & k_flag_no_post) == 0; }
+  [[nodiscard]] bool with_post() const noexcept { return (m_flags & k_welcome_no_post) == 0; }
   [[nodiscard]] std::span<const Rule> rules() const noexcept { return m_rules; }
   [[nodiscard]] std::chrono::milliseconds wait_limit() const noexcept { return m_wait_limit; }
   [[nodiscard]] std::uint32_t slot_count() const noexcept { return m_slot_count; }
@@ -78,7 +74,7 @@ class Channel {
  private:
   Channel() = default;
   core::Result<void> shake_hands(std::string_view backend);
-  core::Result<void> read_welcome(Reader& reader);
+  core::Result<void> read_welcome(const messages::Welcome& welcome);
   core::Result<void> map_shared(core::UniqueFd memfd);
   core::Result<void> start_listening();
   void listen() noexcept;

@@ -35,7 +35,7 @@ struct Shape {
 [[nodiscard]] inline bool has_shape(const Rule& rule, const Shape& shape) noexcept {
   for (int axis = 0; axis < 3; ++axis) {
     if (rule.grid_blocks[axis] != 0 && rule.grid_blocks[axis] != shape.blocks(axis)) return false;
-    if (rule.block[axis] != 0 && rule.block[axis] != shape.block[axis]) return false;
+    if (rule.block_work_items[axis] != 0 && rule.block_work_items[axis] != shape.block[axis]) return false;
   }
   return true;
 }

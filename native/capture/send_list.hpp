@@ -1,4 +1,4 @@
-// Lists that may be longer than a message: a module's kernels and variables.
+// Lists that may be longer than a message.
 #pragma once
 
 #include <cstddef>
@@ -8,25 +8,25 @@
 
 namespace kerncap::capture {
 
-// Sends all items in as many messages as they need, at least one: owner:u64 count:u32 item*. `write(message, i)`
-// appends one item. A name longer than half a message is cut by text(): symbols come nowhere near that.
-template <typename Items, typename Write>
-void send_list(Channel& channel, Up type, std::uint64_t owner, const Items& items, Write write) {
+// Sends `count` items behind `head`, whose own list is empty, in as many messages as they need, at least one.
+// `write(message, i)` appends item i. A name longer than half a message is cut by text(): symbols come nowhere near that.
+template <typename List, typename Write>
+void send_list(Channel& channel, const List& head, std::size_t count, Write write) {
   std::size_t next = 0;
   do {
-    Message message(type);
-    message.u64(owner);
+    Message message(List::k_type);
+    head.write_head(message);
     const std::size_t count_at = message.size();
     message.u32(0);
-    std::uint32_t count = 0;
-    while (next < items.size() && message.room() > k_max_message_bytes / 2) {
+    std::uint32_t in_this_one = 0;
+    while (next < count && message.room() > k_max_message_bytes / 2) {
       write(message, next);
       ++next;
-      ++count;
+      ++in_this_one;
     }
-    message.patch_u32(count_at, count);
+    message.patch_u32(count_at, in_this_one);
     channel.send(message);
-  } while (next < items.size());
+  } while (next < count);
 }
 
 }  // namespace kerncap::capture

@@ -43,22 +43,20 @@ core::Result<void> send_pieces(Channel& channel, std::uint32_t stream, std::uint
 std::uint32_t open_stream(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
                           std::uint64_t bytes) noexcept {
   const std::uint32_t stream = g_next_stream.fetch_add(1, std::memory_order_relaxed);
-  Message message(Up::open);
-  message.u32(stream).u32(static_cast<std::uint32_t>(kind)).u64(capture).u64(index).u64(bytes);
-  channel.send(message);
+  channel.send(messages::Open{.stream = stream, .kind = kind, .capture = capture, .index = index, .size_bytes = bytes});
   return stream;
 }
 
 bool send_slot(Channel& channel, std::uint32_t stream, std::uint32_t slot, std::size_t bytes) noexcept {
-  return channel.send(Message(Up::data).u32(stream).u32(slot).u32(static_cast<std::uint32_t>(bytes)));
+  return channel.send(messages::Data{.stream = stream, .slot = slot, .size_bytes = static_cast<std::uint32_t>(bytes)});
 }
 
-void close_stream(Channel& channel, std::uint32_t stream) noexcept { channel.send(Message(Up::close).u32(stream)); }
+void close_stream(Channel& channel, std::uint32_t stream) noexcept { channel.send(messages::Close{.stream = stream}); }
 
 core::Result<void> send_unchanged(Channel& channel, std::uint64_t capture, std::uint64_t index,
                                   std::uint64_t bytes) noexcept {
   const std::uint32_t stream = open_stream(channel, StreamKind::post, capture, index, bytes);
-  if (!channel.send(Message(Up::same).u32(stream).u64(bytes))) return Error{ErrorCode::io, "the collector is gone"};
+  if (!channel.send(messages::Same{.stream = stream, .size_bytes = bytes})) return Error{ErrorCode::io, "the collector is gone"};
   close_stream(channel, stream);
   return {};
 }

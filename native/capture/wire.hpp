@@ -1,4 +1,4 @@
-// Writes and reads the messages of protocol.hpp, every bound checked. Messages are made on the program's threads, whose
+// Writes and reads the parts of which messages.hpp makes messages, every bound checked. Messages are made on the program's threads, whose
 // stacks may be small: a short one lies in the object, a longer one on the heap.
 #pragma once
 
@@ -18,11 +18,12 @@ namespace kerncap::capture {
 class Message {
  public:
   explicit Message(Up type) noexcept { u32(static_cast<std::uint32_t>(type)); }
+  explicit Message(Down type) noexcept { u32(static_cast<std::uint32_t>(type)); }
 
   Message& u32(std::uint32_t value) noexcept { return raw(&value, sizeof value); }
   Message& u64(std::uint64_t value) noexcept { return raw(&value, sizeof value); }
-  Message& dim3(const std::uint32_t (&value)[3]) noexcept { return raw(value, sizeof value); }
-  Message& grid(const std::uint64_t (&value)[3]) noexcept { return raw(value, sizeof value); }
+  Message& u32x3(const std::array<std::uint32_t, 3>& value) noexcept { return raw(value.data(), sizeof value); }
+  Message& u64x3(const std::array<std::uint64_t, 3>& value) noexcept { return raw(value.data(), sizeof value); }
   Message& bytes(std::span<const std::byte> value) noexcept {
     u32(static_cast<std::uint32_t>(value.size()));
     return raw(value.data(), value.size());
@@ -82,19 +83,25 @@ class Reader {
 
   [[nodiscard]] std::uint32_t u32() noexcept { return number<std::uint32_t>(); }
   [[nodiscard]] std::uint64_t u64() noexcept { return number<std::uint64_t>(); }
-  [[nodiscard]] std::string_view text() noexcept {
+  [[nodiscard]] std::array<std::uint32_t, 3> u32x3() noexcept { return number<std::array<std::uint32_t, 3>>(); }
+  [[nodiscard]] std::array<std::uint64_t, 3> u64x3() noexcept { return number<std::array<std::uint64_t, 3>>(); }
+  [[nodiscard]] std::span<const std::byte> bytes() noexcept {
     const std::size_t length = u32();
     if (length > m_data.size()) {
       m_truncated = true;
+      m_data = {};
       return {};
     }
-    const auto* begin = reinterpret_cast<const char*>(m_data.data());
+    const std::span<const std::byte> taken = m_data.first(length);
     m_data = m_data.subspan(length);
-    return {begin, length};
+    return taken;
+  }
+  [[nodiscard]] std::string_view text() noexcept {
+    const std::span<const std::byte> taken = bytes();
+    return {reinterpret_cast<const char*>(taken.data()), taken.size()};
   }
   // Once false, everything read since the fault was zero or empty.
   [[nodiscard]] bool ok() const noexcept { return !m_truncated; }
-  [[nodiscard]] bool at_end() const noexcept { return m_data.empty(); }
 
  private:
   template <typename T>

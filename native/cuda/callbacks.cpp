@@ -302,8 +302,7 @@ void prepare_passing(OwnProcess& own, capture::Channel& channel) noexcept {
   own.matched = channel.control().matched;
   for (std::size_t i = 0; i < rules.size(); ++i) {
     const capture::Rule& rule = rules[i];
-    const bool has_shape = std::any_of(rule.grid_blocks, rule.grid_blocks + 3, [](auto size) { return size != 0; }) ||
-                           std::any_of(rule.block, rule.block + 3, [](auto size) { return size != 0; });
+    const bool has_shape = rule.grid_blocks != std::array<std::uint32_t, 3>{} || rule.block_work_items != std::array<std::uint32_t, 3>{};
     own.first_wanted[i] = has_shape ? 0 : rule.first;
   }
 }

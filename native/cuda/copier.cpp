@@ -172,7 +172,7 @@ Result<void> Copier::send(capture::StreamKind kind, std::uint64_t capture, std::
       continue;
     }
     result = retire_all(stream);  // messages of a stream are in order of offset
-    if (result && !channel.send(capture::Message(capture::Up::same).u32(stream).u64(piece.bytes))) {
+    if (result && !channel.send(capture::messages::Same{.stream = stream, .size_bytes = piece.bytes})) {
       result = Error{ErrorCode::io, "the collector is gone"};
     }
   }

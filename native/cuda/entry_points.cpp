@@ -21,10 +21,8 @@ void complain(const core::Error& error) noexcept {
   if (g_tool != nullptr && g_tool->channel != nullptr) {
     const bool is_refused = error.code == core::ErrorCode::unsupported;
     const auto code = is_refused ? capture::FailureCode::refused : capture::FailureCode::device;
-    g_tool->channel->send(capture::Message(capture::Up::failed)
-                              .u64(capture::k_no_capture)
-                              .u32(static_cast<std::uint32_t>(code))
-                              .text(error.message));
+    g_tool->channel->send(
+        capture::messages::Failed{.capture = capture::k_no_capture, .code = code, .reason = error.message});
   }
 }
 
@@ -67,8 +65,7 @@ void start(const char* socket) noexcept {
 Tool* tool() noexcept { return g_tool; }
 
 void warn(std::string_view text) noexcept {
-  g_tool->channel->send(
-      capture::Message(capture::Up::note).u32(static_cast<std::uint32_t>(capture::NoteLevel::warning)).text(text));
+  g_tool->channel->send(capture::messages::Note{.text = text});
 }
 
 }  // namespace kerncap::cuda

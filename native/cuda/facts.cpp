@@ -9,8 +9,7 @@
 namespace kerncap::cuda {
 namespace {
 
-using capture::Message;
-using capture::Up;
+namespace messages = capture::messages;
 
 std::string uuid_of(CUdevice device) {
   CUuuid uuid{};
@@ -35,14 +34,18 @@ void send_device(CUdevice device) {
   const std::string architecture =
       "sm_" + std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
       std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-  Message message(Up::facts);
-  message.u32(static_cast<std::uint32_t>(device)).u32(7);
-  message.text("name").text(name).text("isa").text(architecture).text("pci_address").text(pci);
-  message.text("uuid").text(uuid_of(device));
-  message.text("memory_size_bytes").text(std::to_string(memory));
-  message.text("compute_units").text(std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT)));
-  message.text("wavefront_size").text(std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE)));
-  tool()->channel->send(message);
+  const std::string uuid = uuid_of(device);
+  const std::string memory_bytes = std::to_string(memory);
+  const std::string units = std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT));
+  const std::string warp = std::to_string(device_attribute(device, CU_DEVICE_ATTRIBUTE_WARP_SIZE));
+  tool()->channel->send(messages::Facts{.scope = static_cast<std::uint32_t>(device),
+                                        .facts = {{"name", name},
+                                                  {"isa", architecture},
+                                                  {"pci_address", pci},
+                                                  {"uuid", uuid},
+                                                  {"memory_size_bytes", memory_bytes},
+                                                  {"compute_units", units},
+                                                  {"wavefront_size", warp}}});
 }
 
 }  // namespace
@@ -54,9 +57,8 @@ void send_facts() noexcept {
   driver().cuDriverGetVersion(&version);
   if (driver().cuDeviceGetCount(&count) != CUDA_SUCCESS) count = 0;
   tool()->device_count = static_cast<std::uint32_t>(std::clamp(count, 1, 63));
-  const std::string text = std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-  tool()->channel->send(
-      Message(Up::facts).u32(capture::k_no_device).u32(1).text("runtime_version").text("CUDA " + text));
+  const std::string text = "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  tool()->channel->send(messages::Facts{.scope = capture::k_no_device, .facts = {{"runtime_version", text}}});
   for (int i = 0; i < count; ++i) {
     CUdevice device = 0;
     if (driver().cuDeviceGet(&device, i) == CUDA_SUCCESS) send_device(device);

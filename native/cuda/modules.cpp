@@ -18,9 +18,9 @@
 namespace kerncap::cuda {
 namespace {
 
+namespace messages = capture::messages;
 using capture::Message;
 using capture::send_list;
-using capture::Up;
 
 std::atomic<std::uint64_t> g_next_module{1};
 std::atomic<std::uint32_t> g_next_kernel{1};
@@ -46,11 +46,12 @@ void Modules::loaded(CUcontext context, std::uint32_t cupti_id, std::span<const 
   module.device = device;
   module.content = std::hash<std::string_view>{}({reinterpret_cast<const char*>(cubin.data()), cubin.size()});
   capture::Channel& channel = *tool()->channel;
-  channel.send(Message(Up::module).u64(module.number).u32(device).u64(cubin.size()).u64(0).u64(0).text(""));
+  channel.send(messages::Module{.module = module.number, .device = device});
   const auto count = static_cast<std::uint32_t>(symbols.kernels.size());
   const std::uint32_t first = g_next_kernel.fetch_add(count, std::memory_order_relaxed);
-  send_list(*tool()->channel, Up::kernels, module.number, symbols.kernels, [&](Message& message, std::size_t i) {
-    message.u32(first + static_cast<std::uint32_t>(i)).text(symbols.kernels[i]);
+  const messages::Kernels head{.module = module.number};
+  send_list(channel, head, symbols.kernels.size(), [&](Message& message, std::size_t i) {
+    messages::Kernel{.kernel = first + static_cast<std::uint32_t>(i), .name = symbols.kernels[i]}.write(message);
   });
   std::vector<std::uint32_t> rules(count, k_no_rule);
   const capture::Selection selection = channel.select(module.number);
@@ -116,7 +117,7 @@ void Modules::tell_gone(std::uint64_t module) noexcept {
     std::erase_if(m_elsewhere, [module](const auto& item) { return item.second->module == module; });
   }
   tool()->functions.remove_module(module);
-  tool()->channel->send(Message(Up::module_gone).u64(module));
+  tool()->channel->send(messages::ModuleGone{.module = module});
 }
 
 void Modules::begin_call() noexcept { t_loaded = {}; }

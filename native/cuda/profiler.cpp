@@ -15,8 +15,7 @@
 namespace kerncap::cuda {
 namespace {
 
-using capture::Message;
-using capture::Up;
+namespace messages = capture::messages;
 using core::Error;
 using core::ErrorCode;
 using core::Result;
@@ -29,7 +28,7 @@ constexpr std::chrono::seconds k_most_at_end{5};
 }  // namespace
 
 Result<void> Profiler::start() noexcept {
-  tool()->channel->send(Message(Up::module).u64(k_module).u32(0).u64(0).u64(0).u64(0).text(""));
+  tool()->channel->send(messages::Module{.module = k_module});
   CUptiResult status = cupti().cuptiActivityRegisterCallbacks(give_buffer, take_buffer);
   if (status == CUPTI_SUCCESS) status = cupti().cuptiActivityEnable(CUPTI_ACTIVITY_KIND_CONCURRENT_KERNEL);
   if (status != CUPTI_SUCCESS) {
@@ -143,7 +142,7 @@ std::uint32_t Profiler::number_of(const char* name) noexcept {
   if (found != m_numbers.end()) return found->second;
   const auto number = static_cast<std::uint32_t>(m_numbers.size() + 1);
   m_numbers.emplace(name, number);
-  tool()->channel->send(Message(Up::kernels).u64(k_module).u32(1).u32(number).text(name));
+  tool()->channel->send(messages::Kernels{.module = k_module, .kernels = {{.kernel = number, .name = name}}});
   return number;
 }
 

@@ -13,8 +13,7 @@
 namespace kerncap::cuda {
 namespace {
 
-using capture::Message;
-using capture::Up;
+namespace messages = capture::messages;
 using core::Error;
 using core::ErrorCode;
 using core::Result;
@@ -107,8 +106,12 @@ void Snapshots::add_variables(Job& job) noexcept {
       region.module = module.module;
       all.push_back(region);
       if (!announce) continue;
-      tool()->channel->send(Message(Up::variables).u64(module.module).u32(1).u64(address).u64(bytes).u32(
-          variable.is_const ? 1 : 0).text(variable.name));
+      tool()->channel->send(messages::Variables{
+          .module = module.module,
+          .variables = {{.address = address,
+                         .size_bytes = bytes,
+                         .flags = variable.is_const ? capture::k_variable_is_const : 0,
+                         .name = variable.name}}});
     }
   }
   job.regions = disjoint(all);

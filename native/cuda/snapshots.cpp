@@ -22,6 +22,7 @@
 namespace kerncap::cuda {
 namespace {
 
+namespace messages = capture::messages;
 using capture::FailureCode;
 using capture::Message;
 using capture::StreamKind;
@@ -64,7 +65,7 @@ Clock::time_point Snapshots::wait_deadline() noexcept { return Clock::now() + to
 
 void Snapshots::report(std::uint64_t number, const Error& error) noexcept {
   tool()->channel->send(
-      Message(Up::failed).u64(number).u32(static_cast<std::uint32_t>(failure_of(error.code))).text(error.message));
+      messages::Failed{.capture = number, .code = failure_of(error.code), .reason = error.message});
 }
 
 std::shared_ptr<Engines> Snapshots::engines_of(CUcontext context) noexcept {
@@ -278,16 +279,28 @@ void Snapshots::measure(Job& job) noexcept {
 Result<void> Snapshots::describe_to_collector(const Job& job, const LaunchCall& launch,
                                               const std::vector<std::byte>& parameters,
                                               std::uint64_t index_of_kernel) noexcept {
-  std::uint64_t grid[3];
-  for (int axis = 0; axis < 3; ++axis) grid[axis] = std::uint64_t{launch.grid_blocks[axis]} * launch.block[axis];
   const std::string attributes = describe_attributes(job.kernel.function, launch);
+  messages::Capture begun{
+      .capture = job.number,
+      .rule = job.kernel.rule,
+      .kernel = job.kernel.id,
+      .module = job.kernel.module,
+      .device = job.device,
+      .queue = tool()->streams.index_of(job.stream),
+      .index_in_process = m_own.launches.load(),
+      .index_of_kernel = index_of_kernel,
+      .block_work_items = std::to_array(launch.block),
+      .group_bytes = launch.dynamic_shared_bytes,
+      .flags = (launch.cooperative ? capture::k_capture_cooperative : 0) |
+               (job.from_graph ? capture::k_capture_from_batch : 0),
+      .kernarg = parameters,
+      .packet = std::as_bytes(std::span(attributes)),
+  };
+  for (std::size_t axis = 0; axis < 3; ++axis) {
+    begun.grid_work_items[axis] = std::uint64_t{launch.grid_blocks[axis]} * launch.block[axis];
+  }
   Message message(Up::capture);
-  message.u64(job.number).u32(job.kernel.rule).u32(job.kernel.id).u64(job.kernel.module).u32(job.device);
-  message.u32(tool()->streams.index_of(job.stream)).u64(m_own.launches.load()).u64(index_of_kernel);
-  message.grid(grid).dim3(launch.block).u32(launch.dynamic_shared_bytes).u32(0).u64(0);
-  message.u32((launch.cooperative ? capture::k_capture_cooperative : 0) |
-              (job.from_graph ? capture::k_capture_from_batch : 0));
-  message.bytes(parameters).text(attributes);
+  begun.write(message);
   if (!message.ok()) return Error{ErrorCode::unsupported, "the kernel has more parameters than a capture can hold"};
   if (!tool()->channel->send(message)) return Error{ErrorCode::io, "the collector is gone"};
   send_regions(*tool()->channel, job.number, job.regions, tool()->device_count);

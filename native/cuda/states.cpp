@@ -10,7 +10,7 @@
 namespace kerncap::cuda {
 namespace {
 
-using capture::Message;
+namespace messages = capture::messages;
 using capture::StreamKind;
 using capture::Up;
 using core::Error;
@@ -168,7 +168,7 @@ Result<void> Snapshots::send(Copier& copier, Job& job) noexcept {
 }
 
 Result<void> Snapshots::send_small(Job& job) noexcept {
-  const bool is_held = (tool()->channel->flags() & capture::k_flag_hold) != 0;
+  const bool is_held = (tool()->channel->flags() & capture::k_welcome_hold) != 0;
   const bool is_small = job.bytes <= k_small_bytes && job.regions.size() <= k_few_regions;
   if (!is_small && !is_held) return {};
   Result<void> sent = send(job.engines->copier, job);
@@ -190,10 +190,16 @@ Result<void> Snapshots::send_images(const Job& job) noexcept {
 }
 
 Result<void> Snapshots::finish_job(const Job& job, Up how) noexcept {
-  Message message(how);
-  message.u64(job.number).u64(job.duration_ns).u64(job.drain_ns).u64(job.pre_ns).u64(job.post_ns).u64(job.held_ns);
-  message.u64(job.bytes);
-  if (!tool()->channel->send(message)) return Error{ErrorCode::io, "the collector is gone"};
+  const messages::Cost cost{.duration_ns = job.duration_ns,
+                            .drain_ns = job.drain_ns,
+                            .pre_copy_ns = job.pre_ns,
+                            .post_copy_ns = job.post_ns,
+                            .held_ns = job.held_ns,
+                            .copied_bytes = job.bytes};
+  capture::Channel& channel = *tool()->channel;
+  const bool sent = how == Up::ready ? channel.send(messages::Ready{.capture = job.number, .cost = cost})
+                                     : channel.send(messages::Done{.capture = job.number, .cost = cost});
+  if (!sent) return Error{ErrorCode::io, "the collector is gone"};
   return {};
 }
 

@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <type_traits>
 
+#include "capture/messages.hpp"
 #include "hsa/api.hpp"
 
 namespace kerncap::hsa {
@@ -129,16 +130,15 @@ const Pool* Agents::kernarg_pool() const noexcept {
 
 capture::Message Agents::facts(std::uint32_t device) const noexcept {
   capture::Message message(capture::Up::facts);
-  message.u32(device);
+  capture::messages::Facts{.scope = device}.write_head(message);
   const std::size_t count_at = message.size();
   message.u32(0);
   std::uint32_t count = 0;
   const auto add = [&](const char* key, const auto& value) {
-    message.text(key);
     if constexpr (std::is_integral_v<std::decay_t<decltype(value)>>) {
-      message.text(std::to_string(value));
+      capture::messages::Fact{.key = key, .value = std::to_string(value)}.write(message);
     } else {
-      message.text(value);
+      capture::messages::Fact{.key = key, .value = value}.write(message);
     }
     ++count;
   };

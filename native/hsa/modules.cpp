@@ -18,9 +18,9 @@
 namespace kerncap::hsa {
 namespace {
 
+namespace messages = capture::messages;
 using capture::Message;
 using capture::send_list;
-using capture::Up;
 
 // ROCm's OpenCL loads it into each program: it submits what kernels have enqueued.
 constexpr std::string_view k_scheduler = "__amd_rocclr_scheduler.kd";
@@ -107,13 +107,15 @@ bool is_const(const Loaded& loaded, const std::vector<Elf64_Phdr>& segments, std
 
 void send_variables(const Loaded& loaded, const std::vector<hsa_executable_symbol_t>& variables) {
   const std::vector<Elf64_Phdr> segments = load_segments(loaded);
-  send_list(*tool()->channel, Up::variables, loaded.module, variables, [&](Message& message, std::size_t i) {
+  const messages::Variables head{.module = loaded.module};
+  send_list(*tool()->channel, head, variables.size(), [&](Message& message, std::size_t i) {
     const hsa_executable_symbol_t symbol = variables[i];
-    const auto address = symbol_info<std::uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS);
-    message.u64(address)
-        .u64(symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE))
-        .u32(is_const(loaded, segments, address) ? 1 : 0)
-        .text(symbol_name(symbol));
+    const std::string name = symbol_name(symbol);
+    messages::Variable variable{.name = name};
+    variable.address = symbol_info<std::uint64_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_ADDRESS);
+    variable.size_bytes = symbol_info<std::uint32_t>(symbol, HSA_EXECUTABLE_SYMBOL_INFO_VARIABLE_SIZE);
+    if (is_const(loaded, segments, variable.address)) variable.flags |= capture::k_variable_is_const;
+    variable.write(message);
   });
 }
 
@@ -187,17 +189,17 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
   const Loaded loaded = describe(handle, device);
   Symbols symbols{&loaded, {}, {}};
   api().core.hsa_executable_iterate_agent_symbols_fn(executable, agent, sort_symbol, &symbols);
-  tool()->channel->send(Message(Up::module)
-                            .u64(loaded.module)
-                            .u32(device)
-                            .u64(loaded.file.size())
-                            .u64(loaded.base)
-                            .u64(loaded.bytes)
-                            .text(loaded.uri));
+  tool()->channel->send(messages::Module{.module = loaded.module,
+                                         .device = device,
+                                         .load_address = loaded.base,
+                                         .load_bytes = loaded.bytes,
+                                         .uri = loaded.uri});
   const std::uint32_t first_kernel =
       g_next_kernel.fetch_add(static_cast<std::uint32_t>(symbols.kernels.size()), std::memory_order_relaxed);
-  send_list(*tool()->channel, Up::kernels, loaded.module, symbols.kernels, [&](Message& message, std::size_t i) {
-    message.u32(first_kernel + static_cast<std::uint32_t>(i)).text(symbol_name(symbols.kernels[i]));
+  const messages::Kernels head{.module = loaded.module};
+  send_list(*tool()->channel, head, symbols.kernels.size(), [&](Message& message, std::size_t i) {
+    const std::string name = symbol_name(symbols.kernels[i]);
+    messages::Kernel{.kernel = first_kernel + static_cast<std::uint32_t>(i), .name = name}.write(message);
   });
   const auto enqueues = [](hsa_executable_symbol_t kernel) { return symbol_name(kernel) == k_scheduler; };
   if (std::any_of(symbols.kernels.begin(), symbols.kernels.end(), enqueues)) {
@@ -205,7 +207,7 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
   }
   std::vector<std::uint32_t> rules(symbols.kernels.size(), k_no_rule);
   if (tool()->profiling()) {
-    tool()->channel->send(Message(Up::module_end).u64(loaded.module));
+    tool()->channel->send(messages::ModuleEnd{.module = loaded.module});
   } else {
     add_data_segments(loaded);
     const capture::Selection selection = tool()->channel->select(loaded.module);
@@ -256,7 +258,7 @@ void Modules::remove(hsa_executable_t executable) noexcept {
   for (const std::uint64_t module : gone) {
     tool()->kernels.remove_module(module);
     tool()->allocations.remove_module(module);
-    tool()->channel->send(Message(Up::module_gone).u64(module));
+    tool()->channel->send(messages::ModuleGone{.module = module});
   }
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "capture/send_list.hpp"
 #include "capture/host_mappings.hpp"
 #include "capture/streams.hpp"
 #include "hsa/tool.hpp"
@@ -11,8 +12,6 @@ namespace kerncap::hsa {
 namespace {
 
 using capture::MemoryKind;
-using capture::Message;
-using capture::Up;
 
 // The rest came from a pool, and stays until the capture is over.
 bool is_the_programs_to_unmap(const Allocation& region) noexcept {
@@ -85,19 +84,22 @@ std::uint32_t reader_of(const Allocation& region, std::uint32_t kernel_device) n
 }
 
 void send_regions(std::uint64_t capture, const std::vector<Allocation>& regions) noexcept {
-  constexpr std::size_t k_per_message = 300;  // 72 bytes each
-  for (std::size_t first = 0; first < regions.size(); first += k_per_message) {
-    const std::size_t end = std::min(regions.size(), first + k_per_message);
-    Message message(Up::regions);
-    message.u64(capture).u32(static_cast<std::uint32_t>(end - first));
-    for (std::size_t i = first; i < end; ++i) {
-      const Allocation& region = regions[i];
-      message.u32(static_cast<std::uint32_t>(i)).u32(static_cast<std::uint32_t>(region.kind)).u32(region.device);
-      message.u32(region.flags).u64(region.base).u64(region.bytes).u64(region.access).u64(region.host);
-      message.u64(region.align).u32(region.piece).u64(region.module);
-    }
-    tool()->channel->send(message);
-  }
+  const capture::messages::Regions head{.capture = capture};
+  send_list(*tool()->channel, head, regions.size(), [&](capture::Message& message, std::size_t i) {
+    const Allocation& region = regions[i];
+    capture::messages::Region{.index = static_cast<std::uint32_t>(i),
+                              .kind = region.kind,
+                              .device = region.device,
+                              .flags = region.flags,
+                              .base = region.base,
+                              .size_bytes = region.bytes,
+                              .access = region.access,
+                              .host = region.host,
+                              .align = region.align,
+                              .piece = region.piece,
+                              .module = region.module}
+        .write(message);
+  });
 }
 
 core::Result<void> send_host_region(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,

@@ -17,9 +17,8 @@
 namespace kerncap::hsa {
 namespace {
 
+namespace messages = capture::messages;
 using capture::FailureCode;
-using capture::Message;
-using capture::Up;
 using core::Error;
 using core::ErrorCode;
 using core::Result;
@@ -48,7 +47,7 @@ std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) noexcept {
 }
 
 void send_failure(std::uint64_t capture, FailureCode code, const std::string& reason) noexcept {
-  tool()->channel->send(Message(Up::failed).u64(capture).u32(static_cast<std::uint32_t>(code)).text(reason));
+  tool()->channel->send(messages::Failed{.capture = capture, .code = code, .reason = reason});
 }
 
 // Polls with growing pauses, so that a short kernel is not held for long and a long one costs no CPU.
@@ -71,7 +70,7 @@ Snapshots::Clock::time_point Snapshots::deadline() const noexcept {
 }
 
 void Snapshots::warn(const char* text) noexcept {
-  tool()->channel->send(Message(Up::note).u32(static_cast<std::uint32_t>(capture::NoteLevel::warning)).text(text));
+  tool()->channel->send(messages::Note{.text = text});
 }
 
 void Snapshots::prepare() noexcept {
@@ -326,15 +325,18 @@ Result<void> Snapshots::take(Job& job) noexcept {
   const std::uint64_t pre_ns = ns_since(pre_since);
   if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the pre-state was copied"};
   const bool with_post = state.channel->with_post();
-  const auto tell = [&](Up what, std::uint64_t duration_ns, std::uint64_t post_ns) -> Result<void> {
-    Message message(what);
-    message.u64(job.number).u64(duration_ns).u64(drain_ns).u64(pre_ns).u64(post_ns).u64(ns_since(held_since));
-    message.u64(state_copy.copied_bytes());
-    return state.channel->send(message) ? Result<void>() : Error{ErrorCode::io, "the collector is gone"};
+  const auto cost = [&](std::uint64_t duration_ns, std::uint64_t post_ns) {
+    return messages::Cost{.duration_ns = duration_ns,
+                          .drain_ns = drain_ns,
+                          .pre_copy_ns = pre_ns,
+                          .post_copy_ns = post_ns,
+                          .held_ns = ns_since(held_since),
+                          .copied_bytes = state_copy.copied_bytes()};
   };
+  const Error gone{ErrorCode::io, "the collector is gone"};
   if (!with_post) {
     // The kernel may end the program, or never end.
-    if (Result<void> told = tell(Up::ready, 0, 0); !told) return told;
+    if (!state.channel->send(messages::Ready{.capture = job.number, .cost = cost(0, 0)})) return gone;
   }
 
   api().core.hsa_signal_store_screlease_fn(job.go, 0);
@@ -346,7 +348,9 @@ Result<void> Snapshots::take(Job& job) noexcept {
     if (Result<void> copied = state_copy.post(kernarg.value(), address_of_kernarg(job)); !copied) return give_up(copied.error());
     if (!m_holder.still_held()) return Error{ErrorCode::timeout, "another queue went on while the post-state was copied"};
   }
-  return tell(Up::done, time.end - time.start, ns_since(post_since));
+  const messages::Done done{.capture = job.number, .cost = cost(time.end - time.start, ns_since(post_since))};
+  if (!state.channel->send(done)) return gone;
+  return {};
 }
 
 // A program may write to a descriptor after it was loaded: then something else runs than what the code object says.
@@ -385,15 +389,24 @@ Result<std::vector<std::byte>> Snapshots::read_kernarg(const Job& job,
 void Snapshots::describe(const Job& job, const std::vector<Allocation>& regions,
                          const std::vector<std::byte>& kernarg) noexcept {
   const hsa_kernel_dispatch_packet_t& packet = job.dispatch;
-  const std::uint64_t grid[3] = {packet.grid_size_x, packet.grid_size_y, packet.grid_size_z};
-  const std::uint32_t block[3] = {packet.workgroup_size_x, packet.workgroup_size_y, packet.workgroup_size_z};
-  Message message(Up::capture);
-  message.u64(job.number).u32(job.kernel.rule).u32(job.kernel.id).u64(job.kernel.module).u32(job.kernel.device);
-  message.u32(job.queue->index).u64(job.index_in_process).u64(job.index_of_kernel).grid(grid).dim3(block);
-  message.u32(packet.group_segment_size).u32(packet.private_segment_size);
-  message.u64(reinterpret_cast<std::uint64_t>(packet.kernarg_address)).u32(job.flags);
-  message.bytes(kernarg).bytes(std::as_bytes(std::span(&packet, 1)));
-  tool()->channel->send(message);
+  tool()->channel->send(messages::Capture{
+      .capture = job.number,
+      .rule = job.kernel.rule,
+      .kernel = job.kernel.id,
+      .module = job.kernel.module,
+      .device = job.kernel.device,
+      .queue = job.queue->index,
+      .index_in_process = job.index_in_process,
+      .index_of_kernel = job.index_of_kernel,
+      .grid_work_items = {packet.grid_size_x, packet.grid_size_y, packet.grid_size_z},
+      .block_work_items = {packet.workgroup_size_x, packet.workgroup_size_y, packet.workgroup_size_z},
+      .group_bytes = packet.group_segment_size,
+      .private_bytes = packet.private_segment_size,
+      .kernarg_address = reinterpret_cast<std::uint64_t>(packet.kernarg_address),
+      .flags = job.flags,
+      .kernarg = kernarg,
+      .packet = std::as_bytes(std::span(&packet, 1)),
+  });
   send_regions(job.number, regions);
 }
 

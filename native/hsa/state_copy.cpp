@@ -22,7 +22,7 @@ std::chrono::steady_clock::time_point StateCopy::deadline() const noexcept {
 }
 
 Result<void> StateCopy::pre(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept {
-  const bool in_reach = (tool()->channel->flags() & capture::k_flag_reachable) != 0;
+  const bool in_reach = (tool()->channel->flags() & capture::k_welcome_reachable) != 0;
   Result<void> sent = in_reach ? pre_in_reach(kernarg, kernarg_address) : send_all(StreamKind::pre);
   if (!sent) return sent;
   for (std::size_t i = 0; i < m_regions.size(); ++i) {

@@ -7,9 +7,10 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.collector.protocol import Mode, ModuleEnd, Rule, Selected, UpMessage
+
 from kerncap_stages.collector.connection import Settings
 from kerncap_stages.collector.program import ProgramSpec
-from kerncap_stages.collector.protocol import Mode, Rule, Up, selected
 from kerncap_stages.collector.server import Collector
 from kerncap_stages.softgpu import SoftGpu
 
@@ -23,11 +24,10 @@ class Silent:
     def __init__(self, connection: Any, _emit: Any) -> None:
         self._connection = connection
 
-    def hear(self, kind: Up, reader: Any) -> None:
+    def hear(self, message: UpMessage) -> None:
         """Answer what has to be answered."""
-        if kind is Up.MODULE_END:
-            for message in selected(reader.u64(), False, []):
-                self._connection.send(message)
+        if isinstance(message, ModuleEnd):
+            self._connection.send(Selected(message.module, 0, ()))
 
     def idle(self) -> None:
         """Make room for records."""

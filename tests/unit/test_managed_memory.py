@@ -3,25 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
+from kerncap_stages.collector.protocol import NO_DEVICE, RegionFlag
 from manifest_examples import capture as example_capture
+from messages import region_message
 
+from kerncap_stages.collector import protocol
 from kerncap_stages.collector.captured_memory import SentRegion, describe_regions
-from kerncap_stages.collector.protocol import MEMORY_KINDS, NO_DEVICE, READ_MOSTLY, STAYS_ON_HOST
 from kerncap_stages.manifests.capture import Reach
-from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
 
 BASE = 0x7F0000000000
 # As native/replay/plan.hpp numbers them.
+STAYS_ON_HOST, READ_MOSTLY = RegionFlag.STAYS_ON_HOST, RegionFlag.READ_MOSTLY
 PLANNED = {STAYS_ON_HOST: 2, READ_MOSTLY: 4, STAYS_ON_HOST | READ_MOSTLY: 6, 0: 0}
 
 
 def test_where_managed_memory_stays_is_in_manifest_and_plan(store, tmp_path):
-    kind = 1 + MEMORY_KINDS.index(MemoryKind.MANAGED)
     for sent, planned in PLANNED.items():
         with store.transaction() as transaction:
             state = transaction.put_memory(np.arange(16, dtype=np.float32))
-            region = SentRegion(kind, NO_DEVICE, sent, BASE, 64, 1, 0, 0, 0, 0, pre=state, post=state)
+            managed = region_message(
+                kind=protocol.MemoryKind.MANAGED, device=NO_DEVICE, flags=sent, base=BASE, size_bytes=64
+            )
+            region = SentRegion(managed, pre=state, post=state)
             regions = describe_regions(transaction, [region], Reach.ALL)
             transaction.publish_objects()
         assert ("stays_on_host" in regions[0].flags) == bool(sent & STAYS_ON_HOST)

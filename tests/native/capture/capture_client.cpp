@@ -28,31 +28,45 @@ using namespace kerncap::capture;
 namespace {
 
 void send_every(Channel& channel) {
-  const std::uint64_t grid[3] = {std::uint64_t{5} << 32, 2, 3};
-  const std::uint32_t block[3] = {64, 1, 1};
   const std::byte bytes[3] = {std::byte{1}, std::byte{2}, std::byte{3}};
-  channel.send(Message(Up::facts).u32(0).u32(2).text("name").text("a GPU").text("empty").text(""));
-  channel.send(Message(Up::module).u64(1).u32(0).u64(3).u64(0x7000).u64(0x2000).text("file://x"));
-  channel.send(Message(Up::kernels).u64(1).u32(2).u32(10).text("_Z1av.kd").u32(11).text("b.kd"));
-  channel.send(Message(Up::variables).u64(1).u32(1).u64(0x7100).u64(8).u32(1).text("table"));
-  channel.send(Message(Up::capture)
-                   .u64(5).u32(0).u32(10).u64(1).u32(0).u32(2).u64(77).u64(3)
-                   .grid(grid).dim3(block).u32(256).u32(16).u64(0x9000).u32(1).bytes(bytes).bytes(bytes));
-  channel.send(Message(Up::regions)
-                   .u64(5).u32(1)
-                   .u32(0).u32(static_cast<std::uint32_t>(MemoryKind::host_pinned)).u32(k_no_device).u32(k_region_read_only)
-                   .u64(0x10000).u64(0x1000).u64(1).u64(0).u64(4096).u32(0).u64(0));
-  channel.send(Message(Up::zero).u32(1).u64(4096));
-  channel.send(Message(Up::same).u32(1).u64(4096));
-  channel.send(Message(Up::done).u64(5).u64(1000).u64(1).u64(2).u64(3).u64(4).u64(5));
-  channel.send(Message(Up::failed).u64(k_no_capture).u32(1).text("why"));
-  channel.send(Message(Up::note).u32(2).text("mind this"));
-  channel.send(Message(Up::module_gone).u64(1));
+  const messages::Cost cost{.duration_ns = 1000, .drain_ns = 1, .pre_copy_ns = 2, .post_copy_ns = 3, .held_ns = 4, .copied_bytes = 5};
+  channel.send(messages::Facts{.scope = 0, .facts = {{"name", "a GPU"}, {"empty", ""}}});
+  channel.send(messages::Module{.module = 1, .load_address = 0x7000, .load_bytes = 0x2000, .uri = "file://x"});
+  channel.send(messages::Kernels{.module = 1, .kernels = {{10, "_Z1av.kd"}, {11, "b.kd"}}});
+  channel.send(messages::Variables{.module = 1, .variables = {{0x7100, 8, k_variable_is_const, "table"}}});
+  channel.send(messages::Capture{.capture = 5,
+                                 .kernel = 10,
+                                 .module = 1,
+                                 .queue = 2,
+                                 .index_in_process = 77,
+                                 .index_of_kernel = 3,
+                                 .grid_work_items = {std::uint64_t{5} << 32, 2, 3},
+                                 .block_work_items = {64, 1, 1},
+                                 .group_bytes = 256,
+                                 .private_bytes = 16,
+                                 .kernarg_address = 0x9000,
+                                 .flags = k_capture_from_batch,
+                                 .kernarg = bytes,
+                                 .packet = bytes});
+  channel.send(messages::Regions{.capture = 5,
+                                 .regions = {{.kind = MemoryKind::host_pinned,
+                                              .device = k_no_device,
+                                              .flags = k_region_read_only,
+                                              .base = 0x10000,
+                                              .size_bytes = 0x1000,
+                                              .access = 1,
+                                              .align = 4096}}});
+  channel.send(messages::Zero{.stream = 1, .size_bytes = 4096});
+  channel.send(messages::Same{.stream = 1, .size_bytes = 4096});
+  channel.send(messages::Done{.capture = 5, .cost = cost});
+  channel.send(messages::Failed{.capture = k_no_capture, .code = FailureCode::timeout, .reason = "why"});
+  channel.send(messages::Note{.text = "mind this"});
+  channel.send(messages::ModuleGone{.module = 1});
 }
 
 void select(Channel& channel) {
-  channel.send(Message(Up::module).u64(9).u32(0).u64(0).u64(0).u64(0).text(""));
-  channel.send(Message(Up::kernels).u64(9).u32(2).u32(100).text("first.kd").u32(101).text("second.kd"));
+  channel.send(messages::Module{.module = 9});
+  channel.send(messages::Kernels{.module = 9, .kernels = {{100, "first.kd"}, {101, "second.kd"}}});
   const Selection selection = channel.select(9);
   printf("want_code %d\n", selection.want_code);
   for (const auto& match : selection.matches) printf("match %u %u\n", match.kernel, match.rule);
@@ -79,7 +93,8 @@ void fill_with_noise(std::byte* slot, std::uint64_t begin, std::uint64_t bytes) 
 
 template <typename Fill>
 void stream(Channel& channel, std::uint64_t bytes, Fill fill) {
-  channel.send(Message(Up::open).u32(1).u32(1).u64(k_no_capture).u64(1).u64(bytes));
+  channel.send(
+      messages::Open{.stream = 1, .kind = StreamKind::code, .capture = k_no_capture, .index = 1, .size_bytes = bytes});
   for (std::uint64_t done = 0; done < bytes;) {
     const auto slot = channel.acquire_slot(std::chrono::steady_clock::now() + channel.wait_limit());
     if (!slot) {
@@ -88,10 +103,10 @@ void stream(Channel& channel, std::uint64_t bytes, Fill fill) {
     }
     const std::uint64_t piece = std::min<std::uint64_t>(channel.slot_bytes(), bytes - done);
     fill(channel.slot(*slot).data(), done, piece);
-    channel.send(Message(Up::data).u32(1).u32(*slot).u32(static_cast<std::uint32_t>(piece)));
+    channel.send(messages::Data{.stream = 1, .slot = *slot, .size_bytes = static_cast<std::uint32_t>(piece)});
     done += piece;
   }
-  channel.send(Message(Up::close).u32(1));
+  channel.send(messages::Close{.stream = 1});
 }
 
 void records(Channel& channel, std::uint64_t count) {
@@ -114,7 +129,7 @@ void fork_a_child(Channel& channel) {
   char byte;
   while (read(STDIN_FILENO, &byte, 1) > 0) {
   }
-  _exit(channel.send(Message(Up::note).u32(1).text("from the child")) ? 1 : 0);
+  _exit(channel.send(messages::Note{.text = "from the child"}) ? 1 : 0);
 }
 
 }  // namespace
@@ -131,14 +146,14 @@ int main(int argc, char** argv) {
     if (what == "every") send_every(channel);
     if (what == "select") select(channel);
     if (what == "fact") {
-      channel.send(Message(Up::facts).u32(k_no_device).u32(1).text(argv[i + 1]).text(argv[i + 2]));
+      channel.send(messages::Facts{.scope = k_no_device, .facts = {{argv[i + 1], argv[i + 2]}}});
       i += 2;
     }
     if (what == "stream") stream(channel, strtoull(argv[++i], nullptr, 10), fill_with_pattern);
     if (what == "noise") stream(channel, strtoull(argv[++i], nullptr, 10), fill_with_noise);
     if (what == "records") records(channel, strtoull(argv[++i], nullptr, 10));
     if (what == "refuse") {
-      channel.send(Message(Up::failed).u64(k_no_capture).u32(static_cast<std::uint32_t>(FailureCode::refused)).text("why"));
+      channel.send(messages::Failed{.capture = k_no_capture, .code = FailureCode::refused, .reason = "why"});
     }
     if (what == "fork") fork_a_child(channel);
     if (what == "die") raise(SIGKILL);

@@ -17,6 +17,8 @@
 
 namespace kerncap::test {
 
+namespace messages = capture::messages;
+
 // What came of the dispatches that were wanted.
 struct Captured {
   std::uint64_t module;
@@ -43,7 +45,7 @@ class Collector {
 
   // All that the library has said until now.
   Heard heard() {
-    m_channel->send(capture::Message(capture::Up::note));
+    m_channel->send(messages::Note{});
     std::unique_lock lock(m_mutex);
     const std::uint64_t wanted = ++m_asked;
     m_changed.wait(lock, [&] { return m_answered == wanted; });
@@ -51,7 +53,6 @@ class Collector {
   }
 
  private:
-  using Down = capture::Down;
   using Up = capture::Up;
 
   Collector(const capture::Rule& rule, std::uint32_t wait_ms, std::uint32_t flags) : m_rule(rule), m_wait_ms(wait_ms), m_flags(flags) {
@@ -66,8 +67,10 @@ class Collector {
     std::thread([this] { run(); }).detach();
   }
 
-  static capture::Message message(Down type) { return capture::Message(static_cast<Up>(type)); }
-  void say(const capture::Message& text, int passed = -1) {
+  template <typename T>
+  void say(const T& what, int passed = -1) {
+    capture::Message text(T::k_type);
+    what.write(text);
     iovec part{const_cast<std::byte*>(text.view().data()), text.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
     msghdr header{};
@@ -101,11 +104,15 @@ class Collector {
     control.records_offset = capture::k_page_bytes;
     control.slots_offset = capture::k_page_bytes + k_records_bytes;
     control.total_bytes = total;
-    capture::Message text = message(Down::welcome);
-    text.u64(capture::k_magic).u32(capture::k_version).u32(static_cast<std::uint32_t>(capture::Mode::capture));
-    text.u32(k_slots).u64(k_slot_bytes).u64(total).u32(m_wait_ms).u32(m_flags);
-    text.u32(1).u64(m_rule.first).u64(m_rule.every).u64(m_rule.count).dim3(m_rule.grid_blocks).dim3(m_rule.block);
-    say(text, memory);
+    const messages::Welcome welcome{.magic = capture::k_magic,
+                                    .version = capture::k_version,
+                                    .mode = capture::Mode::capture,
+                                    .slot_count = k_slots,
+                                    .slot_bytes = k_slot_bytes,
+                                    .wait_ms = m_wait_ms,
+                                    .flags = m_flags,
+                                    .rules = {m_rule}};
+    say(welcome, memory);
   }
 
   void run() {
@@ -125,46 +132,29 @@ class Collector {
       case Up::hello:
         return welcome();
       case Up::kernels:
-        (void)reader.u64();
-        for (std::uint32_t left = reader.u32(); left > 0; --left) {
-          m_kernels.push_back(reader.u32());
-          (void)reader.text();
-        }
+        for (const messages::Kernel& kernel : messages::Kernels::read(reader).kernels) m_kernels.push_back(kernel.kernel);
         return;
       case Up::module_end: {
-        capture::Message text = message(Down::selected);
-        text.u64(reader.u64()).u32(0).u32(static_cast<std::uint32_t>(m_kernels.size()));
-        for (const std::uint32_t kernel : m_kernels) text.u32(kernel).u32(0);
+        messages::Selected selected{.module = messages::ModuleEnd::read(reader).module};
+        for (const std::uint32_t kernel : m_kernels) selected.matches.push_back({.kernel = kernel, .rule = 0});
         m_kernels.clear();
-        return say(text);
+        return say(selected);
       }
       case Up::capture: {
-        Captured begun{};
-        (void)reader.u64();                                          // capture
-        for (int i = 0; i < 2; ++i) (void)reader.u32();              // rule, kernel
-        begun.module = reader.u64();
-        for (int i = 0; i < 2; ++i) (void)reader.u32();              // device, queue
-        (void)reader.u64();                                          // index in the process
-        begun.index_of_kernel = reader.u64();
-        begun.grid_x = reader.u64();
-        m_heard.captures.push_back(begun);
+        const auto begun = messages::Capture::read(reader);
+        m_heard.captures.push_back({begun.module, begun.index_of_kernel, begun.grid_work_items[0]});
         return;
       }
       case Up::ready:
         ++m_heard.ready;
         return;
-      case Up::data: {
-        (void)reader.u32();                                          // stream
-        capture::Message text = message(Down::free_slot);
-        return say(text.u32(reader.u32()));
-      }
+      case Up::data:
+        return say(messages::FreeSlot{.slot = messages::Data::read(reader).slot});
       case Up::failed:
-        (void)reader.u64();
-        (void)reader.u32();
-        m_heard.failures.emplace_back(reader.text());
+        m_heard.failures.emplace_back(messages::Failed::read(reader).reason);
         return;
       case Up::note:
-        if (!reader.at_end()) return;                                // a warning of the library's
+        if (!messages::Note::read(reader).text.empty()) return;      // a warning of the library's
         ++m_answered;
         return m_changed.notify_all();
       default:

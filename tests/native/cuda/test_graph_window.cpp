@@ -326,7 +326,7 @@ void without_a_state_behind_it_the_kernel_is_not_launched(Collector& collector, 
 int main(int argc, char** argv) {
   CHECK(argc >= 3);
   const bool is_without_post = argc == 4;
-  Collector& collector = start_library({.count = 1000}, k_wait_ms, is_without_post ? kerncap::capture::k_flag_no_post : 0);
+  Collector& collector = start_library({.count = 1000}, k_wait_ms, is_without_post ? kerncap::capture::k_welcome_no_post : 0);
   fill_graph_calls();
   std::string cubin = read_file(argv[1]);
   load_cubin(cubin);

@@ -48,7 +48,7 @@ void the_grid_is_in_work_groups_and_a_partial_one_counts() {
 
 void the_block_tells_configurations_of_one_grid_apart() {
   Control control{};
-  const Rule rule{.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 0, 0}, .block = {64, 2, 0}};
+  const Rule rule{.first = 0, .every = 1, .count = 9, .grid_blocks = {4, 0, 0}, .block_work_items = {64, 2, 0}};
   CHECK(take(rule, control, 0, {{256, 2, 3}, {64, 2, 3}}).has_value());
   CHECK(!take(rule, control, 0, {{512, 2, 1}, {128, 2, 1}}));
   CHECK(!take(rule, control, 0, {{256, 2, 1}, {64, 1, 1}}));

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import struct
 from types import SimpleNamespace
 
 import pytest
+from kerncap_stages.collector.protocol import StreamKind
+from messages import capture_message, region_message
 
+from kerncap_stages.collector import protocol
 from kerncap_stages.collector.capture_builder import CaptureContext
 from kerncap_stages.collector.capture_events import Captured, CaptureFailed
 from kerncap_stages.collector.capture_session import CaptureSession
-from kerncap_stages.collector.protocol import Reader, StreamKind, Up
 from kerncap_stages.collector.selection import KernelRule
 from kerncap_stages.errors import StoreError
 from kerncap_stages.manifests.capture import NameMatch, Selection
@@ -62,46 +63,19 @@ def session_on(store, events):
     return CaptureSession(connection, events.append, rules, CaptureContext(store, lambda: None))
 
 
-def tell(session, kind, layout, *values):
-    session.hear(kind, Reader(struct.pack(f"<{layout}", *values)))
-
-
 def send_a_capture(session):
     """What the library sends of a dispatch with one region, whether or not it is taken in."""
-    tell(session, Up.MODULE, "QIQQQI", 1, 0, 0, 0x1000, 4096, 0)
-    tell(
-        session,
-        Up.CAPTURE,
-        "QIIQIIQQ3Q3IIIQIII",
-        0,
-        0,
-        1,
-        1,
-        0,
-        0,
-        0,
-        0,
-        64,
-        1,
-        1,
-        64,
-        1,
-        1,
-        0,
-        0,
-        0,
-        0,
-        0,
-        0,
-    )
     size = PIECES * SLOT_BYTES
-    tell(session, Up.REGIONS, "QIIIIIQQQQQIQ", 0, 1, 0, 1, 0, 0, 0x2000, size, 1, 0, 4096, 0, 0)
+    session.hear(protocol.Module(module=1, device=0, load_address=0x1000, load_bytes=4096, uri=""))
+    session.hear(capture_message())
+    region = region_message(size_bytes=size)
+    session.hear(protocol.Regions(capture=0, regions=(region,)))
     for stream, kind in enumerate((StreamKind.PRE, StreamKind.POST)):
-        tell(session, Up.OPEN, "IIQQQ", stream, kind, 0, 0, size)
+        session.hear(protocol.Open(stream=stream, kind=kind, capture=0, index=0, size_bytes=size))
         for piece in range(PIECES):
-            tell(session, Up.DATA, "III", stream, piece, SLOT_BYTES)
-        tell(session, Up.CLOSE, "I", stream)
-    tell(session, Up.DONE, "Q6Q", 0, 1, 1, 1, 1, 1, size)
+            session.hear(protocol.Data(stream=stream, slot=piece, size_bytes=SLOT_BYTES))
+        session.hear(protocol.Close(stream=stream))
+    session.hear(protocol.Done(capture=0, cost=protocol.Cost(1, 1, 1, 1, 1, size)))
 
 
 @pytest.mark.parametrize(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from messages import capture_message
 
-from kerncap_stages.collector.launch_facts import SentLaunch, launch_of
-from kerncap_stages.collector.protocol import ProtocolError
+from kerncap_stages.collector.launch_facts import launch_of
+from kerncap_stages.collector.wire import ProtocolError
 from kerncap_stages.kernel_facts import KernelFacts
 from kerncap_stages.manifests.kernel import CodeObjectFormat, Registers
 
@@ -13,7 +14,9 @@ FACTS = KernelFacts("k", (), 0, None, 0, 0, False, 32, Registers(), None, None, 
 
 
 def launch(text: str):
-    sent = SentLaunch((1 << 33, 1, 1), (1024, 1, 1), 0, 0, 0, text.encode())
+    sent = capture_message(
+        grid_work_items=(1 << 33, 1, 1), block_work_items=(1024, 1, 1), packet=text.encode()
+    )
     return launch_of(sent, FACTS, CodeObjectFormat.CUBIN)
 
 

@@ -9,6 +9,16 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+from kerncap_stages.collector.protocol import (
+    Cost,
+    Data,
+    FailureCode,
+    FreeSlot,
+    Mode,
+    ModuleEnd,
+    Rule,
+    Up,
+)
 
 from kerncap_stages.collector.capture_builder import CaptureContext
 from kerncap_stages.collector.capture_events import CaptureFailed, ProcessSummary
@@ -16,9 +26,9 @@ from kerncap_stages.collector.capture_session import CaptureSession
 from kerncap_stages.collector.connection import Connection, Settings
 from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
 from kerncap_stages.collector.program import ProgramSpec
-from kerncap_stages.collector.protocol import FailureCode, Mode, ProtocolError, Reader, Rule, Up
-from kerncap_stages.collector.selection import KernelRule
+from kerncap_stages.collector.selection import KernelRule, answers
 from kerncap_stages.collector.server import Collector
+from kerncap_stages.collector.wire import ProtocolError
 from kerncap_stages.errors import ExitCode, Refused
 from kerncap_stages.manifests.capture import NameMatch, Reach, Selection
 from kerncap_stages.manifests.kernel import KernargSlot
@@ -50,19 +60,16 @@ class Recorder:
         self._connection, self._emit = connection, emit
         self.received = hashlib.sha256()
 
-    def hear(self, kind, reader):
-        from kerncap_stages.collector.protocol import Down, pack, selected
-
-        if kind is Up.MODULE_END:
-            for message in selected(reader.u64(), True, self.wanted):
-                self._connection.send(message)
-        if kind is Up.DATA:
-            reader.u32()
-            slot, size = reader.u32(), reader.u32()
-            with self._connection.shared.slot(slot, size) as view:
-                self.received.update(view)
-            self._connection.send(pack(Down.FREE, "I", slot))
-        self._emit(kind)
+    def hear(self, message):
+        match message:
+            case ModuleEnd():
+                for answer in answers(message.module, True, self.wanted):
+                    self._connection.send(answer)
+            case Data():
+                with self._connection.shared.slot(message.slot, message.size_bytes) as view:
+                    self.received.update(view)
+                self._connection.send(FreeSlot(message.slot))
+        self._emit(message.NUMBER)
 
     def idle(self):
         pass
@@ -198,7 +205,7 @@ def test_a_process_tells_what_it_loaded(client, tmp_path):
 def test_what_a_process_sent_is_heard_though_it_ended_with_our_answers_unread():
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     connection = Connection(ours, lambda _event: None)
-    connection.send(b"an answer that nobody reads")
+    connection.send(FreeSlot(0))
     for message in (b"one", b"two"):
         theirs.send(message)
     theirs.close()
@@ -234,7 +241,7 @@ def test_a_capture_that_no_replay_could_follow_fails_by_name(tmp_path):
     class Builder:
         abandoned = False
 
-        def publish(self, _reader, _environment):
+        def publish(self, _cost, _environment):
             KernargSlot(offset_bytes=-8, size_bytes=8, value_kind="by_value")
 
         def abandon(self):
@@ -244,7 +251,7 @@ def test_a_capture_that_no_replay_could_follow_fails_by_name(tmp_path):
     session = CaptureSession(
         Process(), said.append, [], CaptureContext(Store.open(tmp_path / "s"), lambda: None)
     )
-    session._publish(builder, Reader(b""))
+    session._publish(builder, Cost(0, 0, 0, 0, 0, 0))
     session.close()
     failure = said[0]
     assert "no replay could follow what was captured: offset_bytes: " in failure.reason

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from kerncap_stages.collector.protocol import RECORD
 
 from kerncap_stages.collector.ranking import blocks_of, of_the_program, ranked
-from kerncap_stages.collector.shared_memory import RECORD
 from kerncap_stages.collector.statistics import ShapeKey, Tally, tally_records
 
 durations = st.lists(st.integers(0, 10**12), min_size=1, max_size=40)
@@ -21,7 +21,7 @@ def records_of(rows):
     records = np.zeros(len(rows), RECORD)
     for record, (kernel, grid, block, start, end) in zip(records, rows, strict=True):
         record["kernel"], record["start_ns"], record["end_ns"] = kernel, start, end
-        record["grid"], record["block"] = (grid, 1, 1), (block, 1, 1, 0)
+        record["grid_work_items"], record["block"] = (grid, 1, 1), (block, 1, 1, 0)
     return records
 
 
