@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 import zipfile
 from importlib import metadata
+from io import BytesIO
 from pathlib import Path
+from typing import Any
 
 import pytest
-from elftools.elf.dynamic import DynamicSection
 from elftools.elf.elffile import ELFFile
 
 from kerncap_stages.native_paths import LIBRARY_FOLDER
@@ -37,12 +38,26 @@ def test_its_metadata_says_what_it_is_and_for_whom(wheel: Path) -> None:
     assert wheel.name == f"kerncap_stages-{about['Version']}-{tag}-{tag}-linux_x86_64.whl"
 
 
+def section(name: str, section_name: str) -> Any:
+    with (LIBRARY_FOLDER / name).open("rb") as file:
+        return ELFFile(BytesIO(file.read())).get_section_by_name(section_name)
+
+
 @pytest.mark.parametrize("name", ["libkerncap_cuda.so", "libkerncap_hsa.so", "libkerncap_softgpu.so"])
 def test_what_is_loaded_into_programs_needs_little(name: str) -> None:
-    with (LIBRARY_FOLDER / name).open("rb") as file:
-        section = ELFFile(file).get_section_by_name(".dynamic")
-        assert isinstance(section, DynamicSection)
-        needed = {tag.needed for tag in section.iter_tags() if tag.entry.d_tag == "DT_NEEDED"}
+    needed = {tag.needed for tag in section(name, ".dynamic").iter_tags() if tag.entry.d_tag == "DT_NEEDED"}
     assert needed <= {
         "ld-linux-x86-64.so.2", "libc.so.6", "libgcc_s.so.1", "libm.so.6", "libstdc++.so.6",
     }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("name", "entry_points"),
+    [
+        ("libkerncap_cuda.so", {"InitializeInjection"}),
+        ("libkerncap_hsa.so", {"OnLoad", "OnUnload", "rocprofiler_set_api_table"}),
+    ],
+)
+def test_what_is_loaded_into_programs_shows_its_entry_points_alone(name: str, entry_points: set[str]) -> None:
+    symbols = section(name, ".dynsym").iter_symbols()
+    assert {symbol.name for symbol in symbols if symbol.entry.st_shndx != "SHN_UNDEF"} == entry_points
