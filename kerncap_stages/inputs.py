@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import stat
 import sys
+from io import UnsupportedOperation
 from typing import TYPE_CHECKING, TextIO
 
 from kerncap_stages.console import say
@@ -26,18 +27,20 @@ def artifact_texts(
 ) -> Iterator[str]:
     """Yield what the user, or the stage before in a pipe, calls the artifacts.
 
-    ``otherwise``: what is taken, and said to be, where standard input is a terminal.
-    Raises UsageError when there is neither, ArtifactNotFound when the stage before made nothing.
+    Standard input names artifacts where it is a pipe or a file. If that is empty, the stage before failed:
+    nothing is taken instead. A terminal, ``/dev/null`` and a closed standard input name none.
+    ``otherwise``: what is taken, and said to be, in these three cases.
+    Raises UsageError without it, ArtifactNotFound when the stage before made nothing.
     """
     if arguments:
         yield from arguments
         return
     stream = sys.stdin if stream is None else stream
-    if otherwise is not None and stream is not None and stream.isatty():
-        say(f"no artifact given: {otherwise} is taken")
-        yield otherwise
-        return
-    if stream is None or stream.isatty():
+    if stream is None or not _names_artifacts(stream):
+        if otherwise is not None:
+            say(f"no artifact given: {otherwise} is taken")
+            yield otherwise
+            return
         raise UsageError(
             "no artifact given",
             hint="give a digest, the start of one, a name, `@` for the latest, or pipe a stage into this one",
@@ -47,11 +50,18 @@ def artifact_texts(
 
 def has_piped_input() -> bool:
     """Whether standard input is a pipe or a file, and so may carry digests."""
+    return sys.stdin is not None and _names_artifacts(sys.stdin)
+
+
+def _names_artifacts(stream: TextIO) -> bool:
     try:
-        mode = os.fstat(0).st_mode
+        mode = os.fstat(stream.fileno()).st_mode
+    except UnsupportedOperation:  # a stream in memory
+        return not stream.isatty()
     except OSError:
         return False
-    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode)
+    # Some shells make their pipes of sockets.
+    return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
 def _lines(stream: TextIO) -> Iterator[str]:
@@ -75,5 +85,5 @@ def _lines(stream: TextIO) -> Iterator[str]:
     if not found:
         raise ArtifactNotFound(
             "no artifact came through the pipe: the stage before this one failed or made none",
-            hint="its own message is above; mend that first",
+            hint="its own message is above; if no stage stands before this one, name the artifact",
         )

@@ -90,7 +90,7 @@ def load_as(store: ReadsObjects, digest: Digest, model: type[_Kind]) -> _Kind:
         wanted = model.model_fields["kind"].default
         raise ArtifactError(
             f"{digest.short} is a {manifest.kind}, and this needs a {wanted}",
-            hint=f"give a {wanted}: `kc-show` lists the latest artifacts",
+            hint=f"give a {wanted}: `kc-store ls` lists the artifacts",
         )
     return manifest
 

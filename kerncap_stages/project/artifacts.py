@@ -47,7 +47,7 @@ def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Di
     project = project_of(text)
     if project is not None:
         return Store.open(project.store, create=False), project.captures
-    store = Store.open(store_folder)
+    store = Store.open(store_folder, create=False)
     return store, (capture_of(store, store.resolve(text)),)
 
 
@@ -121,6 +121,7 @@ def capture_of(store: Store, digest: Digest) -> Digest:
             return ManifestRef(made.capture).digest
         if made.kind == "reproducer":
             return ManifestRef(made.kernels[0].capture).digest
-        raise ArtifactError(
-            f"{digest.short} is a {made.kind}, and this needs a capture", hint="`kc-show` lists the artifacts"
-        )
+        hint = "`kc-store ls --kind capture` lists the captures"
+        if made.kind == "profile":
+            hint = f"`kc-capture {digest.short}` makes one of this profile"
+        raise ArtifactError(f"{digest.short} is a {made.kind}, and this needs a capture", hint=hint)

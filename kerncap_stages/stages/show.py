@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from kerncap_stages.console import epilog, page, require_output, run
-from kerncap_stages.inputs import artifact_texts, has_piped_input
+from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
     ArtifactOrProjectArguments,
     JsonOption,
@@ -21,13 +21,11 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 _EXAMPLES = """\
-kc-show                              the latest artifacts
+kc-show                              the latest artifact; `kc-store ls` lists all
 kc-show @capture                     the latest capture
 kc-profile -- ./app | kc-show        what a stage just made
 kc-show ./isolated/scale             the project in a folder
 kc-show --json @capture | jq .launch"""
-
-_LATEST = 20
 
 app = stage_app()
 
@@ -43,19 +41,15 @@ def show(
     store: StoreOption = None,
     version: VersionOption = False,  # noqa: ARG001
 ) -> None:
-    """Show artifacts as pages; without any, list the latest."""
+    """Show artifacts as pages: without any, the latest. `kc-store ls` lists them."""
     require_output()
     if about:
         _show_about(json=json)
         return
+    from kerncap_stages.project.artifacts import project_of
     from kerncap_stages.store import Store
 
-    if not artifacts and not has_piped_input():
-        _show_latest(Store.open(store, create=False), json=json)
-        return
-    from kerncap_stages.project.artifacts import project_of
-
-    for text in artifact_texts(artifacts):
+    for text in artifact_texts(artifacts, otherwise="@"):
         project = project_of(text)
         opened = Store.open(store if project is None else project.store, create=False)
         digest = opened.resolve(text) if project is None else project.reproducer
@@ -91,28 +85,6 @@ def _print_json(store: Store, digest: Digest) -> None:
     payload = store.get(digest)
     parse(payload, digest.short)  # refused here as it would be by a stage
     print(payload.decode(), end="")
-
-
-def _show_latest(store: Store, *, json: bool) -> None:
-    entries = store.artifacts()
-    if json:
-        import dataclasses
-        import json as json_module
-
-        print(json_module.dumps(entries, indent=1, default=dataclasses.asdict))
-        return
-    import time
-
-    from kerncap_stages.pages.artifact import listing
-    from kerncap_stages.pages.parts import note
-
-    console = page()
-    if not entries:
-        console.print(note(f"no artifacts in {store.root}: run a stage, or `kc-store put`"))
-        return
-    console.print(listing(entries[:_LATEST], store, time.time()))
-    if len(entries) > _LATEST:
-        console.print(note(f"and {len(entries) - _LATEST:,} more: `kc-store ls` lists all"))
 
 
 def _show_about(*, json: bool) -> None:

@@ -39,10 +39,10 @@ def prepare(path: Path, *, create: bool) -> None:
         if (path / "format").exists():
             return
         if not create:
-            raise ArtifactError(f"there is no store at {path}", hint="a stage makes one; or pass --store DIR")
+            raise _absent(path)
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path} is not a folder", hint="pass another one: --store DIR")
-        if path.is_dir() and {file.name for file in path.iterdir()} - {*FOLDERS, *_LOCKS, "format"}:
+        if path.is_dir() and _foreign(path):
             raise UsageError(
                 f"{path} holds something else than a store", hint="pass an empty or a new folder"
             )
@@ -58,6 +58,30 @@ def prepare(path: Path, *, create: bool) -> None:
             _replace(path, path / "format", FORMAT)
     except OSError as error:
         raise system_error(f"cannot make a store at {path}", error) from error
+
+
+def _absent(path: Path) -> ArtifactError:
+    if is_still_to_come(path):
+        return ArtifactError(
+            f"there is no store at {path}", hint="`kc-profile -- ./app` makes one there; or pass --store DIR"
+        )
+    why = "it holds something else" if path.is_dir() else "it is not a folder"
+    return ArtifactError(f"{path} is no store: {why}", hint="pass another one: --store DIR")
+
+
+def is_still_to_come(path: Path) -> bool:
+    """Whether a store can be made at ``path``: nothing is there, or an empty folder, or a store half made.
+
+    Raises StoreError if the system does not let us look.
+    """
+    try:
+        return not path.exists() or (path.is_dir() and not (path / "format").exists() and not _foreign(path))
+    except OSError as error:
+        raise system_error(f"cannot read {path}", error) from error
+
+
+def _foreign(path: Path) -> set[str]:
+    return {file.name for file in path.iterdir()} - {*FOLDERS, *_LOCKS, "format"}
 
 
 @contextlib.contextmanager

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
 
 _SHORTEST_PREFIX = 4
 _MOST_CANDIDATES = 8
+# What a user types to get an artifact of a kind.
+_MADE_BY = {
+    "profile": "kc-profile -- ./app",
+    "capture": "kc-capture --kernel NAME -- ./app",
+    "source": "kc-locate @capture",
+    "reproducer": "kc-generate @capture",
+    "validation": "kc-validate @capture",
+    "replay": "kc-replay @capture",
+    "files": "kc-store put FILE",
+}
 
 
 def can_be_a_name(name: str) -> bool:
@@ -88,7 +98,7 @@ def resolve(root: Path, text: str) -> Digest:
         if found:
             kinds = {entry.digest: entry.kind for entry in read_artifacts(root)}
             raise _ambiguous(text, {digest: kinds.get(digest, "object") for digest in found})
-    hint = "`kc-show` lists the latest artifacts"
+    hint = "`kc-store ls` lists the artifacts"
     if os.path.isdir(text):  # noqa: PTH112 - before Python 3.14 pathlib raises where a name is too long
         hint += "; a folder is taken where `kc-generate` made it"
     raise ArtifactNotFound(f"nothing in the store {root} answers to {text!r}", hint=hint)
@@ -133,9 +143,20 @@ def _latest(root: Path, text: str) -> Digest:
     entries = [entry for entry in read_artifacts(root) if not kind or entry.kind == kind]
     index = int(back or 0)
     if index >= len(entries):
-        what = f"{kind} artifact" if kind else "artifact"
-        raise ArtifactNotFound(
-            f"{text} is nothing: the store {root} lists {len(entries)} {what}{'s' * (len(entries) != 1)}",
-            hint="run the stage that makes one, or pass another --store",
-        )
+        raise _too_few(root, text, kind, len(entries))
     return entries[index].digest
+
+
+def _too_few(root: Path, text: str, kind: str, count: int) -> ArtifactNotFound:
+    if kind and kind not in _MADE_BY:
+        return ArtifactNotFound(
+            f"{text}: there is no kind of artifact called {kind!r}",
+            hint=f"the kinds are {', '.join(_MADE_BY)}",
+        )
+    what = kind or "artifact"
+    found = f"is no {what} yet" if count == 0 else f"is only 1 {what}"
+    if count > 1:
+        found = f"are only {count} of kind {kind}" if kind else f"are only {count} artifacts"
+    made_by = _MADE_BY[kind or "profile"]
+    hint = f"`{made_by}` makes one; another store is named by --store DIR or KERNCAP_STORE"
+    return ArtifactNotFound(f"{text}: there {found} in the store {root}", hint=hint)

@@ -1,10 +1,13 @@
 """Which artifacts a stage works on where no argument names one."""
 
 import io
+import os
+import socket
+from pathlib import Path
 
 import pytest
 
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import ArtifactNotFound, UsageError
 from kerncap_stages.inputs import artifact_texts
 
 
@@ -18,6 +21,26 @@ def test_on_a_terminal_the_latest_is_taken_and_said_where_a_stage_offers_it(caps
     assert "@capture is taken" in capsys.readouterr().err
     with pytest.raises(UsageError):
         list(artifact_texts(None, Terminal()))
+
+
+@pytest.mark.parametrize("otherwise", ["@capture", None])
+def test_dev_null_names_no_artifact_and_an_empty_pipe_is_a_failed_stage(capsys, otherwise):
+    with Path(os.devnull).open() as nothing:
+        if otherwise is None:
+            with pytest.raises(UsageError, match="no artifact given"):
+                list(artifact_texts(None, nothing))
+        else:
+            assert list(artifact_texts(None, nothing, otherwise=otherwise)) == [otherwise]
+            assert f"{otherwise} is taken" in capsys.readouterr().err
+    reader, writer = os.pipe()
+    os.close(writer)
+    with os.fdopen(reader) as empty, pytest.raises(ArtifactNotFound, match="the stage before"):
+        list(artifact_texts(None, empty, otherwise=otherwise))
+    ours, theirs = socket.socketpair()
+    theirs.close()
+    with os.fdopen(ours.detach()) as empty, pytest.raises(ArtifactNotFound, match="the stage before"):
+        list(artifact_texts(None, empty, otherwise=otherwise))
+    assert capsys.readouterr().err == ""
 
 
 def test_a_pipe_and_arguments_go_before_the_latest(capsys):

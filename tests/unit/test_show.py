@@ -64,20 +64,35 @@ def test_empty_pipe_means_that_the_stage_before_failed(show):
     assert "the stage before this one failed" in done.stderr
 
 
-def test_latest_are_listed_without_arguments(show, capture):
+@pytest.fixture
+def listed(store):
+    return lambda **options: executables.run("kc-store", "ls", store=store.root, **options)
+
+
+def test_the_latest_artifact_is_shown_without_arguments(show, store, capture):
     done = show()
-    lines = done.stdout.splitlines()
+    assert done.returncode == 0
+    assert f"capture {capture}" in done.stdout
+    assert "no artifact given: @ is taken" in done.stderr
+    profile = executables.publish(store, examples.profile().model_copy(update={"wall_ns": 1}))
+    assert f"profile {profile}" in show().stdout
+    assert hashlib.sha256(show("--json").stdout.encode()).hexdigest() == profile
+    assert show("--tree").stdout.startswith(profile[:12])
+
+
+def test_the_list_has_kernels_and_commands(listed, capture):
+    lines = listed().stdout.splitlines()
     assert capture[:12] in lines[2]
     assert "scale(float*, float*, float, int), dispatch 2" in lines[2]
     assert "./app --size 512" in lines[3]
 
 
-def test_a_list_has_the_name_of_a_kernel_in_one_line(show, store):
+def test_a_list_has_the_name_of_a_kernel_in_one_line(listed, store):
     name = f"void at::native::vectorized_elementwise_kernel<4, {'tanh_kernel_cuda::' * 20}lambda>(int)"
     example = examples.capture()
     kernel = example.kernel.model_copy(update={"demangled_name": name})
     executables.publish(store, example.model_copy(update={"kernel": kernel}))
-    (line,) = [line for line in show(env={"COLUMNS": "160"}).stdout.splitlines() if "elementwise" in line]
+    (line,) = [line for line in listed(env={"COLUMNS": "160"}).stdout.splitlines() if "elementwise" in line]
     assert "vectorized_elementwise_kernel" in line
     assert line.endswith("dispatch 2")
 
@@ -89,20 +104,19 @@ def publish_long(store, size_bytes, number=0):
 
 
 @pytest.mark.usefixtures("capture")
-def test_a_long_manifest_is_passed_over_and_named(show, store):
+def test_a_long_manifest_is_passed_over_and_named(show, listed, store):
     long = publish_long(store, 40 << 20)
-    for arguments in ((), ("--tree", long)):
-        done = show(*arguments)
+    for done in (listed(), show("--tree", long)):
         assert done.returncode == 0
         assert long[:12] in done.stdout
         assert "not read here: its manifest has 40.0 MiB" in " ".join(done.stdout.split())
-    assert "scale(float*, float*, float, int), dispatch 2" in show().stdout
+    assert "scale(float*, float*, float, int), dispatch 2" in listed().stdout
 
 
-def test_manifests_that_are_long_together_are_passed_over(show, store):
+def test_manifests_that_are_long_together_are_passed_over(listed, store):
     for number in range(6):
         publish_long(store, 4 << 20, number)
-    text = show().stdout
+    text = listed().stdout
     assert text.count("not read here: its manifest has 4.00 MiB") == 3
     assert text.count("./app --size 512") == 3
 
@@ -135,16 +149,16 @@ def test_a_tree_shows_the_parents_of_an_artifact_once(show, store):
     assert "(see above)" in done.stdout
 
 
-def test_latest_are_listed_as_json(show, store, capture):
+def test_artifacts_are_listed_as_json(store, capture):
     store.name("kept", store.resolve(capture))
-    listed = json.loads(show("--json").stdout)
+    listed = json.loads(executables.run("kc-store", "ls", "--json", store=store.root).stdout)
     assert [(entry["digest"], entry["kind"], entry["names"]) for entry in listed] == [
         (str(entry.digest), entry.kind, list(entry.names)) for entry in store.artifacts()
     ]
     assert (listed[0]["digest"], listed[0]["kind"], listed[0]["names"]) == (capture, "capture", ["kept"])
 
 
-def test_latest_are_listed_on_a_terminal(capture, store):
+def test_the_latest_is_shown_on_a_terminal(capture, store):
     terminal, other_end = pty.openpty()
     done = executables.run("kc-show", store=store.root, stdin=other_end)
     os.close(terminal)
@@ -152,10 +166,14 @@ def test_latest_are_listed_on_a_terminal(capture, store):
     assert capture[:12] in done.stdout
 
 
-def test_empty_store_says_what_to_do(show):
-    done = show()
-    assert done.returncode == 0
-    assert "kc-store put" in done.stdout
+def test_empty_store_says_what_to_do(show, store):
+    for arguments in ((), ("@",)):
+        done = show(*arguments)
+        assert (done.returncode, done.stdout) == (3, "")
+        assert f"there is no artifact yet in the store {store.root}" in done.stderr
+        assert "next: `kc-profile -- ./app` makes one" in done.stderr
+    assert "`kc-locate @capture` makes one" in show("@source").stderr
+    assert "there is no kind of artifact called 'captures'" in show("@captures").stderr
 
 
 def test_missing_store_is_named(show, tmp_path):
@@ -209,7 +227,7 @@ def test_ambiguous_start_lists_the_candidates(show, store):
     ("change", "message"),
     [({"schema_version": 99}, "schema version 99"), ({"surprise": 1}, "surprise"), ({"kind": "art"}, "kind")],
 )
-def test_unreadable_manifest_is_refused_by_name(show, store, change, message):
+def test_unreadable_manifest_is_refused_by_name(show, listed, store, change, message):
     content = json.loads(dump(examples.profile())) | change
     payload = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False) + "\n"
     digest = executables.publish(store, payload.encode(), "profile")
@@ -219,15 +237,15 @@ def test_unreadable_manifest_is_refused_by_name(show, store, change, message):
         assert digest[:12] in done.stderr
         assert message in done.stderr
         assert done.stdout == ""
-    assert show().returncode == 0  # one bad artifact does not hide the others
+    assert listed().returncode == 0  # one bad artifact does not hide the others
 
 
-def test_hostile_name_reaches_no_terminal(show, store):
+def test_hostile_name_reaches_no_terminal(show, listed, store):
     hostile = "\x1b]0;owned\x07\x1b[2J[bold]x[/bold]\u202e"
     kernel = examples.hsa_kernel(demangled_name=hostile, mangled_name=hostile)
     digest = executables.publish(store, examples.capture(kernel=kernel))
-    for arguments in ((digest,), (), ("--tree", digest)):
-        done = show(*arguments, env={"FORCE_COLOR": "1", "TERM": "xterm"})
+    terminal = {"FORCE_COLOR": "1", "TERM": "xterm"}
+    for done in (show(digest, env=terminal), listed(env=terminal), show("--tree", digest, env=terminal)):
         assert "\x1b]" not in done.stdout
         assert "\x1b[2J" not in done.stdout
         assert "\u202e" not in done.stdout

@@ -29,15 +29,6 @@ def open_store(store: Path | None, *, create: bool = False) -> Store:
     return Store.open(store, create=create)
 
 
-def is_still_to_come(store: Path | None) -> bool:
-    """Whether the user's own store was not made yet; one that is named and absent is a mistake."""
-    import os
-
-    from kerncap_stages.store.folder import default_path
-
-    return store is None and not os.environ.get("KERNCAP_STORE") and not default_path().exists()
-
-
 def print_digests(digests: Sequence[Digest]) -> None:
     """Write one a line."""
     for digest in digests:

@@ -12,7 +12,6 @@ from kerncap_stages.options import ArtifactArguments, OneArtifactArgument, Store
 from kerncap_stages.stages.store_cli.shared import (
     KindOption,
     ReportAsJson,
-    is_still_to_come,
     open_store,
     show,
 )
@@ -90,11 +89,18 @@ def ls(
     store: StoreOption = None,
 ) -> None:
     """List artifacts, newest first."""
-    if is_still_to_come(store):
+    from kerncap_stages.store.folder import default_path, is_still_to_come
+    from kerncap_stages.terminal_text import printable
+
+    root = (store or default_path()).expanduser().absolute()
+    if is_still_to_come(root):
         if json:
             print("[]")
         else:
-            say("no artifacts yet: a stage makes the store, as `kc-profile -- ./app` does")
+            say(
+                f"no artifacts yet: {printable(str(root))} holds no store; "
+                "a stage makes it, as `kc-profile -- ./app` does"
+            )
         return
     opened = open_store(store)
     entries = opened.artifacts(kind)

@@ -55,6 +55,14 @@ def test_a_variant_under_either_name_of_the_option(stages, scaled, variant):
         assert replay["variant"]["isa"].endswith("gfx90a") or "gfx90a" in replay["variant"]["isa"]
 
 
+def test_without_an_argument_the_latest_capture_is_replayed_but_not_after_an_empty_pipe(stages, scaled):
+    done = stages.run("replay", "--json").must()  # standard input is /dev/null
+    assert done.manifest["capture"] == f"manifest:{scaled}"
+    assert "no artifact given: @capture is taken" in done.err
+    empty = stages.run("replay", stdin="").must(ExitCode.ARTIFACT)
+    assert "the stage before this one failed" in empty.err
+
+
 def test_variant_and_compare_exclude_each_other(stages, scaled, variant):
     nothing = variant("idempotent", "NOTHING")
     stages.replay(scaled, "--variant", nothing, "--compare", nothing).must(2)

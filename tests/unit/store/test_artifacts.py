@@ -49,9 +49,9 @@ def test_latest_of_a_kind_and_the_one_before(store):
     publish(store, "profile")
     assert store.resolve("@capture") == two
     assert store.resolve("@capture~1") == one
-    with pytest.raises(ArtifactNotFound, match="2 capture artifacts"):
+    with pytest.raises(ArtifactNotFound, match="there are only 2 of kind capture in the store"):
         store.resolve("@capture~2")
-    with pytest.raises(ArtifactNotFound, match="0 replay artifacts"):
+    with pytest.raises(ArtifactNotFound, match="there is no replay yet in the store"):
         store.resolve("@replay")
     for wrong in ("@capture~", "@capture~x", "@~-1"):
         with pytest.raises(UsageError):

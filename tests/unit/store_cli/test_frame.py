@@ -68,11 +68,35 @@ def test_store_whose_path_is_not_utf8_works_and_is_named(folder, tmp_path):
 
 
 def test_store_that_is_not_there_is_not_made_by_looking(tmp_path):
-    for command in (("ls",), ("check",), ("gc",), ("du",)):
+    for command in (("check",), ("gc",), ("du",)):
         done = executables.run("kc-store", *command, store=tmp_path / "nowhere")
         assert done.returncode == 3, command
         assert "nowhere" in done.stderr
     assert not (tmp_path / "nowhere").exists()
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_list_of_a_folder_that_is_to_become_a_store_is_empty(tmp_path, exists):
+    place = tmp_path / "to come"
+    if exists:
+        place.mkdir()
+    for arguments, store in (((), place), (("--store", place), tmp_path)):
+        done = executables.run("kc-store", "ls", *arguments, store=store)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr.startswith(f"no artifacts yet: {place} holds no store")
+        done = executables.run("kc-store", "ls", *arguments, "--json", store=store)
+        assert (done.returncode, done.stdout) == (0, "[]\n")
+    assert place.exists() == exists
+    assert not exists or not list(place.iterdir())
+
+
+def test_a_folder_or_file_that_is_something_else_is_no_store(tmp_path):
+    (tmp_path / "file").touch()
+    for place, why in ((tmp_path, "it holds something else"), (tmp_path / "file", "it is not a folder")):
+        for command in ("ls", "du"):
+            done = executables.run("kc-store", command, store=place)
+            assert (done.returncode, done.stdout) == (3, "")
+            assert f"{place} is no store: {why}" in done.stderr
 
 
 def test_before_the_first_stage_the_list_is_empty(tmp_path):
