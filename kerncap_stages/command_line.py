@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import sys
 from typing import TYPE_CHECKING, Any
@@ -12,16 +13,99 @@ from typer.core import TyperCommand
 from kerncap_stages.errors import KerncapError, UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kerncap_stages.digest import Digest
     from kerncap_stages.store import Store
 
 
+class MissingDashesError(UsageError):
+    """A program was given without ``--`` before it.
+
+    ``needs``: options that have to be added as well.
+    """
+
+    def __init__(self, message: str, needs: Sequence[str] = ()) -> None:
+        super().__init__(message)
+        self.needs = needs
+
+
 class ProgramCommand(TyperCommand):
-    """``cls=`` of a command that takes a program: ``--help`` says where that stands."""
+    """``cls=`` of a command that takes a program: it says where that stands, and where ``--`` is missing."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line."""
-        return [*super().collect_usage_pieces(ctx), "[-- PROGRAM [ARGS]...]"]
+        shown = [param for param in self.params if not getattr(param, "hidden", False)]
+        pieces = [piece for param in shown for piece in param.get_usage_pieces(ctx)]
+        return [self.options_metavar or "", *pieces, "[-- PROGRAM [ARGS]...]"]
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse; an option that only the program has is told as a forgotten ``--``."""
+        self._words = list(args)
+        try:
+            return super().parse_args(ctx, args)
+        except Exception as error:
+            first = self._first_argument()
+            if not hasattr(error, "format_message") or first is None or not _is_program(self._words[first]):
+                raise
+            program = self._words[first]
+            raise UsageError(
+                f"{error.format_message()} Or `--` is missing before the program {program}".replace(
+                    "..", "."
+                ),
+                hint=shlex.join([ctx.command_path, *self._words[:first], "--", *self._words[first:]]),
+            ) from error
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run it; where a program was taken for an artifact, say how the same is written with ``--``."""
+        try:
+            return super().invoke(ctx)
+        except MissingDashesError as error:
+            options, arguments = self._split()
+            error.hint = shlex.join([ctx.command_path, *options, *error.needs, "--", *arguments])
+            raise
+
+    def _first_argument(self) -> int | None:
+        """Where the first word stands that is no option; None if an option before it is unknown."""
+        at = 0
+        while at < len(self._words) and self._is_option(self._words[at]):
+            room = self._room(self._words[at])
+            if room is None:
+                return None
+            at += room
+        return at if at < len(self._words) else None
+
+    def _split(self) -> tuple[list[str], list[str]]:
+        """The words that are options, with their values, and all others, in their order."""
+        options: list[str] = []
+        arguments: list[str] = []
+        at = 0
+        while at < len(self._words):
+            room = (self._room(self._words[at]) or 1) if self._is_option(self._words[at]) else 1
+            into = options if self._is_option(self._words[at]) else arguments
+            into += self._words[at : at + room]
+            at += room
+        return options, arguments
+
+    @staticmethod
+    def _is_option(word: str) -> bool:
+        return len(word) > 1 and word.startswith("-")
+
+    def _room(self, word: str) -> int | None:
+        """How many words an option takes with its value: 1 or 2; None if there is no such option."""
+        name, equals, _ = word.partition("=")
+        for param in self.params:
+            for each in (*param.opts, *param.secondary_opts):
+                takes_value = not getattr(param, "is_flag", False) and not getattr(param, "count", False)
+                if name == each:
+                    return 2 if takes_value and not equals else 1
+                if len(each) == 2 and not word.startswith("--") and word.startswith(each):
+                    return 1  # -ofile, or several flags
+        return 1 if word in ("-h", "--help") else None
+
+
+def _is_program(text: str) -> bool:
+    return os.path.isfile(text) or shutil.which(text) is not None  # noqa: PTH113 - pathlib is not needed for this
 
 
 def take_command(argv: list[str] | None = None) -> tuple[str, ...] | None:
@@ -38,17 +122,16 @@ def take_command(argv: list[str] | None = None) -> tuple[str, ...] | None:
     return command
 
 
-def resolve_artifact(store: Store, text: str, usage: str) -> Digest:
-    """The artifact of a text, where a program may have been meant: ``usage`` says how that is written.
+def resolve_artifact(store: Store, text: str, needs: Sequence[str] = ()) -> Digest:
+    """The artifact of a text, where a program may have been meant, which ``needs`` these options.
 
-    Raises UsageError for a program that no artifact is called like, else what the store says of the text.
+    Raises MissingDashesError for a program, if no artifact is called like it, else what the store raises.
     """
     try:
         return store.resolve(text)
     except KerncapError as error:
-        if not (os.path.isfile(text) or shutil.which(text)):  # noqa: PTH113 - pathlib is not needed for this
+        if not _is_program(text):
             raise
-        raise UsageError(
-            f"no artifact is called {text}, which is a program",
-            hint=f"put -- before the program: {usage} -- {text}",
+        raise MissingDashesError(
+            f"no artifact is called {text}, which is a program: `--` is missing before it", needs
         ) from error

@@ -12,6 +12,7 @@ import os
 import signal
 import sys
 import traceback
+from itertools import pairwise
 from typing import TYPE_CHECKING, NoReturn
 
 from kerncap_stages import __version__
@@ -19,6 +20,8 @@ from kerncap_stages.errors import DeviceError, ExitCode, KerncapError, UsageErro
 from kerncap_stages.terminal_text import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import typer
     from rich.console import Console
 
@@ -32,6 +35,9 @@ capture failed; 6 refused; 70 a fault of ours; 128 + N ended by signal N."""
 
 # sysexits.h EX_SOFTWARE. Python's own code for an uncaught exception is 1, which here is an answer.
 _OUR_FAULT = 70
+
+# Commands that look into a store; "kc-capture's" and "kc-capture:" are words about one.
+_WITH_STORE = r"\bkc-(?:profile|capture|locate|generate|validate|replay|extract|show|store [a-z]+)\b(?![-':])"
 
 _untold: list[Digest] = []  # made, while standard output is closed
 
@@ -119,7 +125,25 @@ def say_error(program: str, message: str, hint: str | None) -> None:
     """Write an error and the next step. Further lines are indented: a name cannot forge a message."""
     say(f"{program}: error: " + _indented(printable(message, keep_lines=True)).lstrip())
     if hint:
+        hint = with_typed_store(hint)
         say("  next: " + _indented(printable(hint, keep_lines=True)).lstrip())
+
+
+def with_typed_store(text: str, typed: Sequence[str] | None = None) -> str:
+    """Name the ``--store`` that was typed in the commands of a next step, so that they find what is there.
+
+    typed: the words of our command line; else those of this process.
+    """
+    import re
+    import shlex
+
+    words = sys.argv if typed is None else typed
+    stores = [word.partition("=")[2] for word in words if word.startswith("--store=")]
+    stores += [after for word, after in pairwise(words) if word == "--store"]
+    if not stores or "--store" in text:
+        return text
+    option = f" --store {shlex.quote(stores[-1])}"
+    return re.sub(_WITH_STORE, lambda found: found[0] + option, text)
 
 
 def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from kerncap_stages.api.steps import Extraction, Step
+    from kerncap_stages.digest import Digest
 
 app = stage_app()
 _command: tuple[str, ...] | None = None
@@ -113,7 +114,7 @@ def extract(
     if no_profile and kernel is None:
         raise UsageError("--no-profile needs a kernel", hint="kc-extract --no-profile --kernel NAME -- ./app")
     spec = None
-    texts: list[str | None] = [None]
+    texts: list[str] = []
     if _command is not None:
         if profiles:
             raise UsageError("give a profile or a command after `--`, not both")
@@ -124,16 +125,19 @@ def extract(
         texts = list(artifact_texts(profiles))
     else:
         raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
-    if output is not None and len(texts) > 1:
-        raise UsageError("--output names one folder, and there are several profiles", hint="leave it out")
     opened = Store.open(store)
+    artifacts: list[Digest | None] = [None]
+    if spec is None:
+        artifacts = [resolve_artifact(opened, text) for text in texts]
+    if output is not None and len(artifacts) > 1:
+        raise UsageError("--output names one folder, and there are several profiles", hint="leave it out")
     worst = ExitCode.DONE
     with ExitStack() as stack:
         told = _Told(stack)
-        for text in texts:
+        for artifact in artifacts:
             request = ExtractRequest(
                 spec=spec,
-                profile=None if text is None else resolve_artifact(opened, text, "kc-extract"),
+                profile=artifact,
                 profile_first=not no_profile,
                 kernel=kernel,
                 match=_match(exact, regex, mangled),

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kerncap_stages.command_line import ProgramCommand, resolve_artifact, take_command
-from kerncap_stages.console import emit, epilog, run, say
+from kerncap_stages.console import emit, epilog, run, say, with_typed_store
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ExitCode, ProgramTimedOut, UsageError
 from kerncap_stages.inputs import artifact_texts
@@ -236,7 +236,7 @@ def capture(
         requests.append(from_command(_command, rank, names))
     else:
         for text in artifact_texts(profiles):
-            digest = resolve_artifact(opened, text, "kc-capture --kernel NAME")
+            digest = resolve_artifact(opened, text, () if names else ("--kernel", "NAME"))
             profile = load_as(opened, digest, Profile)
             requests.append(from_profile(digest, profile, _command, rank, names, _tell))
     wanted_blocks = None if grid_blocks is None else shape_of("--grid-blocks", "work-groups", grid_blocks)
@@ -282,7 +282,7 @@ def capture(
 def _tell(text: str) -> None:
     from kerncap_stages.terminal_text import printable
 
-    say(f"kc-capture: {printable(text, keep_lines=True)}")
+    say(f"kc-capture: {printable(with_typed_store(text), keep_lines=True)}")
 
 
 def _summary(capture: Capture) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import sys
 import time
 from dataclasses import dataclass, field
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages.command_line import ProgramCommand, take_command
+from kerncap_stages.command_line import ProgramCommand, MissingDashesError, take_command
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.errors import (
     AnswerIsNo,
@@ -234,11 +233,10 @@ def profile(
     from kerncap_stages.rocprofv3 import import_profile
     from kerncap_stages.store import Store
 
+    if words and _command is not None:
+        raise UsageError(f"kc-profile takes no argument {words[0]!r} before `--`", hint="leave it out")
     if words:
-        raise UsageError(
-            f"{words[0]!r} is no argument of ours: the program's command stands after `--`",
-            hint=f"kc-profile -- {shlex.join([*words, *(_command or ())])}",
-        )
+        raise MissingDashesError(f"`--` is missing before the program {words[0]}")
     if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
         raise UsageError(f"--output {output}: no file can be there", hint="a file in a folder that exists")
     opened = Store.open(store)

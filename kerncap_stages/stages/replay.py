@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages.console import emit, epilog, run, say
+from kerncap_stages.console import emit, epilog, run, say, with_typed_store
 from kerncap_stages.errors import ExitCode, KerncapError, UsageError
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
@@ -176,7 +176,7 @@ def replay(
             with phases(counting_bytes="restore") as report:
                 digest, made, result = run_replay(opened, capture, replace(each, progress=report))
             for line in result_lines(made, result):
-                say(line)
+                say(with_typed_store(line) if "next: " in line else line)
             if (note := list_for_user(opened, digest, store)) is not None:
                 say(f"note: {printable(note)}")
             emit(digest, made if json else None)

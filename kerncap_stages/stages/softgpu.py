@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import shlex
+import sys
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -12,6 +14,7 @@ from kerncap_stages.console import epilog, run, say
 from kerncap_stages.errors import ProgramError, UsageError
 from kerncap_stages.options import VersionOption, stage_app
 from kerncap_stages.softgpu import TARGETS, SoftGpu, parse_size, require_rocm
+from kerncap_stages.terminal_text import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -36,12 +39,14 @@ def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False)
         raise ProgramError(f"{command[0]}: {error.strerror}") from error
 
 
-def _with_seed(schedule: str | None) -> str | None:
+def _with_seed(schedule: str | None, command: Sequence[str]) -> str | None:
     """Choose a seed where none was given, one for all processes of the program, and say how to repeat it."""
     if schedule != "adversarial":
         return schedule
     chosen = f"{schedule}:{secrets.randbelow(10**6)}"
-    say(f"to run it like this again: --schedule {chosen}")
+    words = sys.argv[1 : len(sys.argv) - len(command)]
+    words = [chosen if word == schedule else word.replace(f"={schedule}", f"={chosen}") for word in words]
+    say(f"to run it like this again: {printable(shlex.join(['kc-softgpu', *words, *command]))}")
     return chosen
 
 
@@ -101,7 +106,7 @@ def softgpu(
         gpus=gpus,
         vram_bytes=parse_size(vram) if vram is not None else None,
         workers=workers,
-        schedule=_with_seed(schedule),
+        schedule=_with_seed(schedule, command),
         count="-" if count else count_file,
         lds=lds,
         trace=trace,

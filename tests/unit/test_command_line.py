@@ -20,8 +20,45 @@ def test_a_program_without_dashes_is_told_where_they_stand(store, tmp_path, stag
     for program in (str(app), "true"):
         done = executables.run(stage, program, store=store.root)
         assert done.returncode == 2
-        assert f" -- {program}\n" in done.stderr
+        needs = " --kernel NAME" if stage == "kc-capture" else ""
+        assert "`--` is missing before" in done.stderr
+        assert done.stderr.endswith(f"next: {stage}{needs} -- {program}\n")
     assert "-- PROGRAM [ARGS]" in executables.run(stage, "--help", store=store.root).stdout
+
+
+@pytest.mark.parametrize("stage", ["kc-profile", "kc-capture", "kc-extract"])
+@pytest.mark.parametrize(
+    ("typed", "options", "program"),
+    [
+        ("{out} true one two", "{out}", "true one two"),
+        ("true --timeout 3 one {out}", "--timeout 3 {out}", "true one"),
+        ("{out} --timeout=3 true --size 4 --json", "{out} --timeout=3", "true --size 4 --json"),
+        ("true -x", "", "true -x"),
+    ],
+)
+def test_the_next_step_is_the_command_that_was_typed_with_dashes(store, stage, typed, options, program):
+    out = f"--store {store.root}"
+    needs = "--kernel NAME" if stage == "kc-capture" and "-x" not in typed and "--size" not in typed else ""
+    done = executables.run(stage, *typed.format(out=out).split(), store=store.root)
+    assert done.returncode == 2
+    assert "`--` is missing before" in done.stderr
+    wanted = [stage, *options.format(out=out).split(), *needs.split(), "--", *program.split()]
+    assert done.stderr.splitlines()[-1] == f"  next: {' '.join(wanted)}"
+
+
+def test_an_unknown_option_before_the_program_is_told_as_such(store):
+    for words in (("--sise", "4", "true"), ("--sise", "--", "true"), ("--output", "o", "--sise")):
+        done = executables.run("kc-extract", *words, store=store.root)
+        assert done.returncode == 2
+        assert "No such option: --sise" in done.stderr
+        assert "is missing" not in done.stderr
+
+
+def test_an_output_folder_is_no_reason_to_speak_of_profiles(store, tmp_path):
+    done = executables.run("kc-extract", "-o", tmp_path / "out", "true", "one", store=store.root)
+    assert done.returncode == 2
+    assert "`--` is missing before" in done.stderr
+    assert done.stderr.endswith(f"next: kc-extract -o {tmp_path / 'out'} -- true one\n")
 
 
 def test_what_is_neither_artifact_nor_program_is_a_missing_artifact(store):

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from kerncap_stages import __version__, errors
+from kerncap_stages.console import with_typed_store
 
 STAGE = [sys.executable, str(Path(__file__).parents[1] / "programs" / "frame_stage.py")]
 
@@ -210,6 +211,21 @@ def check_interrupt():
         check=False,
     )
     assert shell.stdout == "130\n"
+
+
+@pytest.mark.parametrize(
+    ("typed", "hint", "shown"),
+    [
+        (["--store", "my store"], "`kc-show 12ab` lists", "`kc-show --store 'my store' 12ab` lists"),
+        (["--store=s", "x"], "kc-show @ | kc-locate -h", "kc-show --store s @ | kc-locate --store s -h"),
+        (["--store", "s"], "`kc-store ls --kind capture`", "`kc-store ls --store s --kind capture`"),
+        (["--store", "s"], "kc-capture's copies; kc-capture: one", "kc-capture's copies; kc-capture: one"),
+        (["--store", "s"], "`kc-show 12ab`, or pass --store DIR", "`kc-show 12ab`, or pass --store DIR"),
+        (["--fresh"], "`kc-show 12ab`", "`kc-show 12ab`"),
+    ],
+)  # fmt: skip
+def test_a_next_step_names_the_store_that_was_typed(typed, hint, shown):
+    assert with_typed_store(hint, ["kc-locate", *typed]) == shown
 
 
 def test_closed_standard_error_does_not_hide_the_exit_code():

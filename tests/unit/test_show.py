@@ -209,6 +209,11 @@ def test_unknown_artifact_ends_with_3_and_the_next_step(show, text):
     assert "\x1b" not in done.stderr
 
 
+def test_the_next_step_finds_the_store_that_was_typed(show, store):
+    done = show("nobody", "--store", store.root, env={"KERNCAP_STORE": ""})
+    assert f"next: `kc-store ls --store {store.root}` lists the artifacts" in done.stderr
+
+
 def test_ambiguous_start_lists_the_candidates(show, store):
     digests = []
     for number in range(600):

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.console import epilog, say
+from kerncap_stages.console import epilog, say, with_typed_store
 from kerncap_stages.inputs import artifact_texts, has_piped_input
 from kerncap_stages.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
 from kerncap_stages.stages.store_cli.shared import (
@@ -194,4 +194,5 @@ def prune(
     gone = open_store(store).prune(keep_last, kind)
     for digest in gone:
         print(digest)
-    say(f"{count(len(gone), 'artifact')} taken off the list; `kc-store gc` frees their room")
+    what = f"{count(len(gone), 'artifact')} taken off the list"
+    say(with_typed_store(f"{what}; `kc-store gc` frees their room"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import subprocess
 
 import pytest
@@ -55,12 +56,23 @@ def launch(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 def test_launcher_says_the_seed_that_it_chose():
-    done = launch("--schedule", "adversarial")
-    assert done.returncode == 0, done.stderr
-    chosen = done.stdout.strip()
-    assert chosen.startswith("adversarial:")
-    assert int(chosen.partition(":")[2]) >= 0
-    assert f"--schedule {chosen}" in done.stderr
+    for words in (
+        ("--target", "gfx942", "--schedule", "adversarial"),
+        ("--schedule=adversarial", "--gpus", "2"),
+    ):
+        done = launch(*words)
+        assert done.returncode == 0, done.stderr
+        chosen = done.stdout.strip()
+        assert chosen.startswith("adversarial:")
+        assert int(chosen.partition(":")[2]) >= 0
+        lead, again = done.stderr.strip().split(": ", 1)
+        assert lead == "to run it like this again"
+        assert shlex.split(again)[: len(words) + 1] == [
+            "kc-softgpu",
+            *(word.replace("adversarial", chosen) for word in words),
+        ]
+        done = subprocess.run(shlex.split(again), capture_output=True, text=True, check=False, timeout=60)
+        assert (done.stdout.strip(), done.stderr) == (chosen, "")
 
 
 def test_launcher_passes_a_seed_on():
