@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages.command_line import ProgramCommand, MissingDashesError, take_command
+from kerncap_stages.command_line import MissingDashesError, ProgramCommand, take_command
 from kerncap_stages.console import emit, epilog, run, say
 from kerncap_stages.errors import (
     AnswerIsNo,
