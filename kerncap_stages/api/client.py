@@ -171,7 +171,7 @@ class Kerncap:
             raise UsageError(f"iterations {iterations}: at least 1")
         check_seconds("timeout", timeout)
         folder = as_folder(Path(reproducer_dir))
-        store, capture = find_capture(None, str(folder.resolve()))
+        store, capture = find_capture(self._store, str(folder.resolve()))
         variant = find_variant(folder, hsaco)
         options = ReplayOptions(
             variant=variant,
@@ -236,7 +236,7 @@ class Kerncap:
 
         check_seconds("timeout", timeout)
         folder = as_folder(Path(reproducer_dir))
-        store, captures = find_captures(None, str(folder.resolve()))
+        store, captures = find_captures(self._store, str(folder.resolve()))
         variant = find_variant(folder, hsaco) or built_variant(folder)
         settings = _settings(tolerance, rtol, dtype, timeout)
         made = [run_validate(store, capture, variant, settings) for capture in captures]

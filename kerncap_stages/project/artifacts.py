@@ -41,14 +41,39 @@ def find_capture(store_folder: Path | None, text: str) -> tuple[Store, Digest]:
 
 
 def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Digest, ...]]:
-    """Like ``find_capture``, with every capture of a project that has several."""
+    """Like ``find_capture``, with every capture of a project that has several.
+
+    Of a project that may only be read it is the user's store, where the project's artifacts are now, too.
+    """
     from kerncap_stages.store import Store
 
     project = project_of(text)
     if project is not None:
-        return Store.open(project.store, create=False), project.captures
+        own = Store.open(project.store, create=False)
+        return (own if own.folder.is_writable() else _in_users(own, project, store_folder)), project.captures
     store = Store.open(store_folder, create=False)
     return store, (capture_of(store, store.resolve(text)),)
+
+
+def _in_users(own: Store, project: Project, store_folder: Path | None) -> Store:
+    """The user's store, with what a read-only project consists of; the project's own where that cannot be.
+
+    The project's own store still answers what it remembers.
+    """
+    from kerncap_stages.errors import KerncapError
+    from kerncap_stages.progress import progress
+    from kerncap_stages.store import Store
+
+    try:
+        users = Store.open(store_folder)
+        if users.root.samefile(own.root) or not users.folder.is_writable():
+            return own
+        if not (users.root / "artifacts" / project.reproducer).exists():
+            with progress("copying to your store", counts_bytes=True) as report:
+                own.copy_closure([project.reproducer], users.root, report)
+    except (KerncapError, OSError):
+        return own
+    return users
 
 
 def list_for_user(store: Store, digest: Digest, store_folder: Path | None) -> str | None:

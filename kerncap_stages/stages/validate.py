@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -133,7 +134,7 @@ def validate(
         elif not baseline and (unbuilt := unbuilt_edits(folder)):
             raise UsageError(
                 f"{', '.join(unbuilt)} was edited, and there is no code object built of it",
-                hint="`make recompile`, or --baseline to check the captured kernel",
+                hint=f"{_how_to_build(folder)}, or --baseline to check the captured kernel",
             )
         for number, digest in enumerate(digests):
             request = read_request(opened, digest, chosen, settings)
@@ -152,6 +153,12 @@ def validate(
             if not verdict.passed:
                 worst = ExitCode.ANSWER_IS_NO
     return worst
+
+
+def _how_to_build(folder: Path) -> str:
+    if os.access(folder, os.W_OK):
+        return "`make recompile`"
+    return "copy the project to a folder that you may write to (cp -r) and `make recompile` there"
 
 
 def main() -> None:

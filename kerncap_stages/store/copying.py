@@ -20,13 +20,15 @@ if TYPE_CHECKING:
     from kerncap_stages.store.transaction import Transaction
 
 
-def copy_closure(store: Store, digests: Sequence[Digest], other: Store) -> None:
+def copy_closure(
+    store: Store, digests: Sequence[Digest], other: Store, progress: Progress | None = None
+) -> None:
     """Copy artifacts and what they were made from, and list them there as they are listed here.
 
     Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
     """
     with store.folder.shared(), other.transaction() as transaction:
-        manifests = _stage(store, digests, other, transaction, None).manifests()
+        manifests = _stage(store, digests, other, transaction, progress).manifests()
         listed = [entry for entry in store.artifacts() if entry.digest in manifests]
         transaction.publish_listed(
             [

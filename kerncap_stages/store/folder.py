@@ -184,6 +184,10 @@ class Folder:
         finally:
             lock.release()
 
+    def is_writable(self) -> bool:
+        """Whether this user may write here, and the file system lets them."""
+        return self.root.stat().st_uid == os.geteuid() and os.access(self.root / "tmp", os.W_OK | os.X_OK)
+
     def require_ours(self) -> None:
         """Raise StoreError if the store is another user's: what we wrote there could not be theirs."""
         owner = self.root.stat().st_uid

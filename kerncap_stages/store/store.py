@@ -237,14 +237,16 @@ class Store:
         with self.folder.shared():
             return usage_beside(self, digest, others, most_read_bytes)
 
-    def copy_closure(self, digests: Sequence[Digest], destination: Path) -> None:
+    def copy_closure(
+        self, digests: Sequence[Digest], destination: Path, progress: Progress | None = None
+    ) -> None:
         """Copy artifacts with everything they need into another store, made if absent, and list them there.
 
         Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
         """
         from kerncap_stages.store.copying import copy_closure
 
-        copy_closure(self, digests, Store.open(destination))
+        copy_closure(self, digests, Store.open(destination), progress)
 
     def also_list(self, digest: Digest, other: Store, progress: Progress | None = None) -> None:
         """List an artifact in another store, too, as the latest there; what it needs is copied, not listed.

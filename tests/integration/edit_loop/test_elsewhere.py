@@ -86,6 +86,50 @@ def search_path() -> list[str]:
     return [f"PATH={Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin:/opt/rocm/bin"]
 
 
+READ_ONLY = Path(__file__).parents[2] / "helpers/read_only_folder.py"
+
+
+@pytest.mark.usefixtures("own_mounts")
+@pytest.mark.parametrize("by_option", [True, False])
+def test_a_project_that_may_only_be_read_is_judged_and_replayed_in_the_users_store(
+    stages, project, tmp_path, by_option
+):
+    """As on a shared disk: nothing is written into the project, and the next stage finds the verdict."""
+    (project / "optimized.hsaco").write_bytes((project / "capture/kernel.hsaco").read_bytes())
+    before = sorted((path, path.lstat().st_mtime_ns) for path in project.rglob("*"))
+    users = tmp_path / "users store"
+    option = ("--store", users) if by_option else ()
+    environment = {**stages.environment, "KERNCAP_STORE": str(tmp_path / "none" if by_option else users)}
+
+    def run(stage, *words):
+        command = [sys.executable, "-P", READ_ONLY, project, stage, *words, *option]
+        return subprocess.run(
+            list(map(str, command)), env=environment, capture_output=True, text=True, check=False
+        )
+
+    for stage in ("kc-validate", "kc-replay"):
+        done = run(stage, project)
+        assert done.returncode == 0, done.stderr
+        shown = run("kc-show", "--json", done.stdout.strip())
+        assert json.loads(shown.stdout)["kind"] == stage.removeprefix("kc-").replace("validate", "validation")
+    verdict = run("kc-validate", project).stdout.strip()
+    assert json.loads(run("kc-show", "--json", "@validation").stdout)["mode"] == "byte_exact"
+    assert run("kc-show", verdict).returncode == 0
+    assert sorted((path, path.lstat().st_mtime_ns) for path in project.rglob("*")) == before
+
+
+@pytest.mark.usefixtures("own_mounts")
+def test_an_edit_in_a_project_that_may_only_be_read_is_told_where_to_build_it(stages, project):
+    with (project / "kernel_variant.cpp").open("a") as file:
+        file.write("// edited\n")
+    command = [sys.executable, "-P", READ_ONLY, project, "kc-validate", project]
+    done = subprocess.run(
+        list(map(str, command)), env=stages.environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 2
+    assert "copy the project to a folder that you may write to" in done.stderr
+
+
 ELSEWHERE = """
 import os, sys
 from pathlib import Path
