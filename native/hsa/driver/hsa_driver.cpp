@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
+#include <utility>
 
 #include "hsa/driver/loaded_code.hpp"
 
@@ -17,6 +18,27 @@ using core::Result;
 
 constexpr std::uint32_t k_queue_packets = 64;
 constexpr std::uint64_t k_flush_bytes = 512ull << 20;   // more than any cache of a GPU holds
+
+// What ROCr tells of a memory fault, for people: where, and why as far as the GPU says.
+std::string fault_text(std::uint64_t address, std::uint32_t reasons) {
+  constexpr std::pair<std::uint32_t, const char*> k_words[] = {
+      {HSA_AMD_MEMORY_FAULT_PAGE_NOT_PRESENT, "no memory is there"},
+      {HSA_AMD_MEMORY_FAULT_READ_ONLY, "that memory may only be read"},
+      {HSA_AMD_MEMORY_FAULT_NX, "code may not run there"},
+      {HSA_AMD_MEMORY_FAULT_HOST_ONLY, "only the host may use that memory"},
+      {HSA_AMD_MEMORY_FAULT_DRAMECC, "a memory error of the GPU (ECC)"},
+      {HSA_AMD_MEMORY_FAULT_IMPRECISE, "the address is approximate"},
+      {HSA_AMD_MEMORY_FAULT_SRAMECC, "a memory error inside the GPU (ECC)"},
+      {HSA_AMD_MEMORY_FAULT_HANG, "the GPU was reset"},
+  };
+  char address_text[32];
+  std::snprintf(address_text, sizeof address_text, "0x%lx", address);
+  std::string text = std::string("the kernel accessed ") + address_text + ", which is not allowed";
+  for (const auto& [bit, words] : k_words) {
+    if ((reasons & bit) != 0) text += std::string(": ") + words;
+  }
+  return text;
+}
 
 }  // namespace
 
@@ -80,10 +102,8 @@ Result<void> HsaDriver::make_queue() {
   m_runtime.hsa_amd_register_system_event_handler(
       [](const hsa_amd_event_t* event, void* self) {
         if (event->event_type != HSA_AMD_GPU_MEMORY_FAULT_EVENT) return HSA_STATUS_ERROR;
-        char text[96];
-        std::snprintf(text, sizeof text, "the kernel touched 0x%lx, which it may not (reasons 0x%x)",
-                      event->memory_fault.virtual_address, event->memory_fault.fault_reason_mask);
-        static_cast<HsaDriver*>(self)->note_fault(text);
+        static_cast<HsaDriver*>(self)->note_fault(
+            fault_text(event->memory_fault.virtual_address, event->memory_fault.fault_reason_mask));
         return HSA_STATUS_SUCCESS;
       },
       this);

@@ -74,3 +74,9 @@ def test_options_that_go_together(stages, scaled, variant):
     shaped = stages.replay(scaled, "--compare", same, "--grid", 256, "--block", 64, "--hip-launch").must()
     assert shaped.manifest["matches_golden"] is None
     assert shaped.manifest["comparison"]["ratio"] > 0
+
+
+def test_a_fault_is_told_in_words(stages, scaled, variant):
+    done = stages.replay(scaled, "--variant", variant("wild_variants", "FAULT")).must(4)
+    assert "which is not allowed: no memory is there" in done.manifest["explanation"]
+    assert "the kernel accessed 0x" in done.err
