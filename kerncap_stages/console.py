@@ -97,7 +97,9 @@ def report(error: Exception) -> int:
     if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # typer's error of usage
         context = getattr(error, "ctx", None)  # of the command whose arguments are wrong
         command = program if context is None else context.command_path
-        say_error(program, error.format_message(), f"`{command} --help` shows the arguments and an example")
+        say_error(
+            program, _plain(error.format_message()), f"`{command} --help` shows the arguments and an example"
+        )
         return ExitCode.USAGE
     if isinstance(error, OSError):
         full = error.errno in (errno.ENOSPC, errno.EDQUOT)
@@ -106,6 +108,27 @@ def report(error: Exception) -> int:
     say_error(program, f"{type(error).__name__}: {error}", "this is a fault of kerncap-stages: report it")
     say(printable("".join(traceback.format_exception(error)), keep_lines=True))
     return _OUR_FAULT
+
+
+def _plain(message: str) -> str:
+    """A message of the parser's in words: it speaks of `int range`, and of `1<=x<=5`."""
+    import re
+
+    message = re.sub(r"is not a valid int(?:eger)?(?: range)?\b", "is not a whole number", message)
+    message = re.sub(r"is not a valid float(?: range)?\b", "is not a number", message)
+    return re.sub(r"is not in the range (\S+?)\.?$", lambda found: _limits(found[1]), message)
+
+
+def _limits(text: str) -> str:
+    import re
+
+    found = re.fullmatch(r"(?:(.+)<=)?x(?:<=(.+))?|x>=(.+)", text)
+    least, most = ("", "") if found is None else (found[1] or found[3], found[2])
+    if least and most:
+        return f"is out of range: from {least} to {most}"
+    if least:
+        return f"is too small: at least {least}"
+    return f"is too large: at most {most}" if most else f"is not in the range {text}"
 
 
 def say(line: str = "") -> None:

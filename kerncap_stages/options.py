@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from kerncap_stages.console import version_text
+from kerncap_stages.errors import UsageError
 from kerncap_stages.time_limits import check_seconds
 
 
@@ -41,6 +42,16 @@ def checked_seconds(param: typer.CallbackParam, value: float | None) -> float | 
     return value
 
 
+def checked_count(param: typer.CallbackParam, value: int | None) -> int | None:
+    """``callback=`` of an option that counts dispatches: the capture library's numbers have 60 bits."""
+    if value is not None and value > _MOST:
+        raise UsageError(
+            f"--{param.name} {value}: no program dispatches so often", hint="give a smaller number"
+        )
+    return value
+
+
+_MOST = 1 << 60
 _ARTIFACT = "Digest, the start of one, name, `@` for the latest, `@capture` for the latest of a kind"
 _PIPED = "without any: one a line from standard input."
 ArtifactArguments = Annotated[

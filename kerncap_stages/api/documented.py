@@ -31,7 +31,8 @@ HsacoOption = Annotated[
     ),
 ]
 IterationsOption = Annotated[
-    int, typer.Option("--iterations", "-n", min=1, help="How often, each from the captured state.")
+    int,
+    typer.Option("--iterations", "-n", metavar="N", min=1, help="How often, each from the captured state."),
 ]
 DumpOption = Annotated[
     bool, typer.Option("--dump-output", help="Write every region after the last run to DIR/output.")

@@ -63,6 +63,7 @@ def extract(
     dispatch: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=0,
             help="Which of its dispatches, from 0; else the first in the launch shape that took most time.",
         ),

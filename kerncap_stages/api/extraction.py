@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.api.steps import CAPTURE, GENERATE, LOCATE, PROFILE, VALIDATE, Extraction, Steps
 from kerncap_stages.errors import AnswerIsNo, KerncapError, UsageError
+from kerncap_stages.pages.formats import count
 
 if TYPE_CHECKING:
     from kerncap_stages.api.steps import ExtractRequest
@@ -108,7 +109,8 @@ def _choose(
             raise
     assert spec is not None
     selection = _top(profile, named, digest)
-    summary = f"{len(profile.kernels)} kernels; {selection.pattern}"
+    kernels = count(len(profile.kernels), "kernel")
+    summary = f"{kernels}; {selection.pattern}"
     chosen = next((k for k in profile.kernels if selection.pattern in (k.mangled_name, k.name)), None)
     if chosen is not None:
         if named.pattern is None and not is_of_the_program(chosen):
@@ -120,7 +122,7 @@ def _choose(
             notes.append(told_shape(chosen, shape))
             launch = {"grid_blocks": shape.grid_blocks, "block_work_items": shape.block_work_items}
             selection = selection.model_copy(update=launch)
-        summary = f"{len(profile.kernels)} kernels; {chosen.name} takes {chosen.share:.1%} of the GPU time"
+        summary = f"{kernels}; {chosen.name} takes {chosen.share:.1%} of the GPU time"
     steps.end(PROFILE, digest, summary, *notes)
     return spec, selection, (digest,)
 
@@ -176,7 +178,7 @@ def _capture(
         notes.append(f"{len(made)} processes dispatched it; this is the first one's, the others': {others}")
     size = formats.size(sum(region.size_bytes for region in capture.regions))
     written = formats.size(sum(region.written_size_bytes or 0 for region in capture.regions))
-    summary = f"{capture.kernel.demangled_name}: {size}, {written} written"
+    summary = f"{capture.kernel.demangled_name}: {size}, {written} changed"
     steps.end(CAPTURE, digest, summary, *notes)
     return digest, capture
 

@@ -107,7 +107,10 @@ def extract(
         str | None, typer.Option("--language", metavar="hip|cuda|triton", help="Found out when left out.")
     ] = None,
     dispatch: Annotated[
-        int, typer.Option("--dispatch", min=-1, help="Which of its dispatches, from 0; -1: the first.")
+        int,
+        typer.Option(
+            "--dispatch", metavar="N", min=-1, help="Which of its dispatches, from 0; -1: the first."
+        ),
     ] = -1,
     defines: Annotated[
         list[str] | None,
@@ -177,10 +180,13 @@ def validate(
     reproducer_dir: ProjectArgument,
     tolerance: Annotated[
         float | None,
-        typer.Option("--tolerance", "-t", min=0.0, help="Largest absolute error; without bounds, bytes."),
+        typer.Option(
+            "--tolerance", "-t", metavar="X", min=0.0, help="Largest absolute error; without bounds, bytes."
+        ),
     ] = None,
     rtol: Annotated[
-        float | None, typer.Option("--rtol", min=0.0, help="Largest error relative to what was captured.")
+        float | None,
+        typer.Option("--rtol", metavar="X", min=0.0, help="Largest error relative to what was captured."),
     ] = None,
     hsaco: HsacoOption = None,
     dtype: Annotated[

@@ -33,7 +33,9 @@ def kerncap_mcp(
     host: Annotated[
         str, typer.Option(metavar="ADDRESS", help="For http: 127.0.0.1 or ::1; any other is refused.")
     ] = "127.0.0.1",
-    port: Annotated[int, typer.Option(min=0, max=65535, help="For http; 0 takes a free one.")] = 8000,
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="For http; 0 takes a free one.")
+    ] = 8000,
     path: Annotated[str, typer.Option(metavar="PATH", help="For http: of the URL.")] = "/kerncap",
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> None:

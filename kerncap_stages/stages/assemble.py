@@ -42,7 +42,7 @@ def assemble(
         target.write_bytes(made.code)
     if made.warnings:
         say(printable(made.warnings, keep_lines=True))
-    say(f"{target}: {len(made.code)} bytes")
+    say(f"{target}: {len(made.code):,} bytes")
 
 
 def main() -> None:

@@ -21,6 +21,7 @@ from kerncap_stages.options import (
     ProgramTimeoutOption,
     StoreOption,
     VersionOption,
+    checked_count,
     checked_seconds,
     stage_app,
 )
@@ -32,8 +33,6 @@ if TYPE_CHECKING:
     from kerncap_stages.collector.program import ProgramSpec
     from kerncap_stages.manifests.capture import Capture, Selection
     from kerncap_stages.store import Store
-
-_MOST = 1 << 60  # of a count: what the capture library's numbers hold, and more than any program does
 
 app = stage_app()
 _command: tuple[str, ...] | None = None
@@ -153,53 +152,90 @@ def capture(
     kernel: Annotated[
         list[str] | None,
         typer.Option(
-            "--kernel", "-k", metavar="NAME", help="Part of the kernel's name; several are several captures."
+            "--kernel",
+            "-k",
+            metavar="NAME",
+            help="Part of the kernel's name. Repeat it for a capture of each.",
         ),
     ] = None,
-    exact: Annotated[bool, typer.Option(help="NAME is the whole name, with or without parameters.")] = False,
-    regex: Annotated[bool, typer.Option(help="NAME is a regular expression.")] = False,
-    mangled: Annotated[bool, typer.Option(help="NAME is a symbol.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="NAME is the whole name, with or without parameters.")
+    ] = False,
+    regex: Annotated[bool, typer.Option("--regex", help="NAME is a regular expression.")] = False,
+    mangled: Annotated[bool, typer.Option("--mangled", help="NAME is a mangled name (a symbol).")] = False,
     rank: Annotated[
-        int | None, typer.Option(min=1, help="Of the kernels of a profile, the n-th; else the first.")
+        int | None,
+        typer.Option(
+            metavar="N",
+            min=1,
+            help="The N-th kernel of a profile; else the program's own that takes most time.",
+        ),
     ] = None,
     dispatch: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=0,
-            max=_MOST,
-            help="Which of its dispatches, from 0; else, of a profile, one in the shape that took most time.",
+            callback=checked_count,
+            help="Which of its dispatches, from 0. Else the first; of a profile, the first in the launch "
+            "shape that took most time.",
         ),
     ] = None,
-    count: Annotated[int, typer.Option(min=1, max=_MOST, help="How many dispatches, from that one on.")] = 1,
-    every: Annotated[int, typer.Option(min=1, max=_MOST, help="Take every n-th from there.")] = 1,
+    count: Annotated[
+        int,
+        typer.Option(
+            metavar="N",
+            min=1,
+            callback=checked_count,
+            help="How many dispatches to capture, from that one on.",
+        ),
+    ] = 1,
+    every: Annotated[
+        int,
+        typer.Option(
+            metavar="N", min=1, callback=checked_count, help="Capture every N-th dispatch from there."
+        ),
+    ] = 1,
     grid_blocks: Annotated[
         str | None,
         typer.Option(
             *("--grid-blocks", "--grid"),
             metavar="X[,Y[,Z]]",
-            help="Only dispatches of so many work-groups; 0 matches any. --grid is the older spelling.",
+            help="Only dispatches of this many work-groups; 0 matches any. --grid is the older spelling.",
         ),
     ] = None,
     block: Annotated[
         str | None,
-        typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches whose work-groups are such; 0 is any."),
+        typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of this work-group size; 0 matches any."),
     ] = None,
     post: Annotated[
-        bool, typer.Option("--post/--no-post", help="Take the state after the kernel, too.")
+        bool, typer.Option("--post/--no-post", help="Capture the memory after the kernel, too.")
     ] = True,
-    reachable: Annotated[bool, typer.Option(help="Only memory that the arguments can lead to.")] = False,
+    reachable: Annotated[
+        bool, typer.Option("--reachable", help="Capture only memory that the kernel's arguments lead to.")
+    ] = False,
     hold: Annotated[
         bool,
-        typer.Option(help="Keep the program waiting until all is stored: it may end itself right behind."),
+        typer.Option(
+            "--hold",
+            help="Keep the program waiting until all is stored, if it may end right after the kernel.",
+        ),
     ] = False,
-    stop_after: Annotated[bool, typer.Option(help="End the program once all is captured.")] = False,
+    stop_after: Annotated[
+        bool, typer.Option("--stop-after", help="End the program once all is captured.")
+    ] = False,
     wait: Annotated[
         float,
-        typer.Option(metavar="SECONDS", callback=checked_seconds, help="How long anything may be held up."),
+        typer.Option(
+            metavar="SECONDS",
+            callback=checked_seconds,
+            help="How long the program's GPU work may be held up.",
+        ),
     ] = 60.0,
     timeout: ProgramTimeoutOption = None,
     max_memory: Annotated[
-        int, typer.Option(metavar="MIB", min=128, max=1 << 20, help="Bound on memory of ours.")
+        int,
+        typer.Option(metavar="MIB", min=128, max=1 << 20, help="Maximum memory kc-capture may use, in MiB."),
     ] = 512,
     app_stdout: AppStdoutOption = None,
     app_stdin: AppStdinOption = None,
@@ -294,7 +330,7 @@ def _summary(capture: Capture) -> str:
     text = f"{printable(capture.kernel.demangled_name)}: {formats.count(len(regions), 'region')}, {total}"
     if capture.has_post:
         written = sum(region.written_size_bytes or 0 for region in capture.regions)
-        text += f", {formats.size(written)} written"
+        text += f", {formats.size(written)} changed"
     return text + f"; the program was held for {formats.duration(capture.cost.held_ns)}"
 
 

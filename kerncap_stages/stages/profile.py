@@ -144,7 +144,7 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
     if dispatches and program.exit_code != 0:
         # They are read a moment after the device is done, and a program that fails has no last moment.
         raise ProgramError(
-            f"{program.spec.command[0]} {how} before the times of its {dispatches} dispatches were read",
+            f"{program.spec.command[0]} {how} before the times of its dispatches ({dispatches:,}) were read",
             hint="profile a run that ends by itself",
         )
     if program.exit_code != 0:
@@ -163,6 +163,7 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
 
 def _what_is_missing(processes: list[ProcessProfile]) -> Iterator[str]:
     from kerncap_stages.collector.capture_events import LOST
+    from kerncap_stages.pages.formats import count
 
     for process in processes:
         who, unseen = f"process {process.process_id}", process.uninterceptable_queues
@@ -170,7 +171,7 @@ def _what_is_missing(processes: list[ProcessProfile]) -> Iterator[str]:
             of_all = f"{process.untimed:,} of {process.dispatches:,} dispatches"
             yield f"{who}: {of_all} have no time and are not in the table"
         if unseen:
-            yield f"{who}: {unseen} queues could not be watched: what ran there is not in the table"
+            yield f"{who}: {count(unseen, 'queue')} not watched: what ran there is not in the table"
         if process.lost:
             yield f"{who}: {LOST}: what ran since then is not in the table"
 
@@ -209,7 +210,7 @@ def profile(
     output: Annotated[
         Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON, too.")
     ] = None,
-    top: Annotated[int, typer.Option(min=1, help="How many kernels the table shows.")] = 20,
+    top: Annotated[int, typer.Option(metavar="N", min=1, help="How many kernels the table shows.")] = 20,
     from_rocprofv3: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Read rocprofv3's kernel statistics or kernel trace CSV instead."),

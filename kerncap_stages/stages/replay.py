@@ -84,11 +84,14 @@ def replay(
         ),
     ] = None,
     iterations: Annotated[
-        int, typer.Option("--iterations", "-n", min=1, max=10**9, help="How often it is run.")
+        int, typer.Option("--iterations", "-n", metavar="N", min=1, max=10**9, help="How often it is run.")
     ] = 1,
-    warmup: Annotated[int, typer.Option(min=0, max=10**9, help="Runs before those that count.")] = 0,
+    warmup: Annotated[
+        int, typer.Option(metavar="N", min=0, max=10**9, help="Runs before those that count.")
+    ] = 0,
     flush_cache: Annotated[
-        bool, typer.Option(help="Fill the device's caches with other memory before each run.")
+        bool,
+        typer.Option("--flush-cache", help="Fill the device's caches with other memory before each run."),
     ] = False,
     hip_launch: Annotated[
         bool,
@@ -126,7 +129,9 @@ def replay(
             help="Dynamic LDS of a work-group (CUDA: shared memory of a block).",
         ),
     ] = None,
-    device: Annotated[int | None, typer.Option(min=0, help="Run it on this GPU.")] = None,
+    device: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Run it on this GPU, counted from 0.")
+    ] = None,
     timeout: ReplayTimeoutOption = 300.0,
     store: StoreOption = None,
     json: JsonOption = False,

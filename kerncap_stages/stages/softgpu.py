@@ -59,12 +59,16 @@ def softgpu(
     target: Annotated[
         str | None, typer.Option(metavar="ISA", help=f"One of {', '.join(TARGETS)}; else gfx90a.")
     ] = None,
-    gpus: Annotated[int | None, typer.Option(help="How many GPUs the program sees; else one.")] = None,
+    gpus: Annotated[
+        int | None, typer.Option(metavar="N", help="How many GPUs the program sees; else one.")
+    ] = None,
     vram: Annotated[
         str | None,
         typer.Option(metavar="SIZE", help="Memory of each GPU, as 8GiB; else what this machine can back."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(help="Interpreter threads; else one for each core.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(metavar="N", help="Interpreter threads; else one for each core.")
+    ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(

@@ -59,16 +59,20 @@ def validate(
         bool, typer.Option("--baseline", help="Check the captured kernel itself, whatever was rebuilt.")
     ] = False,
     tolerance: Annotated[
-        float | None, typer.Option("--tolerance", "-t", min=0.0, help="Largest absolute error of an element.")
+        float | None,
+        typer.Option("--tolerance", "-t", metavar="X", min=0.0, help="Largest absolute error of an element."),
     ] = None,
     rtol: Annotated[
         float | None,
         typer.Option(
+            metavar="X",
             min=0.0,
             help="Largest error relative to the golden element, plus --tolerance if that is given.",
         ),
     ] = None,
-    ulp: Annotated[int | None, typer.Option(min=0, help="Most representable values apart.")] = None,
+    ulp: Annotated[
+        int | None, typer.Option(metavar="N", min=0, help="Largest distance in representable values (ULP).")
+    ] = None,
     dtype: Annotated[
         str | None,
         typer.Option(
@@ -77,11 +81,12 @@ def validate(
         ),
     ] = None,
     runs: Annotated[
-        int, typer.Option(min=1, help="Replays of the baseline that look for nondeterminism.")
+        int, typer.Option(metavar="N", min=1, help="Replays of the baseline that look for nondeterminism.")
     ] = 2,
     variant_runs: Annotated[
         int | None,
         typer.Option(
+            metavar="N",
             min=1,
             max=10**9,
             help="Runs of the variant from the captured pre-state, compared with each other; without it as "

@@ -108,6 +108,32 @@ def test_wrong_option_is_wrong_usage(name, tmp_path):
 
 
 @pytest.mark.parametrize("name", SCRIPTS)
+def test_help_speaks_of_no_types_of_the_parser(name, tmp_path):
+    done = executables.run(name, "--help", store=tmp_path / "none")
+    assert done.returncode == 0
+    for text in (" <int", " <float", "int range", "[words]"):
+        assert text not in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("kc-capture", "--count", "x"), "Invalid value for '--count': 'x' is not a whole number."),
+        (("kc-capture", "--count", "0"), "Invalid value for '--count': 0 is too small: at least 1"),
+        (("kc-capture", "--count", 2**61), f"--count {2**61}: no program dispatches so often"),
+        (("kc-replay", "-n", "0"), "0 is out of range: from 1 to 1000000000"),
+        (("kc-validate", "--rtol", "x"), "'x' is not a number."),
+        (("kc-validate", "--rtol", "-1"), "-1.0 is too small: at least 0.0"),
+        (("kc-store", "check", "--sample", "101"), "101.0 is out of range: from 0.0 to 100.0"),
+    ],
+)
+def test_a_wrong_number_is_told_in_words(words, said, tmp_path):
+    done = executables.run(*words, store=tmp_path / "none")
+    assert done.returncode == 2
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize("name", SCRIPTS)
 def test_version_names_the_package(name, tmp_path):
     done = executables.run(name, "--version", store=tmp_path / "none")
     assert done.returncode == 0
