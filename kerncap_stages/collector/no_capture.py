@@ -10,6 +10,7 @@ from kerncap_stages.collector.protocol import FailureCode
 from kerncap_stages.collector.selection import KernelRule, close_names
 from kerncap_stages.errors import AnswerIsNo, DeviceError, KerncapError, ProgramError, Refused
 from kerncap_stages.manifests.environment import Backend
+from kerncap_stages.pages.formats import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -92,10 +93,10 @@ def why_none(
             or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
     names = {name for process in processes for name in process.kernels}
-    matched = sum(count for process in processes for count in process.matched)
+    matched = sum(number for process in processes for number in process.matched)
     if matched:
         return AnswerIsNo(
-            f"{what} dispatched it {matched} times, and none was number {selections[0].dispatch}",
+            f"{what} dispatched it {count(matched, 'time')}, and none was number {selections[0].dispatch}",
             hint="numbers count from 0; leave `--dispatch` out for the first",
         )
     other_shapes = [shape for process in processes for shape in process.other_shapes]
@@ -109,7 +110,7 @@ def why_none(
     pattern = selections[0].pattern or ""
     close = close_names(pattern, names)
     hint = "kernels that were loaded and come close: " + ", ".join(close) if close else None
-    text = f"{what} never dispatched a kernel that matches {pattern!r} ({len(names)} kernels were loaded)"
+    text = f"{what} never dispatched a kernel that matches {pattern!r} ({_loaded(len(names))} loaded)"
     wanted = KernelRule.of(selections[0])
     if any(
         wanted.wants(name, name)
@@ -125,6 +126,10 @@ def why_none(
     if unlisted:
         text += (
             "; kernels that no loaded code object lists have no names and cannot be captured; "
-            f"it dispatched such kernels {unlisted:,} times"
+            f"it dispatched such kernels {count(unlisted, 'time')}"
         )
     return AnswerIsNo(text, hint=hint or "`kc-profile` lists the kernels that run")
+
+
+def _loaded(kernels: int) -> str:
+    return "1 kernel was" if kernels == 1 else f"{kernels:,} kernels were"

@@ -36,7 +36,7 @@ def _regions(regions: tuple[Region, ...]) -> Iterator[RenderableType]:
     total = formats.size(sum(region.size_bytes for region in taken))
     yield heading("Regions", f"{formats.count(len(taken), 'region')}, {total}")
     yield table(
-        [">region", "=address", ">size", "kind", ">device", "written"],
+        [">region", "=address", ">size", "kind", ">device", "changed"],
         (
             (
                 str(index),
@@ -77,7 +77,7 @@ def _variables(capture: Capture) -> Iterator[RenderableType]:
         return
     yield heading("Module variables")
     yield table(
-        ["symbol", "=address", ">size", ">device", "written"],
+        ["symbol", "=address", ">size", ">device", "changed"],
         (
             (
                 variable.symbol,

@@ -206,4 +206,6 @@ def _explicit(slots: Iterable[KernargSlot]) -> list[tuple[int, int]]:
 def _described(slots: list[tuple[int, int]]) -> str:
     total = max((offset + size for offset, size in slots), default=0)
     each = ", ".join(f"{size} at {offset}" for offset, size in slots)
-    return f"{len(slots)} arguments of {total} bytes" + (f" ({each})" if each else "")
+    return f"{formats.count(len(slots), 'argument')} of {formats.count(total, 'byte')}" + (
+        f" ({each})" if each else ""
+    )

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
+from kerncap_stages.pages.formats import count
 from kerncap_stages.source.compile_commands import (
     DATABASE,
     find_database,
@@ -46,8 +47,8 @@ class Database:
                 "with --compile-commands"
             )
             return (
-                f"{self.path} has {len(self.commands)} commands, and none is of this file or of one that is "
-                f"known to include it: {next_step}"
+                f"{self.path} has {count(len(self.commands), 'command')}, and none is of this file or of one "
+                f"that is known to include it: {next_step}"
             )
         if self.problem is not None:
             return self.problem

@@ -13,6 +13,7 @@ import numpy as np
 
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.pages.formats import count
 from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
 
 if TYPE_CHECKING:
@@ -137,6 +138,6 @@ def _explanation(part: HostWrites) -> str:
             "alone: it has to stay as it was"
         )
     return (
-        f"{part.size_bytes} bytes of {where} were changed by the program itself while the captured kernel "
-        "ran, which leaves them alone: they have to stay as they were"
+        f"{count(part.size_bytes, 'byte')} of {where}: changed by the program itself while the captured "
+        "kernel ran, which leaves them alone. They have to stay as they were"
     )

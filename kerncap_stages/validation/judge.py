@@ -146,7 +146,7 @@ class Judge:
         unsteady = self._repeated.unsteady(runs)
         judgement.nondeterministic_bytes = sum(unsteady.values())
         if unsteady:
-            judgement.note(f"not deterministic: {sum(unsteady.values())} bytes differ between replays")
+            judgement.note(f"not deterministic: {_differ(unsteady)} between replays")
         if golden is not None:
             judgement.coverage = Coverage.DIFFERENCE
             golden = without_host_writes(
@@ -162,7 +162,7 @@ class Judge:
         if all(run.completed for run in runs) and (unsteady := self._repeated.unsteady(runs)):
             self._judgement.nondeterministic_bytes = sum(unsteady.values())
             self._judgement.note(
-                f"the captured kernel itself is not deterministic ({sum(unsteady.values())} bytes differ "
+                f"the captured kernel itself is not deterministic ({_differ(unsteady)} "
                 "between replays of it): compare with a tolerance"
             )
 
@@ -270,3 +270,8 @@ class Judge:
         wanted = Expectation(changed, baseline.outputs, bounds, regions[0].base_address)
         self._weighing.compare(wanted, run)
         self._judge_further(wanted, run)
+
+
+def _differ(unsteady: Mapping[int, int]) -> str:
+    number = sum(unsteady.values())
+    return "1 byte differs" if number == 1 else f"{number} bytes differ"

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from kerncap_stages.pages.formats import count
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -79,8 +81,8 @@ def unreached_note(regions: Sequence[Region]) -> str:
     """What people are told of memory that was left as captured, as changing it would take too long."""
     gib = sum(region.size_bytes for region in regions) / (1 << 30)
     return (
-        f"{len(regions)} regions ({gib:.1f} GiB) that no pointer in sight leads to were not tried with other "
-        "contents: outputs there that hold the right values already would not be missed"
+        f"not tried with other contents: {count(len(regions), 'region')} ({gib:.1f} GiB) that no pointer in "
+        "sight leads to; outputs there that hold the right values already would not be missed"
     )
 
 

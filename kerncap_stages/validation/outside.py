@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.pages.formats import count
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,6 +29,6 @@ def judge_outside(judgement: Judgement, run: Run, baseline: Callable[[], Run]) -
     if astray:
         first = astray[0][0]
         judgement.fail(
-            f"the variant writes outside of all captured memory, {sum(size for _, size in astray)} bytes "
-            f"from {first:#x} on"
+            "the variant writes outside of all captured memory, "
+            f"{count(sum(size for _, size in astray), 'byte')} from {first:#x} on"
         )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.pages import formats
 from kerncap_stages.pages.formats import same_instructions
 from kerncap_stages.user_folder import write_file
 from kerncap_stages.validation.printed import footer
@@ -83,13 +84,13 @@ def _page(manifest: Validation, title: str, figures: Sequence[tuple[str, RegionR
     reasons = "".join(f"<li>{html.escape(reason)}</li>" for reason in manifest.reasons)
     rows = "".join(_row(region) for region in manifest.regions)
     strays = "".join(
-        f"<li>{stray.size_bytes} bytes in region <code>{stray.base_address:#x}</code>, the first at "
-        f"<code>+{(stray.ranges[0][0] if stray.ranges else 0):#x}</code></li>"
+        f"<li>{formats.count(stray.size_bytes, 'byte')} in region <code>{stray.base_address:#x}</code>, "
+        f"the first at <code>+{(stray.ranges[0][0] if stray.ranges else 0):#x}</code></li>"
         for stray in manifest.stray_writes
     )
     pictures = "".join(
         f'<figure><img src="{name}" alt="where bytes differ"><figcaption>{html.escape(region.name)}'
-        f"{_changed(region)}: {region.size_bytes} bytes, row by row"
+        f"{_changed(region)}: {formats.count(region.size_bytes or 0, 'byte')}, row by row"
         "</figcaption></figure>"
         for name, region in figures
     )

@@ -8,6 +8,8 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
+from kerncap_stages.pages import formats
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -54,7 +56,7 @@ def bounds_text(tolerance: Tolerance | View | None) -> str:
         return f"atol = {float(tolerance.absolute):g}"
     given = [] if tolerance.relative is None else [f"rtol = {float(tolerance.relative):g}"]
     given += [] if tolerance.ulp is None else [f"ulp = {tolerance.ulp}"]
-    return ", ".join((*given, "no atol without --tolerance"))
+    return ", ".join((*given, "no absolute bound (--tolerance sets one)"))
 
 
 def largest(errors: Sequence[float]) -> float:
@@ -91,13 +93,12 @@ def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str
     for stray in manifest.stray_writes[:_MOST_LINES]:
         first = stray.ranges[0][0] if stray.ranges else 0
         yield (
-            f"  STRAY {stray.size_bytes} bytes in region {stray.base_address:#x}, the first at +{first:#x} "
-            f"(address {stray.base_address + first:#x})"
+            f"  STRAY {formats.count(stray.size_bytes, 'byte')} in region {stray.base_address:#x}, "
+            f"the first at +{first:#x} (address {stray.base_address + first:#x})"
         )
     for reason in manifest.reasons:
         yield f"  {reason}"
     if manifest.unedited is not None:
-        from kerncap_stages.pages import formats
         from kerncap_stages.terminal_text import printable
 
         text = formats.same_instructions(manifest.unedited)
@@ -143,4 +144,5 @@ def _region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
         )
     if region.heat and region.size_bytes:
         heat = heat_text(region.heat, region.size_bytes)
-        yield f"    [{heat}] where bytes differ, along {region.size_bytes}"
+        size = formats.count(region.size_bytes, "byte")
+        yield f"    [{heat}] where bytes differ, from the first to the last of {size}"

@@ -96,8 +96,8 @@ def test_terminal_lines_hold_no_control_characters():
     ("bounds", "said"),
     [
         ({"absolute": 0.001, "relative": 1e-5}, "atol = 0.001"),
-        ({"relative": 1e-5}, "rtol = 1e-05, no atol without --tolerance"),
-        ({"relative": 1e-5, "ulp": 2}, "rtol = 1e-05, ulp = 2, no atol without --tolerance"),
+        ({"relative": 1e-5}, "rtol = 1e-05, no absolute bound (--tolerance sets one)"),
+        ({"relative": 1e-5, "ulp": 2}, "rtol = 1e-05, ulp = 2, no absolute bound (--tolerance sets one)"),
     ],
 )
 def test_the_footer_names_bounds_that_were_given_and_no_other(bounds, said):
