@@ -19,6 +19,7 @@ _DEVICE = "run it again: each start has other addresses; `kc-show --about` names
 _ELSEWHERE = (
     "replay it on a machine with an NVIDIA GPU like the captured one: `kc-store export` takes it there"
 )
+_NEWER_ROCM = "install ROCm 6.4 or later, or replay it where that is: `kc-store export` takes it there"
 _RAISED: dict[str, tuple[type[KerncapError], str]] = {
     "invalid_argument": (UsageError, "`kc-replay --help` shows the arguments"),
     "not_found": (ArtifactError, _DAMAGED),
@@ -85,6 +86,8 @@ def told(report: dict[str, Any], exit_code: int) -> ReplayResult:
         kind, hint = _RAISED.get(report["code"], (DeviceError, _DEVICE))
         if report["message"].startswith("no NVIDIA driver") or "CUDA_ERROR_NO_DEVICE" in report["message"]:
             hint = _ELSEWHERE
+        elif report["message"].startswith(("ROCr is not here", "this ROCr is too old")):
+            hint = _NEWER_ROCM
         raise kind(report["message"], hint=hint)
     return _result(report, exit_code)
 

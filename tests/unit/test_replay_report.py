@@ -32,6 +32,19 @@ def test_without_a_driver_the_next_step_is_another_machine():
     assert "kc-store export" not in raised.value.hint
 
 
+@pytest.mark.parametrize(
+    "message",
+    [
+        "ROCr is not here: libhsa-runtime64.so.1: cannot open shared object file",
+        "this ROCr is too old: it has no hsa_amd_vmem_map",
+    ],
+)
+def test_without_a_rocr_that_fits_the_next_step_is_a_newer_rocm(message):
+    with pytest.raises(DeviceError) as raised:
+        told({"outcome": "failed", "code": "device", "message": message}, 4)
+    assert "ROCm 6.4 or later" in raised.value.hint
+
+
 def test_where_the_captured_kernel_gives_something_else_the_next_step_is_a_validation():
     found = ReplayResult(ReplayOutcome.COMPLETED, compared=True, mismatches=(Mismatch("", 4096, 3, 2),))
     made = manifest_examples.replay().model_copy(update={"matches_golden": False})
