@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fnmatch
 import importlib.util
+import re
 import shutil
 import zipfile
 from pathlib import Path
@@ -100,3 +102,12 @@ def test_metadata_that_lack_a_line_are_named(
 def test_a_licence_without_its_text_is_named(contents: ModuleType, tmp_path: Path) -> None:
     metadata = METADATA + "License-File: libzstd\n"
     assert faults(contents, tmp_path, {}, metadata) == ["no text of the licence libzstd"]
+
+
+def test_each_pattern_of_the_readme_is_of_one_file_that_make_wheel_writes() -> None:
+    platform = "manylinux_2_35_x86_64"
+    made = [f"kerncap_stages-0.1.0-{tag}-{platform}.whl" for tag in ("cp311-cp311", "cp312-abi3")]
+    made.append("kerncap_stages-0.1.0.tar.gz")
+    readme = (TOOL.parents[1] / "README.md").read_text()
+    patterns = re.findall(r"pip install dist/(\S+)", readme)
+    assert sorted(fnmatch.filter(made, pattern) for pattern in patterns) == sorted([name] for name in made)
