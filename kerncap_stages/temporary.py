@@ -29,9 +29,12 @@ class TemporaryFolder:
             _swept.add(place)
             remove_stale(place)
         locked = False
-        while not locked:  # another process may take it for stale just before it is locked
+        while not locked:  # another process may take it for stale until it is locked
             self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{purpose}-", dir=place))
-            self._fd = os.open(self.path, _FOLDER)
+            try:
+                self._fd = os.open(self.path, _FOLDER)
+            except FileNotFoundError:
+                continue
             locked = _lock(self._fd) and _is_at(self._fd, self.path)
             if not locked:
                 os.close(self._fd)

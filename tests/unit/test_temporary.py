@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 
 import pytest
 
@@ -85,3 +86,17 @@ def test_one_that_is_taken_for_stale_before_it_is_locked_is_made_again(tmp_path,
     with TemporaryFolder("test", tmp_path) as folder:
         assert len(made) == 2
         assert folder.is_dir()
+
+
+def test_one_that_is_removed_before_it_is_opened_is_made_again(tmp_path, monkeypatch):
+    make, made = tempfile.mkdtemp, []
+
+    def made_too_early(**place):
+        made.append(make(**place))
+        if len(made) == 1:
+            remove_stale(tmp_path)
+        return made[-1]
+
+    monkeypatch.setattr(tempfile, "mkdtemp", made_too_early)
+    with TemporaryFolder("test", tmp_path) as folder:
+        assert [str(folder)] == made[1:]
