@@ -104,7 +104,12 @@ def _walk(folder: Path) -> Iterator[Path]:
     waiting = [folder]  # a list, not a call for each level: folders may be deeper than Python's stack
     while waiting:
         path = waiting.pop()
-        if path != folder and (path.is_symlink() or not path.is_dir()):
+        try:
+            # Before Python 3.14 these raise where a path is too long.
+            is_folder = path == folder or (path.is_dir() and not path.is_symlink())
+        except OSError as error:
+            raise _unreadable(path, error) from error
+        if not is_folder:
             yield path
             continue
         try:
