@@ -20,16 +20,24 @@ if TYPE_CHECKING:
 
 # Longer than any digest, name or path; a pipe full of something else is refused, not read to its end.
 _LONGEST_LINE = 4096
+_MISSING = "no artifact given"
+_NAME_ONE = (
+    "name one, as `@capture` for the latest capture (`kc-store ls` lists them), or pipe a stage into this one"
+)
 
 
 def artifact_texts(
-    arguments: Sequence[str] | None, stream: TextIO | None = None, otherwise: str | None = None
+    arguments: Sequence[str] | None,
+    stream: TextIO | None = None,
+    otherwise: str | None = None,
+    missing: tuple[str, str] = (_MISSING, _NAME_ONE),
 ) -> Iterator[str]:
     """Yield what the user, or the stage before in a pipe, calls the artifacts.
 
     Standard input names artifacts where it is a pipe or a file. If that is empty, the stage before failed:
     nothing is taken instead. A terminal, ``/dev/null`` and a closed standard input name none.
     ``otherwise``: what is taken, and said to be, in these three cases.
+    ``missing``: what is said without it, and the next step.
     Raises UsageError without it, ArtifactNotFound when the stage before made nothing.
     """
     if arguments:
@@ -38,13 +46,10 @@ def artifact_texts(
     stream = sys.stdin if stream is None else stream
     if stream is None or not _names_artifacts(stream):
         if otherwise is not None:
-            say(f"no artifact given: {otherwise} is taken")
+            say(f"no artifact given: {f'the latest {otherwise[1:]}'.strip()} is taken ({otherwise})")
             yield otherwise
             return
-        raise UsageError(
-            "no artifact given",
-            hint="give a digest, the start of one, a name, `@` for the latest, or pipe a stage into this one",
-        )
+        raise UsageError(missing[0], hint=missing[1])
     yield from _lines(stream)
 
 

@@ -51,6 +51,13 @@ def checked_count(param: typer.CallbackParam, value: int | None) -> int | None:
     return value
 
 
+def _store_folder(text: str) -> Path:
+    """The value of ``--store``: of a variable that is not set it must not be the working folder."""
+    if not text:
+        raise UsageError("--store takes a folder, not nothing", hint="leave it out for your own store")
+    return Path(text)
+
+
 _MOST = 1 << 60
 _ARTIFACT = "Digest, the start of one, name, `@` for the latest, `@capture` for the latest of a kind"
 _PIPED = "without any: one a line from standard input."
@@ -86,6 +93,7 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         metavar="DIR",
+        parser=_store_folder,
         help="The store; else KERNCAP_STORE, else a folder in the user's data folder.",
         show_default=False,
     ),

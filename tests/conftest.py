@@ -16,7 +16,7 @@ from kerncap_stages.rocm_root.enter import MARKER
 from kerncap_stages.rocm_root.namespaces import mount
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
@@ -28,6 +28,14 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--rewrite-golden", action="store_true", help="make golden files match")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_store_of_the_users(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """What names no store makes one in the session's folder, never in the home folder of its user."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("XDG_DATA_HOME", str(tmp_path_factory.mktemp("data")))
+        yield
 
 
 @pytest.fixture

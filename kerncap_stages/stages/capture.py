@@ -36,6 +36,10 @@ if TYPE_CHECKING:
 
 app = stage_app()
 _command: tuple[str, ...] | None = None
+_MISSING = (
+    "no program and no profile given",
+    "`kc-capture --kernel NAME -- ./app`, or `kc-profile -- ./app | kc-capture`",
+)
 
 
 @dataclass(frozen=True)
@@ -271,7 +275,7 @@ def capture(
     if _command is not None and not profiles:
         requests.append(from_command(_command, rank, names))
     else:
-        for text in artifact_texts(profiles):
+        for text in artifact_texts(profiles, missing=_MISSING):
             digest = resolve_artifact(opened, text, () if names else ("--kernel", "NAME"))
             profile = load_as(opened, digest, Profile)
             requests.append(from_profile(digest, profile, _command, rank, names, _tell))

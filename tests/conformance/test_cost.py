@@ -8,7 +8,7 @@ import re
 def test_a_capture_says_what_it_took(stages, program):
     done = stages.run("capture", "--kernel", "target(", "--", program("many_dispatches"), 1, 1).must()
     assert re.search(
-        r"target\(unsigned int\*\): \d+ regions?, .* written; the program was held for", done.err
+        r"target\(unsigned int\*\): \d+ regions?, .* changed; the program was held for", done.err
     )
 
 

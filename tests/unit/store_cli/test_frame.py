@@ -108,6 +108,14 @@ def test_before_the_first_stage_the_list_is_empty(tmp_path):
     assert not (tmp_path / "kerncap-stages").exists()
 
 
+def test_an_empty_store_option_is_not_the_working_folder(tmp_path):
+    for words in (("kc-store", "ls"), ("kc-show",), ("kc-capture", "-k", "a")):
+        done = executables.run(*words, "--store", "", store=tmp_path, cwd=tmp_path)
+        assert done.returncode == 2
+        assert f"{words[0]}: error: --store takes a folder, not nothing" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
 def test_help_says_where_the_store_is(kc):
     shown = kc("--help").stdout
     assert "`--store DIR`" in shown
