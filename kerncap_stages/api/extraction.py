@@ -117,7 +117,7 @@ def _choose(
             notes.append(NONE_OF_THE_PROGRAM)
         elif named.pattern is None and chosen is not profile.kernels[0]:
             notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
-        shape = main_shape(chosen)
+        shape = main_shape(chosen, profile.time_source)
         if request.dispatch is None and shape is not None:
             notes.append(told_shape(chosen, shape))
             launch = {"grid_blocks": shape.grid_blocks, "block_work_items": shape.block_work_items}

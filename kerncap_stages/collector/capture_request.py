@@ -108,10 +108,11 @@ def in_main_shapes(
 
 
 def _in_main_shape(request: CaptureRequest, selection: Selection, tell: Callable[[str], None]) -> Selection:
-    kernels = () if request.profile is None else request.profile.kernels
+    profile = request.profile
+    kernels = () if profile is None else profile.kernels
     rule = KernelRule.of(selection)
     matching = [each for each in kernels if rule.wants(each.mangled_name or "", each.name)]
-    main = main_shape(matching[0]) if matching else None
+    main = main_shape(matching[0], profile.time_source) if profile is not None and matching else None
     if main is None or selection.grid_blocks or selection.block_work_items:
         return selection
     if len(matching) > 1:
@@ -133,11 +134,13 @@ def told_shape(kernel: KernelStatistics, main: MainShape) -> str:
         f"{_words(main.grid_blocks)} work-groups of {_words(main.block_work_items)} is taken, "
         f"which had {main.share:.0%} of its time"
     )
+    if main.is_largest_of_close:
+        text += "; others took about as long on the software GPU, and launched fewer work-items"
     if kernel.last_shape is None:
         return text
     last = kernel.launch_shapes[kernel.last_shape]
     if (last.grid_blocks, last.block_work_items) == (main.grid_blocks, main.block_work_items):
-        return f"{text} and was used last"
+        return f"{text}; the last launch had it, too"
     words = f"--grid-blocks {_words(last.grid_blocks)} --block {_words(last.block_work_items)}"
     return f"{text}; `kc-capture … {words}` takes the shape of its last launch"
 

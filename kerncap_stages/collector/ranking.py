@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.profile import KernelStatistics, LaunchShape
+from kerncap_stages.manifests.timing import TimeSource
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
 UNLISTED = "(kernels of no loaded code object)"
 _OF_RUNTIME = "__amd_rocclr_"
 _SEVERAL = 2
+# Times of the software GPU are close where the longer is at most so many times the shorter, and a
+# millisecond: they change with the load of the machine, and a kernel's first dispatch reads its code.
+_CLOSE_TIMES, _CLOSE_NS = 2, 1_000_000
 
 
 def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStatistics, ...]:
@@ -65,18 +70,30 @@ class MainShape:
     grid_blocks: Dim3
     block_work_items: Dim3
     share: float
+    is_largest_of_close: bool = False  # others took about as long: the number of work-items decided
 
 
-def main_shape(kernel: KernelStatistics) -> MainShape | None:
-    """Of several launch shapes of a kernel, the one that took most time; None where it had but one."""
+def main_shape(kernel: KernelStatistics, source: TimeSource) -> MainShape | None:
+    """Of several launch shapes of a kernel, the one that took most time; None where it had but one.
+
+    Of the shapes whose times come close on the software GPU, it is the one that launched most work-items:
+    that is the same in every run.
+    """
     times: dict[tuple[Dim3, Dim3], int] = {}
+    work_items: dict[tuple[Dim3, Dim3], int] = {}
     for each in kernel.launch_shapes:  # they also differ in LDS, which no selection asks for
         shape = (each.grid_blocks, each.block_work_items)
         times[shape] = times.get(shape, 0) + each.total_ns
+        work_items[shape] = work_items.get(shape, 0) + each.calls * math.prod(each.grid_work_items)
     if len(times) < _SEVERAL:
         return None
-    grid, block = max(times, key=lambda shape: times[shape])
-    return MainShape(grid, block, times[grid, block] / max(1, sum(times.values())))
+    software = source is TimeSource.SOFTWARE_GPU
+    longest = max(times.values())
+    least_ns = (longest - _CLOSE_NS) / _CLOSE_TIMES if software else longest
+    close = [shape for shape in times if times[shape] >= least_ns]
+    chosen = max(close, key=lambda shape: (work_items[shape], shape))
+    share = times[chosen] / max(1, sum(times.values()))
+    return MainShape(*chosen, share, software and len(close) > 1)
 
 
 def _in_order(tally: Tally) -> list[ShapeKey]:

@@ -63,12 +63,14 @@ def test_one_configuration_of_a_tuned_kernel(stages, program):
     kernel = next(each for each in stages.show(profile)["kernels"] if each["name"].startswith("tuned"))
     last = kernel["launch_shapes"][kernel["last_shape"]]
     assert (last["grid_blocks"], last["block_work_items"]) == ([4, 1, 1], [128, 1, 1])
-    # Whichever this machine took longest for.
+    # Whichever this machine took longest for; of kernels so short the software GPU's times say nothing.
     times: dict[tuple[int, int], int] = {}
     for each in kernel["launch_shapes"]:
         shape = (each["grid_blocks"][0], each["block_work_items"][0])
         times[shape] = times.get(shape, 0) + each["total_ns"]
     grid, block = max(times, key=lambda shape: times[shape])
+    if stages.show(profile)["time_source"] == "software_gpu":
+        grid, block = 4, 128
     main = stages.run("capture", profile).must()
     assert f"3 shapes: the first dispatch of {grid},1,1 work-groups of {block},1,1 is taken" in main.err
     assert shape_of(stages, main.digests[0]) == (grid, block, 0)

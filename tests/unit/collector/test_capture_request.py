@@ -8,6 +8,7 @@ from manifest_examples import profile as example_profile
 
 from kerncap_stages.collector.capture_request import from_profile, in_main_shapes, names_not_profiled
 from kerncap_stages.manifests.capture import NameMatch, Selection
+from kerncap_stages.manifests.timing import TimeSource
 
 FILL = "__amd_rocclr_fillBufferAligned"
 
@@ -65,7 +66,7 @@ def test_names_that_a_profile_lacks(match, pattern, mangled_names, told):
     assert told is None or told in found[0]
 
 
-def in_shapes(shapes, last=None, **asked):
+def in_shapes(shapes, last=None, source=TimeSource.DEVICE, **asked):
     """What is asked for of a kernel that was launched in some shapes: (blocks, block, LDS, calls, ns)."""
     base = example_profile()
     launches = [
@@ -74,6 +75,7 @@ def in_shapes(shapes, last=None, **asked):
         .model_copy(
             update={
                 "grid_blocks": (blocks, 1, 1),
+                "grid_work_items": (blocks * block, 1, 1),
                 "block_work_items": (block, 1, 1),
                 "lds_bytes": lds,
                 "calls": calls,
@@ -83,7 +85,8 @@ def in_shapes(shapes, last=None, **asked):
         for blocks, block, lds, calls, total_ns in shapes
     ]
     update = {"launch_shapes": tuple(launches), "last_shape": last}
-    profile = base.model_copy(update={"kernels": (base.kernels[0].model_copy(update=update),)})
+    kernels = (base.kernels[0].model_copy(update=update),)
+    profile = base.model_copy(update={"kernels": kernels, "time_source": source})
     name = profile.kernels[0].name
     request = from_profile(digest("profile"), profile, ("./app",), None, (name,), print)
     said: list[str] = []
@@ -100,6 +103,22 @@ def test_the_shape_in_which_a_kernel_spent_most_time_is_taken():
     assert "launched in 3 shapes" in said
     assert "42% of its time" in said
     assert "`kc-capture … --grid-blocks 4,1,1 --block 64,1,1` takes the shape of its last launch" in said
+
+
+@pytest.mark.parametrize("times", [(30, 50, 20), (60, 30, 26), (40, 40, 40), (2, 0.6, 0.1)])
+def test_times_of_the_software_gpu_that_come_close_do_not_decide(times):
+    """They change from run to run; the work-items that were launched do not."""
+    shapes = [
+        (8, 64, 0, 1, int(times[0] * 1e6)),
+        (4, 64, 0, 5, int(times[1] * 1e6)),
+        (1, 64, 0, 1, int(times[2] * 1e6)),
+    ]
+    grid, _, (said,) = in_shapes(shapes, source=TimeSource.SOFTWARE_GPU)
+    assert grid == (4, 1, 1)
+    assert "others took about as long on the software GPU, and launched fewer work-items" in said
+    grid, _, (said,) = in_shapes([(2, 64, 0, 1, 142 * 10**6), *shapes], source=TimeSource.SOFTWARE_GPU)
+    assert grid == (2, 1, 1)
+    assert "took about as long" not in said
 
 
 def test_one_shape_and_a_shape_that_the_user_names_are_left_alone():
