@@ -99,6 +99,9 @@ class Source(Manifest):
     definition: Definition | None
     candidates: tuple[Definition, ...] = ()
     compile_command: CompileCommand | None
+    linked_units: tuple[CompileCommand, ...] = Field(
+        default=(), description="other units, whose device code the kernel's unit uses (-fgpu-rdc)"
+    )
     files: tuple[SourceFile, ...] = Field(description="the file with the definition comes first")
     headers_by_compiler: bool = Field(description="the list is the compiler's own, not found by reading")
     unedited: Unedited | None = Field(default=None, description="of a source that was found")

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.project.kinds import Build, judged_flags
-from kerncap_stages.project.overlay import EDITABLE, overlay_files, place_files
+from kerncap_stages.project.overlay import EDITABLE, number_of, overlay_files, place_files
 from kerncap_stages.project.quoting import named_compiler
 from kerncap_stages.source.compilers import is_compiler_name
 from kerncap_stages.source.flags import compile_flags
+from kerncap_stages.source.hip import RELOCATABLE_LINK, RELOCATABLE_UNIT, optimisation
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,14 +35,21 @@ class HipProject:
         capture: Capture,  # noqa: ARG002
         originals: Sequence[str],
         command: CompileCommand | None,
+        linked: Sequence[CompileCommand] = (),
     ) -> Build:
         """Every file stays at its path for the compiler: an overlay leads to the project's."""
         placed = place_files(originals) if originals else {}
         if command is None:
             return Build(placed)
-        flags = judged_flags(command, compile_flags)
-        files = overlay_files(placed, os_string(command.translation_unit), flags)
+        units = [
+            (os_string(each.translation_unit), judged_flags(each, compile_flags))
+            for each in (command, *linked)
+        ]
+        files = overlay_files(placed, units)
         values = {
+            "units": [number_of(i) for i in range(len(units))],
+            "relocatable_unit": " ".join(RELOCATABLE_UNIT),
+            "link": " ".join((*RELOCATABLE_LINK, *optimisation(units[0][1]))),
             "compiler": named_compiler(os_string(command.arguments[0]), is_compiler_name, "hipcc"),
             "inputs": sorted([*placed.values(), *files]),
         }

@@ -41,8 +41,17 @@ class ProjectKind(Protocol):
     code: str  # the captured code object
     built: str
 
-    def build(self, capture: Capture, originals: Sequence[str], command: CompileCommand | None) -> Build:
-        """Place the sources, the one with the definition first, and say how they are compiled."""
+    def build(
+        self,
+        capture: Capture,
+        originals: Sequence[str],
+        command: CompileCommand | None,
+        linked: Sequence[CompileCommand] = (),
+    ) -> Build:
+        """Place the sources, the one with the definition first, and say how they are compiled.
+
+        linked: commands of other units, whose device code is linked with the kernel's.
+        """
 
     def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
         """The kernel as text that can be assembled again.

@@ -39,7 +39,13 @@ class NvccProject:
     code = "capture/kernel.cubin"
     built = "optimized.cubin"
 
-    def build(self, capture: Capture, originals: Sequence[str], command: CompileCommand | None) -> Build:  # noqa: ARG002
+    def build(
+        self,
+        capture: Capture,  # noqa: ARG002
+        originals: Sequence[str],
+        command: CompileCommand | None,
+        linked: Sequence[CompileCommand] = (),  # noqa: ARG002 - other units are found for HIP alone
+    ) -> Build:
         """Place the sources in a copy of their tree."""
         if command is None:
             return Build(place_files(originals, self.editable) if originals else {})
@@ -66,7 +72,7 @@ class NvccProject:
     def _clang_build(self, originals: Sequence[str], command: CompileCommand) -> Build:
         placed = place_files(originals, self.editable)
         flags = judged_flags(command, compile_flags)
-        files = overlay_files(placed, os_string(command.translation_unit), flags)
+        files = overlay_files(placed, [(os_string(command.translation_unit), flags)])
         values = {
             "is_clang": True,
             "built": "$(BUILT)",

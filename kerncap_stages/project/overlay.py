@@ -79,13 +79,21 @@ def overlay_text(placed: Mapping[str, str]) -> str:
     return json.dumps(overlay, indent=1, ensure_ascii=False) + "\n"
 
 
-def overlay_files(placed: Mapping[str, str], unit: str, flags: Sequence[str]) -> dict[str, bytes]:
-    """What a project needs besides its sources for a clang that takes them at their original paths."""
-    return {
-        "vfs.yaml": overlay_text(placed).encode(),
-        "translation_unit.cpp": unit_text(unit).encode(),
-        "compile_flags.rsp": response_text(flags).encode(),
-    }
+def overlay_files(placed: Mapping[str, str], units: Sequence[tuple[str, Sequence[str]]]) -> dict[str, bytes]:
+    """What a project needs besides its sources for a clang that takes them at their original paths.
+
+    units: path and flags of each, the kernel's own first.
+    """
+    files = {"vfs.yaml": overlay_text(placed).encode()}
+    for i, (unit, flags) in enumerate(units):
+        files[f"translation_unit{number_of(i)}.cpp"] = unit_text(unit).encode()
+        files[f"compile_flags{number_of(i)}.rsp"] = response_text(flags).encode()
+    return files
+
+
+def number_of(unit: int) -> str:
+    """What the names of a unit's files end in: nothing for the first, ``-2`` for the next."""
+    return f"-{unit + 1}" if unit else ""
 
 
 def unit_text(unit: str) -> str:

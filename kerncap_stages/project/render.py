@@ -75,7 +75,8 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
             listed = part.source.files if part.source is not None else ()
             digests.update((os_string(file.path), str(file.payload.digest)) for file in listed)
     command = found.compile_command if found and not first.assembly else None
-    build = kind.build(capture, list(digests), command)
+    linked = found.linked_units if found is not None and command is not None else ()
+    build = kind.build(capture, list(digests), command, linked)
     files |= {**build.files, **first.listing}
     can_recompile = command is not None and not build.problem
     why_not = build.problem or _why_not(source)

@@ -17,6 +17,8 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from kerncap_stages.kernel_facts import find_symbol
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -35,9 +37,13 @@ class _Symbol:
 
 
 def kernel_code(code_object: bytes, symbol: str) -> bytes | None:
-    """The instructions of a kernel and of all functions that it calls by name; None where it is not there."""
+    """The instructions of a kernel and of all functions that it calls by name; None where it is not there.
+
+    Of internal linkage it may be marked with its unit.
+    """
     symbols = _symbols(code_object)
-    kernel = next((each for each in symbols if each.name == symbol), None)
+    name = find_symbol(symbol, {each.name for each in symbols if each.offset is not None})
+    kernel = next((each for each in symbols if each.name == name and each.offset is not None), None)
     if kernel is None:
         return None
     parts: list[bytes] = []

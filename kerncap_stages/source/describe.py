@@ -9,6 +9,7 @@ from kerncap_stages.manifests.base import os_text
 from kerncap_stages.manifests.source import CompileCommand, Definition, Parameter, SourceFile
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kerncap_stages.source import definitions
@@ -82,15 +83,19 @@ def store_assembly(path: Path, text: bytes, transaction: Transaction) -> tuple[S
     return (SourceFile(path=os_text(str(path)), payload=payload, size_bytes=len(text), is_header=False),)
 
 
-def store_files(definition_file: Path, unit: Unit, transaction: Transaction) -> tuple[SourceFile, ...]:
-    """Store every file that the unit reads, the one with the definition first."""
-    paths = dict.fromkeys((definition_file, unit.path, *unit.headers))
+def store_files(
+    definition_file: Path, units: Sequence[Unit], transaction: Transaction
+) -> tuple[SourceFile, ...]:
+    """Store every file that the units read, the one with the definition first."""
+    read = (path for unit in units for path in (unit.path, *unit.headers))
+    paths = dict.fromkeys((definition_file, *read))
+    compiled = {unit.path for unit in units}
     return tuple(
         SourceFile(
             path=os_text(str(path)),
             payload=FileRef.to(transaction.put_file(path)),
             size_bytes=path.stat().st_size,
-            is_header=path != unit.path,
+            is_header=path not in compiled,
         )
         for path in paths
     )

@@ -15,6 +15,7 @@ from kerncap_stages.source.consulted import Consulted
 from kerncap_stages.source.databases import read_database
 from kerncap_stages.source.definitions import Definition
 from kerncap_stages.source.failures import classify
+from kerncap_stages.source.linking import link_if_possible
 from kerncap_stages.source.notes import about_build, about_difference
 from kerncap_stages.source.program_file import changed_since_built, working_folder
 from kerncap_stages.source.search import (
@@ -54,6 +55,7 @@ class Finding:
     consulted: Consulted = field(default_factory=Consulted)
     assembly: bytes | None = None  # of the definition's file, where that is no source for a compiler
     unedited: Unedited | None = None
+    linked: Sequence[Unit] = ()  # other units, whose device code the kernel's uses
 
 
 def find_source(
@@ -88,6 +90,7 @@ def find_source(
     near = candidates[0].path.parent if candidates else None
     database = read_database(near, roots, options, consulted)
     commands = database.commands
+    wanted = replace(wanted, commands=tuple(commands))
     if not candidates:
         units = [file for file in dict.fromkeys(command.file for command in commands) if file.is_file()]
         candidates = find_candidates(units, name, consulted)
@@ -138,7 +141,9 @@ def find_source(
     elif command is None and unit.headers_by_compiler and compiler:
         used = CompileCommand(unit.path, unit.path.parent, (compiler, "-O3", str(unit.path)))
     definition = _as_included(definition, unit)
-    newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers}, consulted)
+    linked = _linked(definition, command, wanted, consulted)
+    reads_them = (path for each in linked for path in (each.path, *each.headers))
+    newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers, *reads_them}, consulted)
     unedited = compare_unedited(used, wanted, newer)
     notes = [choice.note, problem]
     if command is not None:
@@ -162,7 +167,20 @@ def find_source(
         database.path,
         consulted,
         unedited=unedited,
+        linked=linked,
     )
+
+
+def _linked(
+    definition: Definition, command: CompileCommand | None, wanted: Wanted, consulted: Consulted
+) -> list[Unit]:
+    """The other units that are linked with the kernel's, each with what it reads."""
+    link = link_if_possible(command, wanted)
+    if link.missing:  # any of the others may define it, once it is changed
+        for each in wanted.commands:
+            consulted.exists(each.file)
+    others = link.units
+    return [describe_unit(definition.path, other, wanted, wanted.compiler, consulted)[0] for other in others]
 
 
 def _why_no_compiler(wanted: Wanted) -> str | None:

@@ -9,12 +9,14 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.offload_bundle import code_object_for
 from kerncap_stages.source import amd_code
 from kerncap_stages.source.compilers import Compiler, compiler_version, find_compiler, is_hipcc
 from kerncap_stages.source.debug_info import defined_at
 from kerncap_stages.source.dependencies import Headers, first_error, headers, run_compiler, toolchain_folders
 from kerncap_stages.source.flags import compile_flags, unsafe_flags
 from kerncap_stages.source.includes import environment_folders
+from kerncap_stages.source.llvm_tools import run_llvm
 from kerncap_stages.targets import parse_target
 from kerncap_stages.temporary import TemporaryFolder
 
@@ -26,10 +28,22 @@ if TYPE_CHECKING:
 
 _OPTIMISATION = re.compile(r"-O.*")
 _LEVELS = ("-O0", "-O3", "-O2", "-O1")  # the likeliest first
+# For the linker of device code a unit is a bundle, even of one target.
+RELOCATABLE_UNIT = ("-fgpu-rdc", "-c", "--gpu-bundle-output", "--no-offload-compress")
+RELOCATABLE_LINK = ("-fgpu-rdc", "--hip-link", "--offload-device-only", "--no-gpu-bundle-output")
 _OTHER_PATHS = (
     *("-fdebug-prefix-map", "-ffile-prefix-map", "-fdebug-compilation-dir", "-ffile-compilation-dir"),
     *("-ffile-reproducible", "-gline", "-g0", "-gno-"),
 )
+
+
+@dataclass(frozen=True)
+class RelocatableCode:
+    """A unit's bitcode in a bundle, as the linker takes it, with the symbols that it defines and misses."""
+
+    bundle: bytes
+    defined: frozenset[str]
+    undefined: frozenset[str]
 
 
 @dataclass(frozen=True)
@@ -82,6 +96,51 @@ class HipTool:
             if result.returncode != 0 or not output.is_file():
                 raise DeviceError(f"{unit} does not compile: {first_error(result.stderr)}")
             return output.read_bytes()
+
+    def relocatable_code(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str
+    ) -> RelocatableCode:
+        """Compile a unit of a build with -fgpu-rdc, without linking it.
+
+        Raises DeviceError with the compiler's words if the unit cannot be compiled under ``flags``.
+        """
+        with TemporaryFolder("unit") as name:
+            output, bitcode = Path(name) / "unit.o", Path(name) / "unit.bc"
+            rest = ("-w", *RELOCATABLE_UNIT, "-o", str(output), str(unit))
+            result = run_compiler(self.compiler.command(target, flags, *rest), directory)
+            if result.returncode != 0 or not output.is_file():
+                raise DeviceError(f"{unit} does not compile: {first_error(result.stderr)}")
+            bundle = output.read_bytes()
+            bitcode.write_bytes(code_object_for(bundle, target))
+            listed = run_llvm("llvm-nm", "--format=posix", bitcode)
+        if listed.returncode != 0:
+            raise DeviceError(f"llvm-nm cannot read what {unit} becomes: {first_error(listed.stderr)}")
+        symbols = [line.split()[:2] for line in listed.stdout.splitlines() if len(line.split()) >= 2]
+        missing = frozenset(symbol for symbol, kind in symbols if kind == "U")
+        local = frozenset(symbol for symbol, kind in symbols if kind.islower() and kind not in "vw")
+        return RelocatableCode(bundle, frozenset(symbol for symbol, _ in symbols) - missing - local, missing)
+
+    def linked_code(self, units: Sequence[RelocatableCode], flags: Sequence[str], target: str) -> bytes:
+        """Link units as the compiler's driver links a program's device code.
+
+        Raises DeviceError with the linker's words if something is missing.
+        """
+        with TemporaryFolder("link") as name:
+            output = Path(name) / "code"
+            places = [Path(name) / f"{i}.o" for i in range(len(units))]
+            for place, unit in zip(places, units, strict=True):
+                place.write_bytes(unit.bundle)
+            words = [self.compiler.path, f"--offload-arch={target}", *RELOCATABLE_LINK]
+            words += optimisation((*self.compiler.lead, *flags))
+            result = run_compiler([*words, "-w", "-o", str(output), *map(str, places)], Path(name))
+            if result.returncode != 0 or not output.is_file():
+                raise DeviceError(f"the device code does not link: {first_error(result.stderr)}")
+            return output.read_bytes()
+
+
+def optimisation(flags: Sequence[str]) -> tuple[str, ...]:
+    """The last flag that gives a level, if there is one: the linker optimises, too."""
+    return tuple(flag for flag in flags if _OPTIMISATION.fullmatch(flag))[-1:]
 
 
 class HipToolchain:

@@ -91,7 +91,7 @@ def _manifest(
         language = Language.ASSEMBLY
         files = store_assembly(definition.path, finding.assembly, transaction)
     elif definition is not None and unit is not None:
-        files = store_files(definition.path, unit, transaction)
+        files = store_files(definition.path, (unit, *finding.linked), transaction)
     return Source(
         parents=(ManifestRef.to(capture_digest),),
         made_by=f"kerncap-stages {__version__}",
@@ -107,6 +107,11 @@ def _manifest(
             describe_definition(found, name, by_line_table=False) for found in finding.candidates
         ),
         compile_command=describe_command(unit, finding.database, options, toolchain) if unit else None,
+        linked_units=tuple(
+            command
+            for other in finding.linked
+            if (command := describe_command(other, finding.database, options, toolchain)) is not None
+        ),
         files=files,
         headers_by_compiler=bool(unit and unit.headers_by_compiler),
         unedited=finding.unedited,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.source.linking import about_link, link_if_possible
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from pathlib import Path
@@ -11,9 +13,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.source import Unedited
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.trials import Wanted
-
-# A kernel may call device functions of other translation units.
-RELOCATABLE = frozenset({"-fgpu-rdc", "-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
 
 
 def about_difference(unedited: Unedited, newer: Sequence[Path]) -> str | None:
@@ -43,17 +42,14 @@ def about_difference(unedited: Unedited, newer: Sequence[Path]) -> str | None:
 
 def about_build(command: CompileCommand, wanted: Wanted) -> Iterator[str]:
     """What of a compile command is not followed."""
-    relocatable = RELOCATABLE.intersection(command.arguments)
-    if relocatable:
-        yield (
-            f"built with {min(relocatable)}: device code of other units is not linked in, and "
-            "`make recompile` names what it misses"
-        )
+    yield from about_link(command, wanted)
     if command.own_compiler and not command.compiler_is_given:
         yield (
             f"{command.own_compiler} lies in the folder of the build and was not run: the {command.compiler} "
             "of PATH is taken, or what --compiler names"
         )
-    unsafe = wanted.toolchain.unsafe_flags(command, wanted.defines)
+    others = link_if_possible(command, wanted).units
+    flags = (wanted.toolchain.unsafe_flags(each, wanted.defines) for each in (command, *others))
+    unsafe = dict.fromkeys(flag for each in flags for flag in each)
     if unsafe:
         yield "left out, as the compiler could run code or write files: " + " ".join(unsafe)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.kernel_facts import without_unit
+from kerncap_stages.source.linking import linked_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
 
     from kerncap_stages.source.compile_commands import CompileCommand
     from kerncap_stages.source.dependencies import Headers
+    from kerncap_stages.source.hip import RelocatableCode
+    from kerncap_stages.source.linking import Link
     from kerncap_stages.source.toolchain import Tool, Toolchain
 
 _Answer = TypeVar("_Answer")
@@ -34,6 +37,9 @@ class Wanted:
     compiler: str | None  # instead of the one of the compile command
     made: dict[object, _Made] = field(default_factory=dict, compare=False)  # what this search compiled
     read: dict[object, Headers | None] = field(default_factory=dict, compare=False)  # and preprocessed
+    commands: tuple[CompileCommand, ...] = ()  # of the build: other units may be linked in
+    links: dict[object, Link] = field(default_factory=dict, compare=False)
+    relocatable: dict[object, RelocatableCode] = field(default_factory=dict, compare=False)
 
     @property
     def alone(self) -> str:
@@ -107,6 +113,7 @@ def device_code(
 ) -> bytes | None:
     """The code object of a unit, compiled once as the build does; None where that holds no instructions.
 
+    Other units whose device code it uses are linked in.
     ``flags``: instead of those of the build.
     Raises DeviceError if there is no compiler, or it fails.
     """
@@ -115,7 +122,12 @@ def device_code(
     if key not in wanted.made:
         try:
             tool = wanted.tool_for(command)
-            wanted.made[key] = tool.device_code(command.file, used, command.directory, wanted.target)
+            linked = linked_code(command, wanted, used)
+            wanted.made[key] = (
+                tool.device_code(command.file, used, command.directory, wanted.target)
+                if linked is None
+                else linked
+            )
         except DeviceError as error:
             wanted.made[key] = error
     made = wanted.made[key]

@@ -1,0 +1,137 @@
+"""Relocatable device code: kernels that call device functions of other translation units."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+from made_up import make
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from stages import Stages
+
+KERNEL = """#include <hip/hip_runtime.h>
+__device__ float twice(float);
+{static}__global__ void scale(float* x) {{ x[threadIdx.x] = twice(x[threadIdx.x]); }}
+int main() {{
+  float* x = nullptr;
+  if (hipMalloc(&x, 256) != hipSuccess || hipMemset(x, 63, 256) != hipSuccess) return 2;
+  scale<<<1, 64>>>(x);
+  return hipDeviceSynchronize() == hipSuccess ? 0 : 1;
+}}
+"""
+# It uses a third unit itself, and another target of the project defines the same name otherwise.
+TWICE = """#include "factor.hpp"
+__device__ float bias();
+__device__ float twice(float x) { return x * FACTOR + bias(); }
+"""
+BIAS = """#include <hip/hip_runtime.h>
+__device__ float bias() { return 3; }
+"""
+UNUSED = """#include <hip/hip_runtime.h>
+__global__ void unused(float* x) { *x = 1; }
+"""
+UNITS = ("kernel", "twice", "bias", "unused")
+
+
+def build(tree: Path, static: str = "", level: str = "-O3") -> Path:
+    """A program of four units, and a compilation database that has another program's unit first.
+
+    level: of the program; the database says -O3.
+    """
+    tree.mkdir()
+    (tree / "factor.hpp").write_text("#include <hip/hip_runtime.h>\n#define FACTOR 2\n")
+    texts = (KERNEL.format(static=static), TWICE, BIAS, UNUSED)
+    for name, text in zip(UNITS, texts, strict=True):
+        (tree / f"{name}.hip").write_text(text)
+    (tree / "other.hip").write_text(TWICE.replace("x *", "7 - x *"))
+    words = ["hipcc", "-O3", "--offload-arch=gfx90a", "-fgpu-rdc"]
+    outputs = {"other": "other.dir/other.o"} | {name: f"app.dir/{name}.o" for name in UNITS}
+    entries = [
+        {"directory": str(tree), "file": f"{name}.hip", "arguments": [*words, "-c", f"{name}.hip", "-o", out]}
+        for name, out in outputs.items()
+    ]
+    (tree / "compile_commands.json").write_text(json.dumps(entries))
+    command = [*words, level, *(f"{name}.hip" for name in UNITS), "-o", "app"]
+    subprocess.run(command, cwd=tree, check=True, capture_output=True)
+    return tree / "app"
+
+
+@pytest.mark.parametrize("static", ["", "static "])
+def test_units_that_the_kernel_uses_are_linked_and_edited(stages: Stages, tmp_path: Path, static: str):
+    tree = tmp_path / "tree"
+    (capture,) = stages.capture("scale", build(tree, static))
+    source = stages.run("locate", capture, "--source-dir", tree, "--json").must().manifest
+    assert source["outcome"] == "found", source["explanation"]
+    assert source["unedited"] == {"same_instructions": True, "why": None}, source["explanation"]
+    units = [unit["translation_unit"] for unit in source["linked_units"]]
+    assert units == [str(tree / "twice.hip"), str(tree / "bias.hip")]
+    assert "linked with" in source["explanation"]
+    stages.run("generate", "@source", "--output", "project").must()
+    project = stages.folder / "project"
+    tree.rename(tmp_path / "gone")
+    built = make(project, "recompile")
+    assert built.returncode == 0, built.stderr
+    assert "Result: PASS  (byte-exact" in stages.run("validate", "project").must().err
+    for name, old, new in (
+        ("deps/bias.hip", "return 3", "return 4"),
+        ("deps/factor.hpp", "FACTOR 2", "FACTOR 3"),
+        ("kernel_variant.cpp", "= twice", "= 1 + twice"),
+    ):
+        file = project / name
+        before = file.read_text()
+        assert old in before
+        file.write_text(before.replace(old, new))
+        assert make(project, "recompile").returncode == 0
+        assert "Result: FAIL" in stages.run("validate", "project").must(1).err
+        file.write_text(before)
+    assert make(project, "recompile").returncode == 0
+    assert "Result: PASS" in stages.run("validate", "project").must().err
+
+
+def test_what_no_unit_defines_is_named(stages: Stages, tmp_path: Path):
+    tree = tmp_path / "tree"
+    (capture,) = stages.capture("scale", build(tree))
+    database = tree / "compile_commands.json"
+    entries = [entry for entry in json.loads(database.read_text()) if "bias" not in entry["file"]]
+    database.write_text(json.dumps(entries))
+    source = stages.run("locate", capture, "--source-dir", tree, "--json").must().manifest
+    assert "no unit in the compile commands defines _Z4biasv" in source["explanation"]
+    assert source["unedited"]["same_instructions"] is None
+    assert "undefined" in source["unedited"]["why"]
+
+
+def test_what_the_linked_units_read_is_looked_at_again(stages: Stages, tmp_path: Path):
+    tree = tmp_path / "tree"
+    (capture,) = stages.capture("scale", build(tree))
+
+    def locate() -> str:
+        return stages.run("locate", capture, "--source-dir", tree).must().digests[0]
+
+    first = locate()
+    (tree / "notes.txt").write_text("read by no unit\n")
+    assert locate() == first
+    factor = tree / "factor.hpp"
+    before = factor.read_text()
+    factor.write_text(before.replace("FACTOR 2", "FACTOR 5"))
+    edited = locate()
+    assert edited != first
+    unedited = stages.show(edited)["unedited"]
+    assert unedited["same_instructions"] is False
+    assert str(factor) in unedited["why"]
+    factor.write_text(before)
+    bias = tree / "bias.hip"
+    bias.write_text(BIAS.replace("return 3", "return 4"))
+    assert locate() not in (first, edited)
+
+
+def test_a_level_of_optimisation_is_tried_for_all_units(stages: Stages, tmp_path: Path):
+    tree = tmp_path / "tree"
+    (capture,) = stages.capture("scale", build(tree, level="-O0"))
+    source = stages.run("locate", capture, "--source-dir", tree, "--json").must().manifest
+    assert source["unedited"]["same_instructions"] is False
+    assert "the program was built with -O0" in source["unedited"]["why"]
