@@ -106,7 +106,7 @@ def run_profile(
     elif interrupt is None and collector.program.exit_code != 0:
         end = collector.program.describe_end()
         killed = collector.program.exit_signal is not None
-        unsent = ", less the kernels of its last millisecond, whose times were not sent yet" if killed else ""
+        unsent = _what_may_be_unsent(processes) if killed else ""
         options.warn(f"the program {end}; the profile holds what ran until then{unsent}")
         if killed:
             options.killed()
@@ -126,6 +126,15 @@ def _gather(events: Iterator[object], into: list[ProcessProfile]) -> None:
     for event in events:
         if isinstance(event, ProcessProfile):
             into.append(event)
+
+
+def _what_may_be_unsent(processes: list[ProcessProfile]) -> str:
+    """Say which times a program that was killed keeps to itself."""
+    from kerncap_stages.manifests.environment import Backend
+
+    if any(process.backend is Backend.CUDA for process in processes):
+        return ", less kernels of its last tenth of a second, whose times were not sent yet"
+    return ", less kernels of its last millisecond that it had not waited for"
 
 
 def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "hsa/api.hpp"
+#include "hsa/device_errors.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
@@ -57,6 +58,7 @@ core::Result<void> start(HsaApiTable& table, const char* socket_path) noexcept {
   made->enabled.store(true, std::memory_order_release);
   if (earlier == nullptr) when_forked_or_ending();
   install_hooks(table);
+  expect_memory_faults();
   return {};
 }
 

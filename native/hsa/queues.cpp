@@ -315,6 +315,7 @@ hsa_status_t hsa_queue_create(hsa_agent_t agent, uint32_t size, hsa_queue_type32
     return api().core.hsa_queue_create_fn(agent, size, type, callback, data, private_segment_size,
                                           group_segment_size, queue);
   }
+  QueueErrors::take_part(callback, data);
   return tool()->queues.create(agent, device, size, type, callback, data, private_segment_size,
                                group_segment_size, queue);
 }
@@ -329,6 +330,7 @@ hsa_status_t hsa_amd_queue_intercept_create(hsa_agent_t agent, uint32_t size, hs
     return api().ext.hsa_amd_queue_intercept_create_fn(agent, size, type, callback, data, private_segment_size,
                                                        group_segment_size, queue);
   }
+  QueueErrors::take_part(callback, data);
   return tool()->queues.create_intercepted(agent, device, size, type, callback, data, private_segment_size,
                                            group_segment_size, queue);
 }

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "core/result.hpp"
+#include "hsa/device_errors.hpp"
 #include "hsa/hsa_headers.hpp"
 #include "hsa/packets.hpp"
 #include "hsa/queue_table.hpp"
@@ -44,7 +45,6 @@ void on_packets(const void* packets, std::uint64_t count, std::uint64_t index, v
 
 class Queues {
  public:
-  using ErrorCallback = void (*)(hsa_status_t, hsa_queue_t*, void*);
   hsa_status_t create(hsa_agent_t agent, std::uint32_t device, std::uint32_t size, hsa_queue_type32_t type,
                       ErrorCallback callback, void* data, std::uint32_t private_bytes, std::uint32_t group_bytes,
                       hsa_queue_t** queue) noexcept;

@@ -1,5 +1,6 @@
 // One `target`, then the end that the first argument names. The second may be `early`: no target before it; or `large`:
-// with more memory than is sent in a moment.
+// with more memory than is sent in a moment. Before the ends by `fault` and `trap`, kernels that the device ends, there are
+// 50 more that nobody waits for.
 #include <csignal>
 #include <cstdlib>
 #include <string_view>
@@ -10,6 +11,8 @@
 
 __global__ void setup_data(int* data) { data[threadIdx.x] = static_cast<int>(threadIdx.x); }
 __global__ void target(int* data) { data[threadIdx.x] *= 3; }
+__global__ void read_nowhere(int* data, const int* nowhere) { data[threadIdx.x] += *nowhere; }
+__global__ void trap() { HIP_KERNEL_TRAPS(); }
 
 int main(int argc, char** argv) {
   const std::string_view how = argv[1];
@@ -24,6 +27,12 @@ int main(int argc, char** argv) {
   HIP_DONE();
   if (what != "early") {
     target<<<1, 64>>>(data.get());
+    HIP_DONE();
+  }
+  if (how == "fault" || how == "trap") {
+    for (int i = 0; i < 50; ++i) target<<<1, 64>>>(data.get());
+    if (how == "trap") trap<<<1, 1>>>();
+    if (how == "fault") read_nowhere<<<1, 64>>>(data.get(), reinterpret_cast<const int*>(0x1000));
     HIP_DONE();
   }
   if (how == "crash") {
