@@ -14,7 +14,7 @@ from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.native_paths import native_file
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
 TARGETS = ("gfx90a", "gfx942")
 # What the library takes (native/softgpu/device/settings.cpp).
@@ -29,6 +29,31 @@ _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 _VARIABLE, _BY_SHELL = "KERNCAP_SOFTGPU", "shell"
 _LIBRARY = "libkerncap_softgpu.so"
 _ROCR = "libhsa-runtime64.so.1"
+
+
+def _is_number(text: str, least: int, most: int) -> bool:
+    return text.isascii() and text.isdecimal() and least <= int(text) <= most
+
+
+def _is_schedule(text: str) -> bool:
+    name, colon, seed = text.partition(":")
+    if colon:
+        return name == "adversarial" and _is_number(seed, 0, MAX_SEED)
+    return name in ("hardware-like", "adversarial")
+
+
+# What the library takes of each variable, and how it says so.
+_SETTINGS: dict[str, tuple[Callable[[str], bool], str]] = {
+    "TARGET": (lambda text: text in (*TARGETS, "gfx1100"), "gfx90a, gfx942 or gfx1100"),
+    "GPUS": (lambda text: _is_number(text, 1, MAX_GPUS), f"1 to {MAX_GPUS}"),
+    "VRAM_BYTES": (
+        lambda text: _is_number(text, MIN_VRAM_BYTES, MAX_VRAM_BYTES),
+        "a number of bytes from 256 MiB to 1 TiB",
+    ),
+    "WORKERS": (lambda text: _is_number(text, 1, MAX_WORKERS), f"1 to {MAX_WORKERS}"),
+    "LDS": (lambda text: text in ("hardware", *LDS_WATCH), "hardware, report or stop"),
+    "SCHEDULE": (_is_schedule, "hardware-like, adversarial or adversarial:SEED"),
+}
 
 
 @dataclass(frozen=True)
@@ -77,7 +102,8 @@ class SoftGpu:
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of a program that is to see this GPU.
 
-        Raises DeviceError where this installation has no software GPU.
+        Raises DeviceError where this installation has no software GPU, UsageError for a variable in ``base``
+        that it does not take.
         """
         environment = dict(os.environ if base is None else base)
         library = str(native_file(_LIBRARY))
@@ -97,15 +123,18 @@ class SoftGpu:
         for name, value in settings.items():
             if value is not None:
                 environment[f"KERNCAP_SOFTGPU_{name}"] = str(value)
+        check_variables(environment)
         return environment
 
 
-def _is_schedule(text: str) -> bool:
-    """Whether the library takes it (native/softgpu/exec/schedule.cpp)."""
-    name, colon, seed = text.partition(":")
-    if colon:
-        return name == "adversarial" and seed.isascii() and seed.isdecimal() and int(seed) <= MAX_SEED
-    return name in ("hardware-like", "adversarial")
+def check_variables(environment: Mapping[str, str]) -> None:
+    """Raise UsageError for a variable that the library would refuse: the program would see no GPU."""
+    for name, (takes, expected) in _SETTINGS.items():
+        text = environment.get(f"{_VARIABLE}_{name}", "")
+        if text and not takes(text):
+            raise UsageError(
+                f"{_VARIABLE}_{name}={text}: the software GPU does not take it", hint=f"expected {expected}"
+            )
 
 
 def fallback(base: Mapping[str, str], target: str | None = None) -> dict[str, str]:
@@ -113,6 +142,7 @@ def fallback(base: Mapping[str, str], target: str | None = None) -> dict[str, st
 
     Nothing where the machine has one, where the program was put on the software GPU already, where this
     installation has none, or where KERNCAP_SOFTGPU is 0. ``target``: what to pose as unless ``base`` says.
+    Raises UsageError if the program will be on the software GPU, and ``base`` asks of it what it is not.
     """
     if base.get(_VARIABLE) == "0":
         return {}
@@ -123,6 +153,8 @@ def fallback(base: Mapping[str, str], target: str | None = None) -> dict[str, st
     machine_has_gpu = Path("/dev/kfd").exists() and not is_loaded()
     # Nobody chose a GPU by opening a shell.
     was_chosen = is_loaded(base) and base.get(_VARIABLE) != _BY_SHELL
+    if was_chosen or not machine_has_gpu:
+        check_variables(base)
     if machine_has_gpu or was_chosen:
         return {}
     known = target if target in TARGETS and "KERNCAP_SOFTGPU_TARGET" not in base else None

@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 from typing import NoReturn
 
+from kerncap_stages.errors import UsageError
 from kerncap_stages.rocm_root.enter import MARKER
 from kerncap_stages.softgpu import for_shell
 
@@ -29,7 +30,10 @@ def prompt(rocm: str, *, is_on_software_gpu: bool) -> str:
 def main() -> NoReturn:
     """Become the command, or the shell."""
     words = sys.argv[1:]
-    added = {} if words[:1] == ["pytest"] else for_shell(os.environ)
+    try:
+        added = {} if words[:1] == ["pytest"] else for_shell(os.environ)
+    except UsageError as error:
+        sys.exit(str(error))
     if added:
         added.update(_PYTEST)
     if not words:

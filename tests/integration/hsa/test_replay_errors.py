@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kerncap_stages.errors import ExitCode
+
 
 @pytest.fixture
 def scaled(stages, program):
@@ -80,3 +82,10 @@ def test_a_fault_is_told_in_words(stages, scaled, variant):
     done = stages.replay(scaled, "--variant", variant("wild_variants", "FAULT")).must(4)
     assert "which is not allowed: no memory is there" in done.manifest["explanation"]
     assert "the kernel accessed 0x" in done.err
+
+
+def test_a_replay_refuses_a_schedule_that_is_none(stages, program):
+    (digest,) = stages.capture("target(", program("endings"), "normal")
+    for words in (("replay", digest), ("validate", digest)):
+        done = stages.run(*words, KERNCAP_SOFTGPU_SCHEDULE="banana").must(ExitCode.USAGE)
+        assert "KERNCAP_SOFTGPU_SCHEDULE=banana" in done.err

@@ -87,5 +87,3 @@ def test_unknown_schedules_are_refused(text):
     done = launch("--schedule", text)
     assert done.returncode == 2, done.stderr
     assert f"--schedule {text}" in done.stderr
-    shown = softgpu.run(["rocminfo"], "gfx90a", variables={"KERNCAP_SOFTGPU_SCHEDULE": text})
-    assert f"KERNCAP_SOFTGPU_SCHEDULE={text}: expected hardware-like" in shown.stderr
