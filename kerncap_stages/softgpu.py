@@ -24,6 +24,9 @@ LDS_WATCH = ("report", "stop")
 MAX_SEED = 2**64 - 1
 MIN_VRAM_BYTES, MAX_VRAM_BYTES = 256 << 20, 1 << 40
 
+# A file that gets a line for each code object and kernel that the software GPU did not run.
+REFUSALS = "KERNCAP_SOFTGPU_REFUSALS"
+
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # 0: no software GPU unless kc-softgpu is asked for it. The other value is set by shells alone.
 _VARIABLE, _BY_SHELL = "KERNCAP_SOFTGPU", "shell"
@@ -178,6 +181,15 @@ def is_loaded(environment: Mapping[str, str] | None = None) -> bool:
     """
     loaded = (os.environ if environment is None else environment).get("LD_PRELOAD", "")
     return any(Path(path).name == _LIBRARY for path in loaded.split(":"))
+
+
+def read_refusals(path: Path) -> list[str]:
+    """Return the lines of the file that REFUSALS names, each once; none where everything ran."""
+    try:
+        text = path.read_text(errors="replace")
+    except FileNotFoundError:
+        return []
+    return list(dict.fromkeys(text.splitlines()))
 
 
 def parse_size(text: str) -> int:

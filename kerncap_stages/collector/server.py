@@ -21,6 +21,7 @@ from kerncap_stages.collector.program import ProgramSpec, RunningProgram
 from kerncap_stages.collector.protocol import decode_up
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.native_paths import native_file, native_parts
+from kerncap_stages.softgpu import REFUSALS, read_refusals
 from kerncap_stages.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 
 # How long processes that the program left behind may keep us after its end.
 _LINGER_S = 2.0
+_MOST_REFUSALS = 10  # of what the software GPU did not run
 _LONGEST_SOCKET_NAME = 108  # sun_path, with the zero at its end
 
 
@@ -65,6 +67,7 @@ class Collector:
         self._threads: list[threading.Thread] = []
         self._connections: list[Connection] = []
         self._lock = threading.Lock()
+        self._refusals: list[str] = []
         self.timed_out = False
         self.started = time.monotonic_ns()
         try:
@@ -77,7 +80,10 @@ class Collector:
 
     def _environment(self, spec: ProgramSpec) -> dict[str, str]:
         """Every back end of this installation waits in the program: which one it will use, only it knows."""
-        added = {"KERNCAP_SOCKET": str(self._folder / "socket")}
+        added = {
+            "KERNCAP_SOCKET": str(self._folder / "socket"),
+            REFUSALS: str(self._folder / "refusals"),
+        }
         built = {part.name for part in native_parts() if part.left_out_reason is None}
         if "cuda" in built:
             added |= cuda_injection.environment(spec.merged_environment)
@@ -208,7 +214,16 @@ class Collector:
         for thread in self._threads:
             thread.join()
         os.close(self.program.pidfd)
+        self._refusals = read_refusals(self._folder / "refusals")
         self._put_away()
+
+    def afterwards(self) -> Iterator[str]:
+        """Yield what must not be missed, once it is closed: of a program that stays, of what did not run."""
+        yield from self.program.what_stays()
+        for text in self._refusals[:_MOST_REFUSALS]:
+            yield f"the software GPU did not run all of the program: {text}"
+        if (more := len(self._refusals) - _MOST_REFUSALS) > 0:
+            yield f"the software GPU did not run all of the program: {more} more lines above say what"
 
     def _put_away(self) -> None:
         self._listener.close()

@@ -130,7 +130,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         raise
     finally:
         collector.close()
-        for text in collector.program.what_stays():
+        for text in collector.afterwards():
             options.warn(text)
     if captured == 0 and not failures and collector.timed_out:
         raise ProgramTimedOut(

@@ -84,7 +84,7 @@ def run_profile(
         _gather(collector.events(), processes)
     finally:
         collector.close()
-        for text in collector.program.what_stays():
+        for text in collector.afterwards():
             options.warn(text)
     wall_ns = time.monotonic_ns() - collector.started
     if interrupt and not any(process.tallies for process in processes):

@@ -7,6 +7,7 @@
 #include "softgpu/device/clock.hpp"
 #include "softgpu/device/packet_text.hpp"
 #include "softgpu/device/reach.hpp"
+#include "softgpu/device/refusals.hpp"
 #include "softgpu/device/report.hpp"
 
 namespace kerncap::softgpu {
@@ -222,8 +223,8 @@ std::uint64_t AqlQueue::packet_address(std::uint64_t index) const noexcept {
 }
 
 AqlQueue::Start AqlQueue::fail(std::uint64_t index, aql::QueueError error, const std::string& message) {
-  report("%s queue %u, packet %llu: %s", name(m_context.gpu.chip.target).data(), m_settings.id,
-         static_cast<unsigned long long>(index), message.c_str());
+  tell_refusal(std::string(name(m_context.gpu.chip.target)) + " queue " + std::to_string(m_settings.id) + ", packet " +
+               std::to_string(index) + ": " + message);
   raise(error);
   return Start::failed;
 }

@@ -9,6 +9,7 @@
 //   KERNCAP_SOFTGPU_SCHEDULE    hardware-like (default), adversarial, adversarial:SEED: whose turn it is among waves
 //   KERNCAP_SOFTGPU_TRACE       anything but 0: driver calls and packets on standard error
 //   KERNCAP_SOFTGPU_COUNT       a file that gets one JSON object a dispatch, or "-" for a table on standard error
+//   KERNCAP_SOFTGPU_REFUSALS    a file that gets a line for each code object and kernel that this GPU did not run
 #pragma once
 
 #include <cstdint>
@@ -31,7 +32,8 @@ struct Settings {
   BeyondLds beyond_lds = BeyondLds::hardware;
   Schedule schedule;
   bool trace = false;
-  std::string count_path;  // empty: no counts
+  std::string count_path;     // empty: no counts
+  std::string refusals_path;  // empty: on standard error alone
 
   [[nodiscard]] static core::Result<Settings> from_environment();
 };

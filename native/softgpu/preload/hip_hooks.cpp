@@ -10,7 +10,7 @@
 #include <string>
 
 #include "softgpu/device/image_check.hpp"
-#include "softgpu/device/report.hpp"
+#include "softgpu/device/refusals.hpp"
 #include "softgpu/preload/image_hooks.hpp"
 
 #define KERNCAP_EXPORT __attribute__((visibility("default")))
@@ -22,15 +22,14 @@ using namespace kerncap::softgpu;
 constexpr int k_invalid_image = 200;  // hipError_t
 
 // Whether HIP may have it.
-[[nodiscard]] bool may_pass(ImageBytes image, const char* door, const char* path) {
+[[nodiscard]] bool may_pass(ImageBytes image, const std::string& door, const std::string& what) {
   const auto target = target_of_process();
   if (!target) return true;
   const ImageVerdict verdict = judge_image(image, *target);
-  const char* what = path != nullptr ? path : "an image in memory";
   if (!verdict.damage.empty()) {
-    report("%s refused %s: %s", door, what, verdict.damage.c_str());
+    tell_refusal(door + " refused " + what + ": " + verdict.damage);
   } else if (!verdict.is_for_target) {  // HIP has an error for it, which does not say so
-    report("%s: %s is not for %s; there is code for: %s", door, what, std::string(name(*target)).c_str(), verdict.gpu_entries.c_str());
+    tell_refusal(door + ": " + what + " is not for " + std::string(name(*target)) + "; there is code for: " + verdict.gpu_entries);
   }
   return verdict.damage.empty();
 }
@@ -51,8 +50,11 @@ constexpr int k_invalid_image = 200;  // hipError_t
   return passes;
 }
 
-[[nodiscard]] bool may_pass_memory(const void* image, const char* door) {
-  return image == nullptr || may_pass(ImageBytes::unknown(image, false), door, nullptr);
+// `caller`: an address in whoever asks.
+[[nodiscard]] bool may_pass_memory(const void* image, const char* door, const void* caller) {
+  if (image == nullptr) return true;
+  const std::string file = file_of(caller);
+  return may_pass(ImageBytes::unknown(image, false), door, file.empty() ? "an image in memory" : "an image in memory of " + file);
 }
 
 }  // namespace
@@ -66,26 +68,26 @@ KERNCAP_EXPORT int hipModuleLoad(void** module, const char* path) noexcept {
 KERNCAP_EXPORT int hipModuleLoadData(void** module, const void* image) noexcept {
   const auto real = hip_function<hipModuleLoadData>(__func__);
   if (real == nullptr) return k_hip_not_initialized;
-  return may_pass_memory(image, __func__) ? real(module, image) : k_invalid_image;
+  return may_pass_memory(image, __func__, __builtin_return_address(0)) ? real(module, image) : k_invalid_image;
 }
 
 KERNCAP_EXPORT int hipModuleLoadDataEx(void** module, const void* image, unsigned count, int* options, void** values) noexcept {
   const auto real = hip_function<hipModuleLoadDataEx>(__func__);
   if (real == nullptr) return k_hip_not_initialized;
-  return may_pass_memory(image, __func__) ? real(module, image, count, options, values) : k_invalid_image;
+  return may_pass_memory(image, __func__, __builtin_return_address(0)) ? real(module, image, count, options, values) : k_invalid_image;
 }
 
 KERNCAP_EXPORT int hipModuleLoadFatBinary(void** module, const void* image) noexcept {
   const auto real = hip_function<hipModuleLoadFatBinary>(__func__);
   if (real == nullptr) return k_hip_not_initialized;
-  return may_pass_memory(image, __func__) ? real(module, image) : k_invalid_image;
+  return may_pass_memory(image, __func__, __builtin_return_address(0)) ? real(module, image) : k_invalid_image;
 }
 
 KERNCAP_EXPORT int hipLibraryLoadData(void** library, const void* image, int* jit_options, void** jit_values, unsigned jit_count,
                                       int* options, void** values, unsigned count) noexcept {
   const auto real = hip_function<hipLibraryLoadData>(__func__);
   if (real == nullptr) return k_hip_not_initialized;
-  if (!may_pass_memory(image, __func__)) return k_invalid_image;
+  if (!may_pass_memory(image, __func__, __builtin_return_address(0))) return k_invalid_image;
   return real(library, image, jit_options, jit_values, jit_count, options, values, count);
 }
 

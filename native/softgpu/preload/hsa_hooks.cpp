@@ -9,7 +9,7 @@
 
 #include "softgpu/device/code_object_check.hpp"
 #include "softgpu/device/driver.hpp"
-#include "softgpu/device/report.hpp"
+#include "softgpu/device/refusals.hpp"
 #include "softgpu/preload/image_hooks.hpp"
 
 #define KERNCAP_EXPORT __attribute__((visibility("default")))
@@ -24,7 +24,7 @@ constexpr int k_invalid_code_object = 0x1010, k_not_initialized = 0x100B;
 [[nodiscard]] bool is_whole(std::span<const std::byte> file) {
   if (Driver::existing() == nullptr) return true;
   const std::string damage = damage_of_code_object(file);
-  if (!damage.empty()) report("code object of %zu bytes refused: %s", file.size(), damage.c_str());
+  if (!damage.empty()) tell_refusal("code object of " + std::to_string(file.size()) + " bytes refused: " + damage);
   return damage.empty();
 }
 

@@ -13,6 +13,12 @@ using DlsymFunction = void* (*)(void*, const char*) noexcept;
 // The C library's: ours stands in front of it, too.
 [[nodiscard]] DlsymFunction real_dlsym() noexcept;
 
+// The file that holds an address of code or data; empty: none that is loaded.
+[[nodiscard]] inline std::string file_of(const void* address) {
+  Dl_info info{};
+  return dladdr(address, &info) != 0 && info.dli_fname != nullptr ? info.dli_fname : "";
+}
+
 // The library's own definition. Programs that load HIP with dlopen (ctypes, Triton) keep it and ROCr out of the global scope, where
 // "the next one" is looked for, but our definition is found there by HIP all the same: so the library is asked by its name.
 template <typename Function>

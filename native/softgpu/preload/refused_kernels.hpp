@@ -2,8 +2,10 @@
 #pragma once
 
 #include <atomic>
+#include <deque>
+#include <map>
 #include <mutex>
-#include <set>
+#include <string>
 
 namespace kerncap::softgpu {
 
@@ -12,23 +14,32 @@ class RefusedKernels {
   // The process's own. Never destroyed: programs launch kernels in static destructors.
   [[nodiscard]] static RefusedKernels& instance();
 
-  void add(const void* host) {
-    const std::lock_guard lock(m_mutex);
-    m_kernels.insert(host);
-    m_is_empty.store(false);
-  }
+  // What host code gets for a fat binary that HIP never sees. `why`: a clause on its kernels' code, which follows a semicolon.
+  [[nodiscard]] void** refuse_module(std::string why);
+  [[nodiscard]] bool is_refused(void* module);
 
-  // What HIP gets in its place: nothing for one that was refused.
-  [[nodiscard]] const void* replace(const void* host) noexcept {
-    if (m_is_empty.load()) return host;
-    const std::lock_guard lock(m_mutex);
-    return m_kernels.contains(host) ? nullptr : host;
-  }
+  // A kernel of such a module. `name`: as the code object has it.
+  void add(void** module, const void* host, const char* name);
+
+  // What HIP gets in the place of a kernel that is to be launched: nothing for one that was refused, which is told.
+  [[nodiscard]] const void* replace(const void* host) noexcept { return m_is_empty.load() || !tell(host) ? host : nullptr; }
 
  private:
+  struct Module {
+    void* nothing = nullptr;
+    std::string why;
+  };
+  struct Kernel {
+    std::string name;
+    const Module* module;
+  };
+
+  [[nodiscard]] bool tell(const void* host) noexcept;  // whether it was refused
+
   std::atomic<bool> m_is_empty{true};
   std::mutex m_mutex;
-  std::set<const void*> m_kernels;
+  std::deque<Module> m_modules;  // host code keeps their addresses
+  std::map<const void*, Kernel> m_kernels;
 };
 
 }  // namespace kerncap::softgpu

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "softgpu/device/image_check.hpp"
+#include "softgpu/device/refusals.hpp"
 #include "softgpu/device/report.hpp"
 #include "softgpu/device/system_files.hpp"
 #include "softgpu/preload/image_hooks.hpp"
@@ -26,36 +27,32 @@ struct FatBinaryWrapper {
   const void* unused;
 };
 
-// What host code gets for a fat binary that was refused; HIP never sees it.
-void* g_nothing = nullptr;
-void** const k_refused_module = &g_nothing;
-
-[[nodiscard]] bool may_register(const FatBinaryWrapper* wrapper) {
+// Nothing for a fat binary that HIP may have; else what host code gets for it.
+[[nodiscard]] void** refused(const FatBinaryWrapper* wrapper) {
   constexpr std::uint32_t k_magic = 0x48495046;
   const auto target = target_of_process();
-  if (!target || wrapper == nullptr || wrapper->magic != k_magic || wrapper->image == nullptr) return true;
+  if (!target || wrapper == nullptr || wrapper->magic != k_magic || wrapper->image == nullptr) return nullptr;
   const ImageVerdict verdict = judge_image(ImageBytes::unknown(wrapper->image, true), *target);
+  std::string file = file_of(wrapper);
+  if (file.empty()) file = "this program";
   if (!verdict.damage.empty()) {
-    report("__hipRegisterFatBinary refused the code of this program or of a library of its: %s", verdict.damage.c_str());
-    return false;
+    tell_refusal("__hipRegisterFatBinary refused code of " + file + ": " + verdict.damage);
+    return RefusedKernels::instance().refuse_module("its code in " + file + " was refused: " + verdict.damage);
   }
+  if (verdict.is_for_target) return nullptr;
+  const std::string gpu(name(*target));
+  const std::string why = "not for " + gpu + (is_cdna(*target) ? " (sramecc+, xnack-)" : "");
+  const std::string entries = verdict.gpu_entries.empty() ? "no GPU" : verdict.gpu_entries;
   static std::atomic<bool> said{false};  // a library may have hundreds of them
-  if (!verdict.is_for_target && !said.exchange(true)) {
-    const std::string gpu(name(*target));
-    report("code of this program or of a library of its is not for %s%s: its kernels cannot be launched; there is code for: %s "
+  if (!said.exchange(true)) {
+    report("code of %s is %s: its kernels cannot be launched; there is code for: %s "
            "(build it with --offload-arch=%s; kc-softgpu --target poses as another GPU)",
-           gpu.c_str(), is_cdna(*target) ? " (sramecc+, xnack-)" : "",
-           verdict.gpu_entries.empty() ? "no GPU" : verdict.gpu_entries.c_str(), gpu.c_str());
+           file.c_str(), why.c_str(), entries.c_str(), gpu.c_str());
   }
-  return verdict.is_for_target;
+  return RefusedKernels::instance().refuse_module("its code in " + file + " is " + why + "; there is code for: " + entries);
 }
 
 }  // namespace
-
-RefusedKernels& RefusedKernels::instance() {
-  static auto& kernels = *new RefusedKernels;
-  return kernels;
-}
 
 std::optional<Target> kerncap::softgpu::target_of_process() {
   const Settings* settings = process_settings();
@@ -64,20 +61,21 @@ std::optional<Target> kerncap::softgpu::target_of_process() {
 
 KERNCAP_EXPORT void** __hipRegisterFatBinary(const void* wrapper) noexcept {
   const auto real = hip_function<__hipRegisterFatBinary>(__func__);
-  if (real == nullptr || !may_register(static_cast<const FatBinaryWrapper*>(wrapper))) return k_refused_module;
-  return real(wrapper);
+  void** module = refused(static_cast<const FatBinaryWrapper*>(wrapper));
+  if (module == nullptr && real == nullptr) module = RefusedKernels::instance().refuse_module("HIP is not loaded");
+  return module != nullptr ? module : real(wrapper);
 }
 
 KERNCAP_EXPORT void __hipUnregisterFatBinary(void** module) noexcept {
   const auto real = hip_function<__hipUnregisterFatBinary>(__func__);
-  if (real != nullptr && module != k_refused_module) real(module);
+  if (real != nullptr && !RefusedKernels::instance().is_refused(module)) real(module);
 }
 
 KERNCAP_EXPORT void __hipRegisterFunction(void** module, const void* host, char* function, const char* name, unsigned threads, void* thread,
                                           void* block, void* block_size, void* grid_size, int* warp_size) noexcept {
   const auto real = hip_function<__hipRegisterFunction>(__func__);
-  if (module == k_refused_module) {
-    RefusedKernels::instance().add(host);
+  if (RefusedKernels::instance().is_refused(module)) {
+    RefusedKernels::instance().add(module, host, name);
   } else if (real != nullptr) {
     real(module, host, function, name, threads, thread, block, block_size, grid_size, warp_size);
   }
@@ -86,13 +84,13 @@ KERNCAP_EXPORT void __hipRegisterFunction(void** module, const void* host, char*
 KERNCAP_EXPORT void __hipRegisterVar(void** module, void* host, char* host_name, char* name, int is_external, std::size_t size_bytes,
                                      int is_constant, int is_global) noexcept {
   const auto real = hip_function<__hipRegisterVar>(__func__);
-  if (real != nullptr && module != k_refused_module) real(module, host, host_name, name, is_external, size_bytes, is_constant, is_global);
+  if (real != nullptr && !RefusedKernels::instance().is_refused(module)) real(module, host, host_name, name, is_external, size_bytes, is_constant, is_global);
 }
 
 KERNCAP_EXPORT void __hipRegisterManagedVar(void* module, void** pointer, void* initial, const char* name, std::size_t size_bytes,
                                             unsigned alignment) noexcept {
   const auto real = hip_function<__hipRegisterManagedVar>(__func__);
-  if (module == k_refused_module) {  // the host may still use it
+  if (RefusedKernels::instance().is_refused(module)) {  // the host may still use it
     *pointer = std::malloc(size_bytes);
     if (*pointer != nullptr) std::memcpy(*pointer, initial, size_bytes);
   } else if (real != nullptr) {
@@ -102,13 +100,13 @@ KERNCAP_EXPORT void __hipRegisterManagedVar(void* module, void** pointer, void* 
 
 KERNCAP_EXPORT void __hipRegisterSurface(void** module, void* host, char* host_name, char* name, int type, int is_external) noexcept {
   const auto real = hip_function<__hipRegisterSurface>(__func__);
-  if (real != nullptr && module != k_refused_module) real(module, host, host_name, name, type, is_external);
+  if (real != nullptr && !RefusedKernels::instance().is_refused(module)) real(module, host, host_name, name, type, is_external);
 }
 
 KERNCAP_EXPORT void __hipRegisterTexture(void** module, void* host, char* host_name, char* name, int type, int is_normalized,
                                          int is_external) noexcept {
   const auto real = hip_function<__hipRegisterTexture>(__func__);
-  if (real != nullptr && module != k_refused_module) real(module, host, host_name, name, type, is_normalized, is_external);
+  if (real != nullptr && !RefusedKernels::instance().is_refused(module)) real(module, host, host_name, name, type, is_normalized, is_external);
 }
 
 KERNCAP_EXPORT int hipLaunchKernel(const void* kernel, GridSize grid, GridSize block, void** arguments, std::size_t lds_bytes, void* stream) noexcept {

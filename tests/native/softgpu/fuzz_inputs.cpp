@@ -15,6 +15,7 @@
 #include "device/queue_harness.hpp"
 #include "softgpu/device/code_object_check.hpp"
 #include "softgpu/device/kernel_name.hpp"
+#include "softgpu/device/refusals.hpp"
 #include "softgpu/device/report.hpp"
 #include "softgpu/exec/kernel_descriptor.hpp"
 #include "softgpu/exec/launch_plan.hpp"
@@ -25,6 +26,7 @@
 // Each refusal is reported: thousands of lines that nobody reads. What is traced is put into words all the same.
 namespace kerncap::softgpu {
 void report(const char*, ...) noexcept {}
+void tell_refusal(const std::string&) noexcept {}
 void trace(const char*, ...) noexcept {}
 bool is_tracing() noexcept { return true; }
 }  // namespace kerncap::softgpu

@@ -67,3 +67,15 @@ def test_a_collector_ends_though_its_killed_program_stays(unkillable):
     assert collector.timed_out
     collector.close()
     assert list(collector.program.what_stays())
+
+
+def test_what_the_software_gpu_did_not_run_is_said_once_the_program_is_over():
+    script = 'for i in 1 2 2 $(seq 3 13); do echo "kernel $i did not run"; done >"$KERNCAP_SOFTGPU_REFUSALS"'
+    collector = Collector(ProgramSpec(("sh", "-c", script)), Settings(Mode.PROFILE), ProfileSession)
+    assert list(collector.events()) == []
+    collector.close()
+    told = list(collector.afterwards())
+    assert [text.rpartition(": ")[2] for text in told] == [
+        *(f"kernel {i} did not run" for i in range(1, 11)),
+        "3 more lines above say what",
+    ]
