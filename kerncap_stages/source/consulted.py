@@ -129,7 +129,11 @@ def source_folders(root: Path) -> Iterator[tuple[str, list[str]]]:
     seen: set[tuple[int, int]] = set()  # links may lead to a folder again
     for name_of_folder, folders, files in os.walk(root, followlinks=True):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        status = Path(name_of_folder).stat()
+        try:
+            status = Path(name_of_folder).stat()
+        except OSError:  # removed meanwhile: a build's, or that of a process that ended
+            folders.clear()
+            continue
         known = (status.st_dev, status.st_ino) in seen
         seen.add((status.st_dev, status.st_ino))
         if known or is_project(Path(name_of_folder)):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+
 import pytest
 
 from kerncap_stages.source.consulted import Consulted
@@ -59,6 +62,21 @@ def test_a_guessed_folder_does_not_replace_the_file_that_was_built(built, edited
 def test_a_file_below_a_named_folder_is_its_own_place(built, tmp_path):
     written(tmp_path / "built/old/src/axpy.cu", "\n" + KERNEL)
     assert located(built, tmp_path / "built/old", tmp_path / "built") == (built, 1)
+
+
+def test_a_folder_that_is_removed_during_the_search_is_left_out(built, tmp_path, monkeypatch):
+    """os.walk has listed it, and it is gone: a build beside us, or below /proc."""
+    written(tmp_path / "built/gone/axpy.cu", KERNEL)
+    walk = os.walk
+
+    def walk_that_is_overtaken(root, **options):
+        for found in walk(root, **options):
+            if found[0].endswith("gone"):
+                shutil.rmtree(found[0])
+            yield found
+
+    monkeypatch.setattr(os, "walk", walk_that_is_overtaken)
+    assert Consulted().sources(tmp_path) == [built]
 
 
 def test_a_folder_reached_through_a_link_is_the_same_folder(built, tmp_path):
