@@ -6,12 +6,12 @@ import os
 import signal
 
 import pytest
-from kerncap_stages.collector.protocol import Mode
 
 from kerncap_stages.collector import program as program_module
 from kerncap_stages.collector.connection import Settings
 from kerncap_stages.collector.profile_session import ProfileSession
 from kerncap_stages.collector.program import ProgramSpec, RunningProgram
+from kerncap_stages.collector.protocol import Mode
 from kerncap_stages.collector.server import Collector
 
 
