@@ -12,7 +12,6 @@ import subprocess
 from typing import TYPE_CHECKING, Any
 
 from frame import Figure, Run, at_least, at_most, row
-from kerncap_stages.collector.protocol import Close, Data, FreeSlot, Mode, Open, UpMessage
 from programs import SOURCES, Build, Program, compile_once
 from stopwatch import Seconds, Stopwatch
 from store_memory import GB, noise, write_plainly
@@ -20,6 +19,7 @@ from watching import number, watched
 
 from kerncap_stages.collector.connection import Settings
 from kerncap_stages.collector.program import ProgramSpec
+from kerncap_stages.collector.protocol import Close, Data, FreeSlot, Mode, Open, UpMessage
 from kerncap_stages.collector.server import Collector
 from kerncap_stages.native_paths import LIBRARY_FOLDER
 from kerncap_stages.softgpu import SoftGpu

@@ -7,10 +7,9 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.collector.protocol import Mode, ModuleEnd, Rule, Selected, UpMessage
-
 from kerncap_stages.collector.connection import Settings
 from kerncap_stages.collector.program import ProgramSpec
+from kerncap_stages.collector.protocol import Mode, ModuleEnd, Rule, Selected, UpMessage
 from kerncap_stages.collector.server import Collector
 from kerncap_stages.softgpu import SoftGpu
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
-from kerncap_stages.collector.protocol import NO_DEVICE, RegionFlag
 from manifest_examples import capture as example_capture
 from messages import region_message
 
 from kerncap_stages.collector import protocol
 from kerncap_stages.collector.captured_memory import SentRegion, describe_regions
+from kerncap_stages.collector.protocol import NO_DEVICE, RegionFlag
 from kerncap_stages.manifests.capture import Reach
 from kerncap_stages.replaying.plan import PlanFiles, write_plan
 

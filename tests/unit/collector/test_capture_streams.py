@@ -5,13 +5,13 @@ from __future__ import annotations
 from types import SimpleNamespace
 
 import pytest
-from kerncap_stages.collector.protocol import StreamKind
 from messages import capture_message, region_message
 
 from kerncap_stages.collector import protocol
 from kerncap_stages.collector.capture_builder import CaptureContext
 from kerncap_stages.collector.capture_events import Captured, CaptureFailed
 from kerncap_stages.collector.capture_session import CaptureSession
+from kerncap_stages.collector.protocol import StreamKind
 from kerncap_stages.collector.selection import KernelRule
 from kerncap_stages.errors import StoreError
 from kerncap_stages.manifests.capture import NameMatch, Selection

@@ -6,11 +6,11 @@ import os
 import time
 
 import pytest
-from kerncap_stages.collector.protocol import FailureCode
 
 from kerncap_stages.collector.capture_events import CaptureFailed, ProcessSummary
 from kerncap_stages.collector.no_capture import why_none
 from kerncap_stages.collector.program import ProgramSpec, RunningProgram
+from kerncap_stages.collector.protocol import FailureCode
 from kerncap_stages.errors import AnswerIsNo, Refused
 from kerncap_stages.manifests.capture import NameMatch, Selection
 

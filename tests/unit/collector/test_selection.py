@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from kerncap_stages.collector.protocol import Rule
 
+from kerncap_stages.collector.protocol import Rule
 from kerncap_stages.collector.selection import KernelRule, close_names, first_wanting, without_parameters
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.capture import NameMatch, Selection

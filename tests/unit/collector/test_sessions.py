@@ -9,6 +9,13 @@ from typing import ClassVar
 
 import numpy as np
 import pytest
+
+from kerncap_stages.collector.capture_builder import CaptureContext
+from kerncap_stages.collector.capture_events import CaptureFailed, ProcessSummary
+from kerncap_stages.collector.capture_session import CaptureSession
+from kerncap_stages.collector.connection import Connection, Settings
+from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
+from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.protocol import (
     Cost,
     Data,
@@ -19,13 +26,6 @@ from kerncap_stages.collector.protocol import (
     Rule,
     Up,
 )
-
-from kerncap_stages.collector.capture_builder import CaptureContext
-from kerncap_stages.collector.capture_events import CaptureFailed, ProcessSummary
-from kerncap_stages.collector.capture_session import CaptureSession
-from kerncap_stages.collector.connection import Connection, Settings
-from kerncap_stages.collector.profile_session import ProcessProfile, ProfileSession
-from kerncap_stages.collector.program import ProgramSpec
 from kerncap_stages.collector.selection import KernelRule, answers
 from kerncap_stages.collector.server import Collector
 from kerncap_stages.collector.wire import ProtocolError

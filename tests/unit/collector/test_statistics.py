@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from kerncap_stages.collector.protocol import RECORD
 
+from kerncap_stages.collector.protocol import RECORD
 from kerncap_stages.collector.ranking import blocks_of, of_the_program, ranked
 from kerncap_stages.collector.statistics import ShapeKey, Tally, tally_records
 
