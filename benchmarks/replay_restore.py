@@ -17,7 +17,7 @@ from store_memory import GB, filled, noise
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.native_paths import native_file
 from kerncap_stages.softgpu import fallback
-from kerncap_stages.validation.chunks import read_chunk_list
+from kerncap_stages.store.chunks import read_chunk_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -232,7 +232,7 @@ class Kerncap:
         from kerncap_stages.manifests.view import read_view
         from kerncap_stages.project.artifacts import find_captures, list_for_user
         from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
-        from kerncap_stages.stages.validate import run_validate
+        from kerncap_stages.validate.request import run_validate
 
         check_seconds("timeout", timeout)
         folder = as_folder(Path(reproducer_dir))
@@ -267,14 +267,15 @@ def _program(cmd: Sequence[str] | str) -> ProgramSpec:
 
 
 def _settings(tolerance: float | None, rtol: float | None, dtype: str | None, timeout: float) -> Any:
-    from kerncap_stages.bounds import ELEMENT_TYPES, checked_bounds
-    from kerncap_stages.validation.settings import Settings
+    from kerncap_stages.validate.request import Settings, checked_settings
 
-    if dtype is not None and dtype not in ELEMENT_TYPES:
-        raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))
     if tolerance is None and rtol is None:
+        checked_settings(None, None, None, dtype)
         return Settings(timeout_s=timeout)
-    bounds = checked_bounds(
-        DEFAULT_ATOL if tolerance is None else tolerance, DEFAULT_RTOL if rtol is None else rtol, None
+    return checked_settings(
+        DEFAULT_ATOL if tolerance is None else tolerance,
+        DEFAULT_RTOL if rtol is None else rtol,
+        None,
+        dtype,
+        timeout_s=timeout,
     )
-    return Settings(bounds=bounds, default_type=dtype, timeout_s=timeout)

@@ -57,8 +57,8 @@ def validation_result(
 ) -> ValidationResult:
     """The verdicts on every kernel of a project, as one; the footer sums them up."""
     from kerncap_stages.api.lines import MODES, atol, details, region_lines
+    from kerncap_stages.pages.verdict import bounds_text, largest, max_error, region_counts
     from kerncap_stages.terminal_text import printable
-    from kerncap_stages.validation.printed import bounds_text, largest, max_error, region_counts
 
     counts = [region_counts(manifest) for manifest in manifests]
     worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])

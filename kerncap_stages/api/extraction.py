@@ -232,9 +232,8 @@ def _validate(
     store: Store, capture: Digest, request: ExtractRequest, steps: Steps
 ) -> tuple[Validation | None, KerncapError | None]:
     """Replay the captured kernel and compare with what it did in the program."""
-    from kerncap_stages.stages.validate import run_validate
-    from kerncap_stages.validation.printed import footer
-    from kerncap_stages.validation.settings import Settings
+    from kerncap_stages.pages.verdict import footer
+    from kerncap_stages.validate.request import Settings, run_validate
 
     steps.start(VALIDATE)
     if not request.validate:

@@ -95,7 +95,7 @@ def region_lines(manifest: Validation) -> list[str]:
 
 def details(manifest: Validation) -> list[str]:
     """All that ``kerncap validate -v`` prints above the result line."""
-    from kerncap_stages.validation.printed import heat_text
+    from kerncap_stages.pages.verdict import heat_text
 
     found = [_what_was_compared(manifest)]
     for region, line in zip(manifest.regions, region_lines(manifest), strict=False):

@@ -105,7 +105,7 @@ class ValidationResult:
     @property
     def result_line(self) -> str:
         """``Result: PASS  (...)`` or ``Result: FAIL  (...)``, as ``kerncap validate`` prints it last."""
-        from kerncap_stages.validation.printed import result_line
+        from kerncap_stages.pages.verdict import result_line
 
         total = self.outputs_total if self.mode == "numeric" else self.regions_total
         agreeing = self.outputs_passed if self.mode == "numeric" else self.regions_identical

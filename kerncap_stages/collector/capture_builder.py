@@ -23,7 +23,7 @@ from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, Reach
 from kerncap_stages.manifests.memory import LoadedCodeObject
 from kerncap_stages.manifests.timing import TimeSource
-from kerncap_stages.validation.chunks import read_chunk_list
+from kerncap_stages.store.chunks import read_chunk_list
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.validation.chunks import differing_chunks, read_chunk, read_chunk_list
+from kerncap_stages.store.chunks import differing_chunks, read_chunk, read_chunk_list
 
 if TYPE_CHECKING:
     import numpy.typing as npt

@@ -16,7 +16,7 @@ from kerncap_stages._native import demangle
 from kerncap_stages.cubin_links import Links
 from kerncap_stages.kernel_facts import find_symbol, same_but_for_unit, without_unit
 from kerncap_stages.ptx import is_ptx
-from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
+from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

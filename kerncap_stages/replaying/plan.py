@@ -13,7 +13,7 @@ from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CARVEOUT, CONTEXT_LIMITS
 from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG, ModuleVariable
 from kerncap_stages.replaying.variant import runtime_regions
-from kerncap_stages.validation.chunks import read_chunk_list
+from kerncap_stages.store.chunks import read_chunk_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.manifests.memory import LoadedCodeObject, Region
     from kerncap_stages.store import Store
-    from kerncap_stages.validation.chunks import ChunkList
+    from kerncap_stages.store.chunks import ChunkList
 
 _READ_ONLY = 1
 # Of the attributes of a CUDA launch. Clusters and cooperation have lines of their own; events and what can be

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages import __version__
 from kerncap_stages.console import emit, epilog, run, say
-from kerncap_stages.errors import ExitCode
+from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
     ArtifactOrProjectArguments,
@@ -21,19 +19,11 @@ from kerncap_stages.options import (
     VersionOption,
     stage_app,
 )
+from kerncap_stages.terminal_text import printable
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.kernel import CodeObject
-    from kerncap_stages.manifests.source import Unedited
-    from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.replaying.standby import Standbys
-    from kerncap_stages.store import Store, Transaction
-    from kerncap_stages.validation.judgement import Judgement
-    from kerncap_stages.validation.request import Request
-    from kerncap_stages.validation.runs import Baselines
-    from kerncap_stages.validation.settings import Settings
+    from kerncap_stages.store import Store
 
 app = stage_app()
 
@@ -110,15 +100,13 @@ def validate(
     the same as .cubin, or optimized.ptx. Without any variant the captured kernel itself is checked. Without a
     tolerance every byte must be the same.
     """
-    from kerncap_stages.errors import UsageError
     from kerncap_stages.manifests.view import read_view
+    from kerncap_stages.pages.verdict import footer, lines
     from kerncap_stages.project.artifacts import find_captures, list_for_user
     from kerncap_stages.project.checkout import project_folder
     from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
     from kerncap_stages.remembered import remembered
-    from kerncap_stages.terminal_text import printable
-    from kerncap_stages.validation.printed import footer, lines
-    from kerncap_stages.validation.request import read_request
+    from kerncap_stages.validate.request import checked_settings, judge_request, read_request
 
     if baseline and variant is not None:
         raise UsageError(
@@ -127,7 +115,16 @@ def validate(
         )
     if report is not None and report.exists() and not report.is_dir():
         raise UsageError(f"{report} is no folder", hint="give a new or an empty folder to --report")
-    settings = _settings(tolerance, rtol, ulp, dtype, timeout, runs, variant_runs, perturb=not quick)
+    settings = checked_settings(
+        tolerance,
+        rtol,
+        ulp,
+        dtype,
+        timeout_s=timeout,
+        baseline_runs=runs,
+        variant_runs=variant_runs,
+        perturb=not quick,
+    )
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts):
         opened, digests = find_captures(store, text)
@@ -144,7 +141,7 @@ def validate(
         for number, digest in enumerate(digests):
             request = read_request(opened, digest, chosen, settings)
             known = None if fresh else remembered(opened, request.key)
-            made, verdict = known or _judged(opened, request, fresh=fresh)
+            made, verdict = known or judge_request(opened, request, fresh=fresh)
             if report is not None:
                 _write_report(opened, made, report, "" if len(digests) == 1 else str(number))
             if len(digests) > 1:
@@ -171,160 +168,13 @@ def main() -> None:
     run(app)
 
 
-def run_validate(
-    store: Store, capture_digest: Digest, variant: Path | None, settings: Settings, *, fresh: bool = False
-) -> tuple[Digest, Validation]:
-    """Judge a variant, or without one the baseline, and publish the verdict.
-
-    Returns at once what an earlier run found for the same capture, variant, settings and machine, unless
-    ``fresh``. Raises what keeps a replay from being run; a kernel that crashes or hangs is a failed verdict.
-    """
-    from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.remembered import remembered_as
-    from kerncap_stages.validation.request import read_request
-
-    request = read_request(store, capture_digest, variant, settings)
-    known = None if fresh else remembered_as(store, request.key, Validation)
-    return known or _judged(store, request, fresh=fresh)
-
-
-def _judged(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Validation]:
-    from kerncap_stages.replaying.standby import Standbys
-    from kerncap_stages.validation.settings import MOST_BYTES_AT_ONCE
-
-    with Standbys(request.backend, request.device_index) as standbys:
-        # They start while Python reads what follows, which takes as long. As many as there will be at once.
-        standbys.start(1)
-        if request.settings.perturb and request.code is not None and request.size_bytes <= MOST_BYTES_AT_ONCE:
-            standbys.start(1)
-            if fresh or store.actions.get(request.first_key) is None:
-                standbys.start_for_later()
-        return _judged_by(store, request, standbys, fresh=fresh)
-
-
-def _judged_by(
-    store: Store, request: Request, standbys: Standbys, *, fresh: bool
-) -> tuple[Digest, Validation]:
-    from kerncap_stages.errors import UsageError
-    from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.codec import dump, load_as
-    from kerncap_stages.manifests.source import Source
-    from kerncap_stages.project.artifacts import unedited_of
-    from kerncap_stages.validation.judge import Judge  # with numpy: only once there is something to judge
-    from kerncap_stages.validation.runs import Baselines
-
-    capture = load_as(store, request.capture, Capture)
-    source = None if request.source is None else load_as(store, request.source, Source)
-    settings = request.settings
-    baselines = Baselines(
-        store,
-        capture,
-        request.capture,
-        request.machine,
-        settings.timeout_s,
-        fresh=fresh,
-        standbys=standbys,
-        gently=not settings.bounds.exact,
-    )
-    judgement = Judge(store, capture, source, settings, baselines).judge(request.variant)
-    if request.variant is not None and request.variant.read_bytes() != request.code:
-        raise UsageError(f"{request.variant} was changed while it was judged", hint="validate it again")
-    with store.transaction() as transaction:
-        described = None if request.code is None else _code_object(capture, request.code, transaction)
-        unedited = None if described is None else unedited_of(store, request.capture)
-        manifest = _manifest(capture, request.capture, described, unedited, settings, judgement, baselines)
-        digest = transaction.publish(dump(manifest), "validation", [request.capture])
-    store.actions.put(request.key, digest)
-    if request.code is not None and settings.perturb:
-        store.actions.put(request.first_key, digest)
-    baselines.remember(digest)
-    return digest, manifest
-
-
-def _settings(
-    tolerance: float | None,
-    rtol: float | None,
-    ulp: int | None,
-    dtype: str | None,
-    timeout: float,
-    runs: int,
-    variant_runs: int | None,
-    *,
-    perturb: bool,
-) -> Settings:
-    from kerncap_stages.bounds import ELEMENT_TYPES, checked_bounds
-    from kerncap_stages.errors import UsageError
-    from kerncap_stages.validation.settings import Settings
-
-    if dtype is not None and dtype not in ELEMENT_TYPES:
-        raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))
-    return Settings(
-        bounds=checked_bounds(tolerance, rtol, ulp),
-        default_type=dtype,
-        timeout_s=timeout,
-        baseline_runs=runs,
-        perturb=perturb,
-        variant_runs=variant_runs,
-    )
-
-
 def _write_report(store: Store, digest: Digest, folder: Path, below: str) -> None:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.validation.pictures import write_report
+    from kerncap_stages.pages.verdict_report import write_report
 
     manifest = load_as(store, digest, Validation)
     capture = load_as(store, manifest.capture.digest, Capture)
     page = write_report(manifest, capture.kernel.demangled_name, folder, below)
     say(f"report: {page}")
-
-
-def _code_object(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
-    from kerncap_stages.digest import FileRef
-    from kerncap_stages.replaying.variant import variant_code
-
-    code = variant_code(payload, capture)
-    update = {"payload": FileRef.to(transaction.put_bytes(code)), "size_bytes": len(code), "uri": None}
-    return capture.kernel.code_object.model_copy(update=update)
-
-
-def _manifest(
-    capture: Capture,
-    capture_digest: Digest,
-    variant: CodeObject | None,
-    unedited: Unedited | None,
-    settings: Settings,
-    judgement: Judgement,
-    baselines: Baselines,
-) -> Validation:
-    from kerncap_stages.digest import ManifestRef
-    from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.validation.results import region_result, stray_write, tolerance
-
-    environment = capture.environment.model_copy(
-        update={"recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
-    )
-    written = sum(region.written_size_bytes or 0 for region in capture.regions)
-    verdicts = judgement.verdicts
-    return Validation(
-        parents=(ManifestRef.to(capture_digest),),
-        made_by=f"kerncap-stages {__version__}",
-        capture=ManifestRef.to(capture_digest),
-        environment=environment,
-        variant=variant,
-        unedited=unedited,
-        mode=judgement.mode,
-        tolerance=tolerance(settings.bounds),
-        coverage=judgement.coverage,
-        passed=judgement.passed,
-        reasons=tuple(judgement.reasons),
-        regions=tuple(region_result(verdict) for verdict in verdicts),
-        stray_writes=tuple(stray_write(verdict) for verdict in verdicts if verdict.found.stray_bytes),
-        pre_states=judgement.pre_states,
-        poisoned_size_bytes=judgement.poisoned_bytes,
-        baseline_runs=judgement.baseline_runs,
-        variant_runs=judgement.variant_runs,
-        nondeterministic_share=min(1.0, judgement.nondeterministic_bytes / written) if written else 0.0,
-        baselines=tuple({replay.key: replay for replay in baselines.kept}.values()),
-    )

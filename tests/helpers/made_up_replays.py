@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 from manifest_examples import capture as example_capture
 
-from kerncap_stages.digest import Digest, MemoryRef
+from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.validation import judge as judge_module
-from kerncap_stages.validation import runs as runs_module
-from kerncap_stages.validation.judge import Judge
-from kerncap_stages.validation.runs import Baselines, Run
-from kerncap_stages.validation.settings import Settings
+from kerncap_stages.validate.baselines import Baselines
+from kerncap_stages.validate.judge import Judge
+from kerncap_stages.validate.replayer import Run
+from kerncap_stages.validate.request import Settings
+from kerncap_stages.validate.speculation import Speculation
 
 BASE = 0x7F0000000000
 COUNT = 64
@@ -21,14 +21,13 @@ VARIANT = Path("/variant")
 
 
 class Bench:
-    """Replays kernels that are Python functions from float32[COUNT] to the same, in place."""
+    """A replayer of kernels that are Python functions from float32[COUNT] to the same, in place."""
 
-    def __init__(self, store, monkeypatch, baseline, variant=None, before=None):
+    def __init__(self, store, baseline, variant=None, before=None):
         self.store, self.kernels, self.replayed = store, {False: baseline, True: variant}, []
+        self.known = []  # replays of the captured kernel that earlier validations kept
         start = np.arange(COUNT, dtype=np.float32) if before is None else before
         self.capture = self._capture(start)
-        monkeypatch.setattr(judge_module, "run_once", self.run_once)
-        monkeypatch.setattr(runs_module, "run_once", self.run_once)
 
     def _put(self, values):
         with self.store.transaction() as transaction:
@@ -60,9 +59,12 @@ class Bench:
             update={"regions": (region,), "kernel": kernel, "kernarg": kernarg, "module_variables": ()}
         )
 
-    def run_once(self, store, capture, variant, *_, repeats=None, **__):
+    def expect(self):
+        """Nothing has to be prepared."""
+
+    def run(self, start, variant, repeats=None):
         self.replayed.append(variant)
-        before = store.read_memory(capture.regions[0].pre.digest).view(np.float32)
+        before = self.store.read_memory(start.capture.regions[0].pre.digest).view(np.float32)
         states = []
         try:
             for _ in range(1 + (repeats.count if repeats else 0)):
@@ -81,12 +83,18 @@ class Bench:
             differing=tuple(differing[: repeats.kept if repeats else 0]),
         )
 
-    def judge(self, variant=VARIANT, **settings):
-        asked = Settings(**settings)
-        self.baselines = Baselines(
-            self.store, self.capture, Digest("0" * 64), "machine", 10.0, gently=not asked.bounds.exact
-        )
-        return Judge(self.store, self.capture, None, asked, self.baselines).judge(variant)
+    def judge(self, variant=VARIANT, limits=None, **settings):
+        with Speculation(self) as replays:
+            known = {replay.key: replay for replay in self.known}.get
+            self.baselines = Baselines(self.store, self.capture, replays, {}, known)
+            judge = Judge(
+                self.store, self.capture, None, Settings(**settings), self.baselines, replays, limits
+            )
+            return judge.judge(variant)
+
+    def keep(self):
+        """Let later validations know the captured kernel's replays of this one."""
+        self.known += self.baselines.kept
 
 
 def double(values):

@@ -15,7 +15,6 @@ import pytest
 from cuda_captures import publish_cuda
 from made_up import device_code, publish
 
-from kerncap_stages.bounds import Bounds
 from kerncap_stages.code_object import data_symbols, read_code_object
 from kerncap_stages.cubin import embedded_ptx, kernel_code
 from kerncap_stages.cubin_elf import read_sections
@@ -32,9 +31,9 @@ from kerncap_stages.replaying.plan import PlanFiles, write_plan
 from kerncap_stages.replaying.variant import read_variant
 from kerncap_stages.source.line_tables import read_line_tables
 from kerncap_stages.stages.generate import run_generate
-from kerncap_stages.validation.chunks import read_chunk, read_chunk_list
-from kerncap_stages.validation.request import read_request
-from kerncap_stages.validation.settings import Settings
+from kerncap_stages.store.chunks import read_chunk, read_chunk_list
+from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.request import Settings, read_request
 
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"
 LINKS = (GOLDEN / "links.cubin").read_bytes()

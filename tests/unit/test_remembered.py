@@ -17,6 +17,7 @@ from kerncap_stages.manifests.codec import SCHEMA_VERSIONS
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.view import View, read_view
+from kerncap_stages.pages.verdict import footer, lines
 from kerncap_stages.project.checkout import checked_out
 from kerncap_stages.project.request import project_key
 from kerncap_stages.remembered import known_as, remembered, remembered_as, request_key
@@ -24,7 +25,6 @@ from kerncap_stages.source.known_source import source_summary
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import default_folder
 from kerncap_stages.store import Store
-from kerncap_stages.validation.printed import footer, lines
 
 ANY = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]

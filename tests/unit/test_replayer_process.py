@@ -16,7 +16,7 @@ from kerncap_stages.errors import DeviceError
 from kerncap_stages.replaying import process as process_module
 from kerncap_stages.replaying.process import run_replayer
 from kerncap_stages.replaying.standby import Standby, Standbys
-from kerncap_stages.validation.ahead import Ahead
+from kerncap_stages.validate.speculation import Speculation
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
 
@@ -74,14 +74,9 @@ def test_an_interrupt_ends_replays_that_run_beside(started):
         begun.set()
         run_replayer(SLEEPS, os.environ, None, progress=None)
 
-    device = SimpleNamespace(software=True)
-    capture = SimpleNamespace(
-        environment=SimpleNamespace(devices=[device]), dispatch=SimpleNamespace(device_index=0)
-    )
-
     def interrupted():
-        with Ahead(capture, lambda _start: None) as ahead:
-            ahead._pool.submit(replay)
+        with Speculation(SimpleNamespace(run=lambda *_: replay())) as replays:
+            replays.begin(SimpleNamespace(key=()), None)
             assert begun.wait(60)
             raise KeyboardInterrupt
 

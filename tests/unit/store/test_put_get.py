@@ -15,7 +15,7 @@ from stores import manifest, object_file, publish_memory, random_bytes
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.errors import ArtifactNotFound, KerncapError, UsageError
-from kerncap_stages.validation.chunks import read_chunk_list
+from kerncap_stages.store.chunks import read_chunk_list
 
 
 def put(store, payload):

@@ -1,0 +1,198 @@
+"""Where a kernel's arguments lead: the types of its outputs, and addresses among them.
+
+A code object built again lies elsewhere, so tables of virtual functions and pointers to functions that a
+kernel stores differ, however right it is. Memory from the device's heap is another at each run. Such outputs
+cannot be equal, and ``explain_addresses`` says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.replaying.variant import uses_heap
+from kerncap_stages.source.element_types import is_pointer_to_const, pointee
+from kerncap_stages.source.kernel_names import parse_kernel_name
+from kerncap_stages.source.structs import Types, size_of
+from kerncap_stages.store.chunks import differing_chunks
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.codec import ReadsObjects
+    from kerncap_stages.manifests.kernel import KernargSlot
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.source import Source
+
+_WORD_BYTES = 8  # of an address
+
+
+@dataclass(frozen=True)
+class Pointer:
+    """An argument, or a member of one, that holds an address."""
+
+    label: str  # for people: `result (float*)`
+    address: int
+    element_type: str | None
+    is_const: bool
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a region whose elements are of one type; ``element_type`` is None where it is not known."""
+
+    start: int
+    end: int
+    element_type: str | None
+    label: str = ""
+
+
+def pointers(store: ReadsObjects, capture: Capture, source: Source | None) -> tuple[Pointer, ...]:
+    """Every explicit argument that holds an address, with what its type says.
+
+    Types come from the kernel's symbol, which spells them after templates and aliases were resolved; where it
+    has none (``extern "C"``), and for names and structs, from the source.
+    """
+    explicit = [slot for slot in capture.kernel.slots if not slot.is_hidden]
+    written = source.definition.parameters if source is not None and source.definition is not None else ()
+    mangled = parse_kernel_name(capture.kernel.demangled_name).parameters
+    if len(mangled) != len(explicit):
+        mangled = ()
+    names = [parameter.name for parameter in written] if len(written) == len(explicit) else []
+    declared = mangled or tuple(parameter.type_name for parameter in written)
+    if len(declared) != len(explicit):
+        declared = ("",) * len(explicit)
+    types = Types(_texts(store, source))
+    found: list[Pointer] = []
+    for i, (slot, type_text) in enumerate(zip(explicit, declared, strict=True)):
+        name = slot.name or (names[i] if names else "") or f"argument {i}"
+        found += _slot_pointers(capture, slot, type_text, name, types)
+    return tuple(found)
+
+
+def spans(region: Region, leading: Sequence[Pointer]) -> tuple[Span, ...]:
+    """Cut a region where arguments point into it; what lies before the first one is its own, if all agree."""
+    inside: dict[int, list[Pointer]] = {}
+    for pointer in leading:
+        offset = pointer.address - region.base_address
+        if 0 <= offset < region.size_bytes:
+            inside.setdefault(offset, []).append(pointer)
+    if not inside:
+        return (Span(0, region.size_bytes, None),)
+    starts = sorted(inside)
+    kinds = {offset: _agreed(inside[offset], offset) for offset in starts}
+    if len(set(kinds.values())) == 1:
+        labels = ", ".join(dict.fromkeys(pointer.label for offset in starts for pointer in inside[offset]))
+        return (Span(0, region.size_bytes, kinds[starts[0]], labels),)
+    cut = [Span(0, starts[0], None)] if starts[0] else []
+    for start, end in zip(starts, [*starts[1:], region.size_bytes], strict=True):
+        cut.append(Span(start, end, kinds[start], ", ".join(pointer.label for pointer in inside[start])))
+    return tuple(cut)
+
+
+def _agreed(leading: Sequence[Pointer], offset: int) -> str | None:
+    kinds = {pointer.element_type for pointer in leading}
+    kind = kinds.pop() if len(kinds) == 1 else None
+    return kind if kind is None or offset % size_of(kind) == 0 else None
+
+
+def _slot_pointers(
+    capture: Capture, slot: KernargSlot, type_text: str, name: str, types: Types
+) -> Iterator[Pointer]:
+    start = slot.offset_bytes
+    value = bytes.fromhex(capture.kernarg[2 * start : 2 * (start + slot.size_bytes)])
+    target = pointee(type_text)
+    if target is not None and slot.size_bytes == _WORD_BYTES:
+        kind = types.element_type(target)
+        yield Pointer(f"{name} ({type_text})", _address(value, 0), kind, is_pointer_to_const(type_text))
+        return
+    if slot.value_kind != "by_value" and slot.size_bytes == _WORD_BYTES:
+        yield Pointer(name, _address(value, 0), None, slot.is_const)
+        return
+    layout = types.layout(type_text)
+    if layout is None or layout.size_bytes != slot.size_bytes:
+        return
+    for field in layout.fields:
+        target = pointee(field.type_name)
+        if target is not None:
+            label = f"{name}.{field.name} ({field.type_name})"
+            yield Pointer(
+                label, _address(value, field.offset_bytes), types.element_type(target), is_const=False
+            )
+
+
+def _address(value: bytes, offset: int) -> int:
+    return int.from_bytes(value[offset : offset + _WORD_BYTES], "little")
+
+
+def _texts(store: ReadsObjects, source: Source | None) -> list[bytes]:
+    return [store.get(file.payload.digest) for file in source.files] if source is not None else []
+
+
+def explain_addresses(
+    store: ReadsObjects,
+    capture: Capture,
+    leading: Sequence[Pointer],
+    expected: MemoryRef,
+    actual: MemoryRef,
+    window: tuple[int, int],
+) -> str | None:
+    """What people are told where an output differs in addresses that no rebuilt kernel can have; else None.
+
+    leading: the kernel's arguments that are pointers. window: the part of the region, in bytes from its base.
+    """
+    code = [region for region in capture.regions if region.kind is MemoryKind.CODE_OBJECT]
+    heap = [
+        region
+        for region in capture.regions
+        if uses_heap(capture.kernel.slots) and _led_nowhere(region, leading)
+    ]
+    differing, *found = _differing_words(store, expected, actual, window, [code, heap])
+    for count, what in zip(
+        found,
+        (
+            "of functions or tables in the captured code object: a code object built again lies elsewhere",
+            "of memory from the device's heap: each run is given another",
+        ),
+        strict=True,
+    ):
+        if count:
+            how_many = "all" if count == differing else f"{count} of"
+            return f"{how_many} {differing} words that differ hold addresses {what}"
+    return None
+
+
+def _led_nowhere(region: Region, leading: Sequence[Pointer]) -> bool:
+    end = region.base_address + region.size_bytes
+    is_device = region.kind is not MemoryKind.CODE_OBJECT and region.device_index is not None
+    return is_device and not any(region.base_address <= pointer.address < end for pointer in leading)
+
+
+def _differing_words(
+    store: ReadsObjects,
+    expected: MemoryRef,
+    actual: MemoryRef,
+    window: tuple[int, int],
+    kinds: Sequence[Sequence[Region]],
+) -> list[int]:
+    """Aligned words that differ, and of them those whose expected value points into regions of each kind."""
+    counts = [0] * (1 + len(kinds))
+    for offset, chunks in differing_chunks(store, expected, actual):
+        first = max(0, -(-(window[0] - offset) // _WORD_BYTES) * _WORD_BYTES)
+        last = min(chunks[0].size, window[1] - offset) // _WORD_BYTES * _WORD_BYTES
+        if first >= last:
+            continue
+        wanted, got = (chunk[first:last].view(np.uint64) for chunk in chunks)
+        wanted = wanted[wanted != got]
+        counts[0] += wanted.size
+        for number, regions in enumerate(kinds, 1):
+            inside = np.zeros(wanted.size, np.bool_)
+            for region in regions:
+                inside |= (wanted >= region.base_address) & (wanted < region.base_address + region.size_bytes)
+            counts[number] += int(inside.sum())
+    return counts

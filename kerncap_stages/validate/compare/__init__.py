@@ -1,0 +1,1 @@
+"""Comparing memory: elements by their type and bounds, regions by what was written in them."""

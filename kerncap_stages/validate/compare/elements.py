@@ -1,0 +1,326 @@
+"""Comparing what a kernel wrote with what it should have written, byte by byte or by element type.
+
+A numeric comparison accepts an element when it meets any bound that was given:
+``|actual - golden| <= atol + rtol * |golden|``, or at most ``ulp`` representable values apart. Two NaNs
+agree, as do infinities of one sign. Without bounds only equal bytes agree.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, FLOAT_TYPES, INTEGER_TYPES, ML_TYPES, Bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    Bytes = npt.NDArray[np.uint8]
+
+__all__ = [
+    "ELEMENT_TYPES",
+    "FLOAT_TYPES",
+    "INTEGER_TYPES",
+    "Bounds",
+    "Difference",
+    "Worst",
+    "compare_bytes",
+    "compare_elements",
+    "merge",
+    "numpy_dtype",
+    "within_bounds",
+]
+# Elements handled at a time: bounds the memory of a comparison to tens of MiB whatever the region's size.
+_BATCH_ELEMENTS = 1 << 20
+_UNBOUNDED_GAP = np.uint64(2**64 - 1)
+_MOST_ULP = 2**62  # that a verdict tells
+
+
+@dataclass(frozen=True)
+class Worst:
+    """The element that differs most: among those beyond the bounds, if there are any.
+
+    error: its distance from the golden value, measured as the bounds measure: in multiples of what --atol and
+    --rtol allow, else in ULPs where --ulp bounds them, else absolute. Infinite between a number and what is
+    none, 0 between two NaNs.
+    gap: representable values between the two, which tells equal errors apart.
+    """
+
+    offset_bytes: int
+    actual: float  # an int, exactly, where elements are integers
+    golden: float
+    fails: bool
+    error: float
+    gap: int
+
+    @property
+    def rank(self) -> tuple[bool, float, int]:
+        """Of two elements the worse has the larger one."""
+        return self.fails, self.error, self.gap
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What a comparison of ``elements`` elements found; offsets count from the start of what was compared."""
+
+    elements: int
+    differing: int = 0  # not equal byte for byte
+    failing: int = 0  # beyond the bounds
+    nan_actual: int = 0
+    nan_golden: int = 0
+    infinite_actual: int = 0
+    infinite_golden: int = 0
+    max_absolute: float = 0.0
+    max_relative: float = 0.0
+    max_ulp: int = 0
+    worst: Worst | None = None
+
+    @property
+    def passed(self) -> bool:
+        """Whether every element is within the bounds."""
+        return self.failing == 0
+
+
+@cache
+def numpy_dtype(element_type: str) -> np.dtype[Any]:
+    """The numpy type of an element type, e.g. of ``bf16``."""
+    if element_type in ML_TYPES:
+        import ml_dtypes
+
+        scalar: type[Any] = getattr(ml_dtypes, ML_TYPES[element_type])
+        return np.dtype(scalar)
+    return np.dtype(element_type.replace("fp", "float"))
+
+
+def compare_bytes(actual: Bytes, golden: Bytes) -> npt.NDArray[np.int64]:
+    """Offsets of the bytes that differ, int64[n], ascending."""
+    _same_size(actual, golden)
+    return np.flatnonzero(actual != golden).astype(np.int64)
+
+
+def compare_elements(actual: Bytes, golden: Bytes, element_type: str, bounds: Bounds) -> Difference:
+    """Compare two buffers of the same element type.
+
+    actual, golden: uint8[size_bytes], C-contiguous; trailing bytes that do not fill an element must be equal.
+    Raises ValueError if the sizes differ.
+    """
+    _same_size(actual, golden)
+    element = numpy_dtype(element_type)
+    count = actual.size // element.itemsize
+    parts = [
+        _compare_batch(
+            actual, golden, element, element_type, bounds, start, min(start + _BATCH_ELEMENTS, count)
+        )
+        for start in range(0, count, _BATCH_ELEMENTS)
+    ]
+    tail = int(np.count_nonzero(actual[count * element.itemsize :] != golden[count * element.itemsize :]))
+    whole = merge(parts)
+    return replace(whole, differing=whole.differing + tail, failing=whole.failing + tail)
+
+
+def within_bounds(actual: Bytes, golden: Bytes, element_type: str, bounds: Bounds) -> npt.NDArray[np.bool_]:
+    """Which elements of two buffers of whole elements agree, bool[n].
+
+    Raises ValueError if the sizes differ.
+    """
+    _same_size(actual, golden)
+    element = numpy_dtype(element_type)
+    left, right = actual.view(element), golden.view(element)
+    if element_type in INTEGER_TYPES:
+        return _Integers(left, right).agree(bounds)
+    return _Floats(left, right).agree(bounds)
+
+
+def merge(parts: Sequence[Difference]) -> Difference:
+    """Sum up the comparisons of parts of one buffer; worst offsets must already count from the same start."""
+    found = [part.worst for part in parts if part.worst is not None]
+    return Difference(
+        elements=sum(part.elements for part in parts),
+        differing=sum(part.differing for part in parts),
+        failing=sum(part.failing for part in parts),
+        nan_actual=sum(part.nan_actual for part in parts),
+        nan_golden=sum(part.nan_golden for part in parts),
+        infinite_actual=sum(part.infinite_actual for part in parts),
+        infinite_golden=sum(part.infinite_golden for part in parts),
+        max_absolute=max((part.max_absolute for part in parts), default=0.0),
+        max_relative=max((part.max_relative for part in parts), default=0.0),
+        max_ulp=max((part.max_ulp for part in parts), default=0),
+        worst=max(found, key=lambda worst: worst.rank, default=None),
+    )
+
+
+def _same_size(actual: Bytes, golden: Bytes) -> None:
+    if actual.size != golden.size:
+        raise ValueError(f"compared buffers differ in size: {actual.size} and {golden.size} bytes")
+
+
+def _ordered(values: npt.NDArray[Any], element: np.dtype[Any]) -> npt.NDArray[np.int64]:
+    """Map floats to integers whose distance counts representable values; both zeros map to 0."""
+    bits = values.view(np.dtype(f"int{8 * element.itemsize}")).astype(np.int64)
+    lowest = np.int64(-(1 << (8 * element.itemsize - 1)))
+    return np.where(bits < 0, lowest - bits, bits)
+
+
+def _distance(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """How far apart integers of one type are; subtracted in the unsigned type, which cannot overflow."""
+    unsigned = np.dtype(f"uint{8 * left.dtype.itemsize}")
+    high, low = np.maximum(left, right), np.minimum(left, right)
+    distance: npt.NDArray[np.uint64] = (high.view(unsigned) - low.view(unsigned)).astype(np.uint64)
+    return distance
+
+
+def _differing(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+    raw = np.dtype(f"uint{8 * left.dtype.itemsize}")
+    differing: npt.NDArray[np.bool_] = left.view(raw) != right.view(raw)
+    return differing
+
+
+def _allowed(magnitude: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[np.float64]:
+    """The absolute error that --atol and --rtol allow each element."""
+    allowed: npt.NDArray[np.float64] = (bounds.atol or 0.0) + (bounds.rtol or 0.0) * magnitude
+    return allowed
+
+
+class _Floats:
+    """Two arrays of one type as numbers, and how far apart they are."""
+
+    def __init__(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
+        self.differing = _differing(left, right)
+        # Widening a signalling NaN is invalid to the processor, not to us.
+        with np.errstate(invalid="ignore"):
+            self.a, self.g = left.astype(np.float64), right.astype(np.float64)
+        self.nan_a, self.nan_g = np.isnan(self.a), np.isnan(self.g)
+        self.inf_a, self.inf_g = np.isinf(self.a), np.isinf(self.g)
+        self.finite = ~(self.nan_a | self.nan_g | self.inf_a | self.inf_g)
+        with np.errstate(invalid="ignore", over="ignore"):
+            self.absolute = np.where(self.a == self.g, 0.0, np.abs(self.a - self.g))
+        self.magnitude = np.abs(np.where(self.inf_g, 0.0, self.g))  # of what is infinite nothing is relative
+        gap = _distance(_ordered(left, left.dtype), _ordered(right, left.dtype))
+        alike = (self.nan_a & self.nan_g) | (self.a == self.g)
+        self.gap = np.where(alike, np.uint64(0), np.where(self.finite, gap, _UNBOUNDED_GAP))
+
+    def agree(self, bounds: Bounds) -> npt.NDArray[np.bool_]:
+        agree: npt.NDArray[np.bool_] = ~self.differing
+        if not bounds.exact:
+            agree |= (self.nan_a & self.nan_g) | (self.a == self.g)
+            if bounds.atol is not None or bounds.rtol is not None:
+                agree |= self.finite & (self.absolute <= _allowed(self.magnitude, bounds))
+            if bounds.ulp is not None:
+                agree |= self.finite & (self.gap <= np.uint64(bounds.ulp))
+        return agree
+
+
+class _Integers:
+    """The same of integers."""
+
+    def __init__(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
+        self.differing = _differing(left, right)
+        self.gap = _distance(left, right)
+        self.absolute = self.gap.astype(np.float64)
+        self.magnitude = np.abs(right.astype(np.float64))
+
+    def agree(self, bounds: Bounds) -> npt.NDArray[np.bool_]:
+        agree: npt.NDArray[np.bool_] = ~self.differing
+        if bounds.atol is not None or bounds.rtol is not None:
+            agree |= self.absolute <= _allowed(self.magnitude, bounds)
+        if bounds.ulp is not None:
+            agree |= self.gap <= np.uint64(bounds.ulp)
+        return agree
+
+
+def _compare_batch(
+    actual: Bytes,
+    golden: Bytes,
+    element: np.dtype[Any],
+    element_type: str,
+    bounds: Bounds,
+    start: int,
+    end: int,
+) -> Difference:
+    window = slice(start * element.itemsize, end * element.itemsize)
+    left, right = actual[window].view(element), golden[window].view(element)
+    if element_type in INTEGER_TYPES:
+        return _compare_integers(left, right, bounds, start * element.itemsize)
+    floats = _Floats(left, right)
+    finite = floats.finite
+    failing = ~floats.agree(bounds)
+    with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+        relative = np.where(floats.absolute == 0.0, 0.0, floats.absolute / np.abs(floats.g))
+    return Difference(
+        elements=end - start,
+        differing=int(floats.differing.sum()),
+        failing=int(failing.sum()),
+        nan_actual=int(floats.nan_a.sum()),
+        nan_golden=int(floats.nan_g.sum()),
+        infinite_actual=int(floats.inf_a.sum()),
+        infinite_golden=int(floats.inf_g.sum()),
+        max_absolute=float(floats.absolute[finite].max(initial=0.0)),
+        max_relative=float(relative[finite].max(initial=0.0)),
+        max_ulp=min(int(floats.gap[finite].max(initial=0)), _MOST_ULP),
+        worst=_worst(floats, failing, bounds, left, right, start * element.itemsize),
+    )
+
+
+def _compare_integers(
+    left: npt.NDArray[Any], right: npt.NDArray[Any], bounds: Bounds, base_bytes: int
+) -> Difference:
+    integers = _Integers(left, right)
+    distance, magnitude = integers.absolute, integers.magnitude
+    failing = ~integers.agree(bounds)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        relative = np.where(distance == 0.0, 0.0, distance / magnitude)
+    return Difference(
+        elements=left.size,
+        differing=int(integers.differing.sum()),
+        failing=int(failing.sum()),
+        max_absolute=float(distance.max(initial=0.0)),
+        max_relative=float(relative[np.isfinite(relative)].max(initial=0.0)),
+        max_ulp=min(int(integers.gap.max(initial=0)), _MOST_ULP),
+        worst=_worst(integers, failing, bounds, left, right, base_bytes),
+    )
+
+
+def _worst(
+    found: _Floats | _Integers,
+    failing: npt.NDArray[np.bool_],
+    bounds: Bounds,
+    left: npt.NDArray[Any],
+    right: npt.NDArray[Any],
+    base_bytes: int,
+) -> Worst | None:
+    """The worst element of a batch that begins at ``base_bytes``; of equally bad ones the first."""
+    fails = bool(failing.any())
+    among = np.flatnonzero(failing if fails else found.differing)
+    if not among.size:
+        return None
+    error = _error(found, bounds)[among]
+    among = among[error == error.max()]
+    worst = int(among[np.argmax(found.gap[among])])
+    number = int if left.dtype.kind in "iu" else float
+    return Worst(
+        offset_bytes=base_bytes + worst * left.dtype.itemsize,
+        actual=number(left[worst]),
+        golden=number(right[worst]),
+        fails=fails,
+        error=float(error.max()),
+        gap=int(found.gap[worst]),
+    )
+
+
+def _error(found: _Floats | _Integers, bounds: Bounds) -> npt.NDArray[np.float64]:
+    """How far off each element is, as ``Worst.error`` measures it."""
+    error: npt.NDArray[np.float64]
+    if bounds.atol is not None or bounds.rtol is not None:
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            error = found.absolute / _allowed(found.magnitude, bounds)
+    elif bounds.ulp is not None:
+        error = found.gap.astype(np.float64)
+    else:
+        error = found.absolute
+    error = np.where(found.gap == _UNBOUNDED_GAP, np.inf, error)
+    return np.where(found.gap == 0, 0.0, error)

@@ -1,0 +1,171 @@
+"""What a replay left, compared part by part with what it should have left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.validation import Mode
+from kerncap_stages.pages.formats import count
+from kerncap_stages.replaying.variant import runtime_regions
+from kerncap_stages.validate.arguments import explain_addresses
+from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
+from kerncap_stages.validate.judgement import Judgement, PartVerdict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.store import Store
+    from kerncap_stages.validate.arguments import Pointer, Span
+    from kerncap_stages.validate.compare.bounds import Bounds
+    from kerncap_stages.validate.explorer import Explorer
+    from kerncap_stages.validate.perturb.start import Start
+    from kerncap_stages.validate.replayer import Run
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What a run from a state should leave, by region, and how near.
+
+    ``unsteady``: parts that are not compared, each as its region's base address and its start.
+    """
+
+    start: Start
+    expected: Mapping[int, MemoryRef]
+    bounds: Bounds
+    unsteady: frozenset[tuple[int, int]] = frozenset()
+
+    @property
+    def perturbed_base(self) -> int | None:
+        """Base address of the first region that was perturbed."""
+        return self.start.trials[0].region.base_address if self.start.trials else None
+
+
+class Comparison:
+    """Compares what runs left in one capture's regions."""
+
+    def __init__(
+        self, store: Store, capture: Capture, explorer: Explorer, arguments: Sequence[Pointer]
+    ) -> None:
+        """``explorer`` knows the parts of regions; ``arguments``: those that are pointers."""
+        self._store = store
+        self._capture = capture
+        self._explorer = explorer
+        self._arguments = arguments
+
+    def judge_outputs(self, judgement: Judgement, wanted: Expectation, run: Run) -> Judgement:
+        """Add the verdict on every part of every region that a run left."""
+        for region, expected in self._compared(wanted):
+            base = region.base_address
+            if base not in run.outputs:
+                judgement = judgement.fail(f"the replay gave no state of region {base:#x}")
+                continue
+            states = _states(region, expected, run.outputs[base])
+            if states.pre == states.expected == states.actual:
+                continue
+            judgement = replace(
+                judgement,
+                changes_expected=judgement.changes_expected or states.expected != states.pre,
+                changes_made=judgement.changes_made or states.actual != states.pre,
+            )
+            for part in self._explorer.parts(region):
+                if (base, part.start) not in wanted.unsteady:
+                    found = self._compare_part(region, states, part, wanted.bounds)
+                    verdict = PartVerdict(region, part, found, wanted.perturbed_base)
+                    judgement = _with_part(judgement, verdict)
+                    if not wanted.start.is_perturbed and not found.difference.passed:
+                        judgement = judgement.note(*self._explain(states, part))
+        return judgement
+
+    def without_unsteady(self, wanted: Expectation, baseline: Run) -> Expectation:
+        """Leave out the parts in which runs of the captured kernel are not within the bounds either."""
+        unsteady: set[tuple[int, int]] = set()
+        for region, expected in self._compared(wanted):
+            for outputs in (baseline.outputs, *baseline.differing):
+                actual = outputs.get(region.base_address)
+                if actual is None or actual == expected:
+                    continue
+                states = _states(region, expected, actual)
+                unsteady |= {
+                    (region.base_address, part.start)
+                    for part in self._explorer.parts(region)
+                    if not self._compare_part(region, states, part, wanted.bounds).passed
+                }
+        return replace(wanted, unsteady=frozenset(unsteady))
+
+    def _compared(self, wanted: Expectation) -> Iterator[tuple[Region, MemoryRef]]:
+        """Yield the regions whose outputs are known, in their state at the start, and those outputs."""
+        of_runtime = runtime_regions(self._capture)
+        for region in wanted.start.capture.regions:
+            expected = wanted.expected.get(region.base_address)
+            if region.pre is not None and expected is not None and region.base_address not in of_runtime:
+                yield region, expected
+
+    def _compare_part(self, region: Region, states: States, part: Span, bounds: Bounds) -> RegionDifference:
+        kind, window = part.element_type or "bytes", (part.start, part.end)
+        found = compare_states(self._store, states, kind, bounds, window)
+        if found.stray_bytes:
+            # Astray, or in an output that the captured kernel wrote with what was there before?
+            witness = self._explorer.find_witness(region.base_address)
+            # Where the update is the identity for some elements, a variant may leave them a rounding apart.
+            rounding = part.element_type is not None and not bounds.exact
+            if witness is not None or rounding:
+                known = replace(states, witness=witness)
+                found = compare_states(self._store, known, kind, bounds, window, rounding=rounding)
+        return found
+
+    def _explain(self, states: States, part: Span) -> list[str]:
+        window = (part.start, part.end)
+        why = explain_addresses(
+            self._store, self._capture, self._arguments, states.expected, states.actual, window
+        )
+        return [] if why is None else [why]
+
+
+def judge_stray_writes(judgement: Judgement, run: Run, known: Sequence[tuple[int, int]]) -> Judgement:
+    """Fail a variant that writes outside of all captured memory: in the program, that is somebody else's.
+
+    known: (address, length) of what the captured kernel, from the same state, writes there.
+    """
+    astray = [
+        (base, size)
+        for base, size in run.outside
+        if not any(low <= base and base + size <= low + length for low, length in known)
+    ]
+    if not astray:
+        return judgement
+    return judgement.fail(
+        "the variant writes outside of all captured memory, "
+        f"{count(sum(size for _, size in astray), 'byte')} from {astray[0][0]:#x} on"
+    )
+
+
+def _states(region: Region, expected: MemoryRef, actual: MemoryRef) -> States:
+    if region.pre is None:
+        raise ValueError("the region has no pre-state")
+    return States(region.pre, expected, actual, region.size_bytes)
+
+
+def _with_part(judgement: Judgement, verdict: PartVerdict) -> Judgement:
+    found = verdict.found
+    if not (found.written_bytes or found.differing_bytes or found.stray_bytes):
+        return judgement
+    judgement = replace(judgement, verdicts=(*judgement.verdicts, verdict))
+    if judgement.mode is Mode.NUMERIC and verdict.part.element_type is None and found.differing_bytes:
+        judgement = judgement.note(
+            f"{verdict.name} holds elements of unknown type and was compared byte for byte: "
+            "--dtype says what they are"
+        )
+    if not found.difference.passed:
+        is_all = found.difference.failing == found.difference.elements
+        judgement = judgement.fail(
+            "an output of the captured kernel is not written, or wholly wrong"
+            if is_all
+            else "outputs differ from those of the captured kernel"
+        )
+    if found.stray_bytes:
+        judgement = judgement.fail("the variant writes where the captured kernel does not")
+    return judgement

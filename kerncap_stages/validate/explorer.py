@@ -1,0 +1,217 @@
+"""Which regions are perturbed and how, and what the captured kernel does from there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.validate.arguments import Span, spans
+from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.compare.regions import States, compare_states
+from kerncap_stages.validate.perturb.reach import Reach, find_reach
+from kerncap_stages.validate.perturb.start import variable_ranges
+from kerncap_stages.validate.perturb.states import (
+    EVERYWHERE,
+    LIGHT_PAIRS,
+    MOST_BYTES,
+    Perturbation,
+    Trial,
+)
+from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.replaying.runner import Repeats
+    from kerncap_stages.store import Store
+    from kerncap_stages.validate.arguments import Pointer
+    from kerncap_stages.validate.baselines import BaselineRun, Baselines
+    from kerncap_stages.validate.request import Settings
+    from kerncap_stages.validate.speculation import Speculation
+
+# So many regions are perturbed one by one; further ones together.
+MOST_REGIONS = 16
+# A program may hold tens of GiB that a kernel has nothing to do with.
+MOST_UNREACHED_BYTES = 256 << 20
+# Perturbations whose results show what a kernel writes with what was there before.
+_WITNESSES = (Perturbation.LIGHT_MAGNITUDE, *(of_regions for of_regions, _ in LIGHT_PAIRS))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How much is perturbed. Tests narrow it."""
+
+    region_bytes: int = MOST_BYTES
+    unreached_bytes: int = MOST_UNREACHED_BYTES
+
+
+class Explorer:
+    """Chooses perturbations, and replays the captured kernel from the states that they make."""
+
+    def __init__(
+        self,
+        store: Store,
+        capture: Capture,
+        settings: Settings,
+        baselines: Baselines,
+        arguments: Sequence[Pointer],
+        limits: Limits | None = None,
+    ) -> None:
+        """``arguments``: those that are pointers."""
+        self._store = store
+        self._capture = capture
+        self._settings = settings
+        self._baselines = baselines
+        self._arguments = tuple(arguments)
+        self._limits = limits or Limits()
+        self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
+
+    @cached_property
+    def reach(self) -> Reach:
+        """Which regions the kernel writes, and which others something leads to, or nothing."""
+        return find_reach(self._store, self._capture, self._arguments)
+
+    @property
+    def unreached(self) -> tuple[list[Region], list[Region]]:
+        """What nothing leads to: regions that are together small enough to be perturbed, and the rest."""
+        ends = accumulate(region.size_bytes for region in self.reach.unreached)
+        count = sum(end <= self._limits.unreached_bytes for end in ends)
+        return self.reach.unreached[:count], self.reach.unreached[count:]
+
+    def parts(self, region: Region) -> tuple[Span, ...]:
+        """Cut a region into parts whose elements are of one type."""
+        if self._settings.default_type is not None:
+            labels = [part.label for part in spans(region, self._arguments) if part.label]
+            return (Span(0, region.size_bytes, self._settings.default_type, ", ".join(labels)),)
+        return spans(region, self._arguments)
+
+    def trials(self, region: Region) -> Iterator[Trial]:
+        """Yield the ways to perturb a region, the strongest first."""
+        parts, keep = self.parts(region), not self._settings.bounds.exact
+        for perturbation in self._perturbations(region, parts):
+            yield Trial(region, perturbation, parts, keep_magnitude=keep)
+
+    def _perturbations(self, region: Region, parts: tuple[Span, ...]) -> Iterator[Perturbation]:
+        # Instructions lie beside a code object's variables.
+        if region.kind is MemoryKind.CODE_OBJECT:
+            if variable_ranges(self._store, self._capture, region):
+                yield from (of_variables for _, of_variables in LIGHT_PAIRS)
+        elif region.size_bytes <= self._limits.region_bytes:
+            if not self._settings.bounds.exact:
+                yield Perturbation.STRONG
+            for of_regions, _ in LIGHT_PAIRS:
+                yield of_regions
+                if of_regions is Perturbation.LIGHT and self._has_magnitudes(region, parts):
+                    yield Perturbation.LIGHT_MAGNITUDE
+        else:
+            yield Perturbation.LIGHT_SAMPLES
+        if region.written:
+            yield Perturbation.LIGHT_WRITTEN
+
+    def _has_magnitudes(self, region: Region, parts: tuple[Span, ...]) -> bool:
+        """Whether keeping magnitudes makes another state; with bounds all light perturbations keep them."""
+        light, magnitude = (
+            Trial(region, kind, parts).units for kind in (Perturbation.LIGHT, Perturbation.LIGHT_MAGNITUDE)
+        )
+        return self._settings.bounds.exact and light != magnitude
+
+    def speculate(self, replays: Speculation, variant: Path, repeats: Repeats | None) -> None:
+        """Begin the replays that are sure to be asked for if the variant is right."""
+        if sum(region.size_bytes for region in self._capture.regions) > MOST_BYTES_AT_ONCE:
+            return
+        for region in self.reach.candidates[:MOST_REGIONS]:
+            # Only where the captured kernel does not run from this one is another asked for.
+            trial = next(self.trials(region), None)
+            if trial is None:
+                continue
+            kept = self._baselines.find_kept(trial)
+            if kept is None:
+                # Three replays at once: on a software GPU they would take the processors from each other.
+                if not self._capture.environment.devices[self._capture.dispatch.device_index].software:
+                    start = self._baselines.start_from(trial)
+                    replays.expect()
+                    replays.begin(start, None)
+                    replays.begin(start, variant, repeats)
+            elif any(state.base_address == region.base_address for state in kept.outputs):
+                replays.begin(self._baselines.start_from(trial), variant, repeats)
+
+    def find_baseline(self, region: Region, golden: Mapping[int, MemoryRef]) -> BaselineRun | None:
+        """Replay the captured kernel from a state where a region is perturbed as strongly as it bears.
+
+        Prefers the first state from which the kernel writes the region.
+        """
+        strong = untouched = None
+        for trial in self.trials(region):
+            is_strong = trial.perturbation is Perturbation.STRONG
+            found = self._baselines.run_from(trial)
+            if not found.completed:
+                continue
+            if region.base_address not in found.changed:
+                # What a kernel clamps may be far off in the direction that it lets pass.
+                if is_strong:
+                    continue
+                untouched = untouched or found
+                if not region.written:
+                    break
+            elif not is_strong or self._overwrites(region, found, golden):
+                return found
+            else:
+                strong = found
+        return strong or untouched
+
+    def find_joint_baseline(self, regions: Sequence[Region]) -> BaselineRun | None:
+        """Replay the captured kernel from a state where all of these are lightly perturbed.
+
+        Everywhere, if it bears that. None where they are too large, or the kernel does not run on that.
+        """
+        if sum(region.size_bytes for region in regions) > self._limits.region_bytes:
+            return None
+        for pair in LIGHT_PAIRS:
+            trials = [
+                trial for region in regions for trial in self.trials(region) if trial.perturbation in pair
+            ]
+            if len(trials) < len(regions):
+                return None
+            found = self._baselines.run_from(*trials)
+            if found.completed:
+                return found
+        return None
+
+    def _overwrites(self, region: Region, found: BaselineRun, golden: Mapping[int, MemoryRef]) -> bool:
+        """Whether what the kernel writes there does not depend on what was there: golden values hold."""
+        base = region.base_address
+        after = found.outputs[base]
+        states = States(found.start.pre_states[base], after, golden.get(base, after), region.size_bytes)
+        difference = compare_states(self._store, states, "bytes", Bounds())
+        others = (found.outputs.get(each) == post for each, post in golden.items() if each != base)
+        return difference.differing_bytes == 0 and all(others)
+
+    def find_witness(self, base: int) -> tuple[MemoryRef, MemoryRef] | None:
+        """Find the state of a region before and after the captured kernel ran from a perturbed state.
+
+        What differs there is written, too, though in the captured dispatch it may be what was there before.
+        """
+        if base not in self._witnesses:
+            self._witnesses[base] = self._make_witness(base)
+        return self._witnesses[base]
+
+    def _make_witness(self, base: int) -> tuple[MemoryRef, MemoryRef] | None:
+        region = next(each for each in self._capture.regions if each.base_address == base)
+        for trial in self.trials(region) if not region.read_only else ():
+            if trial.perturbation in _WITNESSES:
+                found = self._baselines.run_from(trial)
+                if found.completed:
+                    return found.start.pre_states[base], found.outputs[base]
+        return None
+
+
+def is_everywhere(found: BaselineRun) -> bool:
+    """Whether all bytes of all its regions were perturbed; else addresses in them were spared, or more."""
+    return all(trial.perturbation in EVERYWHERE for trial in found.start.trials)

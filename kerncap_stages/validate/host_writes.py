@@ -1,0 +1,138 @@
+"""Changes that the program's processor made while the captured kernel ran: loaders fill pinned memory so.
+
+No capture can stop a thread that only writes memory. What replays of the captured kernel leave as it was, it
+did not write, unless they write nothing at all.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kerncap_stages.digest import MemoryRef
+from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.pages.formats import count
+from kerncap_stages.store.chunks import read_chunk, read_chunk_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    import numpy.typing as npt
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.store import Store
+    from kerncap_stages.validate.replayer import Run
+
+# What two writers write lies no closer: a line of the caches. As in native/replay/comparison.cpp.
+CELL_BYTES = 64
+_OF_THE_PROCESSOR = frozenset(
+    {MemoryKind.HOST_COARSE, MemoryKind.HOST_PINNED, MemoryKind.HOST_REGISTERED, MemoryKind.MANAGED}
+)
+# Memory of the host, where it is no device's.
+_MAPPED = frozenset({MemoryKind.VMEM, MemoryKind.ASYNC_POOL, MemoryKind.IPC})
+
+
+@dataclass(frozen=True)
+class HostWrites:
+    """What a run left alone of what changed in a region; ``expected``: the golden state without that."""
+
+    region: Region
+    expected: MemoryRef
+    size_bytes: int  # how much of it changed in the program
+
+
+def find_host_writes(
+    store: Store, capture: Capture, golden: Mapping[int, MemoryRef], run: Run
+) -> list[HostWrites]:
+    """Find memory that the processor writes, too, and that changed in the program and not in a replay."""
+    found = []
+    for region in capture.regions:
+        after, actual = golden.get(region.base_address), run.outputs.get(region.base_address)
+        is_shared = region.kind in _OF_THE_PROCESSOR or (
+            region.device_index is None and region.kind in _MAPPED
+        )
+        if not is_shared or region.pre is None or after is None or actual is None:
+            continue
+        if after in (region.pre, actual):
+            continue
+        if region.kind is MemoryKind.MANAGED and actual != region.pre:
+            continue  # outputs are there, too: what a kernel that writes it leaves alone is its own to write
+        expected, size_bytes = _without_untouched(store, region.pre, after, actual)
+        if size_bytes:
+            found.append(HostWrites(region, expected, size_bytes))
+    return found
+
+
+def _without_untouched(
+    store: Store, pre: MemoryRef, after: MemoryRef, actual: MemoryRef
+) -> tuple[MemoryRef, int]:
+    """Stage the golden state with what a run left alone as it was before; and how many bytes that changes."""
+    before, golden, left = (read_chunk_list(store, each) for each in (pre, after, actual))
+    size_bytes = 0
+    with store.transaction() as transaction:
+        writer = transaction.memory_writer(golden.size_bytes)
+        for index, digest in enumerate(golden.digests):
+            if digest in (before.digests[index], left.digests[index]):
+                writer.append_same(golden.length(index), [digest])
+                continue
+            states = tuple(read_chunk(store, each, index) for each in (before, golden, left))
+            own = mark_untouched(*states)
+            size_bytes += int(np.count_nonzero(own))
+            writer.append(np.where(own, states[0], states[1]))
+        expected = MemoryRef.to(writer.finish())
+        transaction.publish_objects()
+    return expected, size_bytes
+
+
+def mark_untouched(
+    before: npt.NDArray[np.uint8], golden: npt.NDArray[np.uint8], left: npt.NDArray[np.uint8]
+) -> npt.NDArray[np.bool_]:
+    """Mark bytes that changed in the program and lie in a cell that a run left as it was: bool[size]."""
+    same = np.ones(-(-before.size // CELL_BYTES) * CELL_BYTES, np.bool_)
+    same[: before.size] = before == left
+    alone = np.repeat(same.reshape(-1, CELL_BYTES).all(axis=1), CELL_BYTES)[: before.size]
+    own: npt.NDArray[np.bool_] = (before != golden) & alone
+    return own
+
+
+def without_host_writes(
+    store: Store,
+    capture: Capture,
+    golden: Mapping[int, MemoryRef],
+    run: Run,
+    baseline: Callable[[], Run],
+) -> tuple[dict[int, MemoryRef], list[str]]:
+    """Return the golden state with that memory as it was before, as a kernel must leave it; and notes.
+
+    baseline: replays the captured kernel; asked only where ``run`` leaves alone what changed in the program.
+    """
+    expected = dict(golden)
+    if not find_host_writes(store, capture, golden, run):
+        return expected, []
+    known = baseline()
+    found = find_host_writes(store, capture, golden, known)
+    before = {region.base_address: region.pre for region in capture.regions}
+    if found and all(state == before.get(base) for base, state in known.outputs.items()):
+        return expected, [
+            "replays of the captured kernel change nothing at all: the program's threads may have made the "
+            "changes that the capture holds, or the kernel waits for them; capture another dispatch of it"
+        ]
+    for part in found:
+        expected[part.region.base_address] = part.expected
+    return expected, [_explain(part) for part in found]
+
+
+def _explain(part: HostWrites) -> str:
+    where = f"region {part.region.base_address:#x} ({part.region.kind.value})"
+    if part.expected == part.region.pre:
+        return (
+            f"{where} was changed by the program itself while the captured kernel ran, which leaves it "
+            "alone: it has to stay as it was"
+        )
+    return (
+        f"{count(part.size_bytes, 'byte')} of {where}: changed by the program itself while the captured "
+        "kernel ran, which leaves them alone. They have to stay as they were"
+    )

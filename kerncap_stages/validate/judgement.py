@@ -1,0 +1,88 @@
+"""A verdict: how each part of an output came out, and what people are told."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kerncap_stages.pages.formats import count
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.validation import Coverage, Mode
+    from kerncap_stages.validate.arguments import Span
+    from kerncap_stages.validate.compare.regions import RegionDifference
+
+NOTHING_KNOWN = (
+    "nothing is known to be written by the captured kernel: this dispatch changed nothing, so there is "
+    "nothing to judge by; capture another one (--dispatch 0)"
+)
+UNREACHED_NOT_PERTURBED = (
+    "memory not reachable from any known pointer was not perturbed: the captured kernel fails when it is"
+)
+BOUNDS_TOO_WIDE = (
+    "the variant changes nothing at all, and is within the bounds only because the captured kernel changes "
+    "less than they allow: narrow them, or capture a dispatch that changes more"
+)
+NOT_EVERYWHERE = (
+    "some regions could not be perturbed everywhere: the captured kernel does not run on them, or they are "
+    "too large"
+)
+
+
+@dataclass(frozen=True)
+class PartVerdict:
+    """How a part of a region came out; ``perturbed_base``: the region that was perturbed beforehand."""
+
+    region: Region
+    part: Span
+    found: RegionDifference
+    perturbed_base: int | None
+
+    @property
+    def name(self) -> str:
+        """What people call the part."""
+        where = f"region {self.region.base_address:#x}"
+        return f"{self.part.label} in {where}" if self.part.label else where
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The verdict and its evidence. Each step of the judge returns a new one; ``reasons`` are for people."""
+
+    mode: Mode
+    passed: bool = True
+    reasons: tuple[str, ...] = ()
+    verdicts: tuple[PartVerdict, ...] = ()
+    coverage: Coverage | None = None
+    pre_states: int = 1
+    perturbed_bytes: int = 0
+    baseline_runs: int = 0
+    variant_runs: int = 0
+    nondeterministic_bytes: int = 0
+    changes_expected: bool = False
+    changes_made: bool = False  # by the variant, from any state
+
+    @property
+    def knows_writes(self) -> bool:
+        """Whether anything that the captured kernel writes was compared."""
+        return any(verdict.found.written_bytes for verdict in self.verdicts)
+
+    def note(self, *reasons: str) -> Judgement:
+        """Add reasons, each once."""
+        return replace(self, reasons=tuple(dict.fromkeys((*self.reasons, *reasons))))
+
+    def fail(self, *reasons: str) -> Judgement:
+        """Fail, and add the reasons; none: as it was."""
+        return replace(self.note(*reasons), passed=False) if reasons else self
+
+
+def unreached_note(regions: Sequence[Region]) -> str:
+    """Say that memory was left as captured, as perturbing it would take too long."""
+    gib = sum(region.size_bytes for region in regions) / (1 << 30)
+    return (
+        f"not perturbed: {count(len(regions), 'region')} ({gib:.1f} GiB) not reachable from any known pointer"
+        "; outputs there that hold the right values already would not be missed"
+    )

@@ -1,0 +1,112 @@
+"""States that a replay left, from its files into the store.
+
+Of each region there are a file of its length and the numbers of the chunks that are written in it; the others
+are as they were.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import count, takewhile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kerncap_stages.digest import MemoryRef
+from kerncap_stages.store.chunks import read_chunk, read_chunk_list
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.store import Store, Transaction
+    from kerncap_stages.validate.relocation import Relocation
+
+
+def find_missing_state(capture: Capture, folder: Path) -> Region | None:
+    """Return the first region of which there is no whole state: half an answer is none."""
+    return next(
+        (region for region in capture.regions if region.pre is not None and not _is_whole(region, folder)),
+        None,
+    )
+
+
+def store_outputs(
+    store: Store, capture: Capture, folder: Path, relocation: Relocation | None
+) -> dict[int, MemoryRef]:
+    """Store what a run left, by base address: chunks of the pre-state but for those that it changed."""
+    before = {region.base_address: region.pre for region in capture.regions if region.pre is not None}
+    return _store_outputs(store, capture, before, folder, relocation)
+
+
+def store_differing(
+    store: Store,
+    capture: Capture,
+    first: Mapping[int, MemoryRef],
+    folder: Path,
+    relocation: Relocation | None,
+) -> tuple[dict[int, MemoryRef], ...]:
+    """What further runs left that did not do as the first one, as far as it was kept."""
+    folders = takewhile(Path.is_dir, (folder / f"differing_{number}" for number in count(1)))
+    return tuple(_store_outputs(store, capture, first, each, relocation) for each in folders)
+
+
+def _store_outputs(
+    store: Store,
+    capture: Capture,
+    base: Mapping[int, MemoryRef],
+    folder: Path,
+    relocation: Relocation | None,
+) -> dict[int, MemoryRef]:
+    outputs = dict(base)
+    with store.transaction() as transaction:
+        for region in capture.regions:
+            if region.pre is not None and _is_whole(region, folder):
+                outputs[region.base_address] = _with_changes(
+                    store, transaction, region, base[region.base_address], folder, relocation
+                )
+        transaction.publish_objects()
+    return outputs
+
+
+def _files(region: Region, folder: Path) -> tuple[Path, Path]:
+    path = folder / f"region_{region.base_address:016x}.bin"
+    return path, path.with_suffix(".chunks")
+
+
+def _is_whole(region: Region, folder: Path) -> bool:
+    path, listed = _files(region, folder)
+    return listed.exists() and path.exists() and path.stat().st_size == region.size_bytes
+
+
+def _with_changes(
+    store: Store,
+    transaction: Transaction,
+    region: Region,
+    base: MemoryRef,
+    folder: Path,
+    relocation: Relocation | None,
+) -> MemoryRef:
+    """Stage a state that is another one with some chunks from a file."""
+    path, listed = _files(region, folder)
+    changed = [int(line) for line in listed.read_text().split()]
+    if not changed or region.pre is None:
+        return base
+    before, memory = read_chunk_list(store, region.pre), read_chunk_list(store, base)
+    content = np.memmap(path, np.uint8, "r")
+    writer = transaction.memory_writer(memory.size_bytes)
+    done = 0
+    for index in (*changed, len(memory.digests)):
+        same = memory.digests[done:index]
+        if same:
+            writer.append_same(sum(memory.length(i) for i in range(done, index)), same)
+        if index < len(memory.digests):
+            start = index * memory.chunk_size_bytes
+            chunk = np.array(content[start : start + memory.length(index)])
+            if relocation is not None:
+                relocation.apply(chunk, partial(read_chunk, store, before, index))
+            writer.append(chunk)
+        done = index + 1
+    return MemoryRef.to(writer.finish())

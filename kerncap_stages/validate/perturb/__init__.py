@@ -1,0 +1,1 @@
+"""Perturbing the memory that a kernel starts from, to see what it reads and writes."""

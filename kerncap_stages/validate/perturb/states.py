@@ -1,0 +1,196 @@
+"""Perturbed pre-states: they show which bytes a kernel writes even where it writes what was there before.
+
+A kernel that already ran on the same data leaves its outputs as they are, and a variant that does nothing
+would look right. So a region that the kernel is given is perturbed, the captured kernel is replayed, and what
+it puts back, or makes of it, the variant must do too.
+"""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kerncap_stages.digest import MemoryRef
+from kerncap_stages.store.chunks import read_chunk, read_chunk_list
+from kerncap_stages.validate.perturb.address_ranges import null_words
+from kerncap_stages.validate.perturb.patterns import (
+    STRONG_UNIT,
+    Golden,
+    choose_samples,
+    flip,
+    light_unit,
+    make_pattern,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import numpy.typing as npt
+
+    from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.store import Store, Transaction
+    from kerncap_stages.validate.arguments import Span
+    from kerncap_stages.validate.perturb.address_ranges import AddressRanges
+
+    Bytes = npt.NDArray[np.uint8]
+
+# Perturbing a region costs as much as capturing it once more: of a larger one, samples and what the kernel is
+# known to write.
+MOST_BYTES = 1 << 30
+_SLAB_BYTES = 1 << 20  # so much of a pattern is made at a time; a multiple of every unit of one
+
+
+class Perturbation(StrEnum):
+    """How a region is perturbed."""
+
+    STRONG = "strong"  # everywhere, far off: for what is written and never read
+    LIGHT = "light"  # everywhere, the lowest bit of each byte
+    LIGHT_MAGNITUDE = "light_magnitude"  # the same, with numbers that keep their magnitude
+    LIGHT_SAMPLES = "light_samples"  # samples of a large region, and where the kernel is known to write
+    LIGHT_WRITTEN = "light_written"  # only where the kernel is known to write
+    LIGHT_VARIABLES = "light_variables"  # the variables that lie in the region
+    # The same, except addresses of captured memory: a kernel that follows them does not run on others.
+    LIGHT_NUMBERS = "light_numbers"
+    LIGHT_VARIABLE_NUMBERS = "light_variable_numbers"
+    # The same, except addresses and the zeros where addresses may be: lists end there.
+    LIGHT_NONZERO = "light_nonzero"
+    LIGHT_VARIABLE_NONZERO = "light_variable_nonzero"
+
+
+EVERYWHERE = frozenset(
+    {Perturbation.STRONG, Perturbation.LIGHT, Perturbation.LIGHT_MAGNITUDE, Perturbation.LIGHT_VARIABLES}
+)
+_OF_REGIONS = frozenset(
+    {
+        Perturbation.STRONG,
+        Perturbation.LIGHT,
+        Perturbation.LIGHT_MAGNITUDE,
+        Perturbation.LIGHT_NUMBERS,
+        Perturbation.LIGHT_NONZERO,
+    }
+)
+# Light perturbations of a region and of variables; each pair spares more than the one before.
+LIGHT_PAIRS = (
+    (Perturbation.LIGHT, Perturbation.LIGHT_VARIABLES),
+    (Perturbation.LIGHT_NUMBERS, Perturbation.LIGHT_VARIABLE_NUMBERS),
+    (Perturbation.LIGHT_NONZERO, Perturbation.LIGHT_VARIABLE_NONZERO),
+)
+_OF_VARIABLES = frozenset(of_variables for _, of_variables in LIGHT_PAIRS)
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One region and the way to perturb it.
+
+    parts: what its elements are. keep_magnitude: numbers keep their magnitude under light perturbations.
+    """
+
+    region: Region
+    perturbation: Perturbation
+    parts: tuple[Span, ...]
+    keep_magnitude: bool = False
+
+    @property
+    def units(self) -> list[bytes]:
+        """The bits to flip in an element of each part."""
+        if self.perturbation is Perturbation.STRONG:
+            return [STRONG_UNIT] * len(self.parts)
+        keep = self.keep_magnitude or self.perturbation is Perturbation.LIGHT_MAGNITUDE
+        return [light_unit(part, keep_magnitude=keep) for part in self.parts]
+
+    @property
+    def of_variables(self) -> bool:
+        """Whether only variables in the region are perturbed."""
+        return self.perturbation in _OF_VARIABLES
+
+    def describe(self) -> list[object]:
+        """All that the perturbed state depends on besides the capture, as plain JSON."""
+        elements = [[part.start, part.end, part.element_type] for part in self.parts]
+        return [self.region.base_address, self.perturbation, elements, [unit.hex() for unit in self.units]]
+
+
+def perturb(
+    store: Store,
+    transaction: Transaction,
+    trial: Trial,
+    variables: Sequence[tuple[int, int]] = (),
+    ranges: AddressRanges | None = None,
+) -> MemoryRef:
+    """Stage the perturbed pre-state of a region.
+
+    variables: (offset, length) of each, for perturbations of variables. ranges: the memory that addresses
+    lead into. Raises ValueError if the region has no pre-state.
+    """
+    region, kind = trial.region, trial.perturbation
+    if region.pre is None:
+        raise ValueError("the region has no pre-state")
+    golden = Golden(store, region)
+    parts = list(zip(trial.parts, trial.units, strict=True))
+    if kind in _OF_REGIONS:
+        return _perturb_everywhere(store, transaction, region.pre, kind, parts, ranges, golden.all)
+    memory = read_chunk_list(store, region.pre)
+    writer = transaction.memory_writer(memory.size_bytes)
+    places = variables if trial.of_variables else region.written or ()
+    if kind is Perturbation.LIGHT_SAMPLES:
+        places = choose_samples(region.size_bytes, places)
+    for index in range(len(memory.digests)):
+        start = index * memory.chunk_size_bytes
+        end = start + memory.length(index)
+        touched = [
+            (max(offset, start), min(offset + length, end))
+            for offset, length in places
+            if offset < end and offset + length > start
+        ]
+        if not touched:
+            writer.append_same(end - start, [memory.digests[index]])
+            continue
+        chunk, after = read_chunk(store, memory, index).copy(), golden.of_chunk(index)
+        with _spared(chunk, kind, ranges):
+            for part, unit in parts:
+                for first, last in touched:
+                    low, high = max(first, part.start), min(last, part.end)
+                    if low < high:
+                        pattern = make_pattern(part, unit, low, high)
+                        flip(chunk[low - start : high - start], low, part, pattern, after)
+        writer.append(chunk)
+    return MemoryRef.to(writer.finish())
+
+
+def _perturb_everywhere(
+    store: Store,
+    transaction: Transaction,
+    pre: MemoryRef,
+    kind: Perturbation,
+    parts: Sequence[tuple[Span, bytes]],
+    ranges: AddressRanges | None,
+    golden: Callable[[int, int], Bytes],
+) -> MemoryRef:
+    """As one piece, at most MOST_BYTES: it is read and hashed on all cores, where chunks come one by one."""
+    content = store.read_memory(pre.digest)
+    with _spared(content, kind, ranges):
+        for part, unit in parts:
+            pattern = make_pattern(part, unit, part.start, part.start + _SLAB_BYTES)  # the same in every slab
+            for low in range(part.start, min(part.end, content.size), _SLAB_BYTES):
+                high = min(low + _SLAB_BYTES, part.end, content.size)
+                flip(content[low:high], low, part, pattern[: high - low], golden)
+    return MemoryRef.to(transaction.put_memory(content))
+
+
+@contextmanager
+def _spared(content: Bytes, kind: Perturbation, ranges: AddressRanges | None) -> Iterator[None]:
+    """Put back the words that a perturbation spares, once the content was perturbed."""
+    _, but_addresses, and_zeros = LIGHT_PAIRS
+    if ranges is None or kind not in (*but_addresses, *and_zeros):
+        yield
+        return
+    words = content[: content.size // 8 * 8].view(np.uint64)
+    numbers = ranges.words_in(words)
+    if kind in and_zeros:
+        numbers = np.concatenate([numbers, null_words(words, numbers)])
+    before = words[numbers]
+    yield
+    words[numbers] = before

@@ -1,0 +1,158 @@
+"""Replays whose outputs are kept: what the judge asks of a replayer, and one that starts processes."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.replaying.plan import own_code
+from kerncap_stages.replaying.runner import ReplayRequest, replay_capture
+from kerncap_stages.replaying.variant import variant_code
+from kerncap_stages.temporary import TemporaryFolder
+from kerncap_stages.validate.outputs import find_missing_state, store_differing, store_outputs
+from kerncap_stages.validate.relocation import Relocation
+from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.replaying.report import ReplayResult
+    from kerncap_stages.replaying.runner import Repeats
+    from kerncap_stages.replaying.standby import Standbys
+    from kerncap_stages.store import Store
+    from kerncap_stages.validate.perturb.start import Start
+
+# From a perturbed state a kernel may never end. Its limit is this, or so many times what the first run took.
+_PERTURBED_LIMIT_S = 30.0
+_PERTURBED_FACTOR = 20.0
+
+
+@dataclass(frozen=True)
+class Run:
+    """``outputs``: the state of each region afterwards, by base address; empty unless it completed."""
+
+    outcome: ReplayOutcome
+    explanation: str | None
+    outputs: Mapping[int, MemoryRef]
+    outside: tuple[tuple[int, int], ...] = ()  # address and length of what it wrote outside of all regions
+    relocated_words: int = 0  # addresses of a variant's own functions and tables, taken for the captured ones
+    further_runs: int = 0  # from the same state
+    differing_runs: int = 0  # of these: what they left is not what the first did
+    differing: tuple[Mapping[int, MemoryRef], ...] = ()  # what the first few of these left
+    ran_once: str = ""  # why there are no further runs, where some were wanted
+
+    @property
+    def completed(self) -> bool:
+        """Whether the kernel ran to its end."""
+        return self.outcome is ReplayOutcome.COMPLETED
+
+    @property
+    def ending(self) -> str:
+        """How it ended, for people."""
+        return f"{self.outcome.value.replace('_', ' ')}: {self.explanation}"
+
+
+class Replayer(Protocol):
+    """Runs kernels from states of one capture."""
+
+    def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
+        """Run the captured kernel, or a variant, from a state, and with ``repeats`` again from the same one.
+
+        Raises what keeps a replay from being run at all. A kernel that faults or hangs is a result.
+        """
+
+    def expect(self) -> None:
+        """Prepare for one more run, beside those that are under way. The main thread calls it."""
+
+
+class ProcessReplayer:
+    """Runs each replay in a process of its own, and stores what it left."""
+
+    def __init__(
+        self, store: Store, capture: Capture, timeout_s: float, standbys: Standbys | None = None
+    ) -> None:
+        """``timeout_s``: limit of a run. ``standbys``: replayer processes that were started beforehand."""
+        self._store = store
+        self._captured_code = capture.kernel.code_object.payload.digest
+        self._size_bytes = sum(region.size_bytes for region in capture.regions)
+        self._timeout_s = timeout_s
+        self._first_run_s: float | None = None
+        self._standbys = standbys
+
+    def expect(self) -> None:
+        """Start a process for one more run."""
+        if self._standbys is not None:
+            self._standbys.start_one_more()
+
+    def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
+        """Only chunks that a run changed are written to the store.
+
+        The next collection removes them, unless a validation keeps them.
+        """
+        began = time.monotonic()
+        run = self._run(start, variant, repeats)
+        if not start.is_perturbed and self._first_run_s is None:
+            self._first_run_s = time.monotonic() - began
+        return run
+
+    def _limit_s(self, start: Start) -> float:
+        if not start.is_perturbed:
+            return self._timeout_s
+        limit_s = max(_PERTURBED_LIMIT_S, _PERTURBED_FACTOR * (self._first_run_s or 0.0))
+        return min(limit_s, self._timeout_s)
+
+    def _run(self, start: Start, variant: Path | None, repeats: Repeats | None) -> Run:
+        store, capture = self._store, start.capture
+        with TemporaryFolder("outputs") as name:
+            folder = Path(name)
+            request = ReplayRequest(
+                variant=variant,
+                compare=False,
+                dump_folder=folder,
+                changes_only=True,
+                timeout_s=self._limit_s(start),
+                timed=False,
+                # The captured kernel may fault there. Nobody has to read its words.
+                quiet=start.is_perturbed and variant is None,
+                repeats=repeats,
+            )
+            result = replay_capture(store, capture, request, self._standbys)
+            if self._standbys is not None and self._size_bytes > MOST_BYTES_AT_ONCE:
+                self._standbys.settle()
+            missing = find_missing_state(capture, folder)
+            if result.outcome is not ReplayOutcome.COMPLETED:
+                why = result.explanation
+                if repeats is not None and result.outcome is ReplayOutcome.TIMED_OUT and missing is None:
+                    why = f"{why}: the first run did, and a further one from the same state does not"
+                return Run(result.outcome, why, {})
+            if missing is not None:
+                what = f"the replay gave no whole state of region {missing.base_address:#x}"
+                return Run(ReplayOutcome.CRASHED, what, {})
+            relocation = self._relocation(capture, variant, result)
+            outputs = store_outputs(store, capture, folder, relocation)
+            words = 0 if relocation is None else relocation.words
+            further_runs, differing_runs = result.repeats
+            return Run(
+                result.outcome,
+                result.explanation,
+                outputs,
+                result.outside,
+                words,
+                further_runs,
+                differing_runs,
+                store_differing(store, capture, outputs, folder, relocation),
+                result.ran_once,
+            )
+
+    def _relocation(self, capture: Capture, variant: Path | None, result: ReplayResult) -> Relocation | None:
+        own = own_code(capture)
+        if variant is None or own is None:
+            return None
+        captured = self._store.get(self._captured_code)
+        code = variant_code(variant.read_bytes(), capture)
+        return Relocation(captured, own.load_address, code, *result.variant_loaded)

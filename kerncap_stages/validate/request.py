@@ -1,0 +1,145 @@
+"""A request for a verdict, and its answer: remembered, or judged now.
+
+Nothing here imports numpy or the models, so that a remembered answer comes at once.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import asdict, dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.errors import ArtifactError, UsageError
+from kerncap_stages.manifests.view import viewing
+from kerncap_stages.project.artifacts import source_of
+from kerncap_stages.remembered import remembered_as, request_key
+from kerncap_stages.replaying.identity import machine_identity
+from kerncap_stages.replaying.standby import Standbys
+from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, checked_bounds
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.store import Store
+
+# Replays at the same time need memory for each; what is larger is replayed one after the other.
+MOST_BYTES_AT_ONCE = 2 << 30
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How to compare. ``default_type``: of all outputs, whatever the kernel's arguments say of them."""
+
+    bounds: Bounds = field(default_factory=Bounds)
+    default_type: str | None = None
+    timeout_s: float = 300.0
+    baseline_runs: int = 2
+    perturb: bool = True
+    variant_runs: int | None = None  # from the captured state; none: as many as take next to no time
+
+
+@dataclass(frozen=True)
+class Request:
+    """A variant, or without one the captured kernel, to be judged. ``machine``: where it is replayed.
+
+    backend, device_index, size_bytes: of the capture.
+    """
+
+    capture: Digest
+    backend: str
+    device_index: int
+    size_bytes: int
+    source: Digest | None
+    variant: Path | None
+    code: bytes | None
+    settings: Settings
+    machine: str
+
+    @property
+    def key(self) -> Digest:
+        """Its name in the action cache."""
+        return request_key(
+            "validate",
+            capture=self.capture,
+            variant=None if self.code is None else hashlib.sha256(self.code).hexdigest(),
+            source=self.source,
+            settings=asdict(self.settings),
+            machine=self.machine,
+        )
+
+    @property
+    def first_key(self) -> Digest:
+        """Of the first verdict on a variant of the capture: later ones find the captured kernel's replays."""
+        return request_key(
+            "first validation",
+            capture=self.capture,
+            machine=self.machine,
+            timeout_s=self.settings.timeout_s,
+        )
+
+
+def read_request(store: Store, capture: Digest, variant: Path | None, settings: Settings) -> Request:
+    """Read what the verdict on a variant depends on.
+
+    Raises UsageError if the variant is not there, ArtifactError if the other is no capture.
+    """
+    if variant is not None and not variant.is_file():
+        raise UsageError(f"no such code object: {variant}", hint="make it with `make recompile`")
+    with viewing(store, capture) as captured:
+        if captured.kind != "capture":
+            raise ArtifactError(f"{capture.short} is a {captured.kind}, and this needs a capture")
+        device = captured.environment.devices[captured.dispatch.device_index]
+        return Request(
+            capture=capture,
+            backend=captured.environment.backend,
+            device_index=captured.dispatch.device_index,
+            size_bytes=sum(region.size_bytes for region in captured.regions),
+            source=source_of(store, capture),
+            variant=variant,
+            code=None if variant is None else variant.read_bytes(),
+            settings=settings,
+            machine=machine_identity(device.architecture),
+        )
+
+
+def checked_settings(
+    tolerance: float | None, rtol: float | None, ulp: int | None, dtype: str | None, **further: Any
+) -> Settings:
+    """Make settings of what users give; ``further``: other members.
+
+    Raises UsageError for bounds that cannot hold, or an unknown element type.
+    """
+    if dtype is not None and dtype not in ELEMENT_TYPES:
+        raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))
+    return replace(Settings(checked_bounds(tolerance, rtol, ulp), dtype), **further)
+
+
+def run_validate(
+    store: Store, capture_digest: Digest, variant: Path | None, settings: Settings, *, fresh: bool = False
+) -> tuple[Digest, Validation]:
+    """Judge a variant, or without one the captured kernel, and publish the verdict.
+
+    Returns at once what an earlier run found for the same capture, variant, settings and machine, unless
+    ``fresh``. Raises what keeps a replay from being run; a kernel that crashes or hangs is a failed verdict.
+    """
+    from kerncap_stages.manifests.validation import Validation
+
+    request = read_request(store, capture_digest, variant, settings)
+    known = None if fresh else remembered_as(store, request.key, Validation)
+    return known or judge_request(store, request, fresh=fresh)
+
+
+def judge_request(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Validation]:
+    """Judge and publish. ``fresh``: no replay that an earlier validation kept is used."""
+    with Standbys(request.backend, request.device_index) as standbys:
+        # They start while Python reads what follows, which takes as long. As many as there will be at once.
+        standbys.start(1)
+        if request.settings.perturb and request.code is not None and request.size_bytes <= MOST_BYTES_AT_ONCE:
+            standbys.start(1)
+            if fresh or store.actions.get(request.first_key) is None:
+                standbys.start_for_later()
+        from kerncap_stages.validate.verdict import publish_verdict
+
+        return publish_verdict(store, request, standbys, fresh=fresh)

@@ -1,0 +1,110 @@
+"""Whether a kernel does the same each time: a race, or memory of its own, shows in no single run."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.replaying.runner import Repeats
+from kerncap_stages.replaying.variant import runtime_regions
+from kerncap_stages.validate.compare.regions import changed_bytes
+from kerncap_stages.validate.host_writes import find_host_writes
+from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.store import Store
+    from kerncap_stages.validate.baselines import Baselines
+    from kerncap_stages.validate.replayer import Run
+    from kerncap_stages.validate.request import Settings
+
+_MOST_REPLAYS = 8
+# Runs of a variant from the captured state: as many as end within that time, on a real GPU most often all.
+_MOST_RUNS = 32
+_BUDGET_MS = 100
+# Of what is put back whole between runs; of more, what the captured kernel writes.
+_MOST_REGIONS = 1000
+_MOST_SOFTWARE_BYTES = 256 << 20
+# With bounds, what a further run leaves has to be compared itself: of so many.
+_KEPT_WITH_BOUNDS = 3
+
+
+def plan_repeats(settings: Settings, capture: Capture, *, is_perturbed: bool) -> Repeats | None:
+    """Decide how often a variant is run again from a state.
+
+    From a perturbed state a kernel may write other bytes than it did, so all of it has to be put back.
+    """
+    wanted = settings.variant_runs or _MOST_RUNS
+    if wanted == 1 or not capture.has_post:
+        return None
+    is_small = _is_small(capture)
+    if is_perturbed:
+        return Repeats(1, budget_ms=0) if is_small else None
+    budget_ms = _BUDGET_MS if settings.variant_runs is None else int(settings.timeout_s * 500)
+    kept = 1 if settings.bounds.exact else _KEPT_WITH_BOUNDS
+    return Repeats(wanted - 1, budget_ms, kept, restore_all=is_small)
+
+
+def _is_small(capture: Capture) -> bool:
+    """Whether putting all of the state back costs next to nothing: it is copied region by region."""
+    is_software = capture.environment.devices[capture.dispatch.device_index].software
+    most_bytes = _MOST_SOFTWARE_BYTES if is_software else MOST_BYTES_AT_ONCE
+    size_bytes = sum(region.size_bytes for region in capture.regions)
+    return size_bytes <= most_bytes and len(capture.regions) <= _MOST_REGIONS
+
+
+def replay_repeatedly(
+    store: Store,
+    capture: Capture,
+    baselines: Baselines,
+    count: int,
+    golden: Mapping[int, MemoryRef] | None,
+) -> list[Run]:
+    """Replay the captured kernel from the captured state ``count`` times, or until one replay fails.
+
+    As long as replays agree with each other and not with the golden state there are more: a kernel that is
+    not deterministic may well do the same twice.
+    """
+    runs: list[Run] = []
+    while len(runs) < max(count, _MOST_REPLAYS):
+        if len(runs) >= count and not _is_odd(store, capture, runs, golden or {}):
+            break
+        runs.append(baselines.run(len(runs)))
+        if not runs[-1].completed:
+            break
+    return runs
+
+
+def _is_odd(store: Store, capture: Capture, runs: list[Run], golden: Mapping[int, MemoryRef]) -> bool:
+    """Whether a region is the same after all replays and another than in the golden state."""
+    compared = golden.keys() - runtime_regions(capture)
+    states = {base: {run.outputs.get(base) for run in runs} for base in compared}
+    odd = {base for base, seen in states.items() if len(seen) == 1 and golden[base] not in seen}
+    by_host = find_host_writes(store, capture, golden, runs[0]) if odd else []
+    odd -= {
+        part.region.base_address
+        for part in by_host
+        if part.expected in states.get(part.region.base_address, ())
+    }
+    return bool(odd)
+
+
+def count_unsteady(store: Store, runs: list[Run]) -> dict[int, int]:
+    """Count the bytes that differ between replays, by the base address of their region."""
+    first, *others = runs
+    found: dict[int, int] = {}
+    for base, state in first.outputs.items():
+        count = sum(changed_bytes(store, state, other.outputs[base]) for other in others)
+        if count:
+            found[base] = count
+    return found
+
+
+def unsteady_note(run: Run) -> str:
+    """Say that the runs of a variant differ."""
+    return (
+        f"not deterministic: {run.differing_runs} of {run.further_runs} further runs of the variant from the "
+        "same state left something else than its first: a race, or memory of its own that it keeps"
+    )

@@ -1,0 +1,160 @@
+"""Judges a request, and publishes the verdict as a validation manifest."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kerncap_stages import __version__
+from kerncap_stages.digest import FileRef, ManifestRef
+from kerncap_stages.errors import UsageError
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.codec import dump, load_as
+from kerncap_stages.manifests.source import Source
+from kerncap_stages.manifests.validation import (
+    ElementType,
+    RegionResult,
+    StrayWrite,
+    Tolerance,
+    Validation,
+    WorstElement,
+)
+from kerncap_stages.project.artifacts import unedited_of
+from kerncap_stages.replaying.variant import variant_code
+from kerncap_stages.validate.baselines import Baselines, kept_replays
+from kerncap_stages.validate.judge import Judge
+from kerncap_stages.validate.replayer import ProcessReplayer
+from kerncap_stages.validate.speculation import Speculation
+
+if TYPE_CHECKING:
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.kernel import CodeObject
+    from kerncap_stages.manifests.source import Unedited
+    from kerncap_stages.replaying.standby import Standbys
+    from kerncap_stages.store import Store, Transaction
+    from kerncap_stages.validate.compare.bounds import Bounds
+    from kerncap_stages.validate.judgement import Judgement, PartVerdict
+    from kerncap_stages.validate.request import Request
+
+
+def publish_verdict(
+    store: Store, request: Request, standbys: Standbys, *, fresh: bool
+) -> tuple[Digest, Validation]:
+    """Judge what is asked for and publish the manifest; later requests find it by the request's key.
+
+    Raises UsageError if the variant's file was changed meanwhile.
+    """
+    capture = load_as(store, request.capture, Capture)
+    source = None if request.source is None else load_as(store, request.source, Source)
+    settings = request.settings
+    scope = {"capture": request.capture, "machine": request.machine, "timeout_s": settings.timeout_s}
+    replayer = ProcessReplayer(store, capture, settings.timeout_s, standbys)
+    with Speculation(replayer) as replays:
+        known = (lambda _: None) if fresh else kept_replays(store)
+        baselines = Baselines(store, capture, replays, scope, known)
+        judgement = Judge(store, capture, source, settings, baselines, replays).judge(request.variant)
+    if request.variant is not None and request.variant.read_bytes() != request.code:
+        raise UsageError(f"{request.variant} was changed while it was judged", hint="validate it again")
+    with store.transaction() as transaction:
+        described = None if request.code is None else _code_object(capture, request.code, transaction)
+        unedited = None if described is None else unedited_of(store, request.capture)
+        manifest = _manifest(capture, request, described, unedited, judgement, baselines)
+        digest = transaction.publish(dump(manifest), "validation", [request.capture])
+    store.actions.put(request.key, digest)
+    if request.code is not None and settings.perturb:
+        store.actions.put(request.first_key, digest)
+    baselines.remember(digest)
+    return digest, manifest
+
+
+def _code_object(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
+    code = variant_code(payload, capture)
+    update = {"payload": FileRef.to(transaction.put_bytes(code)), "size_bytes": len(code), "uri": None}
+    return capture.kernel.code_object.model_copy(update=update)
+
+
+def _manifest(
+    capture: Capture,
+    request: Request,
+    variant: CodeObject | None,
+    unedited: Unedited | None,
+    judgement: Judgement,
+    baselines: Baselines,
+) -> Validation:
+    environment = capture.environment.model_copy(
+        update={"recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}
+    )
+    written = sum(region.written_size_bytes or 0 for region in capture.regions)
+    verdicts = judgement.verdicts
+    return Validation(
+        parents=(ManifestRef.to(request.capture),),
+        made_by=f"kerncap-stages {__version__}",
+        capture=ManifestRef.to(request.capture),
+        environment=environment,
+        variant=variant,
+        unedited=unedited,
+        mode=judgement.mode,
+        tolerance=_tolerance(request.settings.bounds),
+        coverage=judgement.coverage,
+        passed=judgement.passed,
+        reasons=judgement.reasons,
+        regions=tuple(_region_result(verdict) for verdict in verdicts),
+        stray_writes=tuple(_stray_write(verdict) for verdict in verdicts if verdict.found.stray_bytes),
+        pre_states=judgement.pre_states,
+        poisoned_size_bytes=judgement.perturbed_bytes,
+        baseline_runs=judgement.baseline_runs,
+        variant_runs=judgement.variant_runs,
+        nondeterministic_share=min(1.0, judgement.nondeterministic_bytes / written) if written else 0.0,
+        baselines=tuple({replay.key: replay for replay in baselines.kept}.values()),
+    )
+
+
+def _tolerance(bounds: Bounds) -> Tolerance | None:
+    """Return the bounds as the manifest has them; None for a byte-exact comparison."""
+    if bounds.exact:
+        return None
+    return Tolerance(absolute=bounds.atol, relative=bounds.rtol, ulp=bounds.ulp)
+
+
+def _region_result(verdict: PartVerdict) -> RegionResult:
+    region, found = verdict.region, verdict.found
+    difference = found.difference
+    worst = None
+    if difference.worst is not None:
+        worst = WorstElement(
+            address=region.base_address + difference.worst.offset_bytes,
+            offset_bytes=difference.worst.offset_bytes,
+            expected=repr(difference.worst.golden),
+            actual=repr(difference.worst.actual),
+        )
+    return RegionResult(
+        name=verdict.name,
+        base_address=region.base_address,
+        offset_bytes=verdict.part.start,
+        size_bytes=verdict.part.end - verdict.part.start,
+        changed_region=verdict.perturbed_base,
+        device_index=region.device_index,
+        element_type=ElementType(verdict.part.element_type or "bytes"),
+        passed=found.passed,
+        compared_size_bytes=found.written_bytes,
+        differing_size_bytes=found.differing_bytes,
+        elements=difference.elements,
+        elements_out_of_bounds=difference.failing,
+        max_absolute_error=difference.max_absolute,
+        max_relative_error=difference.max_relative,
+        max_ulp=difference.max_ulp,
+        nan_expected=difference.nan_golden,
+        nan_actual=difference.nan_actual,
+        inf_expected=difference.infinite_golden,
+        inf_actual=difference.infinite_actual,
+        worst=worst,
+        heat=found.heat,
+    )
+
+
+def _stray_write(verdict: PartVerdict) -> StrayWrite:
+    return StrayWrite(
+        base_address=verdict.region.base_address,
+        ranges=verdict.found.stray,
+        size_bytes=verdict.found.stray_bytes,
+    )

@@ -1,0 +1,121 @@
+"""Which outputs are tried from changed states: many, large ones, and what no pointer leads to."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import pairwise
+
+import numpy as np
+import pytest
+from made_up_replays import BASE, COUNT, VARIANT, Bench, double, fill
+
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.manifests.validation import Coverage
+from kerncap_stages.validate.explorer import Limits
+from kerncap_stages.validate.perturb.patterns import choose_samples
+from kerncap_stages.validate.replayer import Run
+
+
+class ManyOutputs(Bench):
+    """Twenty regions that hold what the kernel writes; the variant leaves one of them out."""
+
+    left_out = None
+
+    def _capture(self, before):
+        capture = super()._capture(before)
+        step = {i: {"base_address": BASE + i * 0x10000} for i in range(20)}
+        regions = tuple(capture.regions[0].model_copy(update=step[i]) for i in range(20))
+        addresses = b"".join(region.base_address.to_bytes(8, "little") for region in regions)
+        kernel = capture.kernel.model_copy(update={"slots": ()})
+        return capture.model_copy(update={"regions": regions, "kernel": kernel, "kernarg": addresses.hex()})
+
+    def run(self, start, variant, _repeats=None):
+        outputs = dict(start.pre_states)
+        for i, base in enumerate(outputs):
+            if variant is None or i != self.left_out:
+                outputs[base] = self.capture.regions[i].post
+        return Run(ReplayOutcome.COMPLETED, None, outputs)
+
+
+@pytest.mark.parametrize("left_out", [3, 15, 16, 19, None])
+def test_outputs_beyond_the_first_are_tried_together(store, left_out):
+    bench = ManyOutputs(store, fill, fill, before=np.full(COUNT, 7, np.float32))
+    bench.left_out = left_out
+    verdict = bench.judge()
+    assert verdict.passed is (left_out is None), verdict.reasons
+    if left_out is None:
+        assert verdict.coverage is Coverage.PERTURBED
+        assert verdict.pre_states == 1 + 16 + 1
+        assert not verdict.reasons
+
+
+class BeyondSight(Bench):
+    """A second region that no argument leads to; it holds what the kernel writes there, if it does."""
+
+    PLACE = BASE + 0x100000
+    written_by = (True, True)  # the captured kernel, the variant
+
+    def _capture(self, before):
+        capture = super()._capture(before)
+        beyond = capture.regions[0].model_copy(
+            update={"base_address": self.PLACE, "pre": self._put(np.full(COUNT, 3, np.float32))}
+        )
+        beyond = beyond.model_copy(update={"post": beyond.pre, "written": (), "written_size_bytes": 0})
+        return capture.model_copy(update={"regions": (*capture.regions, beyond)})
+
+    def run(self, start, variant, repeats=None):
+        run = super().run(start, variant, repeats)
+        is_written = self.written_by[variant is not None]
+        beyond = self.capture.regions[1].post if is_written else start.capture.regions[1].pre
+        return replace(run, outputs={**run.outputs, self.PLACE: beyond}) if run.completed else run
+
+
+def test_an_output_that_no_pointer_leads_to_is_missed(store):
+    bench = BeyondSight(store, double, double)
+    verdict = bench.judge()
+    assert verdict.passed
+    assert verdict.pre_states == 3
+    assert not verdict.reasons
+    bench.written_by = (True, False)
+    verdict = bench.judge()
+    assert not verdict.passed
+    assert "not written" in verdict.reasons[0]
+
+
+def test_memory_that_the_kernel_does_not_reach_costs_one_replay_of_the_captured_kernel(store):
+    bench = BeyondSight(store, double, double)
+    bench.written_by = (False, False)
+    verdict = bench.judge()
+    assert (verdict.passed, verdict.pre_states, len(bench.replayed)) == (True, 2, 4)
+    bench.keep()
+    bench.replayed.clear()
+    assert bench.judge().passed
+    assert bench.replayed == [VARIANT, VARIANT]
+
+
+def test_what_is_too_much_to_be_changed_is_told(store):
+    verdict = BeyondSight(store, double, double).judge(limits=Limits(unreached_bytes=4 * COUNT - 1))
+    assert verdict.passed
+    assert verdict.pre_states == 2
+    assert "not perturbed: 1 region (0.0 GiB) not reachable from any known pointer" in verdict.reasons[0]
+
+
+def test_of_a_large_output_samples_are_tried(store):
+    limits = Limits(region_bytes=8)
+    done = np.full(COUNT, 7, np.float32)
+    verdict = Bench(store, fill, fill, before=done).judge(limits=limits)
+    assert verdict.passed
+    assert verdict.coverage is not Coverage.PERTURBED
+    assert "too large" in verdict.reasons[0]
+    assert not Bench(store, fill, lambda _: None, before=done).judge(limits=limits).passed
+
+
+@pytest.mark.parametrize("size", [1, 5 << 20, (2 << 30) + 12345])
+def test_samples_are_apart_and_reach_from_end_to_end(size):
+    known = [(0, 1), (size // 2, 1)]
+    found = choose_samples(size, known)
+    assert found[0][0] == 0
+    assert found[-1][0] + found[-1][1] == size
+    assert all(a + length < b for (a, length), (b, _) in pairwise(found))
+    assert all(any(a <= at < a + length for a, length in found) for at, _ in known)
+    assert sum(length for _, length in found) <= min(size, 66 << 20)

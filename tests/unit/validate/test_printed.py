@@ -1,0 +1,106 @@
+import struct
+import zlib
+
+import numpy as np
+import pytest
+from manifest_examples import validation as example_validation
+
+from kerncap_stages.manifests.validation import Mode, Tolerance
+from kerncap_stages.pages.verdict import footer, heat_text, lines
+from kerncap_stages.pages.verdict_report import heat_png, png, write_report
+
+
+def test_the_heat_line_is_as_long_as_there_are_pieces_and_shows_the_least_difference():
+    assert heat_text([0, 0, 1, 0], 4096) == "  . "
+    assert heat_text([1024] * 4, 4096) == "@@@@"
+    assert len(heat_text([0] * 1024, 4096)) == 64
+    assert heat_text([0] * 1023 + [1], 1 << 20)[-1] == "."
+
+
+def test_a_png_is_one_that_others_read():
+    pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
+    data = png(pixels)
+    assert data.startswith(b"\x89PNG\r\n\x1a\n")
+    at, found = 8, {}
+    while at < len(data):
+        (length,) = struct.unpack_from(">I", data, at)
+        kind, body = data[at + 4 : at + 8], data[at + 8 : at + 8 + length]
+        assert struct.unpack_from(">I", data, at + 8 + length)[0] == zlib.crc32(kind + body)
+        found[kind], at = body, at + 12 + length
+    assert struct.unpack(">IIBBBBB", found[b"IHDR"]) == (3, 2, 8, 2, 0, 0, 0)
+    rows = np.frombuffer(zlib.decompress(found[b"IDAT"]), np.uint8).reshape(2, 10)
+    assert (rows[:, 0] == 0).all()
+    assert (rows[:, 1:].reshape(2, 3, 3) == pixels).all()
+
+
+def test_one_differing_byte_of_many_is_seen_in_the_picture():
+    quiet, loud = heat_png([0] * 64, 1 << 20), heat_png([0] * 63 + [1], 1 << 20)
+    assert quiet != loud
+
+
+def test_hostile_names_are_text_in_the_page(tmp_path):
+    manifest = example_validation()
+    region = manifest.regions[0].model_copy(update={"name": "<script>alert(1)</script>", "heat": (1, 0)})
+    manifest = manifest.model_copy(update={"regions": (region,), "reasons": ("<b>because</b>",)})
+    page = write_report(manifest, "k<img src=x>", tmp_path / "new/report").read_text()
+    assert "<script>" not in page
+    assert "<img src=x>" not in page
+    assert "<b>because" not in page
+    assert 'src="heat-0.png"' in page
+
+
+def test_the_legend_has_the_colours_of_the_picture(tmp_path):
+    manifest = example_validation()
+
+    def page(heat):
+        region = manifest.regions[0].model_copy(update={"heat": heat, "size_bytes": 1 << 20})
+        return write_report(manifest.model_copy(update={"regions": (region,)}), "k", tmp_path).read_text()
+
+    def colour(heat):
+        """Of the picture's first pixel."""
+        picture = heat_png(heat, 1 << 20)
+        data = picture[picture.index(b"IDAT") + 4 : picture.rindex(b"IEND") - 8]
+        return "rgb({},{},{})".format(*zlib.decompress(data)[1:4])
+
+    shown = page((1, 0))
+    for heat in ([0], [1], [1 << 20]):  # no byte of it, one, all of them
+        assert colour(heat) in shown
+    assert 'class="key"' not in page(())
+
+
+def test_the_footer_is_the_promised_line():
+    manifest = example_validation()
+    region = manifest.regions[0].model_copy(update={"passed": True})
+    exact = manifest.model_copy(
+        update={"mode": Mode.BYTE_EXACT, "passed": True, "regions": (region,), "stray_writes": ()}
+    )
+    assert footer(exact) == "Result: PASS  (byte-exact, 1 of 1 regions identical)"
+    bad = region.model_copy(update={"passed": False})
+    wrong = exact.model_copy(update={"passed": False, "regions": (bad,)})
+    assert footer(wrong) == "Result: FAIL  (byte-exact, 0 of 1 regions identical, 1 differ)"
+    smoke = exact.model_copy(update={"mode": Mode.SMOKE, "regions": ()})
+    assert footer(smoke) == "Result: PASS  (smoke)"
+    assert footer(exact, wrong) == "Result: FAIL  (byte-exact, 1 of 2 regions identical, 1 differ)"
+    assert footer(exact, exact) == "Result: PASS  (byte-exact, 2 of 2 regions identical)"
+
+
+def test_terminal_lines_hold_no_control_characters():
+    manifest = example_validation()
+    region = manifest.regions[0].model_copy(update={"name": "\x1b[31mred", "passed": False})
+    shown = list(lines(manifest.model_copy(update={"passed": False, "regions": (region,)})))
+    assert shown
+    assert not any("\x1b" in line for line in shown)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "said"),
+    [
+        ({"absolute": 0.001, "relative": 1e-5}, "atol = 0.001"),
+        ({"relative": 1e-5}, "rtol = 1e-05, no absolute bound (--tolerance sets one)"),
+        ({"relative": 1e-5, "ulp": 2}, "rtol = 1e-05, ulp = 2, no absolute bound (--tolerance sets one)"),
+    ],
+)
+def test_the_footer_names_bounds_that_were_given_and_no_other(bounds, said):
+    numeric = example_validation().model_copy(update={"tolerance": Tolerance(**bounds)})
+    assert numeric.mode is Mode.NUMERIC
+    assert footer(numeric).endswith(f", {said})")
