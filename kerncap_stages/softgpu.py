@@ -214,7 +214,9 @@ def require_rocm() -> None:
     if ctypes.util.find_library("hsa-runtime64") is None:
         raise DeviceError(
             f"this machine has no ROCm libraries ({_ROCR}), which the software GPU runs under",
-            hint="run it in a ROCm user land: kc-root run -- kc-softgpu -- COMMAND (in a checkout: "
+            hint="install this package in a ROCm user land as well, and run it there: "
+            "kc-root run -- python3 -m venv DIR; kc-root run -- DIR/bin/pip install WHEEL; "
+            "kc-root run -- DIR/bin/kc-softgpu -- COMMAND (in a checkout: "
             "make shell ARGS='kc-softgpu -- COMMAND'); or, for a program that brings its own ROCm libraries: "
             "kc-softgpu --own-rocm -- COMMAND",
         )
