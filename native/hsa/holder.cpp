@@ -98,8 +98,7 @@ bool Holder::tidy() noexcept {
   std::erase_if(m_spent, [&core](const Spent& spent) {
     if (!spent.over) return false;
     for (const Held& held : spent.held) {
-      // A queue that is gone takes nothing from a signal any more.
-      if (!held.queue->gone.load() && core.hsa_signal_load_scacquire_fn(held.passed) > 0) return false;
+      if (!held.queue->destroyed.load() && core.hsa_signal_load_scacquire_fn(held.passed) > 0) return false;
     }
     for (const Held& held : spent.held) {
       core.hsa_signal_destroy_fn(held.drained);

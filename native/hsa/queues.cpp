@@ -250,15 +250,17 @@ bool Queues::leave_cooperative(const hsa_queue_t* handle) noexcept {
     queue->gone.store(true, std::memory_order_release);
     api().core.hsa_queue_destroy_fn(queue->below);
     api().core.hsa_queue_destroy_fn(queue->below);
+    queue->destroyed.store(true, std::memory_order_release);
   }
   return true;
 }
 
-void Queues::forget(const hsa_queue_t* handle) noexcept {
+Queue* Queues::forget(const hsa_queue_t* handle) noexcept {
   const std::lock_guard lock(m_mutex);
   for (const auto& queue : m_queues) {
-    if (queue->handle == handle) queue->gone.store(true, std::memory_order_release);
+    if (queue->handle == handle && !queue->gone.exchange(true)) return queue.get();
   }
+  return nullptr;
 }
 
 std::vector<Queue*> Queues::live() const {
@@ -348,8 +350,10 @@ std::uint64_t hsa_queue_load_read_index_relaxed(const hsa_queue_t* queue) {
 hsa_status_t hsa_queue_destroy(hsa_queue_t* queue) {
   // The first also where we have ended our part: the queue would still be destroyed twice.
   if (tool() != nullptr && tool()->queues.leave_cooperative(queue)) return HSA_STATUS_SUCCESS;
-  if (enabled()) tool()->queues.forget(queue);
-  return api().core.hsa_queue_destroy_fn(queue);
+  Queue* const ours = enabled() ? tool()->queues.forget(queue) : nullptr;
+  const hsa_status_t status = api().core.hsa_queue_destroy_fn(queue);
+  if (ours != nullptr) ours->destroyed.store(true, std::memory_order_release);
+  return status;
 }
 
 }  // namespace kerncap::hsa::hooks

@@ -29,7 +29,8 @@ struct Queue {
   // The ring that the device reads, learned from a marker packet: tells whether the queue is blocked, and how full.
   std::atomic<const hsa_queue_t*> hardware{nullptr};
   std::atomic<std::uint64_t> shown_read_index{0};   // the latest that the program was told; never goes back
-  std::atomic<bool> gone{false};
+  std::atomic<bool> gone{false};         // the program gives it back
+  std::atomic<bool> destroyed{false};    // the device takes nothing from its signals any more
   bool has_copied_doorbell = false;      // ROCr does not see what a kernel stores there: device_doorbells.cpp
   std::int64_t quiet_doorbell = 0;       // what it holds while no kernel has rung it
   std::atomic<bool> rung_by_device{false};
@@ -53,7 +54,8 @@ class Queues {
                                   hsa_queue_type32_t type, ErrorCallback callback, void* data,
                                   std::uint32_t private_bytes, std::uint32_t group_bytes,
                                   hsa_queue_t** queue) noexcept;
-  void forget(const hsa_queue_t* handle) noexcept;
+  // The program is about to destroy it: null where it is none of ours.
+  [[nodiscard]] Queue* forget(const hsa_queue_t* handle) noexcept;
   // One user of a cooperative queue fewer. False: it is no queue of that kind.
   [[nodiscard]] bool leave_cooperative(const hsa_queue_t* handle) noexcept;
 

@@ -237,8 +237,11 @@ void Snapshots::release(Job& job) noexcept {
 bool Snapshots::tidy() noexcept {
   std::erase_if(m_leaving, [this](const std::unique_ptr<Job>& job) {
     const auto& core = api().core;
+    const bool destroyed = job->queue->destroyed.load(std::memory_order_acquire);
     if (job->owes_completion && core.hsa_signal_load_scacquire_fn(job->done) <= 0) give_back_signal(*job);
-    if (job->owes_completion || core.hsa_signal_load_scacquire_fn(job->left) > 0) return false;
+    // What the device has not taken of a queue when the program destroys it, it never takes.
+    const bool left = !job->owes_completion && core.hsa_signal_load_scacquire_fn(job->left) <= 0;
+    if (!left && !destroyed) return false;
     for (const hsa_signal_t signal : {job->reached, job->go, job->done, job->left}) core.hsa_signal_destroy_fn(signal);
     m_holder.let_go(job->resume);
     return true;

@@ -63,6 +63,9 @@ def signals_left(shown: str) -> int:
     [
         ("device_enqueue", ("profile",), 1),
         ("device_enqueue", ("capture", "--kernel", "target"), 1),
+        ("device_enqueue", ("capture", "--kernel", "target", "--count", 3), 3),
+        ("short_queues", ("profile",), 1),
+        ("short_queues", ("capture", "--kernel", "target", "--count", 20), 20),
         ("many_dispatches", ("profile",), 1),
         ("many_dispatches", ("capture", "--kernel", "target"), 1),
         ("many_dispatches", ("capture", "--kernel", "target", "--count", 3), 3),
@@ -70,8 +73,12 @@ def signals_left(shown: str) -> int:
 )
 def test_no_more_signals_are_left_than_without_us(stages, program, name, words, made):
     """Where the program shuts the runtime down, and where HIP does after the program's end."""
-    arguments = [program("enqueue_kernels")] if name == "device_enqueue" else [1, 3]
-    command = [program(name), *arguments]
+    arguments = {
+        "device_enqueue": [program("enqueue_kernels")],
+        "short_queues": [program("words_kernels"), 20],
+        "many_dispatches": [1, 3],
+    }
+    command = [program(name), *arguments[name]]
     alone = subprocess.run(
         [*map(str, command)], env=stages.environment, capture_output=True, text=True, check=True
     )
