@@ -74,14 +74,21 @@ def test_a_shape_that_is_none_is_wrong_usage(stages, scaled, words):
 
 
 def test_dynamic_lds_may_be_changed(stages, program):
-    (digest,) = stages.capture("reverse", program("dynamic_lds"))
-    launch = stages.show(digest)["launch"]
-    more = launch["dynamic_lds_bytes"] * 2
-    replay = stages.replay(digest, "--lds", more).must().manifest
-    assert replay["plan"]["overrides"]["dynamic_lds_bytes"] == more
-    too_little = stages.replay(digest, "--lds", 0).must().manifest
-    assert too_little["plan"]["overrides"]["dynamic_lds_bytes"] == 0
-    assert too_little["matches_golden"] is True  # its 4 bytes lie in the fixed array's block
+    """LDS is handed out in blocks of 512 bytes; beyond the last one reads give 0, as on hardware."""
+    (digest,) = stages.capture("reverse", program("dynamic_lds"), options=("--dispatch", 2))
+    captured, fixed = stages.show(digest)["launch"]["dynamic_lds_bytes"], 16
+    assert captured == 16_000
+    one_block_less = (captured + fixed) // 512 * 512 - fixed
+    enough, too_little = (2 * captured, one_block_less + 1), (one_block_less, 0)
+    for lds in (*enough, *too_little):
+        done = stages.replay(digest, "--lds", lds)
+        replay = done.must(0 if lds in enough else ExitCode.ANSWER_IS_NO).manifest
+        assert replay["plan"]["overrides"]["dynamic_lds_bytes"] == lds
+        assert replay["matches_golden"] is (lds in enough)
+    stages.variables["KERNCAP_SOFTGPU_LDS"] = "stop"
+    assert stages.replay(digest).must().manifest["matches_golden"] is True
+    stopped = stages.replay(digest, "--lds", one_block_less).must(ExitCode.DEVICE)
+    assert stopped.manifest["outcome"] == "faulted"
 
 
 def test_the_launch_through_hip_gives_the_same(stages, scaled, program, variant):
