@@ -1,7 +1,7 @@
 // Doorbells that kernels ring. OpenCL's enqueue_kernel() ends in a kernel that writes packets into a queue and stores
 // to the queue's doorbell signal. That of an intercept queue is a copy of the signal that ROCr watches: a store of the
 // host's is a call of ROCr, one of the device's changes the copy, and nobody looks. So a thread of ours does, and rings
-// from the host.
+// from the host, from the first dispatch of such a kernel on.
 #include <time.h>
 
 #include <algorithm>
@@ -30,8 +30,14 @@ void Queues::learn_doorbell(Queue& queue) noexcept {
   if (doorbell == nullptr) return;  // the device's own: no intercept queue of ROCr's
   queue.quiet_doorbell = __atomic_load_n(doorbell, __ATOMIC_RELAXED);
   queue.has_copied_doorbell = true;
-  if (m_watching) return;
-  m_watching = m_thread.start("kc-doorbells", [](void* self) { static_cast<Queues*>(self)->watch_doorbells(); }, this);
+}
+
+// Without the lock, under which the thread rings, and so comes to callbacks of queues.
+void Queues::watch_for_kernels() noexcept {
+  if (m_watching.load(std::memory_order_relaxed) || m_watching.exchange(true)) return;
+  const bool started =
+      m_thread.start("kc-doorbells", [](void* self) { static_cast<Queues*>(self)->watch_doorbells(); }, this);
+  if (!started) m_watching.store(false);
 }
 
 // Under the lock: a queue that is about to be destroyed is marked under it, too.
@@ -57,7 +63,7 @@ bool Queues::is_for_kernels(const Queue& queue) const noexcept {
 }
 
 void Queues::watch_doorbells() noexcept {
-  timespec pause{0, k_calm_ns};
+  timespec pause{0, k_soon_ns};
   while (enabled()) {
     pause.tv_nsec = ring_for_the_device() ? k_soon_ns : std::min(2 * pause.tv_nsec, k_calm_ns);
     ::nanosleep(&pause, nullptr);

@@ -22,6 +22,7 @@ struct Kernel {
   std::uint32_t rule = k_no_rule;     // which rule of the collector wants it
   std::uint32_t device = 0;
   std::uint32_t kernarg_bytes = 0;    // 0: the code object's symbol does not tell
+  bool enqueues = false;              // it is the one by which OpenCL enqueues others
   std::uint64_t module = 0;
   const KernelDescriptor* descriptor = nullptr;  // as the code object's file has it; only of kernels that are wanted
 };

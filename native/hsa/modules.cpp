@@ -3,12 +3,12 @@
 
 #include <elf.h>
 
-#include <algorithm>
 #include <atomic>
 #include <cstring>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "capture/send_list.hpp"
 #include "capture/streams.hpp"
@@ -201,10 +201,6 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
     const std::string name = symbol_name(symbols.kernels[i]);
     messages::Kernel{.kernel = first_kernel + static_cast<std::uint32_t>(i), .name = name}.write(message);
   });
-  const auto enqueues = [](hsa_executable_symbol_t kernel) { return symbol_name(kernel) == k_scheduler; };
-  if (std::any_of(symbols.kernels.begin(), symbols.kernels.end(), enqueues)) {
-    tool()->queues.expect_kernels_that_enqueue();
-  }
   std::vector<std::uint32_t> rules(symbols.kernels.size(), k_no_rule);
   if (tool()->profiling()) {
     tool()->channel->send(messages::ModuleEnd{.module = loaded.module});
@@ -228,6 +224,7 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
     kernel.id = first_kernel + static_cast<std::uint32_t>(i);
     kernel.rule = rules[i];
     kernel.device = device;
+    kernel.enqueues = symbol_name(symbols.kernels[i]) == k_scheduler;
     kernel.module = loaded.module;
     kernel.kernarg_bytes = symbol_info<std::uint32_t>(
         symbols.kernels[i], HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE);
@@ -235,6 +232,7 @@ void Modules::add_one(hsa_executable_t executable, hsa_loaded_code_object_t hand
         symbol_info<std::uint64_t>(symbols.kernels[i], HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_OBJECT);
     if (kernel.rule != k_no_rule) kernel.descriptor = keep(descriptor_in_file(loaded, object));
     tool()->kernels.add(object, kernel);
+    if (kernel.enqueues) tool()->queues.expect_kernels_that_enqueue();
   }
   const std::lock_guard lock(m_mutex);
   m_by_executable[executable.handle].push_back(loaded.module);

@@ -47,6 +47,9 @@ PendingRing* Profiler::add_queue(hsa_agent_t agent, std::uint32_t device, std::u
 }
 
 bool Profiler::time(Queue& queue, Packet& packet) noexcept {
+  hsa_kernel_dispatch_packet_t dispatch = as_dispatch(packet);
+  const Kernel* kernel = tool()->kernels.find(dispatch.kernel_object);
+  if (kernel != nullptr && kernel->enqueues) tool()->queues.watch_for_kernels();
   capture::Control& control = tool()->channel->control();
   const std::uint64_t index = control.dispatches.fetch_add(1, std::memory_order_relaxed);
   PendingRing* ring = queue.pending;
@@ -55,8 +58,6 @@ bool Profiler::time(Queue& queue, Packet& packet) noexcept {
     control.untimed.fetch_add(1, std::memory_order_relaxed);
     return false;
   }
-  hsa_kernel_dispatch_packet_t dispatch = as_dispatch(packet);
-  const Kernel* kernel = tool()->kernels.find(dispatch.kernel_object);
   PendingRing::Entry& entry = ring->entries[head % ring->size];
   entry.theirs = dispatch.completion_signal;
   entry.record = {kernel == nullptr ? 0 : kernel->id,

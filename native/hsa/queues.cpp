@@ -96,6 +96,7 @@ void capture_packets(Queue& queue, const PacketView& packets, Rewriter& rewriter
     state.arguments.see(reinterpret_cast<std::uint64_t>(dispatch.kernarg_address));
     const Kernel* kernel = state.kernels.find(dispatch.kernel_object);
     if (kernel == nullptr) state.channel->control().unlisted.fetch_add(1, std::memory_order_relaxed);
+    if (kernel != nullptr && kernel->enqueues) state.queues.watch_for_kernels();
     if (kernel == nullptr || kernel->rule == k_no_rule) continue;
     const auto match = state.snapshots.match(*kernel, dispatch);
     if (!match) continue;

@@ -71,6 +71,8 @@ class Queues {
 
   // The program has the kernel by which OpenCL enqueues others.
   void expect_kernels_that_enqueue() noexcept { m_kernels_enqueue.store(true, std::memory_order_release); }
+  // Such a kernel is about to go to the device. From a queue's callback.
+  void watch_for_kernels() noexcept;
   // Whether kernels write packets into it, as far as can be told.
   [[nodiscard]] bool is_for_kernels(const Queue& queue) const noexcept;
 
@@ -96,7 +98,7 @@ class Queues {
   std::vector<std::unique_ptr<Queue>> m_queues;
   QueueTable m_table;
   Thread m_thread;
-  bool m_watching = false;
+  std::atomic<bool> m_watching{false};
   std::atomic<bool> m_kernels_enqueue{false};
 };
 

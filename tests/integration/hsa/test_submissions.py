@@ -117,6 +117,17 @@ def test_packets_that_a_kernel_submits_are_profiled(stages, program):
     }
 
 
+@pytest.mark.parametrize("words", [("profile",), ("capture", "--kernel", "target")])
+def test_nobody_watches_doorbells_before_a_kernel_that_submits_is_dispatched(stages, program, words):
+    """The code object has such a kernel, as that of every OpenCL program has."""
+    printed = stages.folder / "printed"
+    command = [program("own_threads"), program("enqueue_kernels")]
+    stages.run(*words, "--app-stdout", printed, "--", *command).must()
+    threads = printed.read_text().split()
+    assert "kc-listen" in threads
+    assert "kc-doorbells" not in threads
+
+
 @pytest.mark.parametrize(("kernel", "dispatch"), [("target", 0), ("target", 2)])
 def test_packets_that_a_kernel_submits_are_captured(stages, program, kernel, dispatch):
     """No packet of ours comes into that queue, in which the kernel counts the places."""
