@@ -200,6 +200,23 @@ def test_each_make_target_of_the_page_exists(row):
     assert re.search(rf"^{target} \?=" if is_variable else rf"^{target}:", makefile, re.MULTILINE)
 
 
+@pytest.mark.parametrize("features", ["", ":sramecc+:xnack-"])
+def test_gpu_arch_is_the_processor_alone_and_features_follow_it(tmp_path, features):
+    capture = manifest_examples.capture()
+    code_object = capture.kernel.code_object.model_copy(
+        update={"isa": f"amdgcn-amd-amdhsa--gfx90a{features}"}
+    )
+    kernel = capture.kernel.model_copy(update={"code_object": code_object})
+    part = Part(manifest_examples.digest("capture"), capture.model_copy(update={"kernel": kernel}), None)
+    makefile = tmp_path / "Makefile"
+    makefile.write_bytes(render([part]).files["Makefile"])
+    assert "\nGPU_ARCH ?= gfx90a\n" in makefile.read_text()
+    command = ["make", "-s", "-f", str(makefile), "--eval", "shown:;@echo $(TARGET)", "shown"]
+    for added, processor in (([], "gfx90a"), (["GPU_ARCH=gfx942"], "gfx942")):
+        done = subprocess.run([*command, *added], capture_output=True, text=True, check=True)
+        assert done.stdout == f"{processor}{features}\n"
+
+
 @pytest.mark.parametrize("row", VARIABLES, ids=lambda row: row[0])
 def test_each_refused_variable_is_read_nowhere(row):
     name = code(row[0])[0]
