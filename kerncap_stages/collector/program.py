@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from kerncap_stages.cannot_run import cannot_run
 from kerncap_stages.digest import Digest
-from kerncap_stages.errors import ProgramError, UsageError
+from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.base import os_text
 from kerncap_stages.manifests.environment import Program
 from kerncap_stages.manifests.os_strings import os_string
@@ -113,9 +114,7 @@ class RunningProgram:
                     process_group=0,
                 )
             except OSError as error:
-                raise ProgramError(
-                    f"cannot run {spec.command[0]}: {error.strerror}", hint="check the command after `--`"
-                ) from error
+                raise cannot_run(spec.command[0], spec.working_directory, error) from error
         self.pidfd = os.pidfd_open(self._process.pid)
         self._is_held = False
 

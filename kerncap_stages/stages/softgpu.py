@@ -6,12 +6,14 @@ import os
 import secrets
 import shlex
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from kerncap_stages.cannot_run import cannot_run
 from kerncap_stages.console import epilog, run, say
-from kerncap_stages.errors import ProgramError, UsageError
+from kerncap_stages.errors import UsageError
 from kerncap_stages.options import VersionOption, stage_app
 from kerncap_stages.softgpu import TARGETS, SoftGpu, parse_size, require_rocm
 from kerncap_stages.terminal_text import printable
@@ -36,7 +38,7 @@ def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False)
     try:
         os.execvpe(command[0], list(command), environment)  # noqa: S606 - becoming another program is the point
     except OSError as error:
-        raise ProgramError(f"{command[0]}: {error.strerror}") from error
+        raise cannot_run(command[0], Path.cwd(), error) from error
 
 
 def _with_seed(schedule: str | None, command: Sequence[str]) -> str | None:

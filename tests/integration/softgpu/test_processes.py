@@ -101,7 +101,7 @@ def test_counts_are_those_of_the_code(build, target, executable, tmp_path):
         (["--vram", "99TiB", "--", "true"], 2, "from 256MiB to 1TiB"),
         (["--count-file", "/dev/null/x", "--", "true"], 2, "/dev/null/x: Not a directory"),
         (["--count", "--count-file", "x", "--", "true"], 2, "exclude each other"),
-        (["--", "./no-such-program"], 5, "no-such-program: No such file"),
+        (["--", "./no-such-program"], 5, "no-such-program: there is no such file"),
         (["--", "sh", "-c", "exit 7"], 7, ""),
         (["--", "sh", "-c", "echo $LD_PRELOAD >&2; exit 0"], 0, "libkerncap_softgpu.so"),
     ],
