@@ -37,7 +37,8 @@ class ProgramCommand(TyperCommand):
         """The words of the usage line."""
         shown = [param for param in self.params if not getattr(param, "hidden", False)]
         pieces = [piece for param in shown for piece in param.get_usage_pieces(ctx)]
-        return [self.options_metavar or "", *pieces, "[-- PROGRAM [ARGS]...]"]
+        program = "[-- PROGRAM [ARGS]...]" if pieces else "-- PROGRAM [ARGS]..."
+        return [self.options_metavar or "", *pieces, program]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse; an option that only the program has is told as a forgotten ``--``."""
@@ -131,6 +132,8 @@ def resolve_artifact(store: Store, text: str, needs: Sequence[str] = ()) -> Dige
         return store.resolve(text)
     except KerncapError as error:
         if not _is_program(text):
+            if not text.startswith("@"):
+                error.hint = f"{error.hint}; a kernel is named by --kernel"
             raise
         raise MissingDashesError(
             f"no artifact is called {text}, which is a program: `--` is missing before it", needs

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 EXIT_CODES = """\
 Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 artifact or store
 missing or damaged; 4 toolchain, device or system failed; 5 the program under
-capture failed; 6 refused; 70 a fault of ours; 128 + N ended by signal N."""
+capture failed; 6 refused; 70 a bug of kerncap-stages; 128 + N ended by signal
+N."""
 
 # sysexits.h EX_SOFTWARE. Python's own code for an uncaught exception is 1, which here is an answer.
 _OUR_FAULT = 70
@@ -39,6 +40,19 @@ _OUR_FAULT = 70
 # Commands that look into a store; "kc-capture's" and "kc-capture:" are words about one.
 _WITH_STORE = r"\bkc-(?:profile|capture|locate|generate|validate|replay|extract|show|store [a-z]+)\b(?![-':])"
 
+_FREE_SPACE = "free space where this writes to, and run it again"
+_ANOTHER_PLACE = "name a place that you may use"
+_NEXT_STEPS = {
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
+    errno.EACCES: _ANOTHER_PLACE,
+    errno.EPERM: _ANOTHER_PLACE,
+    errno.EROFS: _ANOTHER_PLACE,
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EMFILE: "`ulimit -n 4096`, and run it again",
+    errno.ENOMEM: "close other programs, or use a machine with more memory",
+}
 _untold: list[Digest] = []  # made, while standard output is closed
 
 
@@ -102,10 +116,14 @@ def report(error: Exception) -> int:
         )
         return ExitCode.USAGE
     if isinstance(error, OSError):
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        say_error(program, str(error), "free space where this writes to, and run it again" if full else None)
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        say_error(program, where + (error.strerror or str(error)), _NEXT_STEPS.get(error.errno or 0))
         return ExitCode.DEVICE
-    say_error(program, f"{type(error).__name__}: {error}", "this is a fault of kerncap-stages: report it")
+    say_error(
+        program,
+        f"{type(error).__name__}: {error}",
+        "this is a bug of kerncap-stages: report it with the text below",
+    )
     say(printable("".join(traceback.format_exception(error)), keep_lines=True))
     return _OUR_FAULT
 

@@ -32,7 +32,10 @@ def find_content(store: Store, what: str, path: str | None) -> Reference:
             try:
                 return kind.to(what.removeprefix(kind.prefix).strip().lower())
             except ValueError as error:
-                raise UsageError(f"{what} is not a reference: 64 hexadecimal digits are wanted") from error
+                raise UsageError(
+                    f"{what} is not a reference: {kind.prefix} and 64 hexadecimal digits are wanted",
+                    hint="`kc-show --json` of an artifact has its references",
+                ) from error
     digest = store.resolve(what)
     if path is None:
         return ManifestRef.to(digest)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -59,31 +59,28 @@ def _store_folder(text: str) -> Path:
 
 
 _MOST = 1 << 60
-_ARTIFACT = "Digest, the start of one, name, `@` for the latest, `@capture` for the latest of a kind"
-_PIPED = "without any: one a line from standard input."
-ArtifactArguments = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="ARTIFACT",
-        help=f"{_ARTIFACT}; {_PIPED}",
-        autocompletion=complete_artifact,
-        show_default=False,
-    ),
-]
-ArtifactOrProjectArguments = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="ARTIFACT",
-        help=f"{_ARTIFACT}, or the folder of a generated project; {_PIPED}",
-        autocompletion=complete_artifact,
-        show_default=False,
-    ),
+_ARTIFACT = "A digest or its first digits, a name, `@` for the latest, or `@capture` for the latest of a kind"
+_OR_PROJECT = f"{_ARTIFACT}; or the folder of a generated project"
+_PIPED = "Without any: one a line from standard input"
+
+
+def _artifacts(help_text: str, metavar: str = "ARTIFACT...") -> Any:
+    return typer.Argument(
+        metavar=metavar, help=help_text, autocompletion=complete_artifact, show_default=False
+    )
+
+
+ArtifactArguments = Annotated[list[str] | None, _artifacts(f"{_ARTIFACT}. {_PIPED}.")]
+ProfileArguments = Annotated[list[str] | None, _artifacts(f"{_ARTIFACT}. {_PIPED}.", "PROFILE...")]
+ArtifactOrProjectArguments = Annotated[list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}.")]
+ArtifactOrLatestArguments = Annotated[
+    list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}, or the latest where that is no pipe.")
 ]
 OneArtifactArgument = Annotated[
     str,
     typer.Argument(
         metavar="ARTIFACT",
-        help="Digest, the start of one, name, `@` for the latest, `@capture` for the latest of a kind.",
+        help=f"{_ARTIFACT}.",
         autocompletion=complete_artifact,
         show_default=False,
     ),

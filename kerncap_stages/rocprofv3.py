@@ -60,7 +60,7 @@ def _read(path: Path) -> Iterable[tuple[str, Tally]]:
             if columns >= _STATISTICS:
                 return list(_from_statistics(rows))
     except OSError as error:
-        raise ArtifactError(f"cannot read {path}: {error.strerror}") from error
+        raise ArtifactError(f"cannot read {path}: {error.strerror}", hint=_HOW_TO_MAKE) from error
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:
         raise ArtifactError(
             f"{path}, line {rows.line_num}: not as rocprofv3 writes it ({error})", hint=_HOW_TO_MAKE

@@ -79,11 +79,13 @@ class SoftGpu:
                 f"--target {self.target}: not emulated", hint=f"choose one of {', '.join(TARGETS)}"
             )
         if self.gpus is not None and not 1 <= self.gpus <= MAX_GPUS:
-            raise UsageError(f"--gpus {self.gpus}: from 1 to {MAX_GPUS}")
+            raise UsageError(f"--gpus {self.gpus}: out of range", hint=f"from 1 to {MAX_GPUS}")
         if self.workers is not None and not 1 <= self.workers <= MAX_WORKERS:
-            raise UsageError(f"--workers {self.workers}: from 1 to {MAX_WORKERS}")
+            raise UsageError(f"--workers {self.workers}: out of range", hint=f"from 1 to {MAX_WORKERS}")
         if self.lds is not None and self.lds not in LDS_WATCH:
-            raise UsageError(f"--lds {self.lds}: one of {', '.join(LDS_WATCH)}")
+            raise UsageError(
+                f"--lds {self.lds}: no such choice", hint=f"choose one of {', '.join(LDS_WATCH)}"
+            )
         if self.vram_bytes is not None and not MIN_VRAM_BYTES <= self.vram_bytes <= MAX_VRAM_BYTES:
             raise UsageError(
                 f"--vram: {self.vram_bytes} bytes are not a GPU's memory", hint="from 256MiB to 1TiB"

@@ -25,7 +25,7 @@ def split_command(text: str) -> tuple[str, ...]:
     except ValueError as error:
         raise UsageError(f"the command cannot be split: {error}", hint="check its quotes") from error
     if not words:
-        raise UsageError("the command is empty")
+        raise UsageError("the command is empty", hint="give the program and its arguments")
     name, equals, _ = words[0].partition("=")
     if equals and name.isidentifier():
         raise UsageError(

@@ -78,7 +78,9 @@ class Kerncap:
                     json.dumps(profile_object(spec.command, kernels), indent=2) + "\n"
                 )
             except OSError as error:
-                raise DeviceError(f"cannot write {output_path}: {error.strerror}") from error
+                raise DeviceError(
+                    f"cannot write {output_path}: {error.strerror}", hint="give another output_path"
+                ) from error
         return kernels
 
     def extract(
@@ -262,7 +264,7 @@ def _program(cmd: Sequence[str] | str) -> ProgramSpec:
 
     words = split_command(cmd) if isinstance(cmd, str) else tuple(cmd)
     if not words:
-        raise UsageError("the command is empty")
+        raise UsageError("the command is empty", hint="give the program and its arguments")
     return ProgramSpec(words)
 
 

@@ -26,16 +26,22 @@ HsacoOption = Annotated[
         "--hsaco",
         "--variant",
         metavar="FILE",
-        help="A rebuilt code object; looked for here, then in DIR.",
+        help="A rebuilt code object. Looked for in the working folder, then in DIR.",
         show_default=False,
     ),
 ]
 IterationsOption = Annotated[
     int,
-    typer.Option("--iterations", "-n", metavar="N", min=1, help="How often, each from the captured state."),
+    typer.Option(
+        "--iterations",
+        "-n",
+        metavar="N",
+        min=1,
+        help="How many times to run it, each from the captured state.",
+    ),
 ]
 DumpOption = Annotated[
-    bool, typer.Option("--dump-output", help="Write every region after the last run to DIR/output.")
+    bool, typer.Option("--dump-output", help="Write all memory to DIR/output after the last run.")
 ]
 HipLaunchOption = Annotated[
     bool, typer.Option("--hip-launch", help="Launch through the HIP runtime instead of HSA.")

@@ -17,7 +17,7 @@ from kerncap_stages.inputs import artifact_texts, has_piped_input
 from kerncap_stages.options import (
     AppStdinOption,
     AppStdoutOption,
-    ArtifactArguments,
+    ProfileArguments,
     ProgramTimeoutOption,
     StoreOption,
     VersionOption,
@@ -43,20 +43,22 @@ _command: tuple[str, ...] | None = None
     ),
 )
 def extract(
-    profiles: ArtifactArguments = None,
+    profiles: ProfileArguments = None,
     kernel: Annotated[
         str | None,
         typer.Option(
             "--kernel",
             "-k",
             metavar="NAME",
-            help="Part of the kernel's name: of those that match, the one that takes the most time.",
+            help="Part of the kernel's name. Of those that match, the one that takes most time.",
             autocompletion=complete_kernel,
         ),
     ] = None,
-    exact: Annotated[bool, typer.Option("--exact", help="NAME is the whole name.")] = False,
+    exact: Annotated[
+        bool, typer.Option("--exact", help="NAME is the whole name, with or without parameters.")
+    ] = False,
     regex: Annotated[bool, typer.Option("--regex", help="NAME is a regular expression.")] = False,
-    mangled: Annotated[bool, typer.Option("--mangled", help="NAME is a symbol.")] = False,
+    mangled: Annotated[bool, typer.Option("--mangled", help="NAME is a mangled name (a symbol).")] = False,
     no_profile: Annotated[
         bool, typer.Option("--no-profile", help="Run once: take the first dispatch that matches NAME.")
     ] = False,
@@ -65,30 +67,36 @@ def extract(
         typer.Option(
             metavar="N",
             min=0,
-            help="Which of its dispatches, from 0; else the first in the launch shape that took most time.",
+            help="Which of its dispatches, from 0. Else the first in the launch shape that took most time.",
         ),
     ] = None,
     source_dir: Annotated[
         list[Path] | None,
-        typer.Option("--source-dir", "-s", metavar="DIR", help="Where the source lies; may be repeated."),
+        typer.Option("--source-dir", "-s", metavar="DIR", help="Where the source lies. May be repeated."),
     ] = None,
     compile_commands: Annotated[
         Path | None,
-        typer.Option(metavar="PATH", help="The compilation database, or its folder; else looked for."),
+        typer.Option(
+            metavar="PATH", help="compile_commands.json, or its folder; else looked for near the source."
+        ),
     ] = None,
     define: Annotated[
         list[str] | None,
-        typer.Option("--define", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler; repeat it."),
+        typer.Option(
+            "--define", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."
+        ),
     ] = None,
     compiler: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The compiler, instead of the one of the build.")
+        str | None, typer.Option(metavar="PATH", help="The compiler, instead of the one that the build used.")
     ] = None,
     output: Annotated[
         Path | None,
         typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")] = False,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Repeat steps that have nothing new to do.")] = False,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Do each step again, even if nothing has changed.")
+    ] = False,
     validate: Annotated[
         bool, typer.Option("--validate/--no-validate", help="Replay the captured kernel at the end.")
     ] = True,
@@ -118,7 +126,7 @@ def extract(
     texts: list[str] = []
     if _command is not None:
         if profiles:
-            raise UsageError("give a profile or a command after `--`, not both")
+            raise UsageError("give a profile or a command after `--`, not both", hint="leave one of them out")
         if not _command:
             raise UsageError("no program given after `--`", hint="kc-extract -- ./app")
         spec = ProgramSpec(_command, stdout=app_stdout, stdin=app_stdin)
@@ -177,7 +185,7 @@ def _match(exact: bool, regex: bool, mangled: bool) -> Any:
     from kerncap_stages.manifests.capture import NameMatch
 
     if exact + regex + mangled > 1:
-        raise UsageError("--exact, --regex and --mangled exclude each other")
+        raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
     if not exact + regex + mangled:
         return None
     return NameMatch.EXACT if exact else NameMatch.REGEX if regex else NameMatch.MANGLED

@@ -32,7 +32,7 @@ app = stage_app("Profile a program, extract a kernel of it, replay and validate 
 _verbose = False
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Say more.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more.")]
 
 
 @app.callback(
@@ -60,7 +60,7 @@ def profile(
     timeout: ProgramTimeoutOption = None,
     json: JsonFlag = False,
 ) -> None:
-    """Run a program and rank its kernels by the GPU time that they take."""
+    """Run a program and rank its kernels by GPU time."""
     from kerncap_stages.api.client import Kerncap
     from kerncap_stages.api.lines import profile_table
     from kerncap_stages.api.statistics import profile_object
@@ -94,7 +94,9 @@ def extract(
     ],
     cmd: Annotated[
         str,
-        typer.Option("--cmd", metavar="COMMAND", help="The program and its arguments.", show_default=False),
+        typer.Option(
+            "--cmd", metavar="COMMAND", help="The program and its arguments, as one word.", show_default=False
+        ),
     ],
     source_dir: Annotated[
         Path | None, typer.Option("--source-dir", metavar="DIR", help="Where the kernel's source lies.")
@@ -104,7 +106,8 @@ def extract(
         typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
     ] = None,
     language: Annotated[
-        str | None, typer.Option("--language", metavar="hip|cuda|triton", help="Found out when left out.")
+        str | None,
+        typer.Option("--language", metavar="hip|cuda|triton", help="The kernel's language; else found out."),
     ] = None,
     dispatch: Annotated[
         int,
@@ -114,7 +117,9 @@ def extract(
     ] = -1,
     defines: Annotated[
         list[str] | None,
-        typer.Option("--defines", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler; repeat it."),
+        typer.Option(
+            "--defines", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."
+        ),
     ] = None,
     timeout: ProgramTimeoutOption = 300.0,
     triton_backend: Annotated[
@@ -123,7 +128,10 @@ def extract(
     force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")] = False,
     json: JsonFlag = False,
 ) -> None:
-    """Capture one dispatch of a kernel with all its memory and make a project of it."""
+    """Capture a kernel and make a project of it.
+
+    One dispatch is captured, with all memory that it can reach.
+    """
     from kerncap_stages.api.client import Kerncap
 
     result = Kerncap().extract(
@@ -164,7 +172,10 @@ def replay(
     timeout: ReplayTimeoutOption = 300.0,
     json: JsonFlag = False,
 ) -> int:
-    """Run the captured dispatch again, alone, at its original addresses."""
+    """Run a project's captured dispatch again.
+
+    It runs alone, at its original addresses.
+    """
     return replay_command(
         reproducer_dir, hsaco, iterations, dump=dump_output, hip=hip_launch, timeout=timeout, as_json=json
     )
@@ -181,7 +192,11 @@ def validate(
     tolerance: Annotated[
         float | None,
         typer.Option(
-            "--tolerance", "-t", metavar="X", min=0.0, help="Largest absolute error; without bounds, bytes."
+            "--tolerance",
+            "-t",
+            metavar="X",
+            min=0.0,
+            help="Largest absolute error. Without it and --rtol every byte must be the same.",
         ),
     ] = None,
     rtol: Annotated[
@@ -190,13 +205,17 @@ def validate(
     ] = None,
     hsaco: HsacoOption = None,
     dtype: Annotated[
-        str | None, typer.Option(metavar="TYPE", help="Type of the outputs, with a bound: fp32, bf16, ...")
+        str | None,
+        typer.Option(metavar="TYPE", help="Type of the outputs where a bound is given: fp32, bf16, ..."),
     ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="A line for each region.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print a line for each region.")] = False,
     timeout: ReplayTimeoutOption = 300.0,
     json: JsonFlag = False,
 ) -> int:
-    """Compare what a rebuilt kernel writes with what the captured one wrote in the program."""
+    """Compare a rebuilt kernel with the captured one.
+
+    What it writes is compared with what the captured kernel wrote in the program.
+    """
     from dataclasses import asdict
 
     from kerncap_stages.api.client import Kerncap

@@ -31,12 +31,13 @@ class Transport(StrEnum):
 def kerncap_mcp(
     transport: Annotated[Transport, typer.Option(help="How a client talks to it.")] = Transport.STDIO,
     host: Annotated[
-        str, typer.Option(metavar="ADDRESS", help="For http: 127.0.0.1 or ::1; any other is refused.")
+        str,
+        typer.Option(metavar="ADDRESS", help="The address of http: 127.0.0.1 or ::1. Any other is refused."),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="For http; 0 takes a free one.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="The port of http; 0 takes a free one.")
     ] = 8000,
-    path: Annotated[str, typer.Option(metavar="PATH", help="For http: of the URL.")] = "/kerncap",
+    path: Annotated[str, typer.Option(metavar="PATH", help="The path of the URL, for http.")] = "/kerncap",
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> None:
     """Serve profile, extract, validate, replay and show as tools of the Model Context Protocol.

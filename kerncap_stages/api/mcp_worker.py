@@ -117,7 +117,7 @@ def main() -> None:
         except Exception as error:
             traceback.print_exc()
             text = f"{type(error).__name__}: {error}"
-            last({"error": text, "hint": "this is a fault of kerncap-stages: report it"})
+            last({"error": text, "hint": "this is a bug of kerncap-stages: report it"})
 
 
 def _interrupt_at_end_of_input() -> None:

@@ -26,7 +26,7 @@ def kerncap_replay(
     dump_output: documented.DumpOption = False,
     hip_launch: documented.HipLaunchOption = False,
     no_recopy: Annotated[
-        bool, typer.Option("--no-recopy", help="Carry memory over from run to run: refused.")
+        bool, typer.Option("--no-recopy", help="Refused: it would carry memory over from run to run.")
     ] = False,
     timeout: ReplayTimeoutOption = 300.0,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself

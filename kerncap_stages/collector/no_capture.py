@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collector.capture_events import LOST
@@ -94,20 +95,21 @@ def why_none(
         )
     names = {name for process in processes for name in process.kernels}
     matched = sum(number for process in processes for number in process.matched)
+    pattern = selections[0].pattern or ""
     if matched:
         return AnswerIsNo(
-            f"{what} dispatched it {count(matched, 'time')}, and none was number {selections[0].dispatch}",
+            f"{what} dispatched what matches {pattern!r} {count(matched, 'time')}, and none was number "
+            f"{selections[0].dispatch}",
             hint="numbers count from 0; leave `--dispatch` out for the first",
         )
     other_shapes = [shape for process in processes for shape in process.other_shapes]
     if other_shapes:
         grid, block = (",".join(map(str, size)) for size in other_shapes[-1])
         return AnswerIsNo(
-            f"{what} dispatched it, but never in the shape that `--grid-blocks` and `--block` ask for; "
-            f"one of its own is {grid} work-groups of {block}",
+            f"{what} dispatched what matches {pattern!r}, but never in the shape that `--grid-blocks` and "
+            f"`--block` ask for; one of its own is {grid} work-groups of {block}",
             hint=f"--grid-blocks {grid} --block {block}; `kc-show` of a profile lists each kernel's shapes",
         )
-    pattern = selections[0].pattern or ""
     close = close_names(pattern, names)
     hint = "kernels that were loaded and come close: " + ", ".join(close) if close else None
     text = f"{what} never dispatched a kernel that matches {pattern!r} ({_loaded(len(names))} loaded)"
@@ -128,7 +130,11 @@ def why_none(
             "; kernels that no loaded code object lists have no names and cannot be captured; "
             f"it dispatched such kernels {count(unlisted, 'time')}"
         )
-    return AnswerIsNo(text, hint=hint or "`kc-profile` lists the kernels that run")
+    return AnswerIsNo(
+        text,
+        hint=hint
+        or f"`{shlex.join(['kc-profile', '--', *program.spec.command])}` lists the kernels that run",
+    )
 
 
 def _loaded(kernels: int) -> str:

@@ -88,10 +88,16 @@ def load_as(store: ReadsObjects, digest: Digest, model: type[_Kind]) -> _Kind:
     manifest = load(store, digest)
     if not isinstance(manifest, model):
         wanted = model.model_fields["kind"].default
-        raise ArtifactError(
+        text, these = (
             f"{digest.short} is a {manifest.kind}, and this needs a {wanted}",
-            hint=f"give a {wanted}: `kc-store ls` lists the artifacts",
+            f"`@{wanted}` is the latest",
         )
+        if wanted == "files":
+            text, these = (
+                f"{digest.short} is a {manifest.kind}, and holds no files",
+                "`kc-store put` makes what does",
+            )
+        raise ArtifactError(text, hint=f"{these}; `kc-store ls --kind {wanted}` lists them")
     return manifest
 
 

@@ -199,7 +199,7 @@ def open_project(folder: Path) -> Project:
     except (KeyError, TypeError, ValueError) as error:
         raise ArtifactError(
             f"{folder} is not a generated project: {RECORD} is missing or damaged",
-            hint="run kc-generate again",
+            hint="give the folder that kc-generate printed, or run it again",
         ) from error
 
 

@@ -22,7 +22,12 @@ def assemble(
     project: Annotated[Path, typer.Argument(metavar="PROJECT", help="The project's folder.")] = Path(),
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FILE", help="Else optimized.hsaco in the project."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="The code object to write; else optimized.hsaco in the project.",
+        ),
     ] = None,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> None:

@@ -16,8 +16,8 @@ from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
     AppStdinOption,
     AppStdoutOption,
-    ArtifactArguments,
     JsonOption,
+    ProfileArguments,
     ProgramTimeoutOption,
     StoreOption,
     VersionOption,
@@ -76,7 +76,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     from kerncap_stages.manifests.capture import Reach
 
     if len(options.selections) > MAX_RULES:
-        raise UsageError(f"at most {MAX_RULES} kernels can be asked for in one run")
+        raise UsageError(f"at most {MAX_RULES} kernels can be asked for in one run", hint="use several runs")
     rules = [KernelRule.of(selection) for selection in options.selections]
     flags = (
         (0 if options.with_post else WelcomeFlag.NO_POST)
@@ -152,7 +152,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     epilog=epilog("kc-profile -- ./app | kc-capture\nkc-capture --kernel 'scale<float>' -- ./app"),
 )
 def capture(
-    profiles: ArtifactArguments = None,
+    profiles: ProfileArguments = None,
     kernel: Annotated[
         list[str] | None,
         typer.Option(
@@ -172,7 +172,7 @@ def capture(
         typer.Option(
             metavar="N",
             min=1,
-            help="The N-th kernel of a profile; else the program's own that takes most time.",
+            help="The N-th kernel of a profile. Else the program's own kernel that takes most time.",
         ),
     ] = None,
     dispatch: Annotated[
@@ -247,7 +247,10 @@ def capture(
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001
 ) -> ExitCode:
-    """Capture dispatches of a kernel: from a profile, or from the program whose command stands after `--`."""
+    """Run a program and capture dispatches of a kernel, with all memory that they can reach.
+
+    The program's command stands after `--`, or comes with a profile.
+    """
     from kerncap_stages.collector.capture_request import (
         CaptureRequest,
         from_command,
@@ -263,7 +266,7 @@ def capture(
     from kerncap_stages.store import Store
 
     if exact + regex + mangled > 1:
-        raise UsageError("--exact, --regex and --mangled exclude each other")
+        raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
     match = NameMatch.SUBSTRING
     for wanted, meaning in ((exact, NameMatch.EXACT), (regex, NameMatch.REGEX), (mangled, NameMatch.MANGLED)):
         match = meaning if wanted else match

@@ -48,12 +48,14 @@ def generate(
             "--source-dir",
             "-s",
             metavar="DIR",
-            help="Where the source of a capture lies; else where the program ran and lies. May be repeated.",
+            help="Where the kernel's source lies; else where the program ran or lies. May be repeated.",
         ),
     ] = None,
     together: Annotated[
         bool,
-        typer.Option("--together", help="One project for all: kernels of one translation unit."),
+        typer.Option(
+            "--together", help="One project for all kernels, which must be of one translation unit."
+        ),
     ] = False,
     assembly: Annotated[
         bool,

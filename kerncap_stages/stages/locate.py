@@ -31,19 +31,19 @@ def locate(
     source_dir: Annotated[
         list[Path] | None,
         typer.Option(
-            "--source-dir", "-s", metavar="DIR", help="Where the kernel's source lies; may be repeated."
+            "--source-dir", "-s", metavar="DIR", help="Where the kernel's source lies. May be repeated."
         ),
     ] = None,
     compile_commands: Annotated[
         Path | None,
         typer.Option(
-            metavar="PATH", help="The compilation database, or its folder; else looked for near --source-dir."
+            metavar="PATH", help="compile_commands.json, or its folder; else looked for near --source-dir."
         ),
     ] = None,
     define: Annotated[
         list[str] | None,
         typer.Option(
-            "--define", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler; may be repeated."
+            "--define", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."
         ),
     ] = None,
     compiler: Annotated[

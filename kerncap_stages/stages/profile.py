@@ -167,7 +167,10 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
             hint=why_no_cuda(program.spec)
             or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
-    raise AnswerIsNo(f"{program.spec.command[0]} {how} without running a kernel")
+    raise AnswerIsNo(
+        f"{program.spec.command[0]} {how} without running a kernel",
+        hint="look for failed launches, and whether its kernels were built for this GPU (--offload-arch)",
+    )
 
 
 def _what_is_missing(processes: list[ProcessProfile]) -> Iterator[str]:
@@ -248,7 +251,8 @@ def profile(
     if words:
         raise MissingDashesError(f"`--` is missing before the program {words[0]}")
     if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
-        raise UsageError(f"--output {output}: no file can be there", hint="a file in a folder that exists")
+        why = "it is a folder" if output.is_dir() else f"there is no folder {output.absolute().parent}"
+        raise UsageError(f"--output {output}: {why}", hint="give a file in a folder that exists")
     opened = Store.open(store)
     unwritten: list[DeviceError] = []
     code = ExitCode.DONE
@@ -263,11 +267,17 @@ def profile(
             if output is not None:
                 output.write_bytes(dump(made))
         except OSError as error:
-            unwritten.append(DeviceError(f"cannot write {output}: {error.strerror}"))
+            unwritten.append(
+                DeviceError(
+                    f"cannot write {output}: {error.strerror}", hint="`kc-show --json` prints it again"
+                )
+            )
 
     if from_rocprofv3:
         if _command is not None:
-            raise UsageError("--from-rocprofv3 reads a file: give no command")
+            raise UsageError(
+                "--from-rocprofv3 reads a file, and a command is given", hint="leave one of them out"
+            )
         digest, made = import_profile(opened, from_rocprofv3)
         show(made)
     else:

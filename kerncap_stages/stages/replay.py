@@ -14,7 +14,7 @@ from kerncap_stages.console import emit, epilog, run, say, with_typed_store
 from kerncap_stages.errors import ExitCode, KerncapError, UsageError
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
-    ArtifactOrProjectArguments,
+    ArtifactOrLatestArguments,
     JsonOption,
     ReplayTimeoutOption,
     StoreOption,
@@ -67,7 +67,7 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
 
 @app.command(epilog=epilog("kc-replay @capture\nkc-replay @capture --compare variant.hsaco --iterations 100"))
 def replay(
-    artifacts: ArtifactOrProjectArguments = None,
+    artifacts: ArtifactOrLatestArguments = None,
     variant: Annotated[
         Path | None,
         typer.Option(
@@ -84,10 +84,13 @@ def replay(
         ),
     ] = None,
     iterations: Annotated[
-        int, typer.Option("--iterations", "-n", metavar="N", min=1, max=10**9, help="How often it is run.")
+        int,
+        typer.Option(
+            "--iterations", "-n", metavar="N", min=1, max=10**9, help="How many times the kernel is run."
+        ),
     ] = 1,
     warmup: Annotated[
-        int, typer.Option(metavar="N", min=0, max=10**9, help="Runs before those that count.")
+        int, typer.Option(metavar="N", min=0, max=10**9, help="Runs before these, which are not timed.")
     ] = 0,
     flush_cache: Annotated[
         bool,
@@ -98,10 +101,10 @@ def replay(
         typer.Option("--hip-launch", help="Launch through the HIP runtime, where profilers of HIP see it."),
     ] = False,
     no_verify: Annotated[
-        bool, typer.Option("--no-verify", help="Do not hash the snapshot again: you verified it before.")
+        bool, typer.Option("--no-verify", help="Do not verify the snapshot's digests again.")
     ] = False,
     dump_output: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="Write every region after the last run.")
+        Path | None, typer.Option(metavar="DIR", help="Write all memory to files there after the last run.")
     ] = None,
     grid_blocks: Annotated[
         str | None,
@@ -147,9 +150,9 @@ def replay(
     from kerncap_stages.terminal_text import printable
 
     if variant is not None and compare is not None:
-        raise UsageError("--variant runs one code object, --compare two: give one of them")
+        raise UsageError("--variant runs one code object, --compare two", hint="give one of them")
     if grid_blocks is not None and grid_work_items is not None:
-        raise UsageError("--grid-blocks and --grid-work-items say the same: give one of them")
+        raise UsageError("--grid-blocks and --grid-work-items say the same", hint="give one of them")
     options = ReplayOptions(
         variant=variant or compare,
         interleave=compare is not None,

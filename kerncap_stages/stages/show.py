@@ -9,7 +9,7 @@ import typer
 from kerncap_stages.console import epilog, page, require_output, run
 from kerncap_stages.inputs import artifact_texts
 from kerncap_stages.options import (
-    ArtifactOrProjectArguments,
+    ArtifactOrLatestArguments,
     JsonOption,
     StoreOption,
     VersionOption,
@@ -32,7 +32,7 @@ app = stage_app()
 
 @app.command(epilog=epilog(_EXAMPLES))
 def show(
-    artifacts: ArtifactOrProjectArguments = None,
+    artifacts: ArtifactOrLatestArguments = None,
     tree: Annotated[bool, typer.Option("--tree", help="Show what the artifact was made from.")] = False,
     about: Annotated[
         bool, typer.Option("--about", help="Show what this installation and this machine have.")

@@ -79,25 +79,29 @@ def softgpu(
         ),
     ] = None,
     count: Annotated[
-        bool, typer.Option("--count", help="Instructions of each kernel, by class, on standard error.")
+        bool,
+        typer.Option("--count", help="Print the instructions of each kernel, by class, to standard error."),
     ] = False,
     count_file: Annotated[
         str | None,
-        typer.Option("--count-file", metavar="FILE", help="The same, one JSON object a line, added to FILE."),
+        typer.Option(
+            "--count-file", metavar="FILE", help="The same as JSON, one object a line, appended to FILE."
+        ),
     ] = None,
     lds: Annotated[
         str | None,
         typer.Option(
             metavar="report|stop",
-            help="Name accesses beyond a work-group's LDS, or stop at the first; else as on hardware: "
-            "reads give 0, writes are dropped, without a word.",
+            help="Report accesses beyond a work-group's LDS, or stop at the first. Else as on hardware: "
+            "reads give 0, and writes are dropped.",
         ),
     ] = None,
     trace: Annotated[
-        bool, typer.Option("--trace", help="Driver calls, kernels and copies on standard error.")
+        bool, typer.Option("--trace", help="Print driver calls, kernels and copies to standard error.")
     ] = False,
     own_rocm: Annotated[
-        bool, typer.Option("--own-rocm", help="The program brings its own ROCm libraries: do not look.")
+        bool,
+        typer.Option("--own-rocm", help="The program brings its own ROCm libraries: do not look for others."),
     ] = False,
     version: VersionOption = False,  # noqa: ARG001 - acts when it is parsed
 ) -> None:
@@ -106,7 +110,7 @@ def softgpu(
     Its time stamps mean nothing for performance; instruction counts do.
     """
     if count and count_file is not None:
-        raise UsageError("--count and --count-file exclude each other")
+        raise UsageError("--count and --count-file exclude each other", hint="give one of them")
     gpu = SoftGpu(
         target=target,
         gpus=gpus,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -22,10 +23,16 @@ from kerncap_stages.options import (
 from kerncap_stages.terminal_text import printable
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kerncap_stages.digest import Digest
     from kerncap_stages.store import Store
 
 app = stage_app()
+_MISSING = (
+    "no project and no capture given",
+    "`kc-validate ./isolated/KERNEL` checks what was rebuilt there; `kc-store ls` lists captures",
+)
 
 
 @app.command(
@@ -96,9 +103,9 @@ def validate(
 ) -> ExitCode:
     """Compare what a rebuilt kernel writes with what the captured one wrote in the program.
 
-    In a project's folder, candidate.hsaco or optimized.hsaco is taken as the variant if there is one; of CUDA
-    the same as .cubin, or optimized.ptx. Without any variant the captured kernel itself is checked. Without a
-    tolerance every byte must be the same.
+    Takes a project's folder, or a capture. In a project the variant is candidate.hsaco, else optimized.hsaco
+    (CUDA: the same names in .cubin, else optimized.ptx). Without a variant the captured kernel itself is
+    checked. Without a tolerance every byte must be the same.
     """
     from kerncap_stages.manifests.view import read_view
     from kerncap_stages.pages.verdict import footer, lines
@@ -126,7 +133,7 @@ def validate(
         perturb=not quick,
     )
     worst = ExitCode.DONE
-    for text in artifact_texts(artifacts):
+    for text in artifact_texts(artifacts, missing=_MISSING):
         opened, digests = find_captures(store, text)
         folder = project_folder(Path(text))
         chosen = None if baseline else variant or built_variant(folder)
@@ -136,7 +143,7 @@ def validate(
         elif not baseline and (unbuilt := unbuilt_edits(folder)):
             raise UsageError(
                 f"{', '.join(unbuilt)} was edited, and there is no code object built of it",
-                hint=f"{_how_to_build(folder)}, or --baseline to check the captured kernel",
+                hint=f"{_how_to_build(folder, unbuilt)}, or --baseline to check the captured kernel",
             )
         for number, digest in enumerate(digests):
             request = read_request(opened, digest, chosen, settings)
@@ -157,10 +164,11 @@ def validate(
     return worst
 
 
-def _how_to_build(folder: Path) -> str:
+def _how_to_build(folder: Path, edited: Sequence[str]) -> str:
+    target = "assemble" if "kernel_variant.s" in edited else "recompile"
     if os.access(folder, os.W_OK):
-        return "`make recompile`"
-    return "copy the project to a folder that you may write to (cp -r) and `make recompile` there"
+        return f"`{shlex.join(['make', '-C', str(folder), target])}`"
+    return f"copy the project to a folder that you may write to (cp -r) and `make {target}` there"
 
 
 def main() -> None:

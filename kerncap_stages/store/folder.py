@@ -57,7 +57,10 @@ def prepare(path: Path, *, create: bool) -> None:
         with _lock_shared(path):
             _replace(path, path / "format", FORMAT)
     except OSError as error:
-        raise system_error(f"cannot make a store at {path}", error) from error
+        raise StoreError(
+            f"cannot make a store at {path}: {error.strerror or error}",
+            hint="name a folder that you may write to, on a disk with room: --store DIR, or KERNCAP_STORE",
+        ) from error
 
 
 def _absent(path: Path) -> ArtifactError:

@@ -154,7 +154,7 @@ def _too_few(root: Path, text: str, kind: str, count: int) -> ArtifactNotFound:
             hint=f"the kinds are {', '.join(_MADE_BY)}",
         )
     what = kind or "artifact"
-    found = f"is no {what} yet" if count == 0 else f"is only 1 {what}"
+    found = f"{'are' if what == 'files' else 'is'} no {what} yet" if count == 0 else f"is only 1 {what}"
     if count > 1:
         found = f"are only {count} of kind {kind}" if kind else f"are only {count} artifacts"
     made_by = _MADE_BY[kind or "profile"]

@@ -89,7 +89,10 @@ def read_request(store: Store, capture: Digest, variant: Path | None, settings: 
         raise UsageError(f"no such code object: {variant}", hint="make it with `make recompile`")
     with viewing(store, capture) as captured:
         if captured.kind != "capture":
-            raise ArtifactError(f"{capture.short} is a {captured.kind}, and this needs a capture")
+            raise ArtifactError(
+                f"{capture.short} is a {captured.kind}, and this needs a capture",
+                hint="`@capture` is the latest; `kc-store ls --kind capture` lists them",
+            )
         device = captured.environment.devices[captured.dispatch.device_index]
         return Request(
             capture=capture,

@@ -22,7 +22,7 @@ def test_dispatch_count_and_every(stages, program):
     assert numbers_of(stages, program, *kernel, "--dispatch", 2, "--count", 2, "--every", 3) == [2, 5]
     done = stages.run("capture", *kernel, "--dispatch", 8, "--", program("many_dispatches"), 5, 8)
     done.must(ExitCode.ANSWER_IS_NO)
-    assert "dispatched it 8 times" in done.err
+    assert "dispatched what matches 'target(' 8 times" in done.err
     done = stages.run("capture", *kernel, "--count", 9, "--", program("many_dispatches"), 1, 2).must()
     assert len(done.digests) == 2
     assert "of 9 dispatches that were asked for, 2 were captured" in done.err

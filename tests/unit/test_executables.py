@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from importlib.metadata import distribution
+from pathlib import Path
 
 import executables
 import pytest
@@ -131,6 +132,72 @@ def test_a_wrong_number_is_told_in_words(words, said, tmp_path):
     done = executables.run(*words, store=tmp_path / "none")
     assert done.returncode == 2
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "told"),
+    [
+        (
+            ("kc-store", "ls", "--kind", "captures"),
+            2,
+            "--kind captures: there is no such kind\n  next: one of pro",
+        ),
+        (("kc-store", "get", "@files"), 3, "there are no files yet"),
+        (("kc-store", "get", "@"), 3, "is a capture, and holds no files\n  next: `kc-store put` makes"),
+        (
+            ("kc-store", "cat", "memory:1"),
+            2,
+            "memory:1 is not a reference: memory: and 64 hexadecimal digits",
+        ),
+        (
+            ("kc-capture", "@"),
+            3,
+            "and this needs a profile\n  next: `@profile` is the latest; `kc-store ls --kind",
+        ),
+        (("kc-capture", "scale"), 3, "lists the artifacts; a kernel is named by --kernel"),
+        (
+            ("kc-capture",),
+            2,
+            "no program and no profile given\n  next: `kc-capture --kernel NAME -- ./app`, or",
+        ),
+        (
+            ("kc-validate",),
+            2,
+            "no project and no capture given\n  next: `kc-validate ./isolated/KERNEL` checks",
+        ),
+        (
+            ("kc-profile", "-o", "/no/x", "--", "true"),
+            2,
+            "--output /no/x: there is no folder /no\n  next: give",
+        ),
+        (("kc-profile", "-o", "/", "--", "true"), 2, "--output /: it is a folder\n  next: give a file in"),
+        (("kc-softgpu", "--gpus", "9", "--", "true"), 2, "--gpus 9: out of range\n  next: from 1 to 8"),
+        (("kc-softgpu", "--vram", "lots", "--", "true"), 2, "lots: not a size\n  next: write it like 4GiB"),
+        (("kc-extract", "@", "--exact", "--regex"), 2, "exclude each other\n  next: give one of them"),
+    ],
+)
+def test_an_error_names_the_next_step(store, words, code, told):
+    executables.publish_capture(store)
+    done = executables.run(*words, store=store.root)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert told in done.stderr
+
+
+def test_what_cannot_be_written_is_told_with_its_name(store):
+    digest = executables.publish_capture(store)
+    with Path("/dev/full").open("w") as full:
+        done = executables.run("kc-show", digest, store=store.root, capture_output=False,
+                               stdout=full, stderr=subprocess.PIPE)  # fmt: skip
+    assert done.returncode == 4
+    assert done.stderr.endswith(
+        "No space left on device\n  next: free space where this writes to, and run it again\n"
+    )
+    assert "Errno" not in done.stderr
+    done = executables.run("kc-profile", "--", "true", store="/proc/nosuch")
+    assert done.returncode == 3
+    assert (
+        "cannot make a store at /proc/nosuch: No such file or directory\n  next: name a folder" in done.stderr
+    )
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from kerncap_stages.console import emit, page, require_output
+from kerncap_stages.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -15,9 +16,24 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.store import Store
 
+
+def _checked_kind(value: str | None) -> str | None:
+    from kerncap_stages.manifests.codec import KINDS
+
+    if value is not None and value not in KINDS:
+        raise UsageError(f"--kind {value}: there is no such kind", hint=f"one of {', '.join(KINDS)}")
+    return value
+
+
 KindOption = Annotated[
     str | None,
-    typer.Option("--kind", metavar="KIND", help="Only artifacts of this kind.", show_default=False),
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        callback=_checked_kind,
+        help="Only artifacts of this kind: profile, capture, source, reproducer, validation, replay, files.",
+        show_default=False,
+    ),
 ]
 ReportAsJson = Annotated[bool, typer.Option("--json", help="Print plain JSON instead of a page.")]
 

@@ -36,7 +36,9 @@ def export_(
 
 @app.command("import", epilog=epilog("kc-store import capture.kcar | kc-show"))
 def import_(
-    archives: Annotated[list[Path], typer.Argument(metavar="FILE", help="What `export` wrote.")],
+    archives: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Archives that `kc-store export` wrote.")
+    ],
     store: StoreOption = None,
 ) -> None:
     """Add the artifacts of archives, verified.
@@ -54,7 +56,7 @@ def import_(
 
 @app.command(epilog=epilog("kc-store put model.bin results/"))
 def put(
-    paths: Annotated[list[Path], typer.Argument(metavar="PATH", help="Files or folders.")],
+    paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files or folders.")],
     store: StoreOption = None,
 ) -> None:
     """Put files or folders into the store.
@@ -72,7 +74,10 @@ def put(
 def get(
     artifact: OneArtifactArgument,
     destination: Annotated[
-        Path | None, typer.Argument(metavar="PATH", help="Where; else its own name here.", show_default=False)
+        Path | None,
+        typer.Argument(
+            metavar="PATH", help="Where to; else its own name, in this folder.", show_default=False
+        ),
     ] = None,
     store: StoreOption = None,
 ) -> None:
@@ -91,9 +96,12 @@ def get(
 
 @app.command(epilog=epilog("kc-store cat @files model.bin | xxd\nkc-store cat memory:DIGEST > region.bin"))
 def cat(
-    what: Annotated[str, typer.Argument(metavar="ARTIFACT|REFERENCE", help="Or `file:…`, `memory:…`.")],
+    what: Annotated[
+        str,
+        typer.Argument(metavar="ARTIFACT|REFERENCE", help="An artifact, `file:DIGEST` or `memory:DIGEST`."),
+    ],
     path: Annotated[
-        str | None, typer.Argument(metavar="PATH", help="A file in it.", show_default=False)
+        str | None, typer.Argument(metavar="PATH", help="A file in the artifact.", show_default=False)
     ] = None,
     store: StoreOption = None,
 ) -> None:

@@ -24,12 +24,18 @@ def check(
     sample: Annotated[
         float | None,
         typer.Option(
-            min=0.0, max=100.0, metavar="PERCENT", help="Read only a random part.", show_default=False
+            min=0.0,
+            max=100.0,
+            metavar="PERCENT",
+            help="Read only so much of it, chosen at random.",
+            show_default=False,
         ),
     ] = None,
     repair: Annotated[
         bool,
-        typer.Option("--repair", help="Set damaged objects aside, so that making them again mends them."),
+        typer.Option(
+            "--repair", help="Set damaged objects aside: the stage that made one can then make it again."
+        ),
     ] = False,
     json: ReportAsJson = False,
     store: StoreOption = None,

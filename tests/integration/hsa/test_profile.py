@@ -71,10 +71,10 @@ def test_a_program_without_kernels_is_an_answer(stages):
         (("./app", "5"), "kc-profile -- ./app 5"),
         (("--timeout", "-1", "--", "true"), "more than 0"),
         (("--timeout", "nan", "--", "true"), "more than 0"),
-        (("--output", "/nowhere/x.json", "--", "true"), "no file can be there"),
+        (("--output", "/nowhere/x.json", "--", "true"), "there is no folder /nowhere"),
         (("--app-stdin", "/nowhere", "--", "true"), "cannot open /nowhere"),
         (("--app-stdout", "/nowhere/x", "--", "true"), "cannot open /nowhere/x"),
-        (("--from-rocprofv3", "x.csv", "--", "true"), "give no command"),
+        (("--from-rocprofv3", "x.csv", "--", "true"), "reads a file, and a command is given"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_the_program_runs(stages, words, says):

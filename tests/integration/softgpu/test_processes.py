@@ -93,7 +93,7 @@ def test_counts_are_those_of_the_code(build, target, executable, tmp_path):
         (["--target", "gfx906", "--", "true"], 2, "gfx906: not emulated"),
         (["--gpus", "9", "--", "true"], 2, "from 1 to 8"),
         (["--target", "gfx1100", "--", "true"], 2, "gfx1100: not emulated"),
-        (["--workers", "-1", "--", "true"], 2, "--workers -1: from 1 to 1024"),
+        (["--workers", "-1", "--", "true"], 2, "--workers -1: out of range\n  next: from 1 to 1024"),
         (["--workers", "0", "--", "true"], 2, "from 1 to 1024"),
         (["--vram", "lots", "--", "true"], 2, "lots: not a size"),
         (["--vram", "1KiB", "--", "true"], 2, "1024 bytes are not a GPU's memory"),

@@ -17,9 +17,9 @@ from kerncap_stages.manifests.files import Files
 
 def test_list_of_nothing_says_so(kc, store, folder):
     put(kc, folder / "sub" / "deep")
-    done = kc("ls", "--kind", "captures")
+    done = kc("ls", "--kind", "capture")
     assert (done.returncode, done.stdout) == (0, "")
-    assert done.stderr == f"no artifacts of kind captures in {store.root}\n"
+    assert done.stderr == f"no artifacts of kind capture in {store.root}\n"
     assert "deep, 1 file\n" in kc("ls").stdout
 
 
