@@ -51,9 +51,7 @@ class ProgramCommand(TyperCommand):
                 raise
             program = self._words[first]
             raise UsageError(
-                f"{error.format_message()} Or `--` is missing before the program {program}".replace(
-                    "..", "."
-                ),
+                f"{error.format_message().rstrip('.')}. Or `--` is missing before the program {program}",
                 hint=shlex.join([ctx.command_path, *self._words[:first], "--", *self._words[first:]]),
             ) from error
 

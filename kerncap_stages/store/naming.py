@@ -100,7 +100,7 @@ def resolve(root: Path, text: str) -> Digest:
             raise _ambiguous(text, {digest: kinds.get(digest, "object") for digest in found})
     hint = "`kc-store ls` lists the artifacts"
     if os.path.isdir(text):  # noqa: PTH112 - before Python 3.14 pathlib raises where a name is too long
-        hint += "; a folder is taken where `kc-generate` made it"
+        hint += "; kc-show, kc-replay and kc-validate also take a folder that `kc-generate` made"
     raise ArtifactNotFound(f"nothing in the store {root} answers to {text!r}", hint=hint)
 
 

@@ -61,5 +61,20 @@ def test_an_output_folder_is_no_reason_to_speak_of_profiles(store, tmp_path):
     assert done.stderr.endswith(f"next: kc-extract -o {tmp_path / 'out'} -- true one\n")
 
 
+def test_an_option_of_the_program_that_resembles_one_of_ours_is_told_in_two_sentences(store):
+    done = executables.run("kc-profile", "true", "--sizes", "3", store=store.root)
+    assert done.stderr.startswith(
+        "kc-profile: error: No such option: --sizes. Or `--` is missing before the program"
+    )
+    done = executables.run("kc-profile", "true", "--size", "3", store=store.root)
+    assert "(Possible options: --store). Or `--` is missing before the program true\n" in done.stderr
+
+
+def test_a_folder_is_told_which_stages_take_one(store, tmp_path):
+    done = executables.run("kc-generate", tmp_path, store=store.root)
+    assert done.returncode == 3
+    assert "kc-show, kc-replay and kc-validate also take a folder that `kc-generate` made" in done.stderr
+
+
 def test_what_is_neither_artifact_nor_program_is_a_missing_artifact(store):
     assert executables.run("kc-capture", "no-such-thing", store=store.root).returncode == 3
