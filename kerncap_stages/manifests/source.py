@@ -31,6 +31,16 @@ class Parameter(Frozen):
     element_type: str | None = Field(default=None, description="pointed at, by its plain name: `float`")
 
 
+class HeldAddress(Frozen):
+    """An address in an argument, which may be a member of a struct, and what lies there."""
+
+    argument: int = Field(ge=0, description="which of the explicit arguments, counted from 0")
+    offset_bytes: int = Field(ge=0, description="from where the argument starts")
+    name: str = Field(description="of the parameter and its members, as in `a.out`")
+    type_name: str
+    element_type: str | None = Field(default=None, description="the numbers there, as kc-validate calls them")
+
+
 class Definition(Frozen):
     """A definition of a kernel in a file."""
 
@@ -103,6 +113,9 @@ class Source(Manifest):
         default=(), description="other units, whose device code the kernel's unit uses (-fgpu-rdc)"
     )
     files: tuple[SourceFile, ...] = Field(description="the file with the definition comes first")
+    held_addresses: tuple[HeldAddress, ...] = Field(
+        default=(), description="as the compiler lays arguments out, where the files do not tell"
+    )
     headers_by_compiler: bool = Field(description="the list is the compiler's own, not found by reading")
     unedited: Unedited | None = Field(default=None, description="of a source that was found")
     line_table_paths: tuple[OsText, ...] = ()

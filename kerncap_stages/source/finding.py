@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.source import Outcome, Unedited
+from kerncap_stages.source.argument_layouts import compiled_addresses
 from kerncap_stages.source.assumed import assumed_commands
 from kerncap_stages.source.choosing import choose, find_made
 from kerncap_stages.source.compile_commands import CompileCommand
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.source import HeldAddress
     from kerncap_stages.source.captured_code import CapturedCode
     from kerncap_stages.source.kernel_names import KernelName
     from kerncap_stages.source.line_tables import LineTables
@@ -56,6 +58,7 @@ class Finding:
     assembly: bytes | None = None  # of the definition's file, where that is no source for a compiler
     unedited: Unedited | None = None
     linked: Sequence[Unit] = ()  # other units, whose device code the kernel's uses
+    held: tuple[HeldAddress, ...] = ()
 
 
 def find_source(
@@ -145,6 +148,8 @@ def find_source(
     reads_them = (path for each in linked for path in (each.path, *each.headers))
     newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers, *reads_them}, consulted)
     unedited = compare_unedited(used, wanted, newer)
+    written = [type_name for type_name, _ in definition.parameters]
+    held = compiled_addresses(capture.kernel, used, wanted, written, (unit.path, *unit.headers))
     notes = [choice.note, problem]
     if command is not None:
         notes += [about_difference(unedited, newer), *about_build(command, wanted)]
@@ -168,6 +173,7 @@ def find_source(
         consulted,
         unedited=unedited,
         linked=linked,
+        held=held,
     )
 
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import DeviceError, KerncapError
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.source.flag_groups import flag_groups
-from kerncap_stages.source.hip import HipTool, optimisation
+from kerncap_stages.source.hip import HipTool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,17 +59,16 @@ def link_if_possible(command: CompileCommand | None, wanted: Wanted) -> Link:
 def linked_code(command: CompileCommand, wanted: Wanted, flags: tuple[str, ...]) -> bytes | None:
     """The code object of a unit with the units that it needs; None where it needs none.
 
-    ``flags``: of the first unit, and for the linker; those of its build, or with another level.
+    ``flags``: of the first unit, and for the linker; those of its build, and what is added to them.
     Raises DeviceError if a unit cannot be compiled, or they cannot be linked.
     """
     units = link_of(command, wanted).units
     tool = wanted.tool_for(command)
     if not units or not isinstance(tool, HipTool):
         return None
-    # Another level than the build's is one for all units.
-    own_flags = wanted.toolchain.flags(command, wanted.defines)
-    level = () if flags == own_flags else optimisation(flags)
-    codes = [_compiled(unit, wanted, level) for unit in (command, *units)]
+    # What was added to the build's flags, as another level of optimisation, is for all units.
+    added = flags[len(wanted.toolchain.flags(command, wanted.defines)) :]
+    codes = [_compiled(unit, wanted, added) for unit in (command, *units)]
     return tool.linked_code(codes, flags, wanted.target)
 
 
@@ -132,13 +131,13 @@ def _output_folder(command: CompileCommand) -> Path:
     return command.directory
 
 
-def _compiled(command: CompileCommand, wanted: Wanted, level: tuple[str, ...] = ()) -> RelocatableCode:
-    key = command.file, command.directory, command.arguments, level
+def _compiled(command: CompileCommand, wanted: Wanted, added: tuple[str, ...] = ()) -> RelocatableCode:
+    key = command.file, command.directory, command.arguments, added
     if key not in wanted.relocatable:
         tool = wanted.tool_for(command)
         if not isinstance(tool, HipTool):
             raise DeviceError(f"{tool.path} is no compiler for HIP", hint="pass --compiler PATH")
-        flags = (*wanted.toolchain.flags(command, wanted.defines), *level)
+        flags = (*wanted.toolchain.flags(command, wanted.defines), *added)
         wanted.relocatable[key] = tool.relocatable_code(command.file, flags, command.directory, wanted.target)
     return wanted.relocatable[key]
 

@@ -113,6 +113,7 @@ def _manifest(
             if (command := describe_command(other, finding.database, options, toolchain)) is not None
         ),
         files=files,
+        held_addresses=finding.held,
         headers_by_compiler=bool(unit and unit.headers_by_compiler),
         unedited=finding.unedited,
         line_table_paths=tuple(os_text(str(path)) for path in tables.paths),

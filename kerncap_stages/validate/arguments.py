@@ -14,20 +14,20 @@ import numpy as np
 
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replaying.variant import uses_heap
+from kerncap_stages.source.argument_layouts import argument_types, explicit_slots, held_addresses, is_known
 from kerncap_stages.source.element_types import is_pointer_to_const, pointee
-from kerncap_stages.source.kernel_names import parse_kernel_name
 from kerncap_stages.source.structs import Types, size_of
 from kerncap_stages.store.chunks import differing_chunks
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.codec import ReadsObjects
     from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.manifests.memory import Region
-    from kerncap_stages.manifests.source import Source
+    from kerncap_stages.manifests.source import HeldAddress, Source
 
 _WORD_BYTES = 8  # of an address
 
@@ -56,23 +56,52 @@ def pointers(store: ReadsObjects, capture: Capture, source: Source | None) -> tu
     """Every explicit argument that holds an address, with what its type says.
 
     Types come from the kernel's symbol, which spells them after templates and aliases were resolved; where it
-    has none (``extern "C"``), and for names and structs, from the source.
+    has none (``extern "C"``), and for names and structs, from the source. What these do not tell is taken
+    from debug information: of the captured code, else of what kc-locate had compiled.
     """
-    explicit = [slot for slot in capture.kernel.slots if not slot.is_hidden]
+    explicit = explicit_slots(capture.kernel)
     written = source.definition.parameters if source is not None and source.definition is not None else ()
-    mangled = parse_kernel_name(capture.kernel.demangled_name).parameters
-    if len(mangled) != len(explicit):
-        mangled = ()
     names = [parameter.name for parameter in written] if len(written) == len(explicit) else []
-    declared = mangled or tuple(parameter.type_name for parameter in written)
-    if len(declared) != len(explicit):
-        declared = ("",) * len(explicit)
+    declared = argument_types(capture.kernel, [parameter.type_name for parameter in written])
     types = Types(_texts(store, source))
+    told: Mapping[int, Sequence[HeldAddress]] | None = None
     found: list[Pointer] = []
     for i, (slot, type_text) in enumerate(zip(explicit, declared, strict=True)):
         name = slot.name or (names[i] if names else "") or f"argument {i}"
-        found += _slot_pointers(capture, slot, type_text, name, types)
+        held: Sequence[HeldAddress] = ()
+        if not is_known(slot, type_text, types):
+            if told is None:
+                told = _told(store, capture, source)
+            held = told.get(i, ())
+        found += _held_pointers(capture, slot, held) or _slot_pointers(capture, slot, type_text, name, types)
     return tuple(found)
+
+
+def _told(
+    store: ReadsObjects, capture: Capture, source: Source | None
+) -> Mapping[int, Sequence[HeldAddress]]:
+    """By argument."""
+    kernel = capture.kernel
+    told: dict[int, list[HeldAddress]] = {}
+    for each in source.held_addresses if source is not None else ():
+        told.setdefault(each.argument, []).append(each)
+    code = store.get(kernel.code_object.payload.digest)
+    return {**told, **held_addresses(code, kernel, kernel.mangled_name)}
+
+
+def _held_pointers(capture: Capture, slot: KernargSlot, held: Sequence[HeldAddress]) -> list[Pointer]:
+    value = _value(capture, slot)
+    return [
+        Pointer(
+            f"{each.name} ({each.type_name})",
+            _address(value, each.offset_bytes),
+            each.element_type,
+            # What a struct holds may be written, as for those whose layout the source tells.
+            is_const="." not in each.name and is_pointer_to_const(each.type_name),
+        )
+        for each in held
+        if each.offset_bytes + _POINTER_BYTES <= slot.size_bytes
+    ]
 
 
 def spans(region: Region, leading: Sequence[Pointer]) -> tuple[Span, ...]:
@@ -104,8 +133,7 @@ def _agreed(leading: Sequence[Pointer], offset: int) -> str | None:
 def _slot_pointers(
     capture: Capture, slot: KernargSlot, type_text: str, name: str, types: Types
 ) -> Iterator[Pointer]:
-    start = slot.offset_bytes
-    value = bytes.fromhex(capture.kernarg[2 * start : 2 * (start + slot.size_bytes)])
+    value = _value(capture, slot)
     target = pointee(type_text)
     if target is not None and slot.size_bytes == _WORD_BYTES:
         kind = types.element_type(target)
@@ -124,6 +152,11 @@ def _slot_pointers(
             yield Pointer(
                 label, _address(value, field.offset_bytes), types.element_type(target), is_const=False
             )
+
+
+def _value(capture: Capture, slot: KernargSlot) -> bytes:
+    start = slot.offset_bytes
+    return bytes.fromhex(capture.kernarg[2 * start : 2 * (start + slot.size_bytes)])
 
 
 def _address(value: bytes, offset: int) -> int:
