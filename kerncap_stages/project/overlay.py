@@ -12,13 +12,13 @@ import re
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
-from kerncap_stages.errors import Refused
-
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 EDITABLE = "kernel_variant.cpp"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
+# What an #include cannot hold, or JSON: a name that is not UTF-8 has surrogates here.
+_UNWRITABLE = re.compile(r'["\n\r\0\ud800-\udfff]')
 
 
 def place_files(originals: Sequence[str], editable: str = EDITABLE) -> dict[str, str]:
@@ -62,15 +62,7 @@ def _common_folder(paths: Sequence[str]) -> tuple[str, ...]:
 
 
 def overlay_text(placed: Mapping[str, str]) -> str:
-    """The overlay file, as JSON, which is YAML.
-
-    Raises Refused for a path that the overlay's format cannot hold.
-    """
-    for original in placed:
-        if "\0" in original or not _is_utf8(original):
-            raise Refused(
-                f"the path {original!r} is not UTF-8: clang's overlay cannot hold it", hint="rename it"
-            )
+    """The overlay file, as JSON, which is YAML. placed: by what the compiler is told, see ``renaming``."""
     roots = [
         {"type": "file", "name": original, "external-contents": placed[original]}
         for original in sorted(placed)
@@ -79,15 +71,33 @@ def overlay_text(placed: Mapping[str, str]) -> str:
     return json.dumps(overlay, indent=1, ensure_ascii=False) + "\n"
 
 
+def renaming(paths: Sequence[str]) -> Callable[[str], str]:
+    """What the compiler is told instead of a path, or of a flag with one, that cannot be written for it.
+
+    Folders and files with a quote or a line break in their names, or whose names are not UTF-8, get other
+    names, which exist in the overlay alone.
+    """
+    names = {part for path in paths for part in PurePosixPath(path).parts}
+    others: dict[str, str] = {}
+    for name in sorted(filter(_UNWRITABLE.search, names)):
+        told = _UNWRITABLE.sub("_", name)
+        while told in names or told in others.values():
+            told += "_"
+        others[name] = told
+    return lambda text: "/".join(others.get(part, part) for part in text.split("/"))
+
+
 def overlay_files(placed: Mapping[str, str], units: Sequence[tuple[str, Sequence[str]]]) -> dict[str, bytes]:
     """What a project needs besides its sources for a clang that takes them at their original paths.
 
     units: path and flags of each, the kernel's own first.
     """
-    files = {"vfs.yaml": overlay_text(placed).encode()}
+    rename = renaming([*placed, *(unit for unit, _ in units)])
+    files = {"vfs.yaml": overlay_text({rename(path): name for path, name in placed.items()}).encode()}
     for i, (unit, flags) in enumerate(units):
-        files[f"translation_unit{number_of(i)}.cpp"] = unit_text(unit).encode()
-        files[f"compile_flags{number_of(i)}.rsp"] = response_text(flags).encode()
+        files[f"translation_unit{number_of(i)}.cpp"] = unit_text(rename(unit)).encode()
+        told = response_text([rename(flag) for flag in flags])
+        files[f"compile_flags{number_of(i)}.rsp"] = told.encode(errors="surrogateescape")
     return files
 
 
@@ -98,8 +108,6 @@ def number_of(unit: int) -> str:
 
 def unit_text(unit: str) -> str:
     """The file that is compiled: clang's driver wants one that exists, and it leads to the overlay."""
-    if "\n" in unit or '"' in unit:
-        raise Refused(f"the path {unit!r} cannot be written in an #include", hint="rename it")
     return f'#include "{unit}"\n'
 
 
@@ -107,11 +115,3 @@ def response_text(flags: Sequence[str]) -> str:
     """A response file, one quoted flag a line: no flag ever reaches a shell or a Makefile."""
     quoted = ('"' + flag.replace("\\", "\\\\").replace('"', '\\"') + '"' for flag in flags)
     return "".join(f"{flag}\n" for flag in quoted)
-
-
-def _is_utf8(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -378,10 +378,12 @@ HOSTILE_PATHS = [
     "a;touch pwned;",
     "%(pwned)s && touch pwned",
     '"q" | touch pwned',
+    "line\nbreak: ; touch pwned",
+    "no UTF-8 \udcff",
 ]
 
 
-@pytest.mark.parametrize("name", HOSTILE_PATHS[:3])
+@pytest.mark.parametrize("name", HOSTILE_PATHS)
 def test_hostile_paths_and_flags_never_reach_a_shell(store, tree, tmp_path, monkeypatch, name):
     monkeypatch.chdir(tmp_path)
     folder = tmp_path / name
@@ -409,19 +411,6 @@ def test_hostile_paths_and_flags_never_reach_a_shell(store, tree, tmp_path, monk
     assert result.returncode == 0, result.stderr
     assert text_section((tmp_path / "project/optimized.hsaco").read_bytes()) == text_section(tree[1])
     assert list(tmp_path.rglob("pwned")) == []
-
-
-def test_paths_that_no_include_can_hold_are_refused_before_anything_is_written(store, tree, tmp_path):
-    from kerncap_stages.errors import Refused
-
-    folder = tmp_path / HOSTILE_PATHS[3]
-    shutil.copytree(tree[0], folder)
-    command = ["hipcc", f"-I{folder}/include", "-c", "matvec.hip"]
-    entry = {"directory": str(folder / "src"), "file": "matvec.hip", "arguments": command}
-    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
-    digest, _ = run_locate(store, publish(store, tree[1], ADD_ROWS), Options((folder,)))
-    with pytest.raises(Refused, match="include"):
-        run_generate(store, digest)
 
 
 @pytest.mark.parametrize("compiler", ["./evil.sh", "/bin/sh", "python3", "./clang++; touch pwned"])

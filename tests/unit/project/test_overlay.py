@@ -2,8 +2,13 @@ import json
 
 import pytest
 
-from kerncap_stages.errors import Refused
-from kerncap_stages.project.overlay import overlay_text, place_files, response_text, unit_text
+from kerncap_stages.project.overlay import (
+    overlay_files,
+    overlay_text,
+    place_files,
+    renaming,
+    response_text,
+)
 
 
 def test_the_first_file_is_the_editable_one_and_the_rest_keep_their_tree():
@@ -37,18 +42,26 @@ def test_hostile_names_become_harmless(name):
 
 
 def test_overlay_points_each_original_at_its_copy():
-    overlay = json.loads(overlay_text({'/a/"q"/k.hip': "kernel_variant.cpp"}))
+    overlay = json.loads(overlay_text({"/a/'q'/k.hip": "kernel_variant.cpp"}))
     assert overlay["overlay-relative"] == "true"
     assert overlay["roots"] == [
-        {"type": "file", "name": '/a/"q"/k.hip', "external-contents": "kernel_variant.cpp"}
+        {"type": "file", "name": "/a/'q'/k.hip", "external-contents": "kernel_variant.cpp"}
     ]
 
 
-def test_paths_that_the_formats_cannot_hold_are_refused():
-    with pytest.raises(Refused, match="UTF-8"):
-        overlay_text({"/a/\udcff": "x"})
-    with pytest.raises(Refused, match="include"):
-        unit_text('/a/"b.hip')
+@pytest.mark.parametrize("name", ['a"b', "a\nb", "a\rb", "a\udcffb"])
+def test_what_cannot_be_written_has_another_name_for_the_compiler(name):
+    originals = [f"/w/{name}/k.hip", "/w/a_b/h.hpp", f"/w/{name}/{name}.hpp"]
+    rename = renaming(originals)
+    assert rename(originals[0]) == "/w/a_b_/k.hip"
+    assert rename(originals[1]) == originals[1]
+    assert rename(f"-I/w/{name}/include") == "-I/w/a_b_/include"
+    assert rename(f"-DNAME={name}") == f"-DNAME={name}"
+    files = overlay_files(place_files(originals), [(originals[0], [f"-I/w/{name}"])])
+    assert files["translation_unit.cpp"] == b'#include "/w/a_b_/k.hip"\n'
+    assert files["compile_flags.rsp"] == b'"-I/w/a_b_"\n'
+    told = [root["name"] for root in json.loads(files["vfs.yaml"])["roots"]]
+    assert sorted(told) == ["/w/a_b/h.hpp", "/w/a_b_/a_b.hpp", "/w/a_b_/k.hip"]
 
 
 def test_response_file_quotes_every_flag():
