@@ -100,7 +100,7 @@ def _held_pointers(capture: Capture, slot: KernargSlot, held: Sequence[HeldAddre
             is_const="." not in each.name and is_pointer_to_const(each.type_name),
         )
         for each in held
-        if each.offset_bytes + _POINTER_BYTES <= slot.size_bytes
+        if each.offset_bytes + _WORD_BYTES <= slot.size_bytes
     ]
 
 
