@@ -233,7 +233,8 @@ class Kerncap:
         """
         from kerncap_stages.manifests.view import read_view
         from kerncap_stages.project.artifacts import find_captures, list_for_user
-        from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
+        from kerncap_stages.project.built import about_variant
+        from kerncap_stages.project.variants import built_variant, unbuilt_edits
         from kerncap_stages.validate.request import run_validate
 
         check_seconds("timeout", timeout)
@@ -242,10 +243,9 @@ class Kerncap:
         variant = find_variant(folder, hsaco) or built_variant(folder)
         settings = _settings(tolerance, rtol, dtype, timeout)
         made = [run_validate(store, capture, variant, settings) for capture in captures]
-        edited = [] if variant is None else edited_since(folder, variant)
         unlisted = [list_for_user(store, digest, self._store) for digest, _ in made]
         notes = [note for note in unlisted if note is not None]
-        notes += [f"{name} was edited after {variant} was built: `make recompile`" for name in edited]
+        notes += [] if variant is None else about_variant(folder, variant)
         unbuilt = [] if variant is not None else unbuilt_edits(folder)
         notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
         names = [read_view(store, capture).kernel.demangled_name for capture in captures]

@@ -12,6 +12,7 @@ from kerncap_stages.kernel_facts import end_without_marks
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.project.built import BUILT
 from kerncap_stages.project.described import described_files
 from kerncap_stages.project.kinds import kind_of
 from kerncap_stages.project.quoting import make_echo, make_value, markdown, target_name
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 
 _NAME = re.compile(r"\w+", re.ASCII)  # means nothing to make, a shell or grep
+# A recipe line: what was built of what, whatever is copied or linked there later.
+RECORD_BUILT = f"\t@sha256sum $@ $(INPUTS) > {BUILT}"
 
 
 @dataclass(frozen=True)
@@ -121,6 +124,7 @@ def _checks(parts: Sequence[Part]) -> Iterator[str]:
         if _NAME.fullmatch(name):
             why = "its unit does not instantiate it, or its name or parameters were changed"
             yield f'\t@grep -q {name} $@ || {{ echo "$@ has no kernel {name}: {why}" >&2; exit 1; }}'
+    yield RECORD_BUILT
 
 
 def _require_one_unit(parts: Sequence[Part]) -> None:

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
 # What a Triton edit loop leaves, and what `make recompile` does; the first that is there counts.
 VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin", "optimized.ptx")
+SOURCES = ("kernel_variant.", "deps/")
 
 
 def set_aside(folder: Path) -> tuple[str, ...]:
@@ -30,17 +31,4 @@ def unbuilt_edits(folder: Path) -> list[str]:
 
     if built_variant(folder) is not None:
         return []
-    return [path for path in edited_files(folder) if path.startswith(("kernel_variant.", "deps/"))]
-
-
-def edited_since(folder: Path, variant: Path) -> list[str]:
-    """Sources in the folder that were changed after its code object was built."""
-    if variant.parent.resolve() != folder.resolve():
-        return []
-    built_ns = variant.stat().st_mtime_ns
-    sources = [*sorted(folder.glob("kernel_variant.*")), *sorted((folder / "deps").rglob("*"))]
-    return [
-        str(path.relative_to(folder))
-        for path in sources
-        if path.is_file() and path.stat().st_mtime_ns > built_ns
-    ]
+    return [path for path in edited_files(folder) if path.startswith(SOURCES)]

@@ -110,8 +110,9 @@ def validate(
     from kerncap_stages.manifests.view import read_view
     from kerncap_stages.pages.verdict import footer, lines
     from kerncap_stages.project.artifacts import find_captures, list_for_user
+    from kerncap_stages.project.built import about_variant
     from kerncap_stages.project.checkout import project_folder
-    from kerncap_stages.project.variants import built_variant, edited_since, unbuilt_edits
+    from kerncap_stages.project.variants import built_variant, unbuilt_edits
     from kerncap_stages.remembered import remembered
     from kerncap_stages.validate.request import checked_settings, judge_request, read_request
 
@@ -138,8 +139,8 @@ def validate(
         folder = project_folder(Path(text))
         chosen = None if baseline else variant or built_variant(folder)
         if chosen is not None:
-            for name in edited_since(folder, chosen):
-                say(f"note: {printable(name)} was edited after {chosen.name} was built: `make recompile`")
+            for note in about_variant(folder, chosen):
+                say(f"note: {printable(note)}")
         elif not baseline and (unbuilt := unbuilt_edits(folder)):
             raise UsageError(
                 f"{', '.join(unbuilt)} was edited, and there is no code object built of it",
@@ -155,8 +156,8 @@ def validate(
                 say(f"{printable(read_view(opened, digest).kernel.demangled_name)}:")
             for line in lines(verdict, verbose=verbose):
                 say(line)
-            if (note := list_for_user(opened, made, store)) is not None:
-                say(f"note: {printable(note)}")
+            if (unlisted := list_for_user(opened, made, store)) is not None:
+                say(f"note: {printable(unlisted)}")
             say(footer(verdict))
             emit(made, opened.get(made) if json else None)
             if not verdict.passed:

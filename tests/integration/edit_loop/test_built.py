@@ -1,0 +1,73 @@
+"""Of what a code object in a project's folder was built is known by its contents, not by its time."""
+
+from __future__ import annotations
+
+import os
+import shutil
+
+import pytest
+from made_up import device_code, make, publish
+
+from kerncap_stages.project.built import about_variant
+from kerncap_stages.project.checkout import check_out
+from kerncap_stages.source.options import Options
+from kerncap_stages.stages.generate import run_generate
+from kerncap_stages.stages.locate import run_locate
+from kerncap_stages.store import Store
+
+pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
+
+KERNEL = """#include <hip/hip_runtime.h>
+__global__ void scale(float* x) { x[threadIdx.x] *= 2; }
+"""
+
+
+@pytest.fixture(params=[False, True], ids=["source", "assembly"])
+def project(request, tmp_path):
+    """A project of source or of assembly, in which make has built."""
+    store = Store.open(tmp_path / "store")
+    tree = tmp_path / "tree"
+    tree.mkdir()
+    (tree / "k.hip").write_text(KERNEL)
+    digest = publish(store, device_code(tree / "k.hip", tree / "k.hsaco"), "_Z5scalePf")
+    if not request.param:
+        digest, _ = run_locate(store, digest, Options((tree,)))
+    made, reproducer = run_generate(store, digest, assembly=request.param)
+    folder = tmp_path / "project"
+    check_out(store, made, reproducer, folder, force=False)
+    done = make(folder, "optimized.hsaco")
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_what_make_built_is_not_remarked_on(project):
+    assert about_variant(project, project / "optimized.hsaco") == []
+    (source,) = project.glob("kernel_variant.*")
+    source.touch()  # the same text
+    assert about_variant(project, project / "optimized.hsaco") == []
+
+
+@pytest.mark.parametrize("put", [os.link, os.symlink, shutil.copy])
+def test_what_was_put_there_is_not_taken_for_built(project, put):
+    built = project / "optimized.hsaco"
+    other = project / "other.hsaco"
+    other.write_bytes(built.read_bytes() + b"of other sources")
+    built.unlink()
+    put(other, built)
+    assert "is up to date" in make(project, "optimized.hsaco").stdout  # it is newer
+    (note,) = about_variant(project, built)
+    assert "is not what make built in this folder" in note
+    built.unlink()
+    assert make(project, "optimized.hsaco").returncode == 0
+    assert about_variant(project, built) == []
+    assert other.read_bytes().endswith(b"of other sources")
+
+
+def test_an_edit_is_told_whatever_the_times_say(project):
+    (source,) = project.glob("kernel_variant.*")
+    source.write_text(source.read_text() + "\n")
+    os.utime(source, (0, 0))
+    (note,) = about_variant(project, project / "optimized.hsaco")
+    assert note.startswith(f"{source.name} was edited after")
+    assert make(project, "clean").returncode == 0
+    assert not (project / "built.sha256").exists()
