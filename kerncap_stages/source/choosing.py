@@ -50,7 +50,7 @@ def choose(
             command = choose_command(own, wanted, consulted)
             if command is not None:
                 proven.append(Choice(definition, command))
-    best = _best(proven, wanted)
+    best = _best(proven, wanted, consulted)
     if best is not None:
         return best
     if len({definition.path for definition in candidates}) == 1:
@@ -86,7 +86,7 @@ def find_made(commands: Sequence[CompileCommand], wanted: Wanted, consulted: Con
         if (named or pastes) and any(_MAKES_KERNELS.search(text) for text in together):
             likely.append((not named, command))
     likely.sort(key=lambda each: each[0])
-    return _best(_asked((command for _, command in likely), (), wanted), wanted)
+    return _best(_asked((command for _, command in likely), (), wanted), wanted, consulted)
 
 
 def _asked(
@@ -110,15 +110,29 @@ def _definition_at(path: Path, line: int, candidates: Sequence[Definition]) -> D
     return Definition(path, line, line, (), is_template=False)
 
 
-def _best(proven: Sequence[Choice], wanted: Wanted) -> Choice | None:
+def _best(proven: Sequence[Choice], wanted: Wanted, consulted: Consulted) -> Choice | None:
     """The only one; of several, as of kernels of one name in units' own namespaces, the one captured."""
     if len(proven) > 1:
         some = proven[:MOST_TRIALS]
         same = [each for each in some if each.command and makes_same_code(each.command, wanted)]
         proven = same or proven
-        if len({(each.definition.path, each.definition.line) for each in proven}) > 1:
-            return None
+        places = dict.fromkeys((each.definition.path, each.definition.line) for each in proven)
+        if len(places) > 1:
+            return _of_copies(proven, consulted)
     return proven[0] if proven else None
+
+
+def _of_copies(proven: Sequence[Choice], consulted: Consulted) -> Choice | None:
+    """Of files of one content, as of a header that a build copies, that of the first compile command."""
+    first, *others = proven
+    told = {(consulted.read(each.definition.path), each.definition.line) for each in proven}
+    if len(told) > 1 or None in (text for text, _ in told):
+        return None
+    copies = dict.fromkeys(each.definition.path for each in others)
+    copies.pop(first.definition.path, None)
+    paths = ", ".join(map(str, copies))
+    note = f"{first.definition.path} is taken, first in the compile commands; the same text: {paths}"
+    return replace(first, note=f"{first.note}; {note}" if first.note else note)
 
 
 def _first(candidates: Sequence[Definition], proven: Sequence[Choice]) -> Choice:

@@ -97,6 +97,40 @@ def test_a_kernel_that_a_macro_of_a_header_makes_is_found_at_its_use(store, tree
     assert text_section((project / "optimized.hsaco").read_bytes()) == text_section(code)
 
 
+@pytest.mark.parametrize("edited", [False, True])
+def test_of_copies_of_one_text_that_of_the_first_compile_command_is_taken(store, tree, edited):
+    entries = []
+    for folder in ("new", "old"):
+        (tree / folder).mkdir()
+        (tree / folder / "k.hpp").write_bytes(KERNEL)
+        (tree / f"{folder}.hip").write_text(f'#include "{folder}/k.hpp"\nauto* used = scale;\n')
+        words = ["hipcc", "-O3", "-c", f"{folder}.hip"]
+        entries.append({"directory": str(tree), "file": f"{folder}.hip", "arguments": words})
+    if edited:  # without another instruction
+        (tree / "old/k.hpp").write_bytes(KERNEL + b"// the old one\n")
+    (tree / "compile_commands.json").write_text(json.dumps(entries))
+    code = device_code(tree / "new.hip", tree / "k.hsaco")
+    _, source = run_locate(store, publish(store, code, SCALE), Options((tree,)))
+    if edited:
+        assert source.outcome is Outcome.AMBIGUOUS
+        return
+    assert source.outcome is Outcome.FOUND, source.explanation
+    assert source.definition.path == str(tree / "new/k.hpp")
+    assert source.compile_command.translation_unit == str(tree / "new.hip")
+    assert f"the same text: {tree}/old/k.hpp" in source.explanation
+
+
+def test_of_copies_of_a_unit_the_one_with_a_compile_command_is_taken(store, tree):
+    (tree / "backup").mkdir()
+    for name in ("k.hip", "backup/k.hip"):
+        (tree / name).write_bytes(KERNEL)
+    build(tree, "hipcc", "-O3")
+    code = device_code(tree / "k.hip", tree / "k.hsaco")
+    _, source = run_locate(store, publish(store, code, SCALE), Options((tree,)))
+    assert source.outcome is Outcome.FOUND, source.explanation
+    assert source.definition.path == str(tree / "k.hip")
+
+
 @pytest.mark.parametrize("arch", ["gfx942,gfx90a,gfx1100", "native", "gfx90a:xnack-"])
 def test_lists_of_targets_a_response_file_and_a_launcher_give_one_command(store, tree, arch):
     (tree / "build").mkdir()
