@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,6 +14,15 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _TIMEOUT_S = 300
+# nvcc adds what these hold to every command. Targets, outputs and phases are ours to name.
+_ADDED_BY_NVCC = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
+_OURS_TO_NAME = re.compile(
+    r"""(?<!\S)(?:
+    (?:-arch|--gpu-architecture|-gencode|--generate-code|-code|--gpu-code|-o|--output-file)(?:=|\s+)\S+
+    |-?-(?:ptx|cubin|fatbin|optix-ir|ltoir|dlink|device-link|dc|device-c|c|compile|dryrun|keep|save-temps)
+    )(?!\S)""",
+    re.VERBOSE,
+)
 # clang's: they edit its arguments, or make it write what nobody asked for.
 _COMMANDING = frozenset(
     {
@@ -59,4 +69,7 @@ def _neutral(environment: Mapping[str, str]) -> dict[str, str]:
     kept = {name: value for name, value in environment.items() if name not in _COMMANDING}
     if not Path(kept.get("ROCM_PATH", "/")).is_dir():
         del kept["ROCM_PATH"]
+    for name in _ADDED_BY_NVCC:
+        if name in kept:
+            kept[name] = _OURS_TO_NAME.sub("", kept[name]).strip()
     return kept

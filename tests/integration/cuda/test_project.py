@@ -119,6 +119,23 @@ def test_the_unchanged_source_rebuilds_to_the_same_instructions_elsewhere(store,
     assert "Nothing to be done" in make(moved, "recompile").stdout
 
 
+@pytest.mark.parametrize("variable", ["NVCC_APPEND_FLAGS", "NVCC_PREPEND_FLAGS"])
+def test_a_target_in_the_environment_keeps_nothing_from_being_rebuilt(
+    store, tree, tmp_path, monkeypatch, variable
+):
+    folder, code = tree
+    monkeypatch.setenv(variable, "-gencode arch=compute_80,code=sm_80 -arch=sm_80 -DUNUSED --keep")
+    digest, source = run_locate(store, publish_cuda(store, code, PLAIN), Options((folder,)))
+    assert source.outcome is Outcome.FOUND, source.explanation
+    assert source.unedited.same_instructions, source.unedited
+    monkeypatch.setenv(variable, "-gencode arch=compute_80,code=sm_80 -arch=sm_80 -DUNUSED")
+    project = project_of(store, digest, tmp_path / "project")
+    done = make(project, "recompile")
+    assert done.returncode == 0, done.stderr
+    built = (project / "optimized.cubin").read_bytes()
+    assert kernel_code(built, PLAIN) == kernel_code(code, PLAIN)
+
+
 def test_an_edit_rebuilds_and_errors_name_a_file_of_the_project(store, tree, tmp_path):
     folder, code = tree
     digest, _ = run_locate(store, publish_cuda(store, code, SCALE), Options((folder,)))
