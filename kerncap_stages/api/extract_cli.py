@@ -70,6 +70,14 @@ def extract(
             help="Which of its dispatches, from 0. Else the first in the launch shape that took most time.",
         ),
     ] = None,
+    grid_blocks: Annotated[
+        str | None,
+        typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of this many work-groups; 0 matches any."),
+    ] = None,
+    block: Annotated[
+        str | None,
+        typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of this work-group size; 0 matches any."),
+    ] = None,
     source_dir: Annotated[
         list[Path] | None,
         typer.Option("--source-dir", "-s", metavar="DIR", help="Where the source lies. May be repeated."),
@@ -118,6 +126,7 @@ def extract(
     from kerncap_stages.api.extraction import run_extract
     from kerncap_stages.api.steps import ExtractRequest
     from kerncap_stages.collector.program import ProgramSpec
+    from kerncap_stages.collector.selection import shape_of
     from kerncap_stages.store import Store
 
     if no_profile and kernel is None:
@@ -134,6 +143,8 @@ def extract(
         texts = list(artifact_texts(profiles))
     else:
         raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
+    wanted_blocks = None if grid_blocks is None else shape_of("--grid-blocks", "work-groups", grid_blocks)
+    wanted_block = None if block is None else shape_of("--block", "work-items", block)
     opened = Store.open(store)
     artifacts: list[Digest | None] = [None]
     if spec is None:
@@ -151,6 +162,8 @@ def extract(
                 kernel=kernel,
                 match=_match(exact, regex, mangled),
                 dispatch=dispatch,
+                grid_blocks=wanted_blocks,
+                block_work_items=wanted_block,
                 output=output,
                 force=force,
                 fresh=fresh,

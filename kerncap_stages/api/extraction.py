@@ -83,7 +83,11 @@ def _choose(
     from kerncap_stages.stages.profile import ProfileOptions, run_profile
 
     named = Selection(
-        match=request.match or NameMatch.SUBSTRING, pattern=request.kernel, dispatch=request.dispatch or 0
+        match=request.match or NameMatch.SUBSTRING,
+        pattern=request.kernel,
+        dispatch=request.dispatch or 0,
+        grid_blocks=request.grid_blocks,
+        block_work_items=request.block_work_items,
     )
     steps.start(PROFILE)
     notes: list[str] = []
@@ -118,7 +122,8 @@ def _choose(
         elif named.pattern is None and chosen is not profile.kernels[0]:
             notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
         shape = main_shape(chosen, profile.time_source)
-        if request.dispatch is None and shape is not None:
+        asks_for_shape = request.grid_blocks is not None or request.block_work_items is not None
+        if request.dispatch is None and shape is not None and not asks_for_shape:
             notes.append(told_shape(chosen, shape))
             launch = {"grid_blocks": shape.grid_blocks, "block_work_items": shape.block_work_items}
             selection = selection.model_copy(update=launch)
@@ -129,16 +134,22 @@ def _choose(
 
 def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
     """Of the kernels that match, the one that takes the most time."""
-    from kerncap_stages.collector.ranking import of_the_program
+    from kerncap_stages.collector.ranking import has_shape, of_the_program
     from kerncap_stages.collector.selection import KernelRule, close_names
     from kerncap_stages.manifests.capture import NameMatch
 
     rule = KernelRule.of(named) if named.pattern is not None else None
     # In order of their time. HIP's own copies and fills are taken where they are asked for.
     for kernel in of_the_program(profile.kernels) if rule is None else profile.kernels:
-        if rule is None or rule.wants(kernel.mangled_name or "", kernel.name):
+        is_wanted = rule is None or rule.wants(kernel.mangled_name or "", kernel.name)
+        if is_wanted and has_shape(kernel, named.grid_blocks, named.block_work_items):
             match = NameMatch.MANGLED if kernel.mangled_name else NameMatch.EXACT
             return named.model_copy(update={"match": match, "pattern": kernel.mangled_name or kernel.name})
+    if named.grid_blocks is not None or named.block_work_items is not None:
+        raise AnswerIsNo(
+            f"no kernel in profile {digest.short} that matches was launched in this shape",
+            hint=f"`kc-show {digest.short}` lists the launch shapes",
+        )
     close = close_names(named.pattern or "", [kernel.name for kernel in profile.kernels])
     raise AnswerIsNo(
         f"no kernel in profile {digest.short} matches {named.pattern!r}",

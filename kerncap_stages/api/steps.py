@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from kerncap_stages.collector.program import ProgramSpec
     from kerncap_stages.digest import Digest
     from kerncap_stages.errors import KerncapError
+    from kerncap_stages.manifests.base import Dim3
     from kerncap_stages.manifests.capture import Capture, NameMatch
     from kerncap_stages.manifests.reproducer import Reproducer
     from kerncap_stages.manifests.source import Source
@@ -49,6 +50,8 @@ class ExtractRequest:
     kernel: str | None = None
     match: NameMatch | None = None  # none: part of the name
     dispatch: int | None = None  # none: the first in the launch shape that took most time
+    grid_blocks: Dim3 | None = None  # of the dispatch; 0 is any
+    block_work_items: Dim3 | None = None
     output: Path | None = None
     force: bool = False
     fresh: bool = False

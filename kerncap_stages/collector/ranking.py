@@ -96,6 +96,20 @@ def main_shape(kernel: KernelStatistics, source: TimeSource) -> MainShape | None
     return MainShape(*chosen, share, software and len(close) > 1)
 
 
+def has_shape(kernel: KernelStatistics, grid_blocks: Dim3 | None, block_work_items: Dim3 | None) -> bool:
+    """Whether a kernel was launched in a shape, of which each 0 and what is left out is any."""
+
+    def fits(wanted: Dim3 | None, real: Dim3) -> bool:
+        return wanted is None or all(each in (0, size) for each, size in zip(wanted, real, strict=True))
+
+    if grid_blocks is None and block_work_items is None:
+        return True
+    return any(
+        fits(grid_blocks, shape.grid_blocks) and fits(block_work_items, shape.block_work_items)
+        for shape in kernel.launch_shapes
+    )
+
+
 def _in_order(tally: Tally) -> list[ShapeKey]:
     return sorted(tally.shapes, key=lambda shape: (-tally.shapes[shape][0], shape.grid_work_items))
 

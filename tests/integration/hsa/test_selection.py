@@ -85,3 +85,29 @@ def test_no_more_signals_are_left_than_without_us(stages, program, name, words, 
     done = stages.run(*words, "--", *command).must()
     assert len(done.digests) == made
     assert signals_left(done.err) == signals_left(alone.stderr)
+
+
+def test_extract_takes_a_dispatch_of_the_shape_that_is_asked_for(stages, program):
+    """The shape that took less time, in a run of its own and by a profile."""
+    app = program("launch_shapes")
+    (profile,) = stages.run("profile", "--", app).must().digests
+    shapes = {
+        each["name"].partition("(")[0]: each["launch_shapes"] for each in stages.show(profile)["kernels"]
+    }
+    assert {tuple(shape["grid_blocks"]) for shape in shapes["count"]} == {(1, 1, 1), (8, 2, 1)}
+    for number, words in enumerate(
+        ([profile], ["--no-profile", "--kernel", "count", "--", app], ["--", app])
+    ):
+        for shape, wanted in (
+            (("--grid-blocks", "1"), [1, 1, 1]),
+            (("--grid-blocks", "8,0", "--block", "64"), [8, 2, 1]),
+        ):
+            output = f"project-{number}-{wanted[0]}"
+            options = (*shape, "--output", output, "--no-validate", "--json")
+            done = stages.run("extract", *options, *words).must()
+            capture = {step["name"]: step["digest"] for step in done.manifest["steps"]}["capture"]
+            assert stages.show(capture)["launch"]["grid_blocks"] == wanted
+    done = stages.run("extract", "--grid-blocks", "3", profile).must(ExitCode.ANSWER_IS_NO)
+    assert "no kernel" in done.err
+    assert "in this shape" in done.err
+    stages.run("extract", "--grid-blocks", "x", profile).must(ExitCode.USAGE)
