@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -68,6 +69,12 @@ def publish(store: Store, code: bytes, symbol: str, working_directory: str = "/"
             }
         )
         return transaction.publish(dump(manifest), "capture", [])
+
+
+def write_database(tree: Path, *words: str, file: str = "k.hip", **entry: str) -> None:
+    """A compilation database for one file, which is compiled by these words."""
+    database = [{"directory": str(tree), "file": file, "arguments": [*words, "-c", file], **entry}]
+    (tree / "compile_commands.json").write_text(json.dumps(database))
 
 
 def make(folder: Path, *targets: str, **variables: str) -> subprocess.CompletedProcess[str]:

@@ -7,6 +7,7 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from demo_tree import make_tree
 from programs import COMMON_FLAGS, SOURCES, Build, Program, compile_once
 from shared import folder_of_run, made_once
 from stages import Stages
@@ -31,6 +32,26 @@ WAYS = (
     "faster",
     "unset_lds",
 )
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    """An empty one."""
+    return Store.open(tmp_path / "store")
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    """An empty folder for sources."""
+    folder = tmp_path / "tree"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture(scope="module")
+def demo_tree(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, bytes]:
+    """The demo's sources and the device code of its kernels; tests leave it as it is."""
+    return make_tree(tmp_path_factory.mktemp("tree") / "a b")  # a space in the path
 
 
 @pytest.fixture(scope="session")

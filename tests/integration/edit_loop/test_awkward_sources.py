@@ -7,17 +7,18 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from made_up import device_code, make, publish, text_section
+from made_up import device_code, make, publish, text_section, write_database
 
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import run_generate
 from kerncap_stages.stages.locate import run_locate
-from kerncap_stages.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kerncap_stages.store import Store
 
 pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
 
@@ -27,23 +28,6 @@ __global__ void scale(float* x, int n) {
   if (static_cast<int>(threadIdx.x) < n) x[threadIdx.x] *= 2;
 }
 """
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store.open(tmp_path / "store")
-
-
-@pytest.fixture
-def tree(tmp_path):
-    folder = tmp_path / "tree"
-    folder.mkdir()
-    return folder
-
-
-def build(tree: Path, *words: str, file: str = "k.hip", **entry: str) -> None:
-    database = [{"directory": str(tree), "file": file, "arguments": [*words, "-c", file], **entry}]
-    (tree / "compile_commands.json").write_text(json.dumps(database))
 
 
 def project_of(store: Store, tree: Path, code: bytes, symbol: str):
@@ -57,7 +41,7 @@ def project_of(store: Store, tree: Path, code: bytes, symbol: str):
 
 def test_a_latin_1_file_is_rebuilt_to_the_same_instructions(store, tree):
     (tree / "k.hip").write_bytes(b"// \xe9crit \xe0 la main\n" + KERNEL + b"// fin\xa0\n")
-    build(tree, "hipcc", "-O3")
+    write_database(tree, "hipcc", "-O3")
     code = device_code(tree / "k.hip", tree / "k.hsaco")
     source, project = project_of(store, tree, code, SCALE)
     assert source.definition.line == 3
@@ -74,7 +58,7 @@ def test_a_folder_of_any_name_is_searched(store, tmp_path, name):
     tree.mkdir()
     (tree / "own.hpp").write_text("#define OWN 1\n")
     (tree / "k.hip").write_bytes(b'#include "own.hpp"\n' + KERNEL)
-    build(tree, "hipcc", "-O3")
+    write_database(tree, "hipcc", "-O3")
     _, source = run_locate(store, publish(store, code, SCALE), Options((tree,)))
     assert source.outcome is Outcome.FOUND, source.explanation
     assert [file.path for file in source.files] == [f"{tree}/k.hip", f"{tree}/own.hpp"]
@@ -89,7 +73,7 @@ def test_a_kernel_that_a_macro_of_a_header_makes_is_found_at_its_use(store, tree
     (tree / "k.hip").write_text(
         '#include "make.hpp"\nMAKE(float, scale)\nMAKE(int, scale)\nMAKE(float, rescale)\n'
     )
-    build(tree, "hipcc", "-O3")
+    write_database(tree, "hipcc", "-O3")
     code = device_code(tree / "k.hip", tree / "k.hsaco")
     source, project = project_of(store, tree, code, "_Z9scale_intPi")
     assert (source.definition.path, source.definition.line) == (str(tree / "k.hip"), 3)
@@ -124,7 +108,7 @@ def test_of_copies_of_a_unit_the_one_with_a_compile_command_is_taken(store, tree
     (tree / "backup").mkdir()
     for name in ("k.hip", "backup/k.hip"):
         (tree / name).write_bytes(KERNEL)
-    build(tree, "hipcc", "-O3")
+    write_database(tree, "hipcc", "-O3")
     code = device_code(tree / "k.hip", tree / "k.hsaco")
     _, source = run_locate(store, publish(store, code, SCALE), Options((tree,)))
     assert source.outcome is Outcome.FOUND, source.explanation
@@ -137,7 +121,7 @@ def test_lists_of_targets_a_response_file_and_a_launcher_give_one_command(store,
     (tree / "k.hip").write_bytes(b"#ifndef FACTOR\n#error FACTOR\n#endif\n" + KERNEL)
     (tree / "build/flags.rsp").write_text('-O3 "-DFACTOR=2" -DTEXT="a\\ b"\n')
     words = ["ccache", "hipcc", "@flags.rsp", f"--offload-arch={arch}", "-MD", "-MF", "k.d", "-o", "k.o"]
-    build(tree, *words, file="../k.hip", directory="build")
+    write_database(tree, *words, file="../k.hip", directory="build")
     code = device_code(tree / "k.hip", tree / "k.hsaco", "-DFACTOR=2")
     source, project = project_of(store, tree, code, SCALE)
     assert list(source.compile_command.arguments) == ["hipcc", "-O3", "-DFACTOR=2", "-DTEXT=a b"]
@@ -150,7 +134,7 @@ def test_device_code_of_other_units_is_told_before_and_named_by_the_linker(store
     (tree / "k.hip").write_bytes(
         b"__attribute__((device)) float twice(float);\n" + KERNEL.replace(b"*= 2", b"= twice(2)")
     )
-    build(tree, "hipcc", "-O3", "-fgpu-rdc")
+    write_database(tree, "hipcc", "-O3", "-fgpu-rdc")
     alone = tree / "alone.hip"
     alone.write_bytes(b"#define twice(x) x\n" + KERNEL)
     source, project = project_of(store, tree, device_code(alone, tree / "k.hsaco"), SCALE)

@@ -13,7 +13,6 @@ from kerncap_stages.project.checkout import check_out
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import run_generate
 from kerncap_stages.stages.locate import run_locate
-from kerncap_stages.store import Store
 
 pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
 
@@ -23,11 +22,8 @@ __global__ void scale(float* x) { x[threadIdx.x] *= 2; }
 
 
 @pytest.fixture(params=[False, True], ids=["source", "assembly"])
-def project(request, tmp_path):
+def project(request, store, tree, tmp_path):
     """A project of source or of assembly, in which make has built."""
-    store = Store.open(tmp_path / "store")
-    tree = tmp_path / "tree"
-    tree.mkdir()
     (tree / "k.hip").write_text(KERNEL)
     digest = publish(store, device_code(tree / "k.hip", tree / "k.hsaco"), "_Z5scalePf")
     if not request.param:

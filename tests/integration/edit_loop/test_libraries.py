@@ -15,7 +15,6 @@ from kerncap_stages.source.compilers import find_compiler
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import run_generate
 from kerncap_stages.stages.locate import run_locate
-from kerncap_stages.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -65,11 +64,6 @@ def tree(tmp_path, installed) -> Path:
     entry = {"directory": str(folder), "file": "main.hip", "arguments": words}
     (folder / "compile_commands.json").write_text(json.dumps([entry]))
     return folder
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store.open(tmp_path / "store")
 
 
 def code_of(tree: Path, installed: Path, *flags: str) -> bytes:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
 from typing import TYPE_CHECKING
 
 import pytest
-from made_up import device_code, publish
+from made_up import device_code, publish, write_database
 
 from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.manifests.reproducer import Reproducer
@@ -17,10 +16,11 @@ from kerncap_stages.source.amd_code import kernel_code
 from kerncap_stages.source.options import Options
 from kerncap_stages.stages.generate import run_generate
 from kerncap_stages.stages.locate import run_locate
-from kerncap_stages.store import Store
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from kerncap_stages.store import Store
 
 pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
 
@@ -36,22 +36,10 @@ __global__ void scale(float* x, int n) {
 
 
 @pytest.fixture
-def store(tmp_path):
-    return Store.open(tmp_path / "store")
-
-
-@pytest.fixture
-def tree(tmp_path):
-    folder = tmp_path / "tree"
-    folder.mkdir()
-    (folder / "k.hip").write_text(KERNEL)
-    database(folder, "hipcc", "-O3")
-    return folder
-
-
-def database(tree: Path, *words: str) -> None:
-    entry = {"directory": str(tree), "file": "k.hip", "arguments": [*words, "-c", "k.hip"]}
-    (tree / "compile_commands.json").write_text(json.dumps([entry]))
+def tree(tree):
+    (tree / "k.hip").write_text(KERNEL)
+    write_database(tree, "hipcc", "-O3")
+    return tree
 
 
 def located(store: Store, tree: Path, *flags: str):
@@ -86,7 +74,7 @@ def test_other_macros_are_seen_by_the_instructions(store, tree):
 
 def test_what_cannot_be_compiled_is_unknown(store, tree):
     code = device_code(tree / "k.hip", tree / "k.hsaco")
-    database(tree, "hipcc", "-O3", "-DFACTOR=this does not compile")
+    write_database(tree, "hipcc", "-O3", "-DFACTOR=this does not compile")
     _, source = run_locate(store, publish(store, code, SCALE), Options((tree,)))
     assert source.unedited.same_instructions is None
     assert "error" in source.unedited.why
@@ -94,7 +82,7 @@ def test_what_cannot_be_compiled_is_unknown(store, tree):
 
 def test_without_a_compiler_it_is_unknown(store, tree, monkeypatch):
     code = device_code(tree / "k.hip", tree / "k.hsaco")
-    database(tree, str(tree.parent / "gone/bin/clang++"), "-O3")
+    write_database(tree, str(tree.parent / "gone/bin/clang++"), "-O3")
     monkeypatch.setenv("PATH", os.fspath(tree))
     _, source = run_locate(store, publish(store, code, SCALE), Options((tree,)))
     assert source.unedited.same_instructions is None
