@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 _MOST_DEBUG_BYTES = 64 << 20  # reading more takes minutes
 _MOST_POINTERS = 4096  # of one argument: arrays of pointers are small
-_MOST_MEMBERS = 100_000  # that are looked at for one argument
+_MOST_STEPS = 100_000  # through the types of one argument
 _MAX_DEPTH = 16
 _NAMES = ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name", "DW_AT_name")
 _POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
@@ -122,11 +122,12 @@ class _Walk:
     """Through the types of one argument, for a while: a damaged file may nest them without end."""
 
     def __init__(self) -> None:
-        self._left = _MOST_MEMBERS
+        self._left = _MOST_STEPS
 
     def held(self, kind: DIE, offset: int, name: str, depth: int) -> Iterator[Held]:
         """The addresses in a value of a type that lies at an offset."""
-        if depth > _MAX_DEPTH:
+        self._left -= 1
+        if depth > _MAX_DEPTH or self._left < 0:
             raise _UnknownError
         kind = _plain(kind)
         if kind.tag in _POINTERS:

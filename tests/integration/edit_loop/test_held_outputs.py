@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
+import random
 import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
+from elftools.elf.elffile import ELFFile
+from made_up import device_code
 from programs import SOURCES
+
+from kerncap_stages.source.debug_types import read_arguments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -59,3 +65,23 @@ def test_outputs_in_structs_are_compared_as_their_numbers(stages: Stages, tmp_pa
         held = [each["name"] for each in source["held_addresses"]]
         assert held == (["a.in", "a.tail.out"] if name == "from_derived" else [])
         assert told(stages, kernels[name], variant) == [("fp32", label)], name
+
+
+def test_damaged_debug_information_is_none(tmp_path: Path):
+    code = device_code(SOURCES / "edit_loop" / PROGRAM, tmp_path / "k.hsaco", "-g")
+    symbol = "_Z10from_plain5Plain"
+    (whole,) = read_arguments(code, symbol)
+    assert [held.name for held in whole.pointers] == ["a.out", "a.in"]
+    assert read_arguments(code, "absent") == ()
+    sections = [
+        ELFFile(io.BytesIO(code)).get_section_by_name(f".debug_{name}") for name in ("info", "abbrev")
+    ]
+    chance = random.Random(1)
+    changed = 0
+    for _ in range(150):
+        section = chance.choice(sections)
+        damaged = bytearray(code)
+        for _ in range(3):
+            damaged[section["sh_offset"] + chance.randrange(section["sh_size"])] = chance.randrange(256)
+        changed += read_arguments(bytes(damaged), symbol) != (whole,)  # and it ends, without an exception
+    assert changed > 10
