@@ -27,7 +27,7 @@ def about_variant(folder: Path, variant: Path) -> list[str]:
     if is_ours and _digest(variant) != built.get(variant.name):
         return [
             f"{variant} is not what make built in this folder (copied, linked, or built by hand), and is "
-            f"judged as it is; to judge the sources, remove it and `make {variant.name}`"
+            f"taken as it is; remove it and `make {variant.name}` to build the sources"
         ]
     edited = (
         [name for name in built if name.startswith(SOURCES) and _digest(folder / name) != built[name]]

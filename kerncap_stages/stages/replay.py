@@ -146,6 +146,7 @@ def replay(
     from kerncap_stages.manifests.replay import ReplayOutcome
     from kerncap_stages.progress import phases
     from kerncap_stages.project.artifacts import find_captures, list_for_user
+    from kerncap_stages.project.built import about_variant
     from kerncap_stages.replaying.result_lines import result_lines
     from kerncap_stages.terminal_text import printable
 
@@ -169,6 +170,9 @@ def replay(
         timeout_s=timeout,
         device=device,
     )
+    if options.variant is not None and options.variant.is_file():
+        for note in about_variant(options.variant.parent, options.variant):
+            say(f"note: {printable(note)}")
     worst = ExitCode.DONE
     number = 0
     for text in artifact_texts(artifacts, otherwise="@capture"):
@@ -185,8 +189,8 @@ def replay(
                 digest, made, result = run_replay(opened, capture, replace(each, progress=report))
             for line in result_lines(made, result):
                 say(with_typed_store(line) if "next: " in line else line)
-            if (note := list_for_user(opened, digest, store)) is not None:
-                say(f"note: {printable(note)}")
+            if (unlisted := list_for_user(opened, digest, store)) is not None:
+                say(f"note: {printable(unlisted)}")
             emit(digest, made if json else None)
             if made.outcome is not ReplayOutcome.COMPLETED:
                 worst = max(worst, ExitCode.DEVICE)

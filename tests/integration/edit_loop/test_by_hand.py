@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -112,3 +113,17 @@ def test_right_edits_pass_and_wrong_ones_fail(stages: Stages, project: Path):
     assert "Result: FAIL" in stages.run("validate", "project").must(1).err
     assemble(project, text, "global_store_dword v1, v2, s[2:3]", "global_store_dword v1, v2, s[2:3] offset:4")
     assert "Result: FAIL" in stages.run("validate", "project").must(1).err
+
+
+def test_what_was_not_built_is_told_beside_verdicts_and_times(stages: Stages, project: Path):
+    built, other = project / "optimized.hsaco", stages.folder / "other.hsaco"
+    text = (project / "kernel_variant.s").read_text()
+    assemble(project, text, "s_mov_b32 s8, 5", "s_nop 0\n\ts_mov_b32 s8, 5")
+    shutil.copy(built, other)
+    assemble(project, text, "s_mov_b32 s8, 5", "s_mov_b32 s8, 5")
+    both = (("validate", "project"), ("replay", "project", "--compare", built))
+    for words in both:
+        assert "is not what make built" not in stages.run(*words).must().err
+    shutil.copy(other, built)
+    for words in both:
+        assert "optimized.hsaco is not what make built in this folder" in stages.run(*words).must().err
