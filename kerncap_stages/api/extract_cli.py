@@ -205,25 +205,25 @@ def _match(exact: bool, regex: bool, mangled: bool) -> Any:
 
 
 class _Told:
-    """What people see while it runs: the steps, and a bar for as long as memory is copied."""
+    """What people see while it runs: the steps, and how much of the memory is copied."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
-        self._bar: Callable[[int, int], None] | None = None
+        self._report: Callable[[int, int], None] | None = None
 
     def start(self, step: str) -> None:
         """A step begins."""
         from kerncap_stages.api.steps import CAPTURE
-        from kerncap_stages.progress import progress
+        from kerncap_stages.progress import lines
 
         say(f"{step} ...")
         if step == CAPTURE:
-            self._bar = self._stack.enter_context(progress("capture", counts_bytes=True))
+            self._report = self._stack.enter_context(lines("capture"))
 
     def copied(self, done_bytes: int, total_bytes: int) -> None:
         """So much of a capture is copied."""
-        if self._bar is not None:
-            self._bar(done_bytes, total_bytes)
+        if self._report is not None:
+            self._report(done_bytes, total_bytes)
 
     def end(self, step: Step) -> None:
         """A step ended."""
@@ -231,7 +231,7 @@ class _Told:
         from kerncap_stages.terminal_text import printable
 
         self._stack.close()
-        self._bar = None
+        self._report = None
         digest = step.digest.short if step.digest is not None else "-"
         say(f"  {digest:12}  {printable(step.summary)}  ({formats.duration(step.duration_ns)})")
         for note in step.notes:

@@ -262,7 +262,7 @@ def capture(
     from kerncap_stages.manifests.capture import NameMatch, Selection
     from kerncap_stages.manifests.codec import load_as
     from kerncap_stages.manifests.profile import Profile
-    from kerncap_stages.progress import progress
+    from kerncap_stages.progress import lines
     from kerncap_stages.store import Store
 
     if exact + regex + mangled > 1:
@@ -284,7 +284,7 @@ def capture(
             requests.append(from_profile(digest, profile, _command, rank, names, _tell))
     wanted_blocks = None if grid_blocks is None else shape_of("--grid-blocks", "work-groups", grid_blocks)
     block_work_items = None if block is None else shape_of("--block", "work-items", block)
-    with progress("capture", counts_bytes=True) as report:
+    with lines("capture") as report:
         for request in requests:
             selections = tuple(
                 Selection(

@@ -27,6 +27,16 @@ def test_progress_of_a_capture_is_shown_on_a_terminal(stages, program):
     assert re.search(r"[\d.]+ [MG]B/s", text), text
 
 
+def test_progress_of_a_capture_and_lines_of_other_threads_and_processes_stay_whole(stages, program):
+    text = stages.shown_raw("capture", "--kernel", "target(", "--", program("chatty"), 64)
+    assert re.search(r"^capture: .* of .* MiB, [\d.]+ GB/s", text, re.MULTILINE), text
+    for who in ("thread", "child"):
+        numbers = [int(number) for number in re.findall(rf"^{who} (\d{{6}})\r?$", text, re.MULTILINE)]
+        assert numbers == list(range(text.count(who)))
+    assert "\x1b" not in text
+    assert "\r" not in text.replace("\r\n", "")
+
+
 def test_progress_of_a_replay_is_shown_on_a_terminal(stages, scaled, backend):
     runs = 3000 if backend == "hsa" else 100_000
     text = stages.shown("replay", scaled, "--iterations", runs)

@@ -92,6 +92,10 @@ class Stages:
 
     def shown(self, stage: str, *words: object) -> str:
         """What a stage, which must succeed, writes to a terminal as its standard error; without colours."""
+        return re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", self.shown_raw(stage, *words))
+
+    def shown_raw(self, stage: str, *words: object) -> str:
+        """The same with all that moves the cursor."""
         outer, inner = pty.openpty()
         process = subprocess.Popen(
             [*executable(stage), *map(str, words)],
@@ -108,7 +112,7 @@ class Stages:
             while part := os.read(outer, 65536):
                 shown += part
         os.close(outer)
-        text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown.decode(errors="replace"))
+        text = shown.decode(errors="replace")
         assert process.wait(TIMEOUT_S) == 0, text
         return text
 
