@@ -108,7 +108,7 @@ def _dispatch(capture: Capture) -> Iterator[RenderableType]:
     dispatch, cost, asked = capture.dispatch, capture.cost, capture.selection
     took = None
     if dispatch.duration_ns is not None:
-        source = "" if dispatch.time_source is None else f" ({dispatch.time_source.value})"
+        source = "" if dispatch.time_source is None else f" ({formats.clock(dispatch.time_source)})"
         took = formats.duration(dispatch.duration_ns) + source
     pattern = "" if asked.pattern is None else f" {asked.pattern!r}"
     yield heading("Dispatch")

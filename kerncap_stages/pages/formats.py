@@ -31,6 +31,12 @@ def duration(duration_ns: float) -> str:
     return f"{duration_ns:.0f} ns"
 
 
+def clock(source: str) -> str:
+    """Name the clock that times are of, as `TimeSource` has it."""
+    names = {"device": "device clock", "host": "host clock", "imported": "another profiler"}
+    return {**names, "software_gpu": "software GPU: no measure of hardware"}.get(source, source)
+
+
 def rate(size_bytes: float, duration_ns: float) -> str:
     """Write a speed in decimal units, as memory bandwidth is given everywhere."""
     return f"{_three_digits(size_bytes / duration_ns)} GB/s" if duration_ns > 0 else "-"

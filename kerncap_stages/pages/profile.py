@@ -46,7 +46,7 @@ def render(profile: Profile) -> Iterator[RenderableType]:
 def kernels_section(profile: Profile, longest: int) -> Iterator[RenderableType]:
     """Rank the kernels, at most ``longest`` of them."""
     total_ns = sum(kernel.total_ns for kernel in profile.kernels)
-    source = profile.imported_from or profile.time_source.value
+    source = profile.imported_from or formats.clock(profile.time_source)
     yield heading("Kernels", f"{formats.duration(total_ns)} of GPU time ({source})")
     yield _Ranking(profile.kernels[:longest])
     if len(profile.kernels) > longest:

@@ -90,7 +90,7 @@ def timing_facts(timing: TimingSummary, name: str) -> list[Fact]:
     )
     instructions = None if timing.instructions is None else f"{timing.instructions:,} wave instructions"
     return [
-        (name, f"median {formats.duration(timing.median_ns)} over {runs} ({timing.source.value})"),
+        (name, f"median {formats.duration(timing.median_ns)} over {runs} ({formats.clock(timing.source)})"),
         ("spread", spread),
         ("work", instructions),
     ]

@@ -14,6 +14,7 @@ from kerncap_stages.errors import ManifestUnreadable
 from kerncap_stages.manifests import dump, parse
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import KernargSlot
+from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.pages import formats, render
 from kerncap_stages.pages.kernel import slot_value
 from kerncap_stages.pages.parts import table
@@ -197,6 +198,12 @@ def test_argument_value(slot, raw, value):
 )  # fmt: skip
 def test_size(size_bytes, text):
     assert formats.size(size_bytes) == text
+
+
+@pytest.mark.parametrize("source", TimeSource)
+def test_a_clock_is_named_in_words(source):
+    assert "_" not in formats.clock(source)
+    assert formats.clock(source).strip()
 
 
 @pytest.mark.parametrize(

@@ -109,5 +109,5 @@ def test_each_pattern_of_the_readme_is_of_one_file_that_make_wheel_writes() -> N
     made = [f"kerncap_stages-0.1.0-{tag}-{platform}.whl" for tag in ("cp311-cp311", "cp312-abi3")]
     made.append("kerncap_stages-0.1.0.tar.gz")
     readme = (TOOL.parents[1] / "README.md").read_text()
-    patterns = re.findall(r"pip install dist/(\S+)", readme)
+    patterns = set(re.findall(r"pip install dist/(\S+)", readme))
     assert sorted(fnmatch.filter(made, pattern) for pattern in patterns) == sorted([name] for name in made)

@@ -157,4 +157,4 @@ def test_a_null_pointer_in_scalar_registers_ends_the_replay_at_once(stages, scal
     fault = variant("wild_variants", "SCALAR_FAULT")
     done = stages.replay(scaled, *way, "--variant", fault, "--timeout", 100).must(4)
     assert done.manifest["outcome"] == "faulted"
-    assert "touched 0x28" in done.manifest["explanation"]
+    assert "accessed 0x28" in done.manifest["explanation"]
