@@ -17,12 +17,12 @@ from stopwatch import Seconds, Stopwatch
 from store_memory import GB, noise, write_plainly
 from watching import number, watched
 
-from kerncap_stages.collector.connection import Settings
-from kerncap_stages.collector.program import ProgramSpec
-from kerncap_stages.collector.protocol import Close, Data, FreeSlot, Mode, Open, UpMessage
-from kerncap_stages.collector.server import Collector
-from kerncap_stages.native_paths import LIBRARY_FOLDER
-from kerncap_stages.softgpu import SoftGpu
+from kerncap_stages.collect.connection import Settings
+from kerncap_stages.collect.program import ProgramSpec
+from kerncap_stages.collect.protocol import Close, Data, FreeSlot, Mode, Open, UpMessage
+from kerncap_stages.collect.server import Collector
+from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
+from kerncap_stages.machine.softgpu import SoftGpu
 from kerncap_stages.store import Store
 
 if TYPE_CHECKING:

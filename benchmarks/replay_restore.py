@@ -15,8 +15,8 @@ from stopwatch import Seconds, Stopwatch
 from store_memory import GB, filled, noise
 
 from kerncap_stages.digest import MemoryRef
-from kerncap_stages.native_paths import native_file
-from kerncap_stages.softgpu import fallback
+from kerncap_stages.machine.native_paths import native_file
+from kerncap_stages.machine.softgpu import fallback
 from kerncap_stages.store.chunks import read_chunk_list
 
 if TYPE_CHECKING:

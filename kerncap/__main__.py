@@ -1,5 +1,5 @@
 """``python -m kerncap``: the ``kerncap`` command."""
 
-from kerncap_stages.api.kerncap_cli import main
+from kerncap_stages.compat.kerncap_cli import main
 
 main()

@@ -5,17 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from kerncap_stages.api.client import Kerncap as Kerncap
-    from kerncap_stages.api.results import (
+    from kerncap_stages.compat.client import Kerncap as Kerncap
+    from kerncap_stages.compat.results import (
         ExtractResult as ExtractResult,
     )
-    from kerncap_stages.api.results import (
+    from kerncap_stages.compat.results import (
         KernelStat as KernelStat,
     )
-    from kerncap_stages.api.results import (
+    from kerncap_stages.compat.results import (
         ReplayResult as ReplayResult,
     )
-    from kerncap_stages.api.results import (
+    from kerncap_stages.compat.results import (
         ValidationResult as ValidationResult,
     )
 
@@ -27,11 +27,11 @@ _RESULTS = ("ExtractResult", "KernelStat", "ReplayResult", "ValidationResult")
 def __getattr__(name: str) -> object:
     """Load the class and its results on first use: no executable pays for them."""
     if name == "Kerncap":
-        from kerncap_stages.api.client import Kerncap
+        from kerncap_stages.compat.client import Kerncap
 
         return Kerncap
     if name in _RESULTS:
-        from kerncap_stages.api import results
+        from kerncap_stages.compat import results
 
         return getattr(results, name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -19,21 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 _MODULES = {
-    "kc_assemble": "kerncap_stages.stages.assemble",
-    "kc_capture": "kerncap_stages.stages.capture",
-    "kc_extract": "kerncap_stages.api.extract_cli",
-    "kc_generate": "kerncap_stages.stages.generate",
-    "kc_locate": "kerncap_stages.stages.locate",
-    "kc_profile": "kerncap_stages.stages.profile",
-    "kc_replay": "kerncap_stages.stages.replay",
+    "kc_assemble": "kerncap_stages.cli.commands.assemble",
+    "kc_capture": "kerncap_stages.cli.commands.capture",
+    "kc_extract": "kerncap_stages.compat.extract_cli",
+    "kc_generate": "kerncap_stages.cli.commands.generate",
+    "kc_locate": "kerncap_stages.cli.commands.locate",
+    "kc_profile": "kerncap_stages.cli.commands.profile",
+    "kc_replay": "kerncap_stages.cli.commands.replay",
     "kc_root": "kerncap_stages.rocm_root.cli",
-    "kc_show": "kerncap_stages.stages.show",
-    "kc_softgpu": "kerncap_stages.stages.softgpu",
-    "kc_store": "kerncap_stages.stages.store_cli",
-    "kc_validate": "kerncap_stages.stages.validate",
-    "kerncap": "kerncap_stages.api.kerncap_cli",
-    "kerncap_mcp": "kerncap_stages.api.mcp_cli",
-    "kerncap_replay": "kerncap_stages.api.replay_cli",
+    "kc_show": "kerncap_stages.cli.commands.show",
+    "kc_softgpu": "kerncap_stages.cli.commands.softgpu",
+    "kc_store": "kerncap_stages.cli.commands.store_cli",
+    "kc_validate": "kerncap_stages.cli.commands.validate",
+    "kerncap": "kerncap_stages.compat.kerncap_cli",
+    "kerncap_mcp": "kerncap_stages.compat.mcp_cli",
+    "kerncap_replay": "kerncap_stages.compat.replay_cli",
 }
 
 

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import NoReturn
 
 from kerncap_stages.errors import UsageError
+from kerncap_stages.machine.softgpu import for_shell
 from kerncap_stages.rocm_root.enter import MARKER
-from kerncap_stages.softgpu import for_shell
 
 START_FILE = Path(__file__).with_name("shell.bash")
 # Every bash takes functions from variables of such names.

@@ -208,7 +208,7 @@ def _must_be_0(code: int) -> None:
 def write_protocol() -> None:
     """Put the collector's half of the protocol where mypy looks for it; a build writes its own."""
     folder = TOP / "native/capture/protocol"
-    output = TOP / "kerncap_stages/collector/protocol.py"
+    output = TOP / "kerncap_stages/collect/protocol.py"
     call("python", folder / "generate.py", folder / "protocol.py.j2", folder / "protocol.toml", output)
 
 

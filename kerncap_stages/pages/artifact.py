@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import Fact, facts, table, text
-from kerncap_stages.subjects import Summary, summary_of
+from kerncap_stages.store.subjects import Summary, summary_of
+from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

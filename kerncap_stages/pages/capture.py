@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG
-from kerncap_stages.pages import formats
 from kerncap_stages.pages.kernel import arguments_section, kernel_section, launch_section
 from kerncap_stages.pages.parts import facts, heading, note, table
 from kerncap_stages.pages.shared import environment_section, program_section
+from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

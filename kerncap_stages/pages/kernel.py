@@ -6,9 +6,9 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import facts, heading, note, table
 from kerncap_stages.pages.shared import code_object_text
+from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

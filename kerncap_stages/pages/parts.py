@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from kerncap_stages.terminal_text import printable
+from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence

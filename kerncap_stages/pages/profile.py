@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages import formats
-from kerncap_stages.pages.kernel_names import shorten
 from kerncap_stages.pages.parts import facts, heading, note, table
 from kerncap_stages.pages.shared import environment_section, program_section
-from kerncap_stages.terminal_text import printable
+from kerncap_stages.text import formats
+from kerncap_stages.text.kernel_names import shorten
+from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

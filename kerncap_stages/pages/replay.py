@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import facts, heading
 from kerncap_stages.pages.shared import (
     code_object_text,
@@ -12,6 +11,7 @@ from kerncap_stages.pages.shared import (
     same_instructions_fact,
     timing_facts,
 )
+from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import facts, heading, note, table
 from kerncap_stages.pages.shared import same_instructions_fact
+from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

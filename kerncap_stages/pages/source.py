@@ -6,9 +6,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.os_strings import os_string
-from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import facts, heading, table
 from kerncap_stages.pages.shared import same_instructions_fact
+from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages import formats
 from kerncap_stages.pages.parts import facts, table, text
+from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages import formats
+from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,7 +99,7 @@ def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str
     for reason in manifest.reasons:
         yield f"  {reason}"
     if manifest.unedited is not None:
-        from kerncap_stages.terminal_text import printable
+        from kerncap_stages.text.terminal import printable
 
         text = formats.same_instructions(manifest.unedited)
         yield f"  same instructions before any edit: {printable(text)}"
@@ -115,7 +115,7 @@ def heat_text(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> 
 
 
 def _region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
-    from kerncap_stages.terminal_text import printable
+    from kerncap_stages.text.terminal import printable
 
     verdict = "pass" if region.passed else "FAIL"
     name = printable(region.name)

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.pages import formats
-from kerncap_stages.pages.formats import same_instructions
+from kerncap_stages.machine.user_folder import write_file
 from kerncap_stages.pages.verdict import footer
-from kerncap_stages.user_folder import write_file
+from kerncap_stages.text import formats
+from kerncap_stages.text.formats import same_instructions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

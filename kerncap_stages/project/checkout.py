@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
+from kerncap_stages.machine.user_folder import remove_file, require_no_links, write_file
 from kerncap_stages.project.variants import set_aside
-from kerncap_stages.user_folder import remove_file, require_no_links, write_file
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

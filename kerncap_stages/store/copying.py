@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from kerncap_stages.contents import require_room
 from kerncap_stages.errors import ArtifactNotFound
 from kerncap_stages.store.artifacts import list_entry, next_time_ns
+from kerncap_stages.store.contents import require_room
 from kerncap_stages.store.objects import size_of
 
 if TYPE_CHECKING:

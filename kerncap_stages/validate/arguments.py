@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from kerncap_stages.code.element_types import is_pointer_to_const, pointee
+from kerncap_stages.code.structs import Types, size_of
+from kerncap_stages.locate.argument_layouts import argument_types, explicit_slots, held_addresses, is_known
 from kerncap_stages.manifests.memory import MemoryKind
-from kerncap_stages.replaying.variant import uses_heap
-from kerncap_stages.source.argument_layouts import argument_types, explicit_slots, held_addresses, is_known
-from kerncap_stages.source.element_types import is_pointer_to_const, pointee
-from kerncap_stages.source.structs import Types, size_of
+from kerncap_stages.replay.variant import uses_heap
 from kerncap_stages.store.chunks import differing_chunks
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
-from kerncap_stages.remembered import known_as, request_key
+from kerncap_stages.store.remembered import known_as, request_key
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import Run
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Mode
-from kerncap_stages.pages.formats import count
-from kerncap_stages.replaying.variant import runtime_regions
+from kerncap_stages.replay.variant import runtime_regions
+from kerncap_stages.text.formats import count
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
 from kerncap_stages.validate.judgement import Judgement, PartVerdict

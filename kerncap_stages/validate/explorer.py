@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
-    from kerncap_stages.replaying.runner import Repeats
+    from kerncap_stages.replay.runner import Repeats
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer
     from kerncap_stages.validate.baselines import BaselineRun, Baselines

@@ -13,8 +13,8 @@ import numpy as np
 
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests.memory import MemoryKind
-from kerncap_stages.pages.formats import count
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
+from kerncap_stages.text.formats import count
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.source import Source
-    from kerncap_stages.replaying.runner import Repeats
+    from kerncap_stages.replay.runner import Repeats
     from kerncap_stages.store import Store
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
     from kerncap_stages.validate.explorer import Limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages.formats import count
+from kerncap_stages.text.formats import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

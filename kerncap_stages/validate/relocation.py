@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.code_object import named_places
+from kerncap_stages.code.code_object import named_places
+from kerncap_stages.code.kernel_facts import without_unit
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.kernel_facts import without_unit
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
+from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.replaying.plan import own_code
-from kerncap_stages.replaying.runner import ReplayRequest, replay_capture
-from kerncap_stages.replaying.variant import variant_code
-from kerncap_stages.temporary import TemporaryFolder
+from kerncap_stages.replay.plan import own_code
+from kerncap_stages.replay.runner import ReplayRequest, replay_capture
+from kerncap_stages.replay.variant import variant_code
 from kerncap_stages.validate.outputs import find_missing_state, store_differing, store_outputs
 from kerncap_stages.validate.relocation import Relocation
 from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.replaying.report import ReplayResult
-    from kerncap_stages.replaying.runner import Repeats
-    from kerncap_stages.replaying.standby import Standbys
+    from kerncap_stages.replay.report import ReplayResult
+    from kerncap_stages.replay.runner import Repeats
+    from kerncap_stages.replay.standby import Standbys
     from kerncap_stages.store import Store
     from kerncap_stages.validate.perturb.start import Start
 

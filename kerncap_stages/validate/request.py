@@ -10,11 +10,11 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.errors import ArtifactError, UsageError
+from kerncap_stages.machine.identity import machine_identity
 from kerncap_stages.manifests.view import viewing
 from kerncap_stages.project.artifacts import source_of
-from kerncap_stages.remembered import remembered_as, request_key
-from kerncap_stages.replaying.identity import machine_identity
-from kerncap_stages.replaying.standby import Standbys
+from kerncap_stages.replay.standby import Standbys
+from kerncap_stages.store.remembered import remembered_as, request_key
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, checked_bounds
 
 if TYPE_CHECKING:

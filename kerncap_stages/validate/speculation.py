@@ -10,14 +10,14 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.replaying.process import INTERRUPTED_S, kill_running
+from kerncap_stages.replay.process import INTERRUPTED_S, kill_running
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
     from types import TracebackType
 
-    from kerncap_stages.replaying.runner import Repeats
+    from kerncap_stages.replay.runner import Repeats
     from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.replayer import Replayer, Run
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.replaying.runner import Repeats
-from kerncap_stages.replaying.variant import runtime_regions
+from kerncap_stages.replay.runner import Repeats
+from kerncap_stages.replay.variant import runtime_regions
 from kerncap_stages.validate.compare.regions import changed_bytes
 from kerncap_stages.validate.host_writes import find_host_writes
 from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE

@@ -20,7 +20,7 @@ from kerncap_stages.manifests.validation import (
     WorstElement,
 )
 from kerncap_stages.project.artifacts import unedited_of
-from kerncap_stages.replaying.variant import variant_code
+from kerncap_stages.replay.variant import variant_code
 from kerncap_stages.validate.baselines import Baselines, kept_replays
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.replayer import ProcessReplayer
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.kernel import CodeObject
     from kerncap_stages.manifests.source import Unedited
-    from kerncap_stages.replaying.standby import Standbys
+    from kerncap_stages.replay.standby import Standbys
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validate.compare.bounds import Bounds
     from kerncap_stages.validate.judgement import Judgement, PartVerdict

@@ -1,4 +1,4 @@
-// Reads the first bytes of code images. Fatbins: the grammar is in kerncap_stages/fatbin.py.
+// Reads the first bytes of code images. Fatbins: the grammar is in kerncap_stages/code/fatbin.py.
 #include "cuda/image.hpp"
 
 #include <elf.h>

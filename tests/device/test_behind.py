@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kerncap_stages.cupti import cupti_libraries
+from kerncap_stages.machine.cupti import cupti_libraries
 
 PROFILED = """
 import time, torch

@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from kerncap_stages.collector.launch_facts import LAUNCH_ATTRIBUTES
-from kerncap_stages.cupti import CUPTI, cupti_libraries
+from kerncap_stages.collect.launch_facts import LAUNCH_ATTRIBUTES
+from kerncap_stages.machine.cupti import CUPTI, cupti_libraries
 
 NUMBERS = {name: number for number, name in LAUNCH_ATTRIBUTES.items()}
 OF_NODES = ("access_policy_window", "mem_sync_domain", "preferred_shared_memory_carveout", "priority")

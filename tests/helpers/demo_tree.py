@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 from made_up import device_code, publish
 
-from kerncap_stages.source.options import Options
-from kerncap_stages.stages.locate import run_locate
+from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.locate.options import Options
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from kerncap_stages.collector import protocol
+from kerncap_stages.collect import protocol
 
 
 def capture_message(**changes: Any) -> protocol.Capture:

@@ -19,7 +19,7 @@ from typing import Any
 from programs import in_rocm
 
 from kerncap_stages.digest import Digest
-from kerncap_stages.softgpu import SoftGpu
+from kerncap_stages.machine.softgpu import SoftGpu
 from kerncap_stages.store import Store
 
 TIMEOUT_S = 240
@@ -31,7 +31,7 @@ def executable(stage: str) -> list[str]:
     installed = str(beside) if beside.exists() else shutil.which(f"kc-{stage}")
     if installed is not None:
         return [installed]
-    return [sys.executable, "-c", f"from kerncap_stages.stages.{stage} import main; main()"]
+    return [sys.executable, "-c", f"from kerncap_stages.cli.commands.{stage} import main; main()"]
 
 
 @dataclass

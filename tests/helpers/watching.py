@@ -7,11 +7,11 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.collector.connection import Settings
-from kerncap_stages.collector.program import ProgramSpec
-from kerncap_stages.collector.protocol import Mode, ModuleEnd, Rule, Selected, UpMessage
-from kerncap_stages.collector.server import Collector
-from kerncap_stages.softgpu import SoftGpu
+from kerncap_stages.collect.connection import Settings
+from kerncap_stages.collect.program import ProgramSpec
+from kerncap_stages.collect.protocol import Mode, ModuleEnd, Rule, Selected, UpMessage
+from kerncap_stages.collect.server import Collector
+from kerncap_stages.machine.softgpu import SoftGpu
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,10 +8,10 @@ import time
 from pathlib import Path
 
 from kerncap_stages import errors
-from kerncap_stages.console import emit, epilog, run, say
+from kerncap_stages.cli.console import emit, epilog, run, say
+from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
 from kerncap_stages.digest import Digest
-from kerncap_stages.inputs import artifact_texts
-from kerncap_stages.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
 
 app = stage_app()
 

@@ -6,7 +6,7 @@ import os
 import executables
 import pytest
 
-from kerncap_stages.cannot_run import cannot_run
+from kerncap_stages.machine.cannot_run import cannot_run
 
 
 @pytest.fixture

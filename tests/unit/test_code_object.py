@@ -2,7 +2,7 @@
 
 import pytest
 
-from kerncap_stages.kernel_facts import CodeObjectFacts, without_unit
+from kerncap_stages.code.kernel_facts import CodeObjectFacts, without_unit
 
 
 @pytest.mark.parametrize(

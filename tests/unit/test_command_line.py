@@ -3,7 +3,7 @@
 import executables
 import pytest
 
-from kerncap_stages.command_line import take_command
+from kerncap_stages.cli.command_line import take_command
 
 
 def test_the_command_is_all_behind_the_first_dashes():

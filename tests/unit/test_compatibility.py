@@ -19,8 +19,8 @@ from compatibility_page import assert_types, code, rows
 
 import kerncap
 from kerncap_stages import errors
+from kerncap_stages.generate.render import Part, render
 from kerncap_stages.manifests.memory import ModuleVariable
-from kerncap_stages.project.render import Part, render
 
 TOP = Path(__file__).parents[2]
 ANSWERS = {"same", "same, note", "refused"}

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kerncap_stages import __version__, errors
-from kerncap_stages.console import with_typed_store
+from kerncap_stages.cli.console import with_typed_store
 
 STAGE = [sys.executable, str(Path(__file__).parents[1] / "programs" / "frame_stage.py")]
 

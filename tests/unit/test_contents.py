@@ -10,12 +10,12 @@ import types
 import pytest
 import stores
 
-from kerncap_stages.contents import print_content
 from kerncap_stages.digest import FileRef, MemoryRef
 from kerncap_stages.errors import DigestMismatch, Refused, UsageError
-from kerncap_stages.files import get_files
 from kerncap_stages.manifests.files import Files, StoredFile
 from kerncap_stages.store import Store
+from kerncap_stages.store.contents import print_content
+from kerncap_stages.store.files import get_files
 
 MIB = 1 << 20
 TIB = 1 << 40
@@ -164,7 +164,9 @@ def test_more_bytes_than_the_disk_has_room_for_are_refused_before_any_is_written
         chunk = transaction.put_bytes(b"x" * (64 * MIB))
         transaction.publish_objects()
     reference, size = planted(store, 64 * MIB, ",".join([f'"{chunk}"'] * 500_000))
-    monkeypatch.setattr("kerncap_stages.files.write_content", lambda *_: pytest.fail("something was written"))
+    monkeypatch.setattr(
+        "kerncap_stages.store.files.write_content", lambda *_: pytest.fail("something was written")
+    )
     with pytest.raises(Refused, match=rf"has room for [0-9,]+ bytes, and file .* {size:,}"):
         get_files(store, one_file(reference, size), tmp_path / "copy")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]

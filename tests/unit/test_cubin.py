@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kerncap_stages.code_object import read_code_object
-from kerncap_stages.cubin import kernel_code
+from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.cubin import kernel_code
+from kerncap_stages.code.kernel_facts import find_symbol, same_but_for_unit
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.kernel_facts import find_symbol, same_but_for_unit
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 
 CUBIN_FOLDER = Path(__file__).parents[1] / "golden/cuda"

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap_stages.cubin_elf import read_sections
-from kerncap_stages.cubin_links import Links
+from kerncap_stages.code.cubin_elf import read_sections
+from kerncap_stages.code.cubin_links import Links
 
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"
 WHOLE = (GOLDEN / "links.cubin").read_bytes()

@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 from cuda_captures import publish_cuda
 
-from kerncap_stages.cubin_links import FunctionSlot, Variable
+from kerncap_stages.code.cubin_links import FunctionSlot, Variable
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.memory import ModuleVariable
-from kerncap_stages.replaying.cuda_code import _function_lines, link_baseline, link_variant, why_it_may_fault
+from kerncap_stages.replay.cuda_code import _function_lines, link_baseline, link_variant, why_it_may_fault
 from kerncap_stages.store import Store
 
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerncap_stages.cupti import cupti_libraries
+from kerncap_stages.machine.cupti import cupti_libraries
 
 
 def test_the_newest_cuda_comes_first_wherever_it_lies(tmp_path):

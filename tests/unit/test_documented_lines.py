@@ -11,9 +11,9 @@ import pytest
 from compatibility_page import assert_types, code, rows
 
 import kerncap
-from kerncap_stages.api import lines
-from kerncap_stages.api.conversion import validation_result
-from kerncap_stages.api.statistics import profile_object
+from kerncap_stages.compat import lines
+from kerncap_stages.compat.conversion import validation_result
+from kerncap_stages.compat.statistics import profile_object
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Mode, Tolerance
 
@@ -29,7 +29,7 @@ from kerncap_stages.manifests.validation import Mode, Tolerance
     ids=["hip", "nvcc", "clang", "clang without ptxas"],
 )
 def test_the_edited_file_and_what_is_built_are_those_of_the_project(files, ptxas, named, monkeypatch):
-    monkeypatch.setattr("kerncap_stages.source.nvcc.find_cuda_tool", lambda _name: ptxas)
+    monkeypatch.setattr("kerncap_stages.compilers.nvcc.find_cuda_tool", lambda _name: ptxas)
     assert lines.edited_and_built([f"/somewhere/{name}" for name in files]) == named
 
 

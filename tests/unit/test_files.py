@@ -7,10 +7,10 @@ import os
 
 import pytest
 
-from kerncap_stages import files
 from kerncap_stages.digest import FileRef, MemoryRef
 from kerncap_stages.errors import DigestMismatch, UsageError
 from kerncap_stages.manifests.files import Files, StoredFile
+from kerncap_stages.store import files
 
 
 def one_file(content, size_bytes):

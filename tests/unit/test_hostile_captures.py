@@ -15,22 +15,22 @@ import pytest
 from cuda_captures import publish_cuda
 from made_up import device_code, publish
 
-from kerncap_stages.code_object import data_symbols, read_code_object
-from kerncap_stages.cubin import embedded_ptx, kernel_code
-from kerncap_stages.cubin_elf import read_sections
+from kerncap_stages.cli.commands.generate import run_generate
+from kerncap_stages.code.code_object import data_symbols, read_code_object
+from kerncap_stages.code.cubin import embedded_ptx, kernel_code
+from kerncap_stages.code.cubin_elf import read_sections
+from kerncap_stages.compilers.line_tables import read_line_tables
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.errors import ArtifactError, DigestMismatch, ExitCode, KerncapError, ManifestUnreadable
+from kerncap_stages.generate.request import project_key
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.codec import canonical
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.project.artifacts import capture_of
-from kerncap_stages.project.request import project_key
-from kerncap_stages.replaying.cuda_code import link_baseline, link_variant
-from kerncap_stages.replaying.plan import PlanFiles, write_plan
-from kerncap_stages.replaying.variant import read_variant
-from kerncap_stages.source.line_tables import read_line_tables
-from kerncap_stages.stages.generate import run_generate
+from kerncap_stages.replay.cuda_code import link_baseline, link_variant
+from kerncap_stages.replay.plan import PlanFiles, write_plan
+from kerncap_stages.replay.variant import read_variant
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.request import Settings, read_request

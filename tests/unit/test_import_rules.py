@@ -12,8 +12,30 @@ SOURCES = Path(__file__).parents[2]
 PACKAGE = SOURCES / "kerncap_stages"
 NATIVE = SOURCES / "native"
 
-# The documented Python class and the commands that run several stages: above the stages, used by nobody.
-FRONT = "kerncap_stages.api"
+# Folders of the package, and the two modules that everything may import, lowest first: each imports only from
+# levels below its own. docs/architecture.md shows the same.
+LEVELS = (
+    ("errors", "digest"),
+    ("manifests",),
+    ("text",),
+    ("machine", "rocm_root"),
+    ("code",),
+    ("store",),
+    ("project",),
+    ("compilers",),
+    ("collect",),
+    ("locate", "replay"),
+    ("generate",),
+    ("validate",),
+    ("pages",),
+    ("cli",),
+    ("cli.commands",),
+    ("compat",),
+)
+# The extension module, which is no folder of ours, and the package's own name.
+KNOWN_TO_ALL = {"kerncap_stages", "kerncap_stages._native"}
+# Starts every executable, so that it names them all.
+ABOVE_ALL = "kerncap_stages.launch"
 
 # folder of native/: the folders whose headers it may include
 MAY_INCLUDE = {
@@ -74,25 +96,46 @@ def test_there_is_something_to_check():
     assert "kerncap_stages.manifests.base" in imports("kerncap_stages.manifests.capture")
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_core_never_imports_a_stage(name):
-    if is_in(name, "kerncap_stages.stages") or is_in(name, FRONT):
-        return
-    assert {module for module in imports(name) if is_in(module, "kerncap_stages.stages")} == set()
+def part_of(module: str) -> str:
+    """The folder that a module is in, as LEVELS names it."""
+    parts = module.split(".")[1:]
+    return "cli.commands" if parts[:2] == ["cli", "commands"] else parts[0]
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if is_in(name, "kerncap_stages.stages")])
+def level_of(module: str) -> int:
+    found = [level for level, parts in enumerate(LEVELS) if part_of(module) in parts]
+    assert found, f"{module}: LEVELS and docs/architecture.md need a place for it"
+    return found[0]
+
+
+@pytest.mark.parametrize("name", sorted(MODULES.keys() - KNOWN_TO_ALL - {ABOVE_ALL}))
+def test_imports_point_down(name):
+    wrong = {
+        module
+        for module in imports(name) - KNOWN_TO_ALL
+        if part_of(module) != part_of(name) and level_of(module) >= level_of(name)
+    }
+    assert wrong == set()
+
+
+def test_rocm_root_stands_alone():
+    """It runs from a checkout before anything is installed."""
+    for name in MODULES:
+        outside = not is_in(name, "kerncap_stages.rocm_root")
+        found = imports(name) - KNOWN_TO_ALL
+        if outside and name != ABOVE_ALL:
+            assert not {module for module in found if is_in(module, "kerncap_stages.rocm_root")}
+        elif not outside:
+            assert {module for module in found if part_of(module) != "rocm_root"} <= {"kerncap_stages.errors"}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if is_in(name, "kerncap_stages.cli.commands")])
 def test_stages_never_import_each_other(name):
     """A stage is a module, or a package whose modules are its parts."""
-    stages = {module.split(".")[2] for module in imports(name) if module.startswith("kerncap_stages.stages.")}
-    assert stages - {*name.split(".")[2:3]} == set()
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_nobody_imports_the_front(name):
-    if is_in(name, FRONT) or name == "kerncap_stages":
-        return
-    assert {module for module in imports(name) if is_in(module, FRONT)} == set()
+    stages = {
+        module.split(".")[3] for module in imports(name) if module.startswith("kerncap_stages.cli.commands.")
+    }
+    assert stages - {*name.split(".")[3:4]} == set()
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if is_in(name, "kerncap_stages.manifests")])
@@ -100,6 +143,13 @@ def test_manifests_need_nothing_but_names_and_errors(name):
     allowed = ("kerncap_stages.manifests", "kerncap_stages.digest", "kerncap_stages.errors")
     others = {module for module in imports(name) if not any(is_in(module, package) for package in allowed)}
     assert others - {"kerncap_stages"} == set()
+
+
+def test_the_architecture_page_shows_the_levels():
+    page = (SOURCES / "docs/architecture.md").read_text(encoding="utf-8")
+    shown = page.partition("## Imports point one way")[2].partition("```\n")[2].partition("```")[0]
+    words = re.compile(r"\([^)]*\)|,").sub(" ", shown)
+    assert [tuple(line.replace("/", ".").split()) for line in words.splitlines()] == list(LEVELS)
 
 
 @pytest.mark.parametrize(("folder", "path"), native_files(), ids=lambda part: str(part)[-30:])

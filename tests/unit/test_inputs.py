@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.errors import ArtifactNotFound, UsageError
-from kerncap_stages.inputs import artifact_texts
 
 
 class Terminal(io.StringIO):

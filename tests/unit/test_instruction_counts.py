@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.instruction_counts import read_counts
+from kerncap_stages.machine.instruction_counts import read_counts
 
 LINE = {
     "version": 1, "pid": 7, "target": "gfx942", "gpu": 0, "queue": 4096, "dispatch": 3,

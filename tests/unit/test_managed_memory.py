@@ -6,11 +6,11 @@ import numpy as np
 from manifest_examples import capture as example_capture
 from messages import region_message
 
-from kerncap_stages.collector import protocol
-from kerncap_stages.collector.captured_memory import SentRegion, describe_regions
-from kerncap_stages.collector.protocol import NO_DEVICE, RegionFlag
+from kerncap_stages.collect import protocol
+from kerncap_stages.collect.captured_memory import SentRegion, describe_regions
+from kerncap_stages.collect.protocol import NO_DEVICE, RegionFlag
 from kerncap_stages.manifests.capture import Reach
-from kerncap_stages.replaying.plan import PlanFiles, write_plan
+from kerncap_stages.replay.plan import PlanFiles, write_plan
 
 BASE = 0x7F0000000000
 # As native/replay/plan.hpp numbers them.

@@ -8,8 +8,8 @@ import socket
 import anyio
 import pytest
 
-from kerncap_stages.api import mcp_peers
-from kerncap_stages.api.mcp_peers import OwnUserOnly, owners
+from kerncap_stages.compat import mcp_peers
+from kerncap_stages.compat.mcp_peers import OwnUserOnly, owners
 
 
 def test_the_owner_of_a_connection_is_found():

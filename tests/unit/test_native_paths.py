@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import kerncap_stages
-from kerncap_stages import native_paths
 from kerncap_stages.errors import DeviceError, ExitCode
+from kerncap_stages.machine import native_paths
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ import zlib
 import pytest
 import zstandard
 
+from kerncap_stages.code.offload_bundle import code_object_for
 from kerncap_stages.errors import ArtifactError, Refused
-from kerncap_stages.offload_bundle import code_object_for
 
 ISA = "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"
 

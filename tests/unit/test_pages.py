@@ -15,9 +15,10 @@ from kerncap_stages.manifests import dump, parse
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import KernargSlot
 from kerncap_stages.manifests.timing import TimeSource
-from kerncap_stages.pages import formats, render
+from kerncap_stages.pages import render
 from kerncap_stages.pages.kernel import slot_value
 from kerncap_stages.pages.parts import table
+from kerncap_stages.text import formats
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n[bold red]x[/] [link=file:///etc]y[/link] :smile: \u202e\x9b1m"
 

@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from kerncap_stages.progress import Lines, progress
+from kerncap_stages.cli.progress import Lines, progress
 
 
 class Terminal(io.StringIO):
@@ -44,7 +44,7 @@ def test_sizes_are_in_the_units_of_every_page(monkeypatch):
 @pytest.fixture
 def clock(monkeypatch) -> list[float]:
     now = [0.0]
-    monkeypatch.setattr("kerncap_stages.progress.time.monotonic", lambda: now[0])
+    monkeypatch.setattr("kerncap_stages.cli.progress.time.monotonic", lambda: now[0])
     return now
 
 

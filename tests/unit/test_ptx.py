@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kerncap_stages.code_object import read_code_object
+from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.ptx import entry_lines, ptx_in_images
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat
-from kerncap_stages.ptx import entry_lines, ptx_in_images
 
 FATBIN = (Path(__file__).parents[1] / "golden/cuda/several.fatbin").read_bytes()
 

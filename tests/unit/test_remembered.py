@@ -11,7 +11,11 @@ from executables import publish_capture
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import kerncap_stages.remembered as under_test
+import kerncap_stages.store.remembered as under_test
+from kerncap_stages.cli.commands.generate import default_folder
+from kerncap_stages.generate.request import project_key
+from kerncap_stages.locate.known_source import source_summary
+from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import KINDS, dump, model_of
 from kerncap_stages.manifests.codec import SCHEMA_VERSIONS
 from kerncap_stages.manifests.os_strings import os_string
@@ -19,12 +23,8 @@ from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.view import View, read_view
 from kerncap_stages.pages.verdict import footer, lines
 from kerncap_stages.project.checkout import checked_out
-from kerncap_stages.project.request import project_key
-from kerncap_stages.remembered import known_as, remembered, remembered_as, request_key
-from kerncap_stages.source.known_source import source_summary
-from kerncap_stages.source.options import Options
-from kerncap_stages.stages.generate import default_folder
 from kerncap_stages.store import Store
+from kerncap_stages.store.remembered import known_as, remembered, remembered_as, request_key
 
 ANY = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -176,7 +176,7 @@ def test_the_templates_shape_a_project(store, monkeypatch, tmp_path):
     assert project_key(store, [digest], assembly=True) != before
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates/Makefile.j2").write_text("all:\n")
-    monkeypatch.setattr("kerncap_stages.project.request.TEMPLATES", tmp_path / "templates")
+    monkeypatch.setattr("kerncap_stages.generate.request.TEMPLATES", tmp_path / "templates")
     assert project_key(store, [digest], assembly=False) != before
 
 

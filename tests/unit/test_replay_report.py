@@ -7,8 +7,8 @@ import pytest
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.replaying.report import Mismatch, ReplayResult, told
-from kerncap_stages.replaying.result_lines import result_lines
+from kerncap_stages.replay.report import Mismatch, ReplayResult, told
+from kerncap_stages.replay.result_lines import result_lines
 
 
 def test_without_a_driver_the_next_step_is_another_machine():

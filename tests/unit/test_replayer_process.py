@@ -13,9 +13,9 @@ from types import SimpleNamespace
 import pytest
 
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.replaying import process as process_module
-from kerncap_stages.replaying.process import run_replayer
-from kerncap_stages.replaying.standby import Standby, Standbys
+from kerncap_stages.replay import process as process_module
+from kerncap_stages.replay.process import run_replayer
+from kerncap_stages.replay.standby import Standby, Standbys
 from kerncap_stages.validate.speculation import Speculation
 
 SLEEPS = [sys.executable, "-c", "import time; time.sleep(60)"]
@@ -87,7 +87,7 @@ def test_an_interrupt_ends_replays_that_run_beside(started):
 
 HELD = """
 import os, subprocess, sys
-from kerncap_stages.replaying import process
+from kerncap_stages.replay import process
 process._LETTING_GO_S = 0.1
 subprocess.Popen.kill = lambda _process: None
 words = [sys.executable, "-c", "import os, time; os.write(2, b'says'); time.sleep(600)"]

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from kerncap_stages.collect.rocprofv3 import import_profile
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.rocprofv3 import import_profile
 from kerncap_stages.store import Store
 
 STATISTICS = (

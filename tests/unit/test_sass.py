@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from kerncap_stages.sass import uses_textures
+from kerncap_stages.code.sass import uses_textures
 
 MOVE, EXIT = 0x202, 0x94D
 
@@ -32,7 +32,7 @@ def test_masked_arrays_are_not_imported_for_it():
     """They take 50 ms, and a capture's publication waits for this."""
     lines = (
         "import sys",
-        "from kerncap_stages.sass import uses_textures",
+        "from kerncap_stages.code.sass import uses_textures",
         "assert not uses_textures(bytes(1 << 16))",
         "sys.exit('numpy.ma' in sys.modules)",
     )

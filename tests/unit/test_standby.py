@@ -7,8 +7,8 @@ import os
 
 import pytest
 
-from kerncap_stages.replaying import standby as standby_module
-from kerncap_stages.replaying.standby import Standbys
+from kerncap_stages.replay import standby as standby_module
+from kerncap_stages.replay.standby import Standbys
 
 
 @pytest.fixture

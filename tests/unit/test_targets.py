@@ -2,7 +2,7 @@
 
 import pytest
 
-from kerncap_stages.targets import Target, parse_target, processor_of, target_of_elf
+from kerncap_stages.code.targets import Target, parse_target, processor_of, target_of_elf
 
 
 @pytest.mark.parametrize(

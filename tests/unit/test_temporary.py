@@ -10,13 +10,13 @@ import tempfile
 
 import pytest
 
-from kerncap_stages import temporary
-from kerncap_stages.temporary import TemporaryFolder, remove_stale
+from kerncap_stages.machine import temporary
+from kerncap_stages.machine.temporary import TemporaryFolder, remove_stale
 
 HOLDS = """
 import sys
 from pathlib import Path
-from kerncap_stages.temporary import TemporaryFolder
+from kerncap_stages.machine.temporary import TemporaryFolder
 folder = TemporaryFolder("test", Path(sys.argv[1]))
 (folder.path / "file").write_text("content")
 print(folder.path, flush=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap_stages.terminal_text import printable
+from kerncap_stages.text.terminal import printable
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import stat
 import pytest
 
 from kerncap_stages.errors import Refused
-from kerncap_stages.user_folder import remove_file, require_no_links, write_file
+from kerncap_stages.machine.user_folder import remove_file, require_no_links, write_file
 
 
 def names(folder):

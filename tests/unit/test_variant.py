@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 from cuda_captures import publish_cuda
 
-from kerncap_stages.code_object import read_code_object
+from kerncap_stages.code.code_object import read_code_object
 from kerncap_stages.errors import ArtifactError, Refused, UsageError
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.replaying.variant import loadable, read_variant, why_unfit
+from kerncap_stages.replay.variant import loadable, read_variant, why_unfit
 from kerncap_stages.store import Store
 
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"
@@ -165,7 +165,7 @@ def test_a_huge_file_is_not_read(add, given):
 
 
 def test_a_fatbin_gives_the_code_of_the_captured_gpu(capture_of, tmp_path):
-    from kerncap_stages.offload_bundle import code_object_for
+    from kerncap_stages.code.offload_bundle import code_object_for
 
     cubin = code_object_for(FATBIN.read_bytes(), "sm_90")
     capture = capture_of(cubin, "_Z5plainPfi")

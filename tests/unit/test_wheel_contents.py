@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from kerncap_stages.native_paths import LIBRARY_FOLDER
+from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 
 if TYPE_CHECKING:
     from types import ModuleType

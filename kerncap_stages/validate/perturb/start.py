@@ -6,9 +6,9 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code_object import writable_data
+from kerncap_stages.code.code_object import writable_data
 from kerncap_stages.manifests.memory import MemoryKind
-from kerncap_stages.replaying.plan import own_code
+from kerncap_stages.replay.plan import own_code
 from kerncap_stages.validate.perturb.address_ranges import captured_ranges
 from kerncap_stages.validate.perturb.states import perturb
 

@@ -19,7 +19,7 @@ from machine import Bench, run
 from table import confidence, each, median, quartiles, ratios
 from turns import Groups, Turns, Under
 
-from kerncap_stages.cupti import cupti_paths
+from kerncap_stages.machine.cupti import cupti_paths
 
 if TYPE_CHECKING:
     from turns import Ratios

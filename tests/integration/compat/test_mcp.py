@@ -216,7 +216,7 @@ def test_a_port_that_is_taken_is_told(shell):
 
 def test_without_the_sdk_it_says_what_to_install(shell):
     program = (
-        "import sys; from kerncap_stages.api import mcp_cli; mcp_cli.find_spec = lambda name: None; "
+        "import sys; from kerncap_stages.compat import mcp_cli; mcp_cli.find_spec = lambda name: None; "
         "sys.argv = ['kerncap-mcp']; mcp_cli.main()"
     )
     done = shell.run([sys.executable, "-P", "-c", program], code=1)

@@ -11,14 +11,14 @@ from pathlib import Path
 import pytest
 from cuda_captures import publish_cuda
 
-from kerncap_stages.cubin import kernel_code
+from kerncap_stages.cli.commands.generate import run_generate
+from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.code.cubin import kernel_code
+from kerncap_stages.compilers.installed import find_compiler
+from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
 from kerncap_stages.project.variants import built_variant
-from kerncap_stages.source.compilers import find_compiler
-from kerncap_stages.source.options import Options
-from kerncap_stages.stages.generate import run_generate
-from kerncap_stages.stages.locate import run_locate
 from kerncap_stages.store import Store
 
 CUBIN = Path(__file__).parents[2] / "golden/cuda/facts.cubin"

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from cuda_captures import ARCH, nvcc, publish_cuda, why_no_nvcc
 
-from kerncap_stages.cubin import kernel_code
+from kerncap_stages.cli.commands.generate import run_generate
+from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.code.cubin import kernel_code
+from kerncap_stages.compilers.nvcc import find_cuda_tool
+from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
 from kerncap_stages.rocm_root.enter import MARKER
-from kerncap_stages.source.nvcc import find_cuda_tool
-from kerncap_stages.source.options import Options
-from kerncap_stages.stages.generate import run_generate
-from kerncap_stages.stages.locate import run_locate
 from kerncap_stages.store import Store
 
 TREE = Path(__file__).parents[2] / "programs/cuda_tree"
@@ -69,7 +69,7 @@ def make(folder, *targets):
 
 
 def hidden_symbol(code):
-    from kerncap_stages.cubin import read_cubin
+    from kerncap_stages.code.cubin import read_cubin
 
     return next(name for name in read_cubin(code).kernels if "hidden" in name)
 

@@ -10,15 +10,15 @@ import pytest
 from ambiguous_kernels import AMBIGUOUS, SYMBOLS, marked_line
 from cuda_captures import nvcc, publish_cuda, why_no_nvcc
 
-from kerncap_stages.cubin import kernel_code
+from kerncap_stages.cli.commands.generate import run_generate
+from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.code.cubin import kernel_code
+from kerncap_stages.compilers.nvcc import find_cuda_tool
 from kerncap_stages.errors import UsageError
+from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
 from kerncap_stages.rocm_root.enter import MARKER
-from kerncap_stages.source.nvcc import find_cuda_tool
-from kerncap_stages.source.options import Options
-from kerncap_stages.stages.generate import run_generate
-from kerncap_stages.stages.locate import run_locate
 from kerncap_stages.store import Store
 
 # In the project's own root, nvcc and ninja are part of the environment.
@@ -164,7 +164,7 @@ def test_where_there_is_no_nvcc_that_is_said(store, built, monkeypatch, tmp_path
     (tmp_path / "src").mkdir()
     (tmp_path / "src/k.cu").write_text(SOURCE.replace('#include "list.def"', ""))
     capture = publish_cuda(store, code, "_Z4overPd")
-    monkeypatch.setattr("kerncap_stages.source.nvcc.find_cuda_tool", lambda _name: None)
+    monkeypatch.setattr("kerncap_stages.compilers.nvcc.find_cuda_tool", lambda _name: None)
     monkeypatch.setenv("PATH", str(tmp_path))
     _, source = run_locate(store, capture, Options((tmp_path / "src",)))
     assert source.explanation.startswith("there is no compiler nvcc")

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 from programs import SOURCES
 
-from kerncap_stages.code_object import read_code_object
+from kerncap_stages.cli.commands.assemble import run_assemble
+from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.targets import PROCESSORS
+from kerncap_stages.compilers.amd_code import function_bytes
+from kerncap_stages.compilers.installed import find_compiler
+from kerncap_stages.compilers.llvm_tools import llvm_tool
 from kerncap_stages.errors import DeviceError, UsageError
-from kerncap_stages.project.assembly import assemble, disassemble
-from kerncap_stages.project.elf_patch import Image
-from kerncap_stages.source.amd_code import function_bytes
-from kerncap_stages.source.compilers import find_compiler
-from kerncap_stages.source.llvm_tools import llvm_tool
-from kerncap_stages.stages.assemble import run_assemble
-from kerncap_stages.targets import PROCESSORS
+from kerncap_stages.generate.assembly import assemble, disassemble
+from kerncap_stages.generate.elf_patch import Image
 
 E_FLAGS_AT = 48  # in the ELF header; the processor is its first byte
 NAMES = (

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from made_up import make
 
-from kerncap_stages.source.compilers import find_compiler
+from kerncap_stages.compilers.installed import find_compiler
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,7 +12,7 @@ from elftools.elf.elffile import ELFFile
 from made_up import device_code
 from programs import SOURCES
 
-from kerncap_stages.source.debug_types import read_arguments
+from kerncap_stages.locate.debug_types import read_arguments
 
 if TYPE_CHECKING:
     from pathlib import Path

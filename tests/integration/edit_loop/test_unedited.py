@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 from made_up import device_code, publish, write_database
 
+from kerncap_stages.cli.commands.generate import run_generate
+from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.compilers.amd_code import kernel_code
+from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.manifests.reproducer import Reproducer
 from kerncap_stages.project.artifacts import unedited_of
-from kerncap_stages.source.amd_code import kernel_code
-from kerncap_stages.source.options import Options
-from kerncap_stages.stages.generate import run_generate
-from kerncap_stages.stages.locate import run_locate
 
 if TYPE_CHECKING:
     from pathlib import Path

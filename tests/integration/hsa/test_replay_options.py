@@ -7,7 +7,7 @@ from programs import SOURCES, Build, Program, compile_once
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ExitCode
-from kerncap_stages.instruction_counts import read_counts
+from kerncap_stages.machine.instruction_counts import read_counts
 from kerncap_stages.store import Store
 
 

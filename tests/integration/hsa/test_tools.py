@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from kerncap_stages.errors import ExitCode
-from kerncap_stages.native_paths import native_file
+from kerncap_stages.machine.native_paths import native_file
 
 
 @pytest.mark.parametrize("ours_first", [False, True], ids=["loaded-before-us", "loaded-after-us"])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from watching import number, watched
 
-from kerncap_stages.native_paths import LIBRARY_FOLDER
+from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 from kerncap_stages.store import Store
 
 ON_HOST = {"host_pinned", "host_registered", "host_coarse", "managed"}

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from kerncap_stages.native_paths import LIBRARY_FOLDER
+from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 
 
 @pytest.fixture(scope="module")

@@ -8,7 +8,7 @@ import pytest
 import softgpu
 from programs import OPTS, TARGETS, Build, compile_once, programs
 
-from kerncap_stages.instruction_counts import read_counts
+from kerncap_stages.machine.instruction_counts import read_counts
 
 
 def all_builds() -> list[object]:

@@ -11,7 +11,7 @@ import pytest
 import softgpu
 from programs import Build, in_rocm, programs
 
-from kerncap_stages.instruction_counts import read_counts
+from kerncap_stages.machine.instruction_counts import read_counts
 
 PROCESSES = {program.name: program for program in programs("processes")}
 HIP = {program.name: program for program in programs("hip")}
@@ -118,7 +118,7 @@ def test_launcher_says_how_to_get_rocm(tmp_path):
         "import ctypes.util, sys; ctypes.util.find_library = lambda name: None; "
         "sys.argv = ['kc-softgpu', '--', 'true']; "
         "from kerncap_stages import softgpu; softgpu._ROCR = 'no-such-library.so'; "
-        "from kerncap_stages.stages.softgpu import main; main()"
+        "from kerncap_stages.cli.commands.softgpu import main; main()"
     )
     done = subprocess.run(
         ["python3", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=False

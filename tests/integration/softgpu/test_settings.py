@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from kerncap_stages.errors import ExitCode
-from kerncap_stages.softgpu import SoftGpu
+from kerncap_stages.machine.softgpu import SoftGpu
 
 TAKEN = [
     ("SCHEDULE", "hardware-like"),

@@ -13,8 +13,8 @@ import pytest
 from stores import publish_memory, random_bytes
 
 from kerncap_stages.errors import StoreError
-from kerncap_stages.files import put_path
 from kerncap_stages.store import Store
+from kerncap_stages.store.files import put_path
 
 PROGRAMS = Path(__file__).parents[2] / "programs/store"
 SMALL_DISK = Path(__file__).parents[2] / "helpers/small_disk.py"

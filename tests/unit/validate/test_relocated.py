@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from kerncap_stages.code_object import DataSymbol
+from kerncap_stages.code.code_object import DataSymbol
 from kerncap_stages.validate import relocation as relocation_module
 from kerncap_stages.validate.relocation import Relocation
 

@@ -1,0 +1,1 @@
+"""The frame of every command: options, messages, exit codes, pipes, progress."""

@@ -1,0 +1,26 @@
+"""kc-store: keep the store whole, small and in order; put files in and take them out."""
+
+from __future__ import annotations
+
+from kerncap_stages.cli.commands.store_cli import transfer, upkeep
+from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.options import VersionOption, stage_app
+
+app = stage_app("""Keep the store whole, small and in order; put files in and take them out.
+
+Every command takes `--store DIR` behind its name; without it the store is
+KERNCAP_STORE, else a folder in the user's data folder.""")
+
+
+@app.callback(epilog=epilog("kc-store check\nkc-store ls --kind capture\nkc-store prune --keep-last 5"))
+def kc_store(version: VersionOption = False) -> None:
+    """Keep the store whole, small and in order; put files in and take them out."""
+
+
+app.add_typer(upkeep.app)
+app.add_typer(transfer.app)
+
+
+def main() -> None:
+    """Run the executable."""
+    run(app)

@@ -1,0 +1,65 @@
+"""What the commands of kc-store have in common."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from kerncap_stages.cli.console import emit, page, require_output
+from kerncap_stages.errors import UsageError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store import Store
+
+
+def _checked_kind(value: str | None) -> str | None:
+    from kerncap_stages.manifests.codec import KINDS
+
+    if value is not None and value not in KINDS:
+        raise UsageError(f"--kind {value}: there is no such kind", hint=f"one of {', '.join(KINDS)}")
+    return value
+
+
+KindOption = Annotated[
+    str | None,
+    typer.Option(
+        "--kind",
+        metavar="KIND",
+        callback=_checked_kind,
+        help="Only artifacts of this kind: profile, capture, source, reproducer, validation, replay, files.",
+        show_default=False,
+    ),
+]
+ReportAsJson = Annotated[bool, typer.Option("--json", help="Print plain JSON instead of a page.")]
+
+
+def open_store(store: Path | None, *, create: bool = False) -> Store:
+    """Open the store that ``--store`` names."""
+    from kerncap_stages.store import Store
+
+    return Store.open(store, create=create)
+
+
+def print_digests(digests: Sequence[Digest]) -> None:
+    """Write one a line."""
+    for digest in digests:
+        emit(digest)
+
+
+def show(report: Any, sections: Any, *, json: bool) -> None:
+    """Print a report, as the sections of a page or as JSON."""
+    require_output()
+    if json:
+        import dataclasses
+        import json as json_module
+
+        print(json_module.dumps(report, indent=1, default=dataclasses.asdict))
+        return
+    console = page()
+    for section in sections:
+        console.print(section)

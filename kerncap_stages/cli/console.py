@@ -1,0 +1,299 @@
+"""The frame of every executable.
+
+Results go to standard output, people's output to standard error, and errors become text and exit codes here
+and nowhere else. Rich is imported on first use only, so that ``--help`` and a stage in a pipe start fast.
+"""
+
+from __future__ import annotations
+
+import errno
+import gc
+import os
+import signal
+import sys
+import traceback
+from itertools import pairwise
+from typing import TYPE_CHECKING, NoReturn
+
+from kerncap_stages import __version__
+from kerncap_stages.errors import DeviceError, ExitCode, KerncapError, UsageError
+from kerncap_stages.text.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import typer
+    from rich.console import Console
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.base import Manifest
+
+EXIT_CODES = """\
+Exit codes: 0 done; 1 the answer is no; 2 wrong usage; 3 artifact or store
+missing or damaged; 4 toolchain, device or system failed; 5 the program under
+capture failed; 6 refused; 70 a bug of kerncap-stages; 128 + N ended by signal
+N."""
+
+# sysexits.h EX_SOFTWARE. Python's own code for an uncaught exception is 1, which here is an answer.
+_OUR_FAULT = 70
+
+# Commands that look into a store; "kc-capture's" and "kc-capture:" are words about one.
+_WITH_STORE = r"\bkc-(?:profile|capture|locate|generate|validate|replay|extract|show|store [a-z]+)\b(?![-':])"
+
+_FREE_SPACE = "free space where this writes to, and run it again"
+_ANOTHER_PLACE = "name a place that you may use"
+_NEXT_STEPS = {
+    errno.ENOSPC: _FREE_SPACE,
+    errno.EDQUOT: _FREE_SPACE,
+    errno.EACCES: _ANOTHER_PLACE,
+    errno.EPERM: _ANOTHER_PLACE,
+    errno.EROFS: _ANOTHER_PLACE,
+    errno.ENOENT: "check the path",
+    errno.ENOTDIR: "check the path",
+    errno.EMFILE: "`ulimit -n 4096`, and run it again",
+    errno.ENOMEM: "close other programs, or use a machine with more memory",
+}
+_untold: list[Digest] = []  # made, while standard output is closed
+
+
+def epilog(example: str, exit_codes: str = EXIT_CODES) -> str:
+    """Return what stands below the options in ``--help``: an example, and the exit codes."""
+    # A backspace keeps typer from refilling the lines of a paragraph.
+    return f"\b\nExample:\n{_indented(example)}\n\n\b\n{exit_codes}"
+
+
+def run(app: typer.Typer) -> NoReturn:
+    """Run a typer application to its exit code. The only place that catches KerncapError."""
+    # Imports make many objects that live to the end: to look at them again and again would take a tenth of
+    # the time of a short command.
+    gc.set_threshold(50_000)
+    for stream in (sys.stdout, sys.stderr):
+        if stream is not None:
+            # A name that the terminal's encoding lacks must not end a stage.
+            stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if sys.stdin is not None:
+        sys.stdin.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
+    ended_by = [signal.SIGINT]
+    try:
+        _interrupt_on_request(ended_by)
+        _fill_closed_descriptors()
+        code = app(standalone_mode=False)
+        _flush()
+        _require_told()
+    except SystemExit as leaving:
+        # typer meets a reader that has gone by sys.exit(1): 1 is an answer here, so tell the two apart.
+        if isinstance(leaving.__context__, BrokenPipeError):
+            _end_by(signal.SIGPIPE)
+        raise
+    except BrokenPipeError:
+        _end_by(signal.SIGPIPE)
+    except KeyboardInterrupt:
+        _end_by(ended_by[-1])
+    except Exception as error:
+        code = report(error)
+        _drop_unwritable_output()
+        sys.exit(code)
+    finally:
+        # What is left is Python's own end: nothing of ours to undo, so an interrupt just ends it.
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if code == 128 + signal.SIGINT:  # typer turns KeyboardInterrupt into this code
+        _end_by(ended_by[-1])
+    sys.exit(int(code or ExitCode.DONE))
+
+
+def report(error: Exception) -> int:
+    """Tell people of an error on standard error; returns the exit code that goes with it."""
+    program = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib is not needed for this
+    if isinstance(error, KerncapError):
+        say_error(program, str(error), error.hint)
+        return error.exit_code
+    if hasattr(error, "format_message") and hasattr(error, "exit_code"):  # typer's error of usage
+        context = getattr(error, "ctx", None)  # of the command whose arguments are wrong
+        command = program if context is None else context.command_path
+        say_error(
+            program, _plain(error.format_message()), f"`{command} --help` shows the arguments and an example"
+        )
+        return ExitCode.USAGE
+    if isinstance(error, OSError):
+        where = "" if error.filename is None else f"{os.fsdecode(error.filename)}: "
+        say_error(program, where + (error.strerror or str(error)), _NEXT_STEPS.get(error.errno or 0))
+        return ExitCode.DEVICE
+    say_error(
+        program,
+        f"{type(error).__name__}: {error}",
+        "this is a bug of kerncap-stages: report it with the text below",
+    )
+    say(printable("".join(traceback.format_exception(error)), keep_lines=True))
+    return _OUR_FAULT
+
+
+def _plain(message: str) -> str:
+    """A message of the parser's in words: it speaks of `int range`, and of `1<=x<=5`."""
+    import re
+
+    message = re.sub(r"is not a valid int(?:eger)?(?: range)?\b", "is not a whole number", message)
+    message = re.sub(r"is not a valid float(?: range)?\b", "is not a number", message)
+    return re.sub(r"is not in the range (\S+?)\.?$", lambda found: _limits(found[1]), message)
+
+
+def _limits(text: str) -> str:
+    import re
+
+    found = re.fullmatch(r"(?:(.+)<=)?x(?:<=(.+))?|x>=(.+)", text)
+    least, most = ("", "") if found is None else (found[1] or found[3], found[2])
+    if least and most:
+        return f"is out of range: from {least} to {most}"
+    if least:
+        return f"is too small: at least {least}"
+    return f"is too large: at most {most}" if most else f"is not in the range {text}"
+
+
+def say(line: str = "") -> None:
+    """Write a line for people; nothing happens when nobody can read it.
+
+    It is one write, also under ``PYTHONUNBUFFERED``: the user's program may write to the same place.
+    """
+    if sys.stderr is not None:
+        try:
+            sys.stderr.write(f"{line}\n")
+            sys.stderr.flush()
+        except OSError:
+            sys.stderr = None
+
+
+def say_error(program: str, message: str, hint: str | None) -> None:
+    """Write an error and the next step. Further lines are indented: a name cannot forge a message."""
+    say(f"{program}: error: " + _indented(printable(message, keep_lines=True)).lstrip())
+    if hint:
+        hint = with_typed_store(hint)
+        say("  next: " + _indented(printable(hint, keep_lines=True)).lstrip())
+
+
+def with_typed_store(text: str, typed: Sequence[str] | None = None) -> str:
+    """Name the ``--store`` that was typed in the commands of a next step, so that they find what is there.
+
+    typed: the words of our command line; else those of this process.
+    """
+    import re
+    import shlex
+
+    words = sys.argv if typed is None else typed
+    stores = [word.partition("=")[2] for word in words if word.startswith("--store=")]
+    stores += [after for word, after in pairwise(words) if word == "--store"]
+    if not stores or "--store" in text:
+        return text
+    option = f" --store {shlex.quote(stores[-1])}"
+    return re.sub(_WITH_STORE, lambda found: found[0] + option, text)
+
+
+def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
+    """Write the one line of an artifact: its digest, or the manifest that ``--json`` asked for.
+
+    manifest: the model, or the bytes that are stored.
+    """
+    if sys.stdout is None:
+        _untold.append(digest)
+        return
+    text = f"{digest}\n"
+    if isinstance(manifest, bytes):
+        text = manifest.decode()
+    elif manifest is not None:
+        from kerncap_stages.manifests import dump
+
+        text = dump(manifest).decode()
+    try:
+        print(text, end="", flush=True)
+    except BrokenPipeError:
+        raise
+    except OSError as error:
+        raise DeviceError(
+            f"{digest} was made and cannot be written to standard output: {error.strerror}",
+            hint="`kc-show` with that digest shows it",
+        ) from error
+
+
+def people() -> Console:
+    """Return a console on standard error that obeys no markup in the text that it is given."""
+    from rich.console import Console
+
+    return Console(stderr=True, markup=False, highlight=False, emoji=False)
+
+
+def page() -> Console:
+    """Return such a console on standard output, for executables whose product is a page.
+
+    Raises UsageError if standard output is closed.
+    """
+    require_output()
+    from rich.console import Console
+
+    return Console(markup=False, highlight=False, emoji=False)
+
+
+def require_output() -> None:
+    """Raise UsageError if standard output, where the product goes, is closed."""
+    if sys.stdout is None:
+        raise UsageError("standard output is closed", hint="redirect it to a file, or pipe it into a program")
+
+
+def version_text(program: str) -> str:
+    """Return the answer to ``--version``."""
+    return f"{program} (kerncap-stages) {__version__}"
+
+
+def _indented(text: str) -> str:
+    return "\n".join("  " + line for line in text.splitlines())
+
+
+def _flush() -> None:
+    if sys.stdout is not None:
+        sys.stdout.flush()
+
+
+def _drop_unwritable_output() -> None:
+    """Python would try again at exit what could not be written, and change the exit code to 120."""
+    try:
+        _flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def _interrupt_on_request(came: list[signal.Signals]) -> None:
+    """Take `kill`, `timeout` and a closed terminal for Ctrl-C: what was begun is undone, programs are ended.
+
+    What comes of these signals is added to ``came``.
+    """
+
+    def interrupt(number: int, _frame: object) -> None:
+        came.append(signal.Signals(number))
+        raise KeyboardInterrupt
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as it is under nohup
+            signal.signal(number, interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # launch.py left it so
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _fill_closed_descriptors() -> None:
+    """Keep files of ours from standard input, output and error where a caller closed one (`>&-`)."""
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest that is free
+        os.set_inheritable(fd, True)
+    os.close(fd)
+
+
+def _require_told() -> None:
+    """Raise DeviceError if the digest of what was made could not be written anywhere."""
+    if _untold:
+        raise DeviceError(
+            f"standard output is closed, and nobody was told of what was made: {' '.join(_untold)}",
+            hint="`kc-show` with that digest shows it; redirect standard output to a file, or to /dev/null",
+        )
+
+
+def _end_by(number: signal.Signals) -> NoReturn:
+    """End as if the signal had: a shell sees 128 + N, and one that runs a loop stops it on Ctrl-C."""
+    signal.signal(number, signal.SIG_DFL)
+    os.kill(os.getpid(), number)
+    os._exit(128 + number)  # the signal was blocked

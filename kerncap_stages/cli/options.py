@@ -1,0 +1,135 @@
+"""Options and arguments that executables share, with one wording and one completion."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from kerncap_stages.cli.console import version_text
+from kerncap_stages.errors import UsageError
+from kerncap_stages.machine.time_limits import check_seconds
+
+
+def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
+    """Offer what an artifact can be called that begins like this: names, the latest ones, digests."""
+    try:
+        from kerncap_stages.store import Store
+
+        entries = Store.open(context.params.get("store"), create=False).artifacts()
+    except Exception:  # completing a word must never show a traceback
+        return []
+    offers = {name: entry.kind for entry in entries for name in entry.names}
+    offers |= {f"@{entry.kind}": f"the latest {entry.kind}" for entry in entries}
+    if entries:
+        offers["@"] = "the latest artifact"
+    offers |= {entry.digest.short: entry.kind for entry in entries}
+    return [(text, about) for text, about in offers.items() if text.startswith(incomplete)]
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(version_text(os.path.basename(sys.argv[0])))  # noqa: PTH119 - pathlib is not needed for this
+        raise typer.Exit
+
+
+def checked_seconds(param: typer.CallbackParam, value: float | None) -> float | None:
+    """``callback=`` of an option that takes seconds."""
+    check_seconds(f"--{param.name}", value)
+    return value
+
+
+def checked_count(param: typer.CallbackParam, value: int | None) -> int | None:
+    """``callback=`` of an option that counts dispatches: the capture library's numbers have 60 bits."""
+    if value is not None and value > _MOST:
+        raise UsageError(
+            f"--{param.name} {value}: no program dispatches so often", hint="give a smaller number"
+        )
+    return value
+
+
+def _store_folder(text: str) -> Path:
+    """The value of ``--store``: of a variable that is not set it must not be the working folder."""
+    if not text:
+        raise UsageError("--store takes a folder, not nothing", hint="leave it out for your own store")
+    return Path(text)
+
+
+_MOST = 1 << 60
+_ARTIFACT = "A digest or its first digits, a name, `@` for the latest, or `@capture` for the latest of a kind"
+_OR_PROJECT = f"{_ARTIFACT}; or the folder of a generated project"
+_PIPED = "Without any: one a line from standard input"
+
+
+def _artifacts(help_text: str, metavar: str = "ARTIFACT...") -> Any:
+    return typer.Argument(
+        metavar=metavar, help=help_text, autocompletion=complete_artifact, show_default=False
+    )
+
+
+ArtifactArguments = Annotated[list[str] | None, _artifacts(f"{_ARTIFACT}. {_PIPED}.")]
+ProfileArguments = Annotated[list[str] | None, _artifacts(f"{_ARTIFACT}. {_PIPED}.", "PROFILE...")]
+ArtifactOrProjectArguments = Annotated[list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}.")]
+ArtifactOrLatestArguments = Annotated[
+    list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}, or the latest where that is no pipe.")
+]
+OneArtifactArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="ARTIFACT",
+        help=f"{_ARTIFACT}.",
+        autocompletion=complete_artifact,
+        show_default=False,
+    ),
+]
+StoreOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--store",
+        metavar="DIR",
+        parser=_store_folder,
+        help="The store; else KERNCAP_STORE, else a folder in the user's data folder.",
+        show_default=False,
+    ),
+]
+AppStdoutOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="The program's standard output; else standard error."),
+]
+AppStdinOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
+]
+ProgramTimeoutOption = Annotated[
+    float | None,
+    typer.Option(
+        "--timeout", metavar="SECONDS", callback=checked_seconds, help="End the program after this."
+    ),
+]
+ReplayTimeoutOption = Annotated[
+    float,
+    typer.Option(
+        "--timeout", metavar="SECONDS", callback=checked_seconds, help="End each replay after this."
+    ),
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of its digest.")]
+VersionOption = Annotated[
+    bool,
+    typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),
+]
+
+
+def stage_app(help_text: str | None = None) -> typer.Typer:
+    """Return the typer application of an executable; the help text is for one with several commands.
+
+    Plain help (no markup) and no typer tracebacks: rich would double the time of ``--help``.
+    """
+    return typer.Typer(
+        help=help_text,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        no_args_is_help=False,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )

@@ -1,0 +1,1 @@
+"""Formats of code: code objects, fat binaries, PTX; how kernels and their types are named."""

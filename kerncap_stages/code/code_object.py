@@ -1,0 +1,216 @@
+"""What a code object says about its kernels; for AMD GPUs the metadata note, and the kernel descriptors.
+
+The note (type NT_AMDGPU_METADATA of owner AMDGPU) is MessagePack, laid out as LLVM's AMDGPU usage guide says.
+"""
+
+from __future__ import annotations
+
+import io
+import struct
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+from kerncap_stages.code.elf_damage import reading_elf
+from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts
+from kerncap_stages.code.targets import target_of_elf
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.manifests.kernel import KernargSlot, Registers
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from elftools.elf.elffile import ELFFile
+
+_NT_AMDGPU_METADATA = 32
+_EM_AMDGPU = 224
+_SHF_WRITE = 1
+# kernel_descriptor_t: kernarg_preload is at byte 58; bits 0..6 length, 7..15 offset, both in dwords.
+_DESCRIPTOR_BYTES = 64
+_PRELOAD_AT = 58
+
+
+def read_code_object(data: bytes) -> CodeObjectFacts:
+    """Parse a code object.
+
+    Raises ArtifactError when it is not one, or has no metadata that we understand.
+    """
+    from kerncap_stages.code.cubin import is_cubin, read_cubin
+    from kerncap_stages.code.ptx import is_ptx, read_ptx
+
+    if is_cubin(data):
+        return read_cubin(data)
+    if is_ptx(data):
+        return read_ptx(data)
+    return _read_amd(data)
+
+
+def _read_amd(data: bytes) -> CodeObjectFacts:
+    import msgpack  # type: ignore[import-untyped]
+    from elftools.common.exceptions import ELFError
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        elf = ELFFile(io.BytesIO(data))
+        if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
+            raise ArtifactError(
+                "an ELF file, and no code object for a GPU", hint="give what the compiler makes"
+            )
+        metadata = _metadata(elf, msgpack)
+        descriptors = _preloads(elf, data)
+        # 0 is code object version 2, and so on.
+        abi_version = elf["e_ident"]["EI_ABIVERSION"] + 2
+        kernels = {}
+        # A code object that was linked of several has a note of each.
+        for kernel in (kernel for note in metadata for kernel in note.get("amdhsa.kernels", [])):
+            symbol = str(kernel[".symbol"]).removesuffix(".kd")
+            kernels[symbol] = _kernel_facts(symbol, kernel, descriptors.get(symbol, (0, 0)))
+    except ArtifactError:
+        raise
+    except (ELFError, ValueError, struct.error, LookupError, TypeError, AttributeError, OverflowError,
+            msgpack.exceptions.UnpackException, msgpack.exceptions.ExtraData) as error:  # fmt: skip
+        raise ArtifactError(f"damaged code object: {error}", hint="compile it again") from error
+    return CodeObjectFacts(_isa(elf, metadata[0]), abi_version, kernels)
+
+
+def _isa(elf: ELFFile, metadata: dict[str, Any]) -> str:
+    """By the ELF header, as ROCr's loader does: the metadata spells it in many ways, and may lack it."""
+    named = target_of_elf(elf["e_flags"], elf["e_ident"]["EI_ABIVERSION"])
+    return named.isa if named is not None else str(metadata.get("amdhsa.target", "unknown"))
+
+
+@dataclass(frozen=True)
+class DataSymbol:
+    """A variable, table or function of a code object; ``offset_bytes``: from where that is loaded."""
+
+    name: str
+    offset_bytes: int
+    size_bytes: int
+
+
+def data_symbols(data: bytes) -> list[DataSymbol]:
+    """List all data that has a name, also what is static: the runtime tells of exported symbols only.
+
+    Raises ArtifactError when the bytes are no ELF file.
+    """
+    return _symbols(data, ("STT_OBJECT",))
+
+
+def writable_data(data: bytes) -> list[DataSymbol]:
+    """Variables: the data that does not lie among constants.
+
+    Raises ArtifactError when the bytes are no ELF file.
+    """
+    return _symbols(data, ("STT_OBJECT",), _SHF_WRITE)
+
+
+def named_places(data: bytes) -> list[DataSymbol]:
+    """The same with functions.
+
+    Raises ArtifactError when the bytes are no ELF file.
+    """
+    return _symbols(data, ("STT_OBJECT", "STT_FUNC"))
+
+
+def _symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymbol]:
+    from elftools.elf.elffile import ELFFile
+
+    with reading_elf(hint="capture the kernel again"):
+        elf = ELFFile(io.BytesIO(data))
+        table = cast("Any", elf.get_section_by_name(".symtab"))
+        begin = min((segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD")), default=0)
+        section_flags = [section["sh_flags"] for section in elf.iter_sections()]
+        return [
+            DataSymbol(symbol.name, symbol["st_value"] - begin, symbol["st_size"])
+            for symbol in (table.iter_symbols() if table is not None else ())
+            if symbol["st_info"]["type"] in kinds
+            and isinstance(symbol["st_shndx"], int)
+            and section_flags[symbol["st_shndx"]] & flags == flags
+            and symbol["st_size"]
+            and symbol.name
+            # Kernel descriptors are data too, but no kernel reads them.
+            and not symbol.name.endswith(".kd")
+        ]
+
+
+def _metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:
+    found = []
+    for segment in elf.iter_segments("PT_NOTE"):
+        for note in cast("Any", segment).iter_notes():
+            if note["n_name"] == "AMDGPU" and note["n_type"] in (_NT_AMDGPU_METADATA, "NT_AMDGPU_METADATA"):
+                text = note["n_desc"]
+                raw = text.encode("latin-1") if isinstance(text, str) else bytes(text)
+                unpacked = msgpack.unpackb(raw, strict_map_key=False)
+                if isinstance(unpacked, dict):
+                    found.append(unpacked)
+    if not found:
+        raise ArtifactError(
+            "the code object has no metadata note", hint="code object version 3 or later is needed"
+        )
+    return found
+
+
+def _preloads(elf: ELFFile, data: bytes) -> dict[str, tuple[int, int]]:
+    """Return (offset, length) in dwords of the preloaded kernarg, by kernel."""
+    table = cast("Any", elf.get_section_by_name(".dynsym"))
+    # Once: pyelftools reads all headers again for each call, and a library has thousands of kernels.
+    loads = [
+        (segment["p_vaddr"], segment["p_offset"], segment["p_filesz"])
+        for segment in elf.iter_segments("PT_LOAD")
+    ]
+    found = {}
+    for symbol in table.iter_symbols() if table is not None else ():
+        if not symbol.name.endswith(".kd"):
+            continue
+        for begin, offset, size_bytes in loads:
+            at = symbol["st_value"] - begin
+            if at >= 0 and at + _DESCRIPTOR_BYTES <= size_bytes:
+                (word,) = struct.unpack_from("<H", data, offset + at + _PRELOAD_AT)
+                found[symbol.name.removesuffix(".kd")] = (word >> 7, word & 0x7F)
+    return found
+
+
+def _kernel_facts(symbol: str, kernel: dict[str, Any], preload: tuple[int, int]) -> KernelFacts:
+    required = kernel.get(".reqd_workgroup_size")
+    return KernelFacts(
+        symbol=symbol,
+        slots=tuple(_slot(argument) for argument in kernel.get(".args", [])),
+        kernarg_size_bytes=int(kernel.get(".kernarg_segment_size", 0)),
+        kernarg_align_bytes=_optional(kernel, ".kernarg_segment_align"),
+        static_lds_bytes=int(kernel.get(".group_segment_fixed_size", 0)),
+        scratch_bytes_per_work_item=int(kernel.get(".private_segment_fixed_size", 0)),
+        uses_dynamic_stack=bool(kernel.get(".uses_dynamic_stack", False)),
+        wavefront_size=int(kernel.get(".wavefront_size", 64)),
+        registers=Registers(
+            sgpr_count=_optional(kernel, ".sgpr_count"),
+            vgpr_count=_optional(kernel, ".vgpr_count"),
+            agpr_count=_optional(kernel, ".agpr_count"),
+            sgpr_spill_count=_optional(kernel, ".sgpr_spill_count"),
+            vgpr_spill_count=_optional(kernel, ".vgpr_spill_count"),
+        ),
+        max_work_group_size=_optional(kernel, ".max_flat_workgroup_size"),
+        required_work_group_size=(int(required[0]), int(required[1]), int(required[2])) if required else None,
+        preload_offset_dwords=preload[0],
+        preload_length_dwords=preload[1],
+        language=kernel.get(".language"),
+    )
+
+
+def _slot(argument: dict[str, Any]) -> KernargSlot:
+    return KernargSlot(
+        offset_bytes=int(argument[".offset"]),
+        size_bytes=int(argument[".size"]),
+        value_kind=str(argument[".value_kind"]),
+        name=argument.get(".name"),
+        type_name=argument.get(".type_name"),
+        address_space=argument.get(".address_space"),
+        access=argument.get(".actual_access") or argument.get(".access"),
+        pointee_align_bytes=_optional(argument, ".pointee_align"),
+        is_const=bool(argument.get(".is_const", False)),
+        is_restrict=bool(argument.get(".is_restrict", False)),
+        is_volatile=bool(argument.get(".is_volatile", False)),
+    )
+
+
+def _optional(values: dict[str, Any], key: str) -> int | None:
+    value = values.get(key)
+    return None if value is None else int(value)

@@ -1,0 +1,98 @@
+"""What PTX says about its kernels. The driver compiles it when it is loaded.
+
+    entry     = ".entry" name ["(" parameter ("," parameter)* ")"]
+    parameter = ".param" [".align" bytes] type [".ptr" ...] name ["[" elements "]"]
+
+A parameter lies at the next multiple of its alignment, which is its type's size where nothing else is said
+(PTX ISA, "Kernel Function Parameters").
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code.fatbin import code_for, is_fatbin
+from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts
+from kerncap_stages.errors import ArtifactError, KerncapError
+from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_TARGET = re.compile(r"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
+_ENTRY_LINE = re.compile(rb"^[ \t]*(?:\.visible[ \t]+|\.weak[ \t]+)*\.entry[ \t]+([\w$]+)", re.MULTILINE)
+_ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*(?:\(([^()]*)\))?")
+_PARAMETER = re.compile(r"\.param\b(.*?)([\w$%]+)\s*(?:\[\s*(\d{1,9})\s*\])?\s*$", re.DOTALL)
+_TYPE = re.compile(r"\.(?:[usbf](8|16|32|64|128)|(texref|samplerref|surfref))(?![\w.])")
+_ALIGN = re.compile(r"^\s*\.align\s+(\d{1,9})\b")
+_MOST_LETTERS = 4096  # of a parameter: looking for its parts takes the square of its length
+_OPAQUE_BITS = 64
+
+
+def is_ptx(data: bytes) -> bool:
+    """Whether this is PTX: text that begins, after comments, with its version."""
+    head = without_comments(data[:65536])
+    return head.lstrip().startswith(".version")
+
+
+def without_comments(data: bytes) -> str:
+    """The text of PTX without its comments."""
+    return _COMMENT.sub("", data.decode(errors="replace"))
+
+
+def entry_lines(text: bytes) -> dict[str, int]:
+    """The symbols of the kernels of PTX, each with its line, from 1."""
+    return {
+        entry[1].decode(): text.count(b"\n", 0, entry.start()) + 1 for entry in _ENTRY_LINE.finditer(text)
+    }
+
+
+def ptx_in_images(images: Iterable[bytes], isa: str, symbol: str) -> list[bytes]:
+    """Texts that have a kernel, of PTX and of fatbins out of which the driver compiled PTX for ``isa``."""
+    texts = [_taken_out(image, isa) if is_fatbin(image) else image for image in images]
+    return [text for text in texts if symbol in entry_lines(text)]
+
+
+def _taken_out(fatbin: bytes, isa: str) -> bytes:
+    try:
+        return code_for(fatbin, isa).rstrip(b"\0")  # with which it ends there
+    except KerncapError:
+        return b""  # packed by a method that we do not know: it is no reason to give the capture up
+
+
+def read_ptx(data: bytes) -> CodeObjectFacts:
+    """Read the target of PTX, and its kernels with their parameters.
+
+    Raises ArtifactError for a parameter of a type that is not known.
+    """
+    text = without_comments(data)
+    target = _TARGET.search(text)
+    kernels = {entry[1]: _kernel(entry[1], entry[2] or "") for entry in _ENTRY.finditer(text)}
+    return CodeObjectFacts(target[1] if target else "unknown", None, kernels, CodeObjectFormat.PTX)
+
+
+def _kernel(name: str, parameters: str) -> KernelFacts:
+    slots = []
+    end = 0
+    for text in parameters.split(","):
+        if not text.strip():
+            continue
+        size, align = _size_and_alignment(name, text)
+        begin = -(-end // align) * align
+        slots.append(KernargSlot(offset_bytes=begin, size_bytes=size, value_kind="by_value"))
+        end = begin + size
+    return KernelFacts(name, tuple(slots), end, None, 0, 0, False, 32, Registers(), None, None, 0, 0, None)
+
+
+def _size_and_alignment(kernel: str, text: str) -> tuple[int, int]:
+    parameter = _PARAMETER.search(text) if len(text) <= _MOST_LETTERS else None
+    kind = _TYPE.search(parameter[1]) if parameter else None
+    if parameter is None or kind is None:
+        raise ArtifactError(
+            f"a parameter of {kernel} is not understood: {text.strip()[:200]!r}", hint="give a cubin of it"
+        )
+    each = (int(kind[1]) if kind[1] else _OPAQUE_BITS) // 8
+    align = _ALIGN.search(parameter[1])
+    return each * int(parameter[3] or 1), max(1, int(align[1])) if align else each

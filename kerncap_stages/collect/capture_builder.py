@@ -1,0 +1,246 @@
+"""Puts one capture together: memory as it comes in, then the manifest, published as a whole or not at all."""
+
+from __future__ import annotations
+
+import io
+import time
+import uuid
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kerncap_stages import __version__
+from kerncap_stages._native import CHUNK_SIZE_BYTES
+from kerncap_stages.collect.captured_kernel import describe_kernel
+from kerncap_stages.collect.captured_memory import SentRegion, describe_regions, describe_variables
+from kerncap_stages.collect.launch_facts import launch_of
+from kerncap_stages.collect.protocol import CaptureFlag, StreamKind
+from kerncap_stages.collect.resident import ResidentMemory
+from kerncap_stages.collect.wire import ProtocolError
+from kerncap_stages.collect.write_set import GAP_BYTES
+from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
+from kerncap_stages.errors import Refused
+from kerncap_stages.manifests import dump
+from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, Reach
+from kerncap_stages.manifests.memory import LoadedCodeObject
+from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.store.chunks import read_chunk_list
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from kerncap_stages.collect import protocol
+    from kerncap_stages.collect.modules import Module, Modules
+    from kerncap_stages.collect.selection import KernelRule
+    from kerncap_stages.manifests.environment import Environment, Program
+    from kerncap_stages.store import MemoryWriter, Store
+
+
+_MOST_IMAGE_BYTES = 16 << 20  # the library's bound
+_MOST_IMAGES = 1024
+
+
+@dataclass(frozen=True)
+class CaptureContext:
+    """What all captures of a run have in common."""
+
+    store: Store
+    program: Callable[[], Program]
+    parents: tuple[Digest, ...] = ()
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
+    with_post: bool = True
+    reach: Reach = Reach.ALL
+
+
+@dataclass(frozen=True)
+class Progress:
+    """How much of a capture's memory is here."""
+
+    done_bytes: int
+    total_bytes: int
+
+
+class CaptureBuilder:
+    """One capture on its way. Begun by a capture message, ended by ``publish`` or ``abandon``."""
+
+    def __init__(
+        self,
+        sent: protocol.Capture,
+        modules: Modules,
+        rules: list[KernelRule],
+        context: CaptureContext,
+        process_id: int,
+    ) -> None:
+        self._context = context
+        self._process_id = process_id
+        self._rank = _rank(process_id)  # now: the kernel may end its process
+        self.ready: protocol.Ready | None = None  # what to publish with if the kernel never ends
+        self.is_abandoned = False
+        self._resident = ResidentMemory(process_id)
+        self._modules = modules
+        self._sent = sent
+        self._rule = rules[sent.rule]
+        self._module: Module = modules.module(sent.module)
+        self._images: list[io.BytesIO] = []  # what the driver compiled the kernel from
+        self._regions: list[SentRegion] = []
+        self._pre_chunks: dict[int, tuple[Digest | None, ...]] = {}
+        self._begun = time.monotonic()
+        self._received_bytes = 0
+        self._transaction_context = context.store.transaction()
+        self._transaction = self._transaction_context.__enter__()
+
+    @property
+    def number(self) -> int:
+        """The capture's number in its process."""
+        return self._sent.capture
+
+    @property
+    def seconds(self) -> float:
+        """How long the capture took so far."""
+        return time.monotonic() - self._begun
+
+    def count(self, size_bytes: int) -> Progress:
+        """Count bytes that came in."""
+        self._received_bytes += size_bytes
+        states = 2 if self._context.with_post else 1
+        return Progress(
+            self._received_bytes, states * sum(region.sent.size_bytes for region in self._regions)
+        )
+
+    def abandon(self) -> None:
+        """Leave nothing in the store."""
+        self.is_abandoned = True
+        stop = Refused("abandoned")
+        self._transaction_context.__exit__(type(stop), stop, None)
+
+    def add_regions(self, regions: Iterable[protocol.Region]) -> None:
+        """Take in some of the regions, in the order of their indices."""
+        for region in regions:
+            if region.index != len(self._regions):
+                raise ProtocolError("the capture library lists regions out of order")
+            self._regions.append(SentRegion(region))
+
+    def open_image(self, size_bytes: int) -> io.BytesIO:
+        """Begin PTX or a fatbin that the program handed to its driver."""
+        if size_bytes > _MOST_IMAGE_BYTES or len(self._images) >= _MOST_IMAGES:
+            raise ProtocolError("the capture library sent more code images than it may")
+        self._images.append(io.BytesIO())
+        return self._images[-1]
+
+    def open_stream(self, kind: StreamKind, index: int, size_bytes: int) -> MemoryWriter:
+        """Begin the contents of a region."""
+        if index >= len(self._regions) or self._regions[index].sent.size_bytes != size_bytes:
+            raise ProtocolError(f"the capture library sent {kind.name} of a region that it never listed")
+        return self._transaction.memory_writer(size_bytes)
+
+    def close_stream(self, kind: StreamKind, index: int, writer: MemoryWriter) -> None:
+        """Finish the contents of a region."""
+        digest = writer.finish()
+        if kind is StreamKind.PRE:
+            self._regions[index].pre = digest
+        else:
+            self._regions[index].post = digest
+
+    def keep_state(self, index: int) -> None:
+        """The whole region is as it was before."""
+        if index >= len(self._regions) or self._regions[index].pre is None:
+            raise ProtocolError("the capture library refers to a pre-state that it never sent")
+        self._regions[index].post = self._regions[index].pre
+
+    def pre_chunks(self, index: int, begin: int, size_bytes: int) -> tuple[Digest | None, ...]:
+        """The chunks of these bytes of a region's pre-state, which its post-state may share."""
+        if index not in self._pre_chunks:
+            pre = self._regions[index].pre
+            if pre is None:
+                raise ProtocolError("the capture library refers to a pre-state that it never sent")
+            self._pre_chunks[index] = tuple(read_chunk_list(self._transaction, MemoryRef.to(pre)).digests)
+        first = begin // CHUNK_SIZE_BYTES
+        return self._pre_chunks[index][first : -(-(begin + size_bytes) // CHUNK_SIZE_BYTES)]
+
+    def publish(self, cost: protocol.Cost, environment: Environment) -> tuple[Digest, Capture]:
+        """Make the artifact."""
+        sent = self._sent
+        duration_ns = cost.duration_ns or None
+        loaded = self._modules.kernels[sent.kernel]
+        images = [image.getvalue() for image in self._images]
+        kernel, launch_facts = describe_kernel(
+            loaded, self._module, len(sent.kernarg), images, self._transaction
+        )
+        software = environment.devices[sent.device].software
+        capture = Capture(
+            parents=tuple(ManifestRef.to(parent) for parent in self._context.parents),
+            made_by=f"kerncap-stages {__version__}",
+            environment=environment,
+            program=self._context.program(),
+            selection=self._rule.selection,
+            dispatch=Dispatch(
+                run_id=self._context.run_id,
+                process_id=self._process_id,
+                rank=self._rank,
+                index_in_process=sent.index_in_process,
+                index_of_kernel=sent.index_of_kernel,
+                device_index=sent.device,
+                queue_index=sent.queue,
+                from_graph=bool(sent.flags & CaptureFlag.FROM_BATCH),
+                duration_ns=duration_ns,
+                time_source=None if duration_ns is None else _time_source(software),
+            ),
+            kernel=kernel,
+            launch=launch_of(sent, launch_facts, kernel.code_object.format),
+            kernarg=sent.kernarg[: kernel.kernarg_size_bytes].hex(),
+            kernarg_address=sent.kernarg_address,
+            reach=self._context.reach,
+            chunk_size_bytes=CHUNK_SIZE_BYTES,
+            write_set_gap_bytes=GAP_BYTES,
+            regions=describe_regions(self._transaction, self._regions, self._context.reach),
+            module_variables=describe_variables(
+                self._transaction, self._regions, self._module, kernel.code_object.payload.digest
+            ),
+            loaded_code_objects=tuple(self._loaded(kernel.code_object.payload)),
+            cost=CaptureCost(
+                drain_ns=cost.drain_ns,
+                pre_copy_ns=cost.pre_copy_ns,
+                post_copy_ns=cost.post_copy_ns,
+                held_ns=cost.held_ns,
+                copied_size_bytes=cost.copied_bytes,
+                extra_resident_bytes=self._resident.peak_bytes(),
+            ),
+        )
+        digest = self._transaction.publish(dump(capture), "capture", self._context.parents)
+        self._transaction_context.__exit__(None, None, None)
+        return digest, capture
+
+    def _loaded(self, payload: FileRef) -> Iterator[LoadedCodeObject]:
+        """The kernel's own code object, then the others that are there, by address."""
+        yield _place(self._module, payload)
+        others = [module for module in self._modules.by_number.values() if module is not self._module]
+        for module in sorted(others, key=lambda module: module.load_address):
+            if module.present and module.load_bytes:
+                yield _place(module, None)
+
+
+def _time_source(software: bool) -> TimeSource:
+    return TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE
+
+
+def _place(module: Module, payload: FileRef | None) -> LoadedCodeObject:
+    return LoadedCodeObject(
+        code_object=None if payload is None else payload.digest,
+        payload=payload,
+        device_index=module.device,
+        load_address=module.load_address,
+        load_size_bytes=module.load_bytes,
+        uri=module.uri or None,
+    )
+
+
+def _rank(process_id: int) -> int | None:
+    """The rank of an MPI or torchrun process, by what its launcher tells it."""
+    try:
+        with open(f"/proc/{process_id}/environ", "rb") as file:  # noqa: PTH123
+            values = dict(item.partition(b"=")[::2] for item in file.read().split(b"\0"))
+    except OSError:
+        return None
+    for name in (b"OMPI_COMM_WORLD_RANK", b"PMI_RANK", b"SLURM_PROCID", b"RANK"):
+        if values.get(name, b"").isdigit():
+            return int(values[name])
+    return None

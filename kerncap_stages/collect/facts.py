@@ -1,0 +1,127 @@
+"""The machine as the capture library and the operating system describe it."""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code.targets import parse_target
+from kerncap_stages.collect.protocol import NO_DEVICE
+from kerncap_stages.manifests.environment import Backend, Device, Environment
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerncap_stages.collect import protocol
+
+
+class Facts:
+    """What the capture library said of the machine and its devices."""
+
+    def __init__(self) -> None:
+        self._by_scope: dict[int, dict[str, str]] = {}
+
+    def add(self, sent: protocol.Facts) -> None:
+        """Take in what the capture library says of a device, or of the machine."""
+        self._by_scope.setdefault(sent.scope, {}).update({fact.key: fact.value for fact in sent.facts})
+
+    @property
+    def xnack(self) -> bool:
+        """Whether devices can fault host pages in: then all host memory is within reach."""
+        return self._by_scope.get(NO_DEVICE, {}).get("xnack") == "1"
+
+    def environment(self, backend: Backend) -> Environment:
+        """Describe the machine for a manifest."""
+        machine = self._by_scope.get(NO_DEVICE, {})
+        return Environment(
+            recorded_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            backend=backend,
+            operating_system=_operating_system(),
+            kernel_release=platform.release(),
+            driver_version=_driver_version(backend),
+            runtime_version=bare_version(machine.get("runtime_version")),
+            toolkit_version=_toolkit_version(backend),
+            devices=tuple(
+                _device(scope, facts) for scope, facts in sorted(self._by_scope.items()) if scope != NO_DEVICE
+            ),
+        )
+
+
+def bare_version(text: str | None) -> str | None:
+    """What ROCr says of its build, without the quotation marks that Debian's puts around it."""
+    return (text or "").strip('"') or None
+
+
+def _device(index: int, facts: Mapping[str, str]) -> Device:
+    isa = facts.get("isa", "unknown")
+    target = parse_target(isa)
+    return Device(
+        index=index,
+        name=facts.get("name", "unknown"),
+        architecture=isa if target is None else target.processor,
+        target=isa if target is None else str(target),
+        isa=isa,
+        uuid=facts.get("uuid"),
+        pci_address=facts.get("pci_address"),
+        memory_size_bytes=int(facts.get("memory_size_bytes", "0")),
+        compute_units=int(facts.get("compute_units", "0")),
+        wavefront_size=int(facts.get("wavefront_size", "64")),
+        xnack=None if target is None else target.feature("xnack"),
+        sramecc=None if target is None else target.feature("sramecc"),
+        software="software" in facts.get("name", "").lower(),
+    )
+
+
+def _operating_system() -> str:
+    try:
+        return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
+    except OSError:
+        return "Linux"
+
+
+def _driver_version(backend: Backend) -> str | None:
+    if backend is Backend.CUDA:
+        return _nvidia_driver_version()
+    try:
+        return Path("/sys/module/amdgpu/version").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _nvidia_driver_version() -> str | None:
+    """By the kernel module's own file, or where it is hidden by the name of the library that is loaded."""
+    try:
+        text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
+    except OSError:
+        text = ""
+    found = re.search(r"Kernel Module.*?\s(\d+\.\d+(?:\.\d+)?)\s", text)
+    if found:
+        return found[1]
+    for folder in ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/local/nvidia/lib64"):
+        for path in Path(folder).glob("libcuda.so.[0-9]*.*"):
+            return path.name.removeprefix("libcuda.so.")
+    return None
+
+
+def _toolkit_version(backend: Backend) -> str | None:
+    if backend is Backend.CUDA:
+        return _cuda_toolkit_version()
+    folder = Path(os.environ.get("ROCM_PATH", "/opt/rocm"))
+    try:
+        return (folder / ".info" / "version").read_text(encoding="utf-8").strip()
+    except OSError:
+        return None
+
+
+def _cuda_toolkit_version() -> str | None:
+    folder = Path(os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda")
+    try:
+        found = json.loads((folder / "version.json").read_text(encoding="utf-8"))
+        return str(found["cuda"]["version"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return None

@@ -1,0 +1,87 @@
+"""One process under profile: its kernels, and the times of their dispatches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.collect import protocol
+from kerncap_stages.collect.facts import Facts
+from kerncap_stages.collect.modules import Modules
+from kerncap_stages.collect.ranking import UNLISTED
+from kerncap_stages.collect.statistics import Tally, tally_records
+from kerncap_stages.collect.wire import ProtocolError
+from kerncap_stages.manifests.environment import Backend
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from kerncap_stages.collect.connection import Connection
+
+
+@dataclass
+class ProcessProfile:
+    """What one process did. Tallies are by (mangled, demangled) name."""
+
+    process_id: int
+    backend: Backend
+    facts: Facts
+    tallies: dict[tuple[str | None, str], Tally] = field(default_factory=dict)
+    dispatches: int = 0
+    untimed: int = 0
+    uninterceptable_queues: int = 0
+    lost: bool = False  # it went on without its connection to us
+    failure: tuple[protocol.FailureCode, str] | None = None  # why it was not profiled
+
+
+class ProfileSession:
+    """The Session of kc-profile."""
+
+    def __init__(self, connection: Connection, emit: Callable[[Any], None]) -> None:
+        self._connection = connection
+        self._emit = emit
+        self._facts = Facts()
+        self._modules = Modules()
+        self._tallies: dict[int, Tally] = {}
+        self._failure: tuple[protocol.FailureCode, str] | None = None
+
+    def hear(self, message: protocol.UpMessage) -> None:
+        """Take in a message."""
+        match message:
+            case protocol.Facts():
+                self._facts.add(message)
+            case protocol.Failed():
+                self._failure = (message.code, message.reason)
+            case protocol.ModuleEnd() | protocol.Note():
+                pass
+            case _ if not self._modules.hear(message):
+                raise ProtocolError(
+                    f"the capture library sent {message.NUMBER.name}, which has no place here"
+                )
+        self.idle()
+
+    def idle(self) -> None:
+        """Take the records that have come in."""
+        records = self._connection.shared.take_records()
+        if len(records):
+            tally_records(records, self._tallies)
+
+    def close(self) -> None:
+        """Take the last records, and tell."""
+        self.idle()
+        shared = self._connection.shared
+        profile = ProcessProfile(
+            process_id=self._connection.process_id,
+            backend=Backend(self._connection.backend),
+            facts=self._facts,
+            dispatches=shared.dispatches,
+            untimed=shared.untimed,
+            uninterceptable_queues=shared.uninterceptable_queues,
+            lost=self._connection.lost(),
+            failure=self._failure,
+        )
+        for number, tally in self._tallies.items():
+            kernel = self._modules.kernels.get(number)
+            name = (None, UNLISTED) if kernel is None else (kernel.mangled, kernel.demangled)
+            profile.tallies.setdefault(name, Tally()).merge(tally)
+        self._emit(profile)

@@ -1,0 +1,217 @@
+"""Runs the user's program with a capture library in its environment."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from kerncap_stages.digest import Digest
+from kerncap_stages.errors import UsageError
+from kerncap_stages.machine.cannot_run import cannot_run
+from kerncap_stages.machine.softgpu import fallback
+from kerncap_stages.manifests.base import os_text
+from kerncap_stages.manifests.environment import Program
+from kerncap_stages.manifests.os_strings import os_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+# What decides which GPU code runs and how: recorded, so that a program can be run again the same way.
+_RECORDED_PREFIXES = (
+    "AMD_",
+    "CUBLAS",  # CUBLASLT_, too
+    "CUDA_",
+    "CUDNN_",
+    "CUPY_",
+    "GPU_",
+    "HIP_",
+    "HSA_",
+    "KOKKOS_",
+    "MIOPEN_",
+    "NCCL_",
+    "NUMBA_",
+    "NVIDIA_",
+    "NVTE_",
+    "OMP_",
+    "PYTORCH_",
+    "ROCBLAS_",
+    "ROCM_",
+    "ROCR_",
+    "TENSILE_",
+    "TORCHINDUCTOR_",
+    "TORCH_",
+    "TRITON_",
+    "XLA_",
+)
+_RECORDED_NAMES = (
+    "KERNCAP_SOFTGPU_GPUS",
+    "KERNCAP_SOFTGPU_TARGET",
+    "KERNCAP_SOFTGPU_VRAM_BYTES",
+    "LD_LIBRARY_PATH",
+    "LD_PRELOAD",
+    "PYTHONPATH",
+)
+_GRACE_S = 5.0
+# How long a driver may take to let go of a process that was killed: replaying/process.py has the same.
+_LETTING_GO_S = 30.0
+
+
+@dataclass(frozen=True)
+class ProgramSpec:
+    """What to run. ``environment`` is added to ours."""
+
+    command: tuple[str, ...]
+    working_directory: Path = field(default_factory=Path.cwd)
+    environment: Mapping[str, str] = field(default_factory=dict)
+    stdout: Path | None = None
+    stdin: Path | None = None
+
+    @classmethod
+    def of(cls, program: Program) -> ProgramSpec:
+        """What runs a program again as a manifest says that it was run."""
+        return cls(
+            command=tuple(os_string(part) for part in program.command),
+            working_directory=Path(os_string(program.working_directory)),
+            environment={name: os_string(value) for name, value in program.environment.items()},
+        )
+
+    @property
+    def merged_environment(self) -> dict[str, str]:
+        """The whole environment, without what the capture adds."""
+        return {**os.environ, **self.environment}
+
+
+class RunningProgram:
+    """A program of the user, in a process group of its own."""
+
+    def __init__(self, spec: ProgramSpec, added: Mapping[str, str]) -> None:
+        self.spec = spec
+        with contextlib.ExitStack() as files:
+            stdin: BinaryIO | int = subprocess.DEVNULL
+            stdout: BinaryIO | int = 2  # ours is for digests
+            try:
+                if spec.stdin is not None:
+                    stdin = files.enter_context(spec.stdin.open("rb"))
+                if spec.stdout is not None:
+                    stdout = files.enter_context(spec.stdout.open("wb"))
+            except OSError as error:
+                raise UsageError(
+                    f"cannot open {error.filename} for the program: {error.strerror}",
+                    hint="check --app-stdin and --app-stdout",
+                ) from error
+            try:
+                self._process = subprocess.Popen(
+                    spec.command,
+                    cwd=spec.working_directory,
+                    env={**spec.merged_environment, **fallback(spec.merged_environment), **added},
+                    stdin=stdin,
+                    stdout=stdout,
+                    process_group=0,
+                )
+            except OSError as error:
+                raise cannot_run(spec.command[0], spec.working_directory, error) from error
+        self.pidfd = os.pidfd_open(self._process.pid)
+        self._is_held = False
+
+    def ended(self) -> bool:
+        """Whether the process that we started is over; its children may go on."""
+        return self._process.poll() is not None
+
+    @property
+    def exit_code(self) -> int | None:
+        """What it returned; none while it runs or if a signal ended it."""
+        code = self._process.returncode
+        return code if code is None or code >= 0 else None
+
+    @property
+    def exit_signal(self) -> int | None:
+        """The signal that ended it."""
+        code = self._process.returncode
+        return -code if code is not None and code < 0 else None
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it was killed and stays: nobody waits for it any longer."""
+        return self._is_held and not self.ended()
+
+    def what_stays(self) -> Iterator[str]:
+        """Name it where it stays."""
+        if self.is_held:
+            yield (
+                f"{self.spec.command[0]} (process {self._process.pid}) was killed and is still there after "
+                f"{_LETTING_GO_S:g} s: its driver has not let it go, and what it has of the device may be "
+                "missing until then"
+            )
+
+    def describe_end(self) -> str:
+        """Say how it ended."""
+        if self.is_held:
+            return "was killed and has not ended"
+        if self.exit_signal is not None:
+            try:
+                name = signal.Signals(self.exit_signal).name
+            except ValueError:
+                name = str(self.exit_signal)
+            return f"ended by {name}"
+        return f"ended with exit code {self.exit_code}"
+
+    def stop(self) -> None:
+        """End the whole process group: ask first, then insist; at once if we are interrupted meanwhile.
+
+        Bounded: a driver may hold a process that was killed (``is_held``).
+        """
+        if self.is_held:
+            return
+        try:
+            self._signal_group(signal.SIGTERM)
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            pass
+        finally:
+            if self._process.poll() is None:
+                self._signal_group(signal.SIGKILL)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    self._process.wait(_LETTING_GO_S)
+                self._is_held = self._process.poll() is None
+
+    def _signal_group(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, number)
+
+    def manifest(self) -> Program:
+        """Describe it for a manifest."""
+        environment = self.spec.merged_environment
+        recorded = {
+            name: os_text(value)
+            for name, value in sorted(environment.items())
+            if name.startswith(_RECORDED_PREFIXES) or name in _RECORDED_NAMES or name in self.spec.environment
+        }
+        return Program(
+            command=tuple(os_text(part) for part in self.spec.command),
+            working_directory=os_text(str(self.spec.working_directory)),
+            environment=recorded,
+            executable=executable_digest(self.spec.command, self.spec.working_directory, environment),
+            exit_code=self.exit_code,
+            exit_signal=self.exit_signal,
+        )
+
+
+def executable_digest(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Digest | None:
+    """Hash the file that a command runs; none when it cannot be read."""
+    import hashlib
+    import shutil
+
+    name = command[0]
+    found = str(folder / name) if "/" in name else shutil.which(name, path=environment.get("PATH"))
+    if found is None:
+        return None
+    try:
+        with Path(found).open("rb") as file:
+            return Digest(hashlib.file_digest(file, "sha256").hexdigest())
+    except OSError:
+        return None

@@ -1,0 +1,131 @@
+"""Kernels in the order of the time that they took."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.manifests.profile import KernelStatistics, LaunchShape
+from kerncap_stages.manifests.timing import TimeSource
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from kerncap_stages.collect.statistics import ShapeKey, Tally
+    from kerncap_stages.manifests.base import Dim3
+
+# What a profile calls kernels that the program did not get from the runtime's loader: they have no names.
+UNLISTED = "(kernels of no loaded code object)"
+_OF_RUNTIME = "__amd_rocclr_"
+_SEVERAL = 2
+# Times of the software GPU are close where the longer is at most so many times the shorter, and a
+# millisecond: they change with the load of the machine, and a kernel's first dispatch reads its code.
+_CLOSE_TIMES, _CLOSE_NS = 2, 1_000_000
+
+
+def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStatistics, ...]:
+    """Rank tallies, which are by (mangled, demangled) name."""
+    everything = sum(tally.total_ns for tally in tallies.values())
+    order = sorted(tallies.items(), key=lambda item: (-item[1].total_ns, item[0][1], item[0][0] or ""))
+    return tuple(
+        KernelStatistics(
+            name=demangled,
+            mangled_name=mangled,
+            calls=tally.calls,
+            total_ns=tally.total_ns,
+            mean_ns=tally.mean_ns,
+            min_ns=tally.min_ns,
+            max_ns=tally.max_ns,
+            stddev_ns=tally.stddev_ns,
+            share=tally.total_ns / everything if everything else 0.0,
+            launch_shapes=tuple(_shape(shape, *tally.shapes[shape]) for shape in _in_order(tally)),
+            last_shape=None if tally.last is None else _in_order(tally).index(tally.last[1]),
+        )
+        for (mangled, demangled), tally in order
+    )
+
+
+# Code that was built for other GPUs is loaded without an error in HIP, and its launches fail.
+NONE_OF_THE_PROGRAM = (
+    "the program ran no kernel of its own: if it has some, look for failed launches, "
+    "and whether they were built for this GPU (--offload-arch)"
+)
+
+
+def of_the_program(kernels: Sequence[KernelStatistics]) -> list[KernelStatistics]:
+    """Kernels that somebody can edit; HIP's own, and those without a name, only where there are no others."""
+    return [kernel for kernel in kernels if is_of_the_program(kernel)] or list(kernels)
+
+
+def is_of_the_program(kernel: KernelStatistics) -> bool:
+    """Whether somebody can edit a kernel: it is not HIP's, and has a name."""
+    return not kernel.name.startswith((_OF_RUNTIME, UNLISTED))
+
+
+@dataclass(frozen=True)
+class MainShape:
+    """The launch shape in which a kernel spent most time. ``share``: of the kernel's time."""
+
+    grid_blocks: Dim3
+    block_work_items: Dim3
+    share: float
+    is_largest_of_close: bool = False  # others took about as long: the number of work-items decided
+
+
+def main_shape(kernel: KernelStatistics, source: TimeSource) -> MainShape | None:
+    """Of several launch shapes of a kernel, the one that took most time; None where it had but one.
+
+    Of the shapes whose times come close on the software GPU, it is the one that launched most work-items:
+    that is the same in every run.
+    """
+    times: dict[tuple[Dim3, Dim3], int] = {}
+    work_items: dict[tuple[Dim3, Dim3], int] = {}
+    for each in kernel.launch_shapes:  # they also differ in LDS, which no selection asks for
+        shape = (each.grid_blocks, each.block_work_items)
+        times[shape] = times.get(shape, 0) + each.total_ns
+        work_items[shape] = work_items.get(shape, 0) + each.calls * math.prod(each.grid_work_items)
+    if len(times) < _SEVERAL:
+        return None
+    software = source is TimeSource.SOFTWARE_GPU
+    longest = max(times.values())
+    least_ns = (longest - _CLOSE_NS) / _CLOSE_TIMES if software else longest
+    close = [shape for shape in times if times[shape] >= least_ns]
+    chosen = max(close, key=lambda shape: (work_items[shape], shape))
+    share = times[chosen] / max(1, sum(times.values()))
+    return MainShape(*chosen, share, software and len(close) > 1)
+
+
+def has_shape(kernel: KernelStatistics, grid_blocks: Dim3 | None, block_work_items: Dim3 | None) -> bool:
+    """Whether a kernel was launched in a shape, of which each 0 and what is left out is any."""
+
+    def fits(wanted: Dim3 | None, real: Dim3) -> bool:
+        return wanted is None or all(each in (0, size) for each, size in zip(wanted, real, strict=True))
+
+    if grid_blocks is None and block_work_items is None:
+        return True
+    return any(
+        fits(grid_blocks, shape.grid_blocks) and fits(block_work_items, shape.block_work_items)
+        for shape in kernel.launch_shapes
+    )
+
+
+def _in_order(tally: Tally) -> list[ShapeKey]:
+    return sorted(tally.shapes, key=lambda shape: (-tally.shapes[shape][0], shape.grid_work_items))
+
+
+def _shape(shape: ShapeKey, calls: int, total_ns: int) -> LaunchShape:
+    return LaunchShape(
+        grid_work_items=shape.grid_work_items,
+        grid_blocks=blocks_of(shape.grid_work_items, shape.block_work_items),
+        block_work_items=shape.block_work_items,
+        lds_bytes=shape.lds_bytes,
+        calls=calls,
+        total_ns=total_ns,
+    )
+
+
+def blocks_of(grid_work_items: tuple[int, int, int], block: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Work-groups of a grid that is given in work-items; AQL allows a last, partial one."""
+    x, y, z = (-(-items // max(1, size)) for items, size in zip(grid_work_items, block, strict=True))
+    return (x, y, z)

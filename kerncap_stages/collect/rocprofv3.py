@@ -1,0 +1,103 @@
+"""Reads rocprofv3's CSV files in place of a profile of our own."""
+
+from __future__ import annotations
+
+import csv
+import math
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kerncap_stages import __version__
+from kerncap_stages.collect.ranking import ranked
+from kerncap_stages.collect.statistics import ShapeKey, Tally
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.manifests import dump
+from kerncap_stages.manifests.profile import Profile
+from kerncap_stages.manifests.timing import TimeSource
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store import Store
+
+_STATISTICS = {"Name", "Calls", "TotalDurationNs"}
+_HOW_TO_MAKE = "make one with `rocprofv3 --kernel-trace --stats --output-format csv -- ./app`"
+_TRACE = {"Kernel_Name", "Start_Timestamp", "End_Timestamp"}
+
+
+def import_profile(store: Store, paths: Sequence[Path]) -> tuple[Digest, Profile]:
+    """Publish a profile from kernel statistics or kernel trace files, several of a kind as one.
+
+    Raises ArtifactError for a file that is neither.
+    """
+    tallies: dict[tuple[str | None, str], Tally] = {}
+    for path in paths:
+        for name, tally in _read(path):
+            tallies.setdefault((None, name), Tally()).merge(tally)
+    profile = Profile(
+        made_by=f"kerncap-stages {__version__}",
+        environment=None,
+        program=None,
+        time_source=TimeSource.IMPORTED,
+        imported_from="rocprofv3",
+        kernels=ranked(tallies),
+    )
+    with store.transaction() as transaction:
+        digest = transaction.publish(dump(profile), "profile", [])
+    return digest, profile
+
+
+def _read(path: Path) -> Iterable[tuple[str, Tally]]:
+    try:
+        with path.open(encoding="utf-8", errors="replace", newline="") as file:
+            rows = csv.DictReader(file)
+            columns = set(rows.fieldnames or ())
+            if columns >= _TRACE:
+                return list(_from_trace(rows))
+            if columns >= _STATISTICS:
+                return list(_from_statistics(rows))
+    except OSError as error:
+        raise ArtifactError(f"cannot read {path}: {error.strerror}", hint=_HOW_TO_MAKE) from error
+    except (ValueError, KeyError, TypeError, ArithmeticError) as error:
+        raise ArtifactError(
+            f"{path}, line {rows.line_num}: not as rocprofv3 writes it ({error})", hint=_HOW_TO_MAKE
+        ) from error
+    raise ArtifactError(f"{path} is no kernel statistics and no kernel trace of rocprofv3", hint=_HOW_TO_MAKE)
+
+
+def _from_statistics(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
+    for row in rows:
+        calls, total = int(row["Calls"]), int(row["TotalDurationNs"])
+        if calls < 1:
+            continue
+        deviation = float(row.get("StdDev") or 0.0)
+        low = int(float(row.get("MinNs") or total / calls))
+        high = int(float(row.get("MaxNs") or total / calls))
+        squares = 0.0 if math.isnan(deviation) else deviation * deviation * (calls - 1)
+        yield _name(row["Name"]), Tally(calls, total, low, high, squares)
+
+
+def _from_trace(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
+    for row in rows:
+        duration = int(row["End_Timestamp"]) - int(row["Start_Timestamp"])
+        tally = Tally()
+        tally.add(np.asarray([max(0, duration)], dtype=np.int64))
+        if row.get("Grid_Size_X"):
+            grid = tuple(int(row[f"Grid_Size_{axis}"]) for axis in "XYZ")
+            block = tuple(int(row[f"Workgroup_Size_{axis}"]) for axis in "XYZ")
+            lds = int(row.get("LDS_Block_Size") or 0)
+            shape = ShapeKey(grid, block, lds)  # type: ignore[arg-type]
+            tally.shapes[shape] = (1, max(0, duration))
+            tally.ended(int(row["End_Timestamp"]), shape)
+        yield _name(row["Kernel_Name"]), tally
+
+
+def _name(written: str) -> str:
+    """A kernel's name without what tells that the symbol is that of its descriptor."""
+    name = written.removesuffix(" [clone .kd]").removesuffix(".kd")
+    if not name:
+        raise ValueError("a kernel without a name")
+    return name

@@ -1,0 +1,134 @@
+"""Which kernels a capture takes: patterns against mangled and demangled names."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from kerncap_stages.collect.protocol import Match, Rule, Selected, SelectedFlag
+from kerncap_stages.collect.ranking import UNLISTED
+from kerncap_stages.errors import Refused, UsageError
+from kerncap_stages.manifests.capture import NameMatch, Selection
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kerncap_stages.manifests.base import Dim3
+
+_CLOSE_NAMES = 5
+_MATCHES_IN_A_MESSAGE = 4000  # of 8 bytes each
+
+
+@dataclass(frozen=True)
+class KernelRule:
+    """One kernel (or family of kernels) that the user asked for."""
+
+    selection: Selection
+    _regex: re.Pattern[str] | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, selection: Selection) -> KernelRule:
+        """Prepare a selection.
+
+        Raises UsageError when its pattern is no regular expression, Refused for kernels without a name.
+        """
+        if selection.pattern == UNLISTED:
+            raise Refused(
+                "kernels that no loaded code object lists cannot be captured: there is none to replay",
+                hint="another kernel of the profile, with `--rank` or `--kernel`",
+            )
+        if selection.match is not NameMatch.REGEX:
+            return cls(selection)
+        try:
+            return cls(selection, re.compile(selection.pattern or ""))
+        except re.error as error:
+            raise UsageError(
+                f"not a regular expression: {selection.pattern}: {error}",
+                hint="`--regex` takes Python's; without it NAME is part of the name, as it is",
+            ) from error
+
+    def wants(self, mangled: str, demangled: str) -> bool:
+        """Whether a kernel of these names is asked for."""
+        pattern = self.selection.pattern or ""
+        match self.selection.match:
+            case NameMatch.ANY:
+                return True
+            case NameMatch.SUBSTRING:
+                return pattern in demangled or pattern == mangled
+            case NameMatch.EXACT:
+                return pattern in {demangled, without_parameters(demangled)}
+            case NameMatch.MANGLED:
+                return pattern.removesuffix(".kd") == mangled
+            case NameMatch.REGEX:
+                return self._regex is not None and self._regex.search(demangled) is not None
+
+    @property
+    def rule(self) -> Rule:
+        """The part that the capture library needs to know."""
+        wanted = self.selection
+        return Rule(
+            first=wanted.dispatch,
+            every=wanted.every,
+            count=wanted.count,
+            grid_blocks=wanted.grid_blocks or (0, 0, 0),
+            block_work_items=wanted.block_work_items or (0, 0, 0),
+        )
+
+
+def without_parameters(demangled: str) -> str:
+    """Cut the parameter list, and the return type, off a demangled name."""
+    depth = 0
+    for at in range(len(demangled) - 1, -1, -1):
+        depth += {")": 1, "(": -1}.get(demangled[at], 0)
+        if depth == 0 and demangled[at] == "(":
+            return demangled[:at].removeprefix("void ")
+        if depth == 0 and demangled[at] != ")" and not demangled.endswith(")"):
+            break
+    return demangled
+
+
+def first_wanting(rules: Iterable[KernelRule], mangled: str, demangled: str) -> int | None:
+    """Return the index of the first rule that wants a kernel."""
+    for index, rule in enumerate(rules):
+        if rule.wants(mangled, demangled):
+            return index
+    return None
+
+
+def answers(module: int, want_code: bool, matches: Sequence[tuple[int, int]]) -> Iterator[Selected]:
+    """Say which kernels of a module are wanted, as (kernel, rule), in as many messages as that takes."""
+    step = _MATCHES_IN_A_MESSAGE
+    parts = [matches[at : at + step] for at in range(0, len(matches), step)] or [()]
+    code = SelectedFlag.WANT_CODE if want_code else SelectedFlag(0)
+    for number, part in enumerate(parts, 1):
+        more = SelectedFlag.MORE if number < len(parts) else SelectedFlag(0)
+        yield Selected(module, code | more, tuple(Match(kernel, rule) for kernel, rule in part))
+
+
+def close_names(pattern: str, names: Iterable[str]) -> list[str]:
+    """Return the names that come closest to what was asked for."""
+    candidates = {without_parameters(name): name for name in names}
+    close = difflib.get_close_matches(pattern, candidates, n=_CLOSE_NAMES, cutoff=0.3)
+    lowered = pattern.lower()
+    inside = [name for name in candidates if lowered in name.lower() and name not in close]
+    return (inside + close)[:_CLOSE_NAMES]
+
+
+def shape_of(option: str, unit: str, text: str) -> Dim3:
+    """Read ``X[,Y[,Z]]`` of an option, in such units; 0 is any.
+
+    Raises UsageError for anything else.
+    """
+    try:
+        numbers = [int(part) for part in text.split(",")]
+    except ValueError:
+        numbers = []
+    if not 1 <= len(numbers) <= 3 or any(not 0 <= number < 1 << 32 for number in numbers):
+        raise UsageError(
+            f"{option} takes up to three numbers of {unit}, not {text!r}",
+            hint=f"{option} 128 or {option} 16,16",
+        )
+    padded = [*numbers, 0, 0]
+    return (padded[0], padded[1], padded[2])

@@ -1,0 +1,87 @@
+"""Manifests in the form of the documented results."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.compat.results import ExtractResult, ValidationResult
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.compat.steps import Extraction
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.validation import Validation
+
+
+def extract_result(extraction: Extraction, language: str | None) -> ExtractResult:
+    """The documented form of an extraction; ``language`` is what the user said."""
+    from kerncap_stages.compat.lines import ASSUMED_COMMAND, NO_COMPILE_COMMAND, NO_RECOMPILE
+    from kerncap_stages.manifests.kernel import Language
+    from kerncap_stages.manifests.source import Outcome
+
+    folder = extraction.folder.resolve()
+    paths = [file.path for file in extraction.reproducer.files]
+    source = extraction.source
+    found = source is not None and source.outcome is Outcome.FOUND
+    if language is None:
+        known = source.language if source is not None else extraction.capture.kernel.language
+        if source is not None and source.outcome is Outcome.TRITON_KERNEL:
+            known = Language.TRITON
+        language = known.value.removesuffix("_cpp")  # in the words of --language
+    notes = extraction.notes
+    if found and not extraction.compile_command_found:
+        assumed = extraction.reproducer.can_recompile
+        compiler = "nvcc" if language == "cuda" else "hipcc"
+        notes.append(f"{NO_COMPILE_COMMAND} {ASSUMED_COMMAND.format(compiler) if assumed else NO_RECOMPILE}")
+    if language == "triton":
+        notes.append("no reproducer.py is made for Triton kernels: the project replays and validates")
+    return ExtractResult(
+        output_dir=str(folder),
+        capture_dir=str(folder / "capture"),
+        language=language,
+        has_source=found,
+        generated_files=["capture/", *(path for path in paths if not path.startswith("capture/"))],
+        can_recompile=extraction.reproducer.can_recompile,
+        notes=notes,
+        capture=extraction.digests["capture"],
+        reproducer=extraction.digests["generate"],
+    )
+
+
+def validation_result(
+    manifests: Sequence[Validation],
+    digests: Sequence[Digest],
+    names: Sequence[str],
+    notes: Sequence[str],
+) -> ValidationResult:
+    """The verdicts on every kernel of a project, as one; the footer sums them up."""
+    from kerncap_stages.compat.lines import MODES, atol, details, region_lines
+    from kerncap_stages.pages.verdict import bounds_text, largest, max_error, region_counts
+    from kerncap_stages.text.terminal import printable
+
+    counts = [region_counts(manifest) for manifest in manifests]
+    worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
+    mode = MODES[worst.mode.value]
+    errors = [max_error(manifest) for manifest in manifests]
+    total, identical = (sum(count[which] for count in counts) for which in (0, 1))
+    lines: list[str] = []
+    for manifest, name in zip(manifests, names, strict=True):
+        lines += [f"{printable(name)}:"] if len(manifests) > 1 else []
+        lines += details(manifest)
+    return ValidationResult(
+        passed=worst.passed,
+        details=lines,
+        max_error=largest(errors),
+        mode=mode,
+        region_lines=[line for manifest in manifests for line in region_lines(manifest)],
+        regions_total=total,
+        regions_identical=identical,
+        outputs_total=total,
+        outputs_passed=identical,
+        atol=atol(worst) if mode == "numeric" else None,
+        bounds=bounds_text(worst.tolerance) if mode == "numeric" else "",
+        reasons=[reason for manifest in manifests for reason in manifest.reasons],
+        notes=list(notes),
+        validation=str(digests[manifests.index(worst)]),
+    )

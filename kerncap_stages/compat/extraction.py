@@ -1,0 +1,259 @@
+"""profile, capture, locate, generate and a smoke validation, one after the other.
+
+The stages stay what they are: each is called through its typed function and publishes its own artifact. A
+step that could not do all of its work says so, and the next one makes the best of it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.compat.steps import CAPTURE, GENERATE, LOCATE, PROFILE, VALIDATE, Extraction, Steps
+from kerncap_stages.errors import AnswerIsNo, KerncapError, UsageError
+from kerncap_stages.text.formats import count
+
+if TYPE_CHECKING:
+    from kerncap_stages.collect.program import ProgramSpec
+    from kerncap_stages.compat.steps import ExtractRequest
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.capture import Capture, Selection
+    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.manifests.reproducer import Reproducer
+    from kerncap_stages.manifests.source import Source
+    from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.store import Store
+
+
+def run_extract(store: Store, request: ExtractRequest) -> Extraction:
+    """Run every step and check the project out into its folder.
+
+    Raises what stops the job: UsageError before anything runs, and what profiling and capturing raise. A
+    source that is not found, or a validation that cannot be run, is noted in the result.
+    """
+    _check(request)
+    steps = Steps(request)
+    spec, selection, parents = _choose(store, request, steps)
+    capture_digest, capture = _capture(store, request, spec, selection, parents, steps)
+    source_digest, source = _locate(store, request, capture_digest, steps)
+    folder, reproducer = _generate(store, request, source_digest or capture_digest, capture, steps)
+    validation, failure = _validate(store, capture_digest, request, steps)
+    return Extraction(tuple(steps.done), folder, capture, source, reproducer, validation, failure)
+
+
+def _check(request: ExtractRequest) -> None:
+    """Refuse before the program is run what would be refused after it."""
+    for folder in request.source_dirs:
+        if not folder.is_dir():
+            raise UsageError(
+                f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
+            )
+    if request.compile_commands is not None:
+        from kerncap_stages.locate.databases import named_database
+
+        named_database(request.compile_commands)
+    if request.output is not None:
+        _check_output(request.output)
+    if request.spec is None and request.profile is None:
+        raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
+
+
+def _check_output(folder: Path) -> None:
+    from kerncap_stages.project.checkout import is_project
+
+    nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not nearest.is_dir():
+        raise UsageError(f"{nearest} is a file", hint="give a new or an empty folder")
+    if folder.is_dir() and any(folder.iterdir()) and not is_project(folder):
+        raise UsageError(
+            f"{folder} exists and is not a generated project", hint="give a new or an empty folder"
+        )
+
+
+def _choose(
+    store: Store, request: ExtractRequest, steps: Steps
+) -> tuple[ProgramSpec, Selection, tuple[Digest, ...]]:
+    """The program and which dispatch of it; a profile is made or read to find the kernel."""
+    from kerncap_stages.cli.commands.profile import ProfileOptions, run_profile
+    from kerncap_stages.collect.capture_request import told_shape
+    from kerncap_stages.collect.program import ProgramSpec
+    from kerncap_stages.collect.ranking import NONE_OF_THE_PROGRAM, is_of_the_program, main_shape
+    from kerncap_stages.manifests.capture import NameMatch, Selection
+    from kerncap_stages.manifests.codec import load_as
+    from kerncap_stages.manifests.profile import Profile
+
+    named = Selection(
+        match=request.match or NameMatch.SUBSTRING,
+        pattern=request.kernel,
+        dispatch=request.dispatch or 0,
+        grid_blocks=request.grid_blocks,
+        block_work_items=request.block_work_items,
+    )
+    steps.start(PROFILE)
+    notes: list[str] = []
+    spec, digest = request.spec, request.profile
+    if digest is not None:
+        profile = load_as(store, digest, Profile)
+        if profile.program is None and spec is None:
+            raise UsageError(
+                f"profile {digest.short} does not say how the program was run",
+                hint="give the command: kc-extract --kernel NAME -- ./app",
+            )
+        if spec is None and profile.program is not None:
+            spec = ProgramSpec.of(profile.program)
+    elif request.kernel is not None and not request.profile_first and spec is not None:
+        steps.end(PROFILE, None, f"not needed: the first dispatch that matches {request.kernel!r} is taken")
+        return spec, named, ()
+    else:
+        assert spec is not None  # _check
+        try:
+            digest, profile = run_profile(store, spec, ProfileOptions(request.timeout_s, notes.append))
+        except KeyboardInterrupt:
+            steps.end(PROFILE, None, "interrupted", *notes)
+            raise
+    assert spec is not None
+    selection = _top(profile, named, digest)
+    kernels = count(len(profile.kernels), "kernel")
+    summary = f"{kernels}; {selection.pattern}"
+    chosen = next((k for k in profile.kernels if selection.pattern in (k.mangled_name, k.name)), None)
+    if chosen is not None:
+        if named.pattern is None and not is_of_the_program(chosen):
+            notes.append(NONE_OF_THE_PROGRAM)
+        elif named.pattern is None and chosen is not profile.kernels[0]:
+            notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
+        shape = main_shape(chosen, profile.time_source)
+        asks_for_shape = request.grid_blocks is not None or request.block_work_items is not None
+        if request.dispatch is None and shape is not None and not asks_for_shape:
+            notes.append(told_shape(chosen, shape))
+            launch = {"grid_blocks": shape.grid_blocks, "block_work_items": shape.block_work_items}
+            selection = selection.model_copy(update=launch)
+        summary = f"{kernels}; {chosen.name} takes {chosen.share:.1%} of the GPU time"
+    steps.end(PROFILE, digest, summary, *notes)
+    return spec, selection, (digest,)
+
+
+def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
+    """Of the kernels that match, the one that takes the most time."""
+    from kerncap_stages.collect.ranking import has_shape, of_the_program
+    from kerncap_stages.collect.selection import KernelRule, close_names
+    from kerncap_stages.manifests.capture import NameMatch
+
+    rule = KernelRule.of(named) if named.pattern is not None else None
+    # In order of their time. HIP's own copies and fills are taken where they are asked for.
+    for kernel in of_the_program(profile.kernels) if rule is None else profile.kernels:
+        is_wanted = rule is None or rule.wants(kernel.mangled_name or "", kernel.name)
+        if is_wanted and has_shape(kernel, named.grid_blocks, named.block_work_items):
+            match = NameMatch.MANGLED if kernel.mangled_name else NameMatch.EXACT
+            return named.model_copy(update={"match": match, "pattern": kernel.mangled_name or kernel.name})
+    if named.grid_blocks is not None or named.block_work_items is not None:
+        raise AnswerIsNo(
+            f"no kernel in profile {digest.short} that matches was launched in this shape",
+            hint=f"`kc-show {digest.short}` lists the launch shapes",
+        )
+    close = close_names(named.pattern or "", [kernel.name for kernel in profile.kernels])
+    raise AnswerIsNo(
+        f"no kernel in profile {digest.short} matches {named.pattern!r}",
+        hint="kernels that come close: " + ", ".join(close) if close else f"`kc-show {digest.short}`",
+    )
+
+
+def _capture(
+    store: Store,
+    request: ExtractRequest,
+    spec: ProgramSpec,
+    selection: Selection,
+    parents: tuple[Digest, ...],
+    steps: Steps,
+) -> tuple[Digest, Capture]:
+    from kerncap_stages.cli.commands.capture import CaptureOptions, run_capture
+    from kerncap_stages.text import formats
+
+    steps.start(CAPTURE)
+    notes: list[str] = []
+    options = CaptureOptions(
+        selections=(selection,),
+        parents=parents,
+        stop_after=request.stop_after,
+        timeout_s=request.timeout_s,
+        warn=notes.append,
+        progress=request.on_copied,
+    )
+    try:
+        made = list(run_capture(store, spec, options))
+    except KeyboardInterrupt:
+        steps.end(CAPTURE, None, "interrupted", *notes)
+        raise
+    digest, capture = made[0]
+    if len(made) > 1:
+        others = ", ".join(other.short for other, _ in made[1:])
+        notes.append(f"{len(made)} processes dispatched it; this is the first one's, the others': {others}")
+    size = formats.size(sum(region.size_bytes for region in capture.regions))
+    written = formats.size(sum(region.written_size_bytes or 0 for region in capture.regions))
+    summary = f"{capture.kernel.demangled_name}: {size}, {written} changed"
+    steps.end(CAPTURE, digest, summary, *notes)
+    return digest, capture
+
+
+def _locate(
+    store: Store, request: ExtractRequest, capture: Digest, steps: Steps
+) -> tuple[Digest | None, Source | None]:
+    from kerncap_stages.cli.commands.locate import run_locate
+    from kerncap_stages.locate.options import Options
+    from kerncap_stages.manifests.os_strings import os_string
+    from kerncap_stages.text.formats import same_instructions
+
+    steps.start(LOCATE)
+    options = Options(request.source_dirs, request.compile_commands, request.defines, request.compiler)
+    try:
+        digest, source = run_locate(store, capture, options, fresh=request.fresh)
+    except KerncapError as error:
+        steps.end(LOCATE, None, "failed: the project can be replayed, not rebuilt", str(error))
+        return None, None
+    if source.definition is None:
+        summary = f"{source.outcome.value.replace('_', ' ')}: the project can be replayed, not rebuilt"
+        steps.end(LOCATE, digest, summary, source.explanation or "")
+    else:
+        place = f"{os_string(source.definition.path)}:{source.definition.line}"
+        same = "" if source.unedited is None else f"same instructions: {same_instructions(source.unedited)}"
+        notes = [source.explanation or ""]
+        if source.unedited is not None and source.unedited.same_instructions:
+            place += f", {same}"
+        else:
+            notes.append(same)
+        steps.end(LOCATE, digest, place, *notes)
+    return digest, source
+
+
+def _generate(
+    store: Store, request: ExtractRequest, digest: Digest, capture: Capture, steps: Steps
+) -> tuple[Path, Reproducer]:
+    from kerncap_stages.cli.commands.generate import folder_name, run_generate
+    from kerncap_stages.project.checkout import check_out
+
+    steps.start(GENERATE)
+    made, reproducer = run_generate(store, digest, fresh=request.fresh)
+    folder = request.output or Path("isolated") / folder_name(capture.kernel.demangled_name)
+    _check_output(folder)
+    checkout = check_out(store, made, reproducer, folder, force=request.force)
+    steps.end(GENERATE, made, f"project in {folder}", *checkout.notes())
+    return folder, reproducer
+
+
+def _validate(
+    store: Store, capture: Digest, request: ExtractRequest, steps: Steps
+) -> tuple[Validation | None, KerncapError | None]:
+    """Replay the captured kernel and compare with what it did in the program."""
+    from kerncap_stages.pages.verdict import footer
+    from kerncap_stages.validate.request import Settings, run_validate
+
+    steps.start(VALIDATE)
+    if not request.validate:
+        steps.end(VALIDATE, None, "not asked for")
+        return None, None
+    try:
+        digest, validation = run_validate(store, capture, None, Settings(), fresh=request.fresh)
+    except KerncapError as error:
+        steps.end(VALIDATE, None, "could not be replayed here", str(error))
+        return None, error
+    steps.end(VALIDATE, digest, footer(validation), *validation.reasons)
+    return validation, None

@@ -1,0 +1,268 @@
+"""kerncap: the documented command, with its verbs, flags, result lines and exit codes."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from kerncap_stages.cli.console import say
+from kerncap_stages.cli.options import ProgramTimeoutOption, ReplayTimeoutOption, VersionOption, stage_app
+from kerncap_stages.compat.completion import complete_kernel
+from kerncap_stages.compat.documented import (
+    DumpOption,
+    HipLaunchOption,
+    HsacoOption,
+    IterationsOption,
+    ProjectArgument,
+    documented_epilog,
+    print_json,
+    replay_command,
+    run_documented,
+)
+
+if TYPE_CHECKING:
+    from kerncap_stages.compat.results import ExtractResult
+    from kerncap_stages.compat.steps import Step
+
+app = stage_app("Profile a program, extract a kernel of it, replay and validate it alone.")
+_verbose = False
+
+JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more.")]
+
+
+@app.callback(
+    epilog=documented_epilog(
+        "kerncap profile -- ./app\n"
+        "kerncap extract scale --cmd './app --size 512' --source-dir ./src --output ./isolated/scale\n"
+        "kerncap validate ./isolated/scale"
+    )
+)
+def kerncap(verbose: VerboseOption = False, version: VersionOption = False) -> None:  # noqa: ARG001
+    """Profile a program, extract a kernel of it, replay and validate it alone."""
+    global _verbose
+    _verbose = verbose
+
+
+@app.command(
+    epilog=documented_epilog("kerncap profile -- ./app --size 512\nkerncap profile --output p.json -- ./app"),
+    context_settings={"allow_interspersed_args": False},
+)
+def profile(
+    cmd: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON.")
+    ] = None,
+    timeout: ProgramTimeoutOption = None,
+    json: JsonFlag = False,
+) -> None:
+    """Run a program and rank its kernels by GPU time."""
+    from kerncap_stages.compat.client import Kerncap
+    from kerncap_stages.compat.lines import profile_table
+    from kerncap_stages.compat.statistics import profile_object
+
+    kernels = Kerncap().profile(
+        cmd, output, timeout=timeout, warn=lambda text: say(f"kerncap: warning: {text}")
+    )
+    if json:
+        print_json(profile_object(cmd, kernels))
+    else:
+        print("\n".join(profile_table(kernels)))
+    if output is not None:
+        say(f"Profile saved to {output}")
+
+
+@app.command(
+    epilog=documented_epilog(
+        "kerncap extract scale --cmd './app --size 512' --source-dir ./src -D USE_HIP\n"
+        "kerncap extract gemm_kernel --cmd ./app --dispatch 2"
+    )
+)
+def extract(
+    kernel_name: Annotated[
+        str,
+        typer.Argument(
+            metavar="KERNEL",
+            help="Part of the kernel's name; the first dispatch that matches is taken.",
+            autocompletion=complete_kernel,
+            show_default=False,
+        ),
+    ],
+    cmd: Annotated[
+        str,
+        typer.Option(
+            "--cmd", metavar="COMMAND", help="The program and its arguments, as one word.", show_default=False
+        ),
+    ],
+    source_dir: Annotated[
+        Path | None, typer.Option("--source-dir", metavar="DIR", help="Where the kernel's source lies.")
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
+    ] = None,
+    language: Annotated[
+        str | None,
+        typer.Option("--language", metavar="hip|cuda|triton", help="The kernel's language; else found out."),
+    ] = None,
+    dispatch: Annotated[
+        int,
+        typer.Option(
+            "--dispatch", metavar="N", min=-1, help="Which of its dispatches, from 0; -1: the first."
+        ),
+    ] = -1,
+    defines: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--defines", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."
+        ),
+    ] = None,
+    timeout: ProgramTimeoutOption = 300.0,
+    triton_backend: Annotated[
+        str, typer.Option("--triton-backend", metavar="hsa", help="Only hsa: `python` is refused.")
+    ] = "hsa",
+    force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")] = False,
+    json: JsonFlag = False,
+) -> None:
+    """Capture a kernel and make a project of it.
+
+    One dispatch is captured, with all memory that it can reach.
+    """
+    from kerncap_stages.compat.client import Kerncap
+
+    result = Kerncap().extract(
+        kernel_name,
+        cmd,
+        source_dir,
+        output,
+        language,
+        dispatch,
+        defines,
+        timeout,
+        triton_backend,
+        force=force,
+        on_step=_say_step,
+    )
+    if os.environ.get("KERNCAP_SNAPSHOT_CHUNK_BYTES"):
+        say("note: KERNCAP_SNAPSHOT_CHUNK_BYTES has no effect: kc-capture --max-memory bounds every copy")
+    if json:
+        from dataclasses import asdict
+
+        print_json(asdict(result))
+    else:
+        _report(result)
+
+
+@app.command(
+    epilog=documented_epilog(
+        "kerncap replay ./isolated/scale --iterations 100\n"
+        "kerncap replay ./isolated/scale --hsaco optimized.hsaco"
+    )
+)
+def replay(
+    reproducer_dir: ProjectArgument,
+    hsaco: HsacoOption = None,
+    iterations: IterationsOption = 1,
+    dump_output: DumpOption = False,
+    hip_launch: HipLaunchOption = False,
+    timeout: ReplayTimeoutOption = 300.0,
+    json: JsonFlag = False,
+) -> int:
+    """Run a project's captured dispatch again.
+
+    It runs alone, at its original addresses.
+    """
+    return replay_command(
+        reproducer_dir, hsaco, iterations, dump=dump_output, hip=hip_launch, timeout=timeout, as_json=json
+    )
+
+
+@app.command(
+    epilog=documented_epilog(
+        "kerncap validate ./isolated/scale\n"
+        "kerncap validate ./isolated/scale --hsaco optimized.hsaco --tolerance 1e-3 --rtol 1e-2"
+    )
+)
+def validate(
+    reproducer_dir: ProjectArgument,
+    tolerance: Annotated[
+        float | None,
+        typer.Option(
+            "--tolerance",
+            "-t",
+            metavar="X",
+            min=0.0,
+            help="Largest absolute error. Without it and --rtol every byte must be the same.",
+        ),
+    ] = None,
+    rtol: Annotated[
+        float | None,
+        typer.Option("--rtol", metavar="X", min=0.0, help="Largest error relative to what was captured."),
+    ] = None,
+    hsaco: HsacoOption = None,
+    dtype: Annotated[
+        str | None,
+        typer.Option(metavar="TYPE", help="Type of the outputs where a bound is given: fp32, bf16, ..."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print a line for each region.")] = False,
+    timeout: ReplayTimeoutOption = 300.0,
+    json: JsonFlag = False,
+) -> int:
+    """Compare a rebuilt kernel with the captured one.
+
+    What it writes is compared with what the captured kernel wrote in the program.
+    """
+    from dataclasses import asdict
+
+    from kerncap_stages.compat.client import Kerncap
+    from kerncap_stages.text.terminal import printable
+
+    result = Kerncap().validate(reproducer_dir, tolerance, rtol, hsaco, dtype=dtype, timeout=timeout)
+    for note in result.notes:
+        say(f"note: {printable(note)}")
+    if json:
+        print_json(asdict(result))
+        return 0 if result.passed else 1
+    if verbose or _verbose or not result.passed:
+        print("\n".join(result.details))
+    print(result.result_line)
+    return 0 if result.passed else 1
+
+
+def main() -> None:
+    """Run the command."""
+    run_documented(app)
+
+
+def _say_step(step: Step) -> None:
+    from kerncap_stages.text.terminal import printable
+
+    if _verbose or step.digest is not None:
+        digest = f" [{step.digest.short}]" if step.digest is not None else ""
+        say(f"{step.name}{digest}: {printable(step.summary)}")
+    for note in step.notes:
+        say(f"  note: {printable(note, keep_lines=True)}")
+
+
+def _report(result: ExtractResult) -> None:
+    from kerncap_stages.compat.lines import NO_COMPILE_COMMAND, edited_and_built
+    from kerncap_stages.text.terminal import printable
+
+    print(f"Output: {printable(result.output_dir)}  has_source: {result.has_source}")
+    folder = printable(shlex.quote(result.output_dir))
+    for note in result.notes:
+        if note.startswith(NO_COMPILE_COMMAND):
+            print(note)
+    print(f"  cd {folder}\n  make run                 # replay the captured kernel")
+    if result.can_recompile:
+        edited, built = edited_and_built(result.generated_files)
+        print(
+            f"  # edit {edited} and deps/\n"
+            f"  make recompile           # rebuild this kernel alone: {built}\n"
+            "  make run-variant         # replay the rebuilt kernel"
+        )
+    print("  kerncap validate .       # is it right?")

@@ -1,0 +1,59 @@
+"""kerncap-mcp: the documented tools for language models, over standard streams or HTTP on this machine."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib.util import find_spec
+from typing import Annotated
+
+import typer
+
+from kerncap_stages.cli.options import VersionOption, stage_app
+from kerncap_stages.compat import documented
+from kerncap_stages.errors import DeviceError
+
+app = stage_app()
+
+
+class Transport(StrEnum):
+    """How a client talks to the server."""
+
+    STDIO = "stdio"
+    HTTP = "http"
+
+
+@app.command(
+    epilog=documented.documented_epilog(
+        "kerncap-mcp                                 a client starts it and talks over its standard streams\n"
+        "kerncap-mcp --transport http --port 8000    serves http://127.0.0.1:8000/kerncap"
+    )
+)
+def kerncap_mcp(
+    transport: Annotated[Transport, typer.Option(help="How a client talks to it.")] = Transport.STDIO,
+    host: Annotated[
+        str,
+        typer.Option(metavar="ADDRESS", help="The address of http: 127.0.0.1 or ::1. Any other is refused."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int, typer.Option(metavar="N", min=0, max=65535, help="The port of http; 0 takes a free one.")
+    ] = 8000,
+    path: Annotated[str, typer.Option(metavar="PATH", help="The path of the URL, for http.")] = "/kerncap",
+    version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
+) -> None:
+    """Serve profile, extract, validate, replay and show as tools of the Model Context Protocol.
+
+    A client runs programs by it, as the user who started it. Nothing runs but what a call names.
+    """
+    if find_spec("mcp") is None:
+        raise DeviceError("the Python package mcp is not installed", hint="pip install 'kerncap-stages[mcp]'")
+    from kerncap_stages.compat.mcp_server import serve_http, serve_stdio
+
+    if transport is Transport.STDIO:
+        serve_stdio()
+    else:
+        serve_http(host, port, path)
+
+
+def main() -> None:
+    """Run the command."""
+    documented.run_documented(app)

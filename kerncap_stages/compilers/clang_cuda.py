@@ -1,0 +1,47 @@
+"""clang as the compiler of CUDA sources, asked for PTX: for machine code it would run another program."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code.ptx import entry_lines
+from kerncap_stages.compilers.dependencies import run_compiler
+from kerncap_stages.compilers.hip import HipTool
+from kerncap_stages.compilers.installed import Compiler
+from kerncap_stages.errors import DeviceError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+
+@dataclass(frozen=True)
+class CudaClang(Compiler):
+    """A clang that compiles CUDA instead of HIP."""
+
+    def command(self, target: str, flags: Sequence[str], *rest: str) -> list[str]:
+        """Words that compile CUDA for one GPU target, for the device alone."""
+        return [self.path, "-x", "cuda", f"--cuda-gpu-arch={target}", "--cuda-device-only", *flags, *rest]
+
+
+class ClangCudaTool(HipTool):
+    """See ``toolchain.Tool``."""
+
+    def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
+        """Compile to PTX and look for the kernel's entry."""
+        words = self.compiler.command(target, flags, "-w", "-S", "-o", "-", str(unit))
+        result = run_compiler(words, directory)
+        return result.returncode == 0 and symbol in entry_lines(result.stdout.encode())
+
+    def device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> None:
+        """PTX is no instructions: there is nothing to compare."""
+
+
+def find_clang(compiler: str) -> ClangCudaTool:
+    """The clang of a build. Raises DeviceError if it cannot be found."""
+    found = shutil.which(compiler)
+    if found is None:
+        raise DeviceError(f"there is no compiler {compiler}", hint="put it on PATH, or pass --compiler PATH")
+    return ClangCudaTool(CudaClang(found))

@@ -1,0 +1,84 @@
+"""What a code object's DWARF says of its kernels: where each was declared, and from which files."""
+
+from __future__ import annotations
+
+import io
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code.cubin import is_cubin, line_numbers
+from kerncap_stages.code.elf_damage import reading_elf
+from kerncap_stages.code.kernel_facts import same_but_for_unit
+from kerncap_stages.compilers.cubin_lines import read_cubin_lines
+from kerncap_stages.errors import ArtifactError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from elftools.dwarf.compileunit import CompileUnit
+    from elftools.dwarf.dwarfinfo import DWARFInfo
+
+_NAMES = ("linkage_name", "MIPS_linkage_name", "name")  # nvcc writes the second
+
+
+@dataclass(frozen=True)
+class LineTables:
+    """``paths``: every file named, in order; ``definition``: (path, line) of the kernel, if told."""
+
+    paths: tuple[Path, ...] = ()
+    definition: tuple[Path, int] | None = None
+
+
+def read_line_tables(code_object: bytes, mangled_name: str) -> LineTables:
+    """Read DWARF line tables; empty where the code object has none or they are not readable."""
+    from elftools.elf.elffile import ELFFile
+
+    try:
+        with reading_elf(hint="compile it again"):
+            elf = ELFFile(io.BytesIO(code_object))
+            if elf.has_dwarf_info():
+                # Of relocations of a cubin nothing that is read here depends; pyelftools does not know them.
+                dwarf = elf.get_dwarf_info(relocate_dwarf_sections=not is_cubin(code_object))
+                return _read(dwarf, mangled_name)
+            return LineTables(*read_cubin_lines(*line_numbers(code_object), mangled_name))
+    except ArtifactError:
+        # Hints from a file that anybody may have written: unreadable is the same as absent.
+        return LineTables()
+
+
+def _read(dwarf: DWARFInfo, mangled_name: str) -> LineTables:
+    paths: dict[Path, None] = {}
+    definition: tuple[Path, int] | None = None
+    for unit in dwarf.iter_CUs():
+        files = list(_unit_files(dwarf, unit))
+        paths.update((path, None) for path in files if path is not None)
+        for die in unit.iter_DIEs():
+            if die.tag != "DW_TAG_subprogram":
+                continue
+            names = (die.attributes.get(f"DW_AT_{kind}") for kind in _NAMES)
+            name = next((each for each in names if each), None)
+            where, line = die.attributes.get("DW_AT_decl_file"), die.attributes.get("DW_AT_decl_line")
+            if name and where and line and same_but_for_unit(os.fsdecode(name.value), mangled_name):
+                path = files[where.value] if where.value < len(files) else None
+                if path is not None:
+                    definition = (path, line.value)
+    return LineTables(tuple(paths), definition)
+
+
+def _unit_files(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[Path | None]:
+    program = dwarf.line_program_for_CU(unit)
+    if program is None:
+        return
+    header = program.header
+    top = unit.get_top_DIE().attributes.get("DW_AT_comp_dir")
+    base = os.fsdecode(top.value) if top else "/"
+    # DWARF 5 counts folders and files from 0; before, 0 meant the compilation folder and files began at 1.
+    folders = [os.fsdecode(name) for name in header["include_directory"]]
+    if header["version"] < 5:
+        folders.insert(0, base)
+        yield None
+    for entry in header["file_entry"]:
+        folder = folders[entry.dir_index] if entry.dir_index < len(folders) else base
+        yield Path(os.path.normpath(Path(base, folder, os.fsdecode(entry.name))))

@@ -1,0 +1,171 @@
+"""PTX of kernels whose source is not at hand: what compilers left in files, and in programs and libraries."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code.cubin import embedded_ptx, kernel_code
+from kerncap_stages.code.kernel_facts import same_but_for_unit
+from kerncap_stages.code.ptx import entry_lines, without_comments
+from kerncap_stages.compilers.consulted import source_folders
+from kerncap_stages.compilers.nvcc import find_cuda_tool
+from kerncap_stages.compilers.program_file import program_file
+from kerncap_stages.errors import DeviceError
+from kerncap_stages.machine.run_tool import run_tool
+from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.manifests.source import Unedited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+    from kerncap_stages.compilers.captured_code import CapturedCode
+    from kerncap_stages.compilers.consulted import Consulted
+    from kerncap_stages.manifests.capture import Capture
+
+_TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d+)", re.MULTILINE)
+_MOST_COMPARED = 16
+
+
+@dataclass(frozen=True)
+class Ptx:
+    """``path``: the file, or the program and what cuobjdump calls it there; ``line`` of the entry, from 1."""
+
+    path: Path
+    text: bytes
+    line: int
+
+
+@dataclass(frozen=True)
+class PtxSearch:
+    """The one that fits, or why there is none. ``note``: what there is to say of it, for behind a clause."""
+
+    found: Ptx | None
+    problem: str = ""
+    note: str = ""
+    unedited: Unedited | None = None
+
+
+def find_ptx(capture: Capture, code: CapturedCode, roots: Sequence[Path], consulted: Consulted) -> PtxSearch:
+    """PTX of the captured kernel: what the program handed to its driver, else what is found elsewhere.
+
+    That is below ``roots``: ``.ptx`` files, and programs and libraries given by name;
+    the program itself is looked into too, and the cubin's line information, which repeats the PTX that it
+    was made of. Where several fit, as of a kernel that was compiled for several shapes, the file that says
+    the same as that; else what ptxas makes the captured instructions of; else, as this ptxas may be another,
+    the line information's.
+    """
+    kernel = capture.kernel
+    symbol, isa = kernel.mangled_name, kernel.code_object.isa
+    captured = kernel_code(code.code_object, symbol)
+    program = program_file(capture) or Path("/program")
+    if code.ptx:
+        path = program.with_name(f"{program.name}:handed-to-the-driver.ptx")
+        options = _fitting(((path, text) for text in code.ptx), symbol, isa)
+        repeated = options[0] if options else None
+    else:
+        own = embedded_ptx(code.code_object)
+        made_of = [(program.with_name(f"{program.name}:line-information.ptx"), own)] if own else []
+        options = _fitting((*_texts(capture, roots, consulted), *made_of), symbol, isa)
+        repeated = next((each for each in options if each.text == own), None)
+        if repeated is not None:
+            bare = _bare(repeated.text)
+            files = [each for each in options if each is not repeated and _bare(each.text) == bare]
+            options = files[:1] or options
+    if len(options) > 1:
+        some = options[:_MOST_COMPARED] if captured is not None else []
+        same = [each for each in some if _assembled(each, isa, symbol) == captured]
+        options = same[:1] or ([repeated] if repeated else options)
+    if len(options) == 1:
+        note, unedited = _compared(options[0], isa, symbol, captured)
+        return PtxSearch(options[0], note=note, unedited=unedited)
+    if options:
+        return PtxSearch(None, f"{len(options)} PTX files have it and none makes the captured instructions")
+    without = "" if find_cuda_tool("cuobjdump") else " (programs were not looked into: there is no cuobjdump)"
+    return PtxSearch(None, f"no PTX of it was found{without}")
+
+
+def _fitting(texts: Iterable[tuple[Path, bytes]], symbol: str, isa: str) -> list[Ptx]:
+    """Those that have the kernel and can be compiled for the GPU, each text once."""
+    number = int(re.sub(r"\D", "", isa) or 0)
+    fitting: dict[bytes, Ptx] = {}
+    for path, text in texts:
+        target = _TARGET.search(text)
+        if target is None or int(target[1]) > number:
+            continue
+        for entry, line in entry_lines(text).items():
+            if same_but_for_unit(entry, symbol):
+                fitting.setdefault(text, Ptx(path, text, line))
+    return list(fitting.values())
+
+
+def _compared(ptx: Ptx, isa: str, symbol: str, captured: bytes | None) -> tuple[str, Unedited]:
+    """Whether `make assemble` begins with the captured instructions, for the explanation and by itself."""
+    if captured is None:
+        return "", Unedited(same_instructions=None, why="the capture holds no machine code of it")
+    if find_cuda_tool("ptxas") is None:
+        return "", Unedited(same_instructions=None, why="there is no ptxas")
+    made = _assembled(ptx, isa, symbol)
+    if made is None:
+        alone = "which ptxas does not take alone: it may refer to code that was linked to it"
+        return f", {alone}", Unedited(same_instructions=None, why=f"of PTX, {alone}")
+    if made != captured:
+        other = "this ptxas makes other instructions than the captured"
+        return f", of which {other}", Unedited(same_instructions=False, why=other)
+    return "", Unedited(same_instructions=True)
+
+
+def _bare(text: bytes) -> str:
+    """PTX without comments and white space: line information has neither comments nor indentation."""
+    return "".join(without_comments(text).split())
+
+
+def _texts(capture: Capture, roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
+    for root in roots:
+        for path in _ptx_files(root) if root.is_dir() else (root,):
+            if path.suffix == ".ptx":
+                text = consulted.read(path)
+                if text is not None:
+                    yield path, text
+            elif root.is_file():
+                yield from _embedded(path, consulted)
+    program = program_file(capture)
+    if program is not None and program not in roots:
+        yield from _embedded(program, consulted)
+
+
+def _ptx_files(root: Path) -> Iterator[Path]:
+    for folder, files in source_folders(root):
+        yield from (Path(folder) / name for name in files if name.endswith(".ptx"))
+
+
+def _embedded(path: Path, consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
+    """What cuobjdump takes out of a program or a library."""
+    tool = find_cuda_tool("cuobjdump")
+    consulted.exists(path)
+    if tool is None:
+        return
+    with TemporaryFolder("ptx") as name:
+        if _run([tool, "-xptx", "all", str(path.absolute())], name):
+            for made in sorted(Path(name).glob("*.ptx")):
+                yield path.with_name(f"{path.name}:{made.name}"), made.read_bytes()
+
+
+def _assembled(ptx: Ptx, isa: str, symbol: str) -> bytes | None:
+    tool = find_cuda_tool("ptxas")
+    if tool is None:
+        return None
+    with TemporaryFolder("ptx") as name:
+        source, output = Path(name) / "kernel.ptx", Path(name) / "kernel.cubin"
+        source.write_bytes(ptx.text)
+        done = _run([tool, f"-arch={isa}", "-o", str(output), str(source)], name)
+        return kernel_code(output.read_bytes(), symbol) if done and output.is_file() else None
+
+
+def _run(words: Sequence[str], folder: Path) -> bool:
+    try:
+        return run_tool(words, folder).returncode == 0
+    except DeviceError:
+        return False

@@ -1,0 +1,1 @@
+"""Making projects of captures and sources."""

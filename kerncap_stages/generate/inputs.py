@@ -1,0 +1,26 @@
+"""The manifests that a project is made from."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.generate.render import Part
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.codec import load, load_as
+from kerncap_stages.manifests.source import Source
+
+if TYPE_CHECKING:
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store import Store
+
+
+def read_part(store: Store, digest: Digest) -> Part:
+    """A located capture, or a capture alone.
+
+    Raises ArtifactError if the artifact is neither.
+    """
+    manifest = load(store, digest)
+    if isinstance(manifest, Source):
+        capture = manifest.capture.digest
+        return Part(capture, load_as(store, capture, Capture), manifest)
+    return Part(digest, load_as(store, digest, Capture), None)

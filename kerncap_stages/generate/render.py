@@ -1,0 +1,204 @@
+"""The files of a project, from a capture and what is known of its source."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import cache, partial
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code.kernel_facts import end_without_marks
+from kerncap_stages.errors import UsageError
+from kerncap_stages.generate.described import described_files
+from kerncap_stages.generate.kinds import kind_of
+from kerncap_stages.generate.quoting import make_echo, make_value, markdown, target_name
+from kerncap_stages.generate.request import TEMPLATES
+from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.project.built import BUILT
+from kerncap_stages.text.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    import jinja2
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.source import Source
+
+
+_NAME = re.compile(r"\w+", re.ASCII)  # means nothing to make, a shell or grep
+# A recipe line: what was built of what, whatever is copied or linked there later.
+RECORD_BUILT = f"\t@sha256sum $@ $(INPUTS) > {BUILT}"
+
+
+@dataclass(frozen=True)
+class Rendered:
+    """A project before it is stored: contents by path, what is meant to be edited, what is missing."""
+
+    files: dict[str, bytes]
+    copied: dict[str, str]  # path in the project -> digest of a stored source file
+    editable: frozenset[str]
+    can_recompile: bool
+    missing: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Part:
+    """One kernel of a project. ``assembly``: the text of its instructions, where it is edited so.
+
+    ``listing``: files that show them, where nothing can be edited.
+    """
+
+    digest: Digest
+    capture: Capture
+    source: Source | None
+    assembly: str | None = None
+    listing: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
+    """Make every file of the project except the store.
+
+    Raises UsageError if several kernels are not of one code object or not compiled by one command.
+    """
+    first = parts[0]
+    capture, source = first.capture, first.source
+    found = source if source is not None and source.outcome is Outcome.FOUND else None
+    _require_one_unit(parts)
+    kind = kind_of(capture)
+    files = described_files(capture, "capture")
+    for number, part in enumerate(parts[1:], 2):
+        files |= described_files(part.capture, f"capture/kernel-{number}")
+    digests: dict[str, str] = {}
+    if found is not None and found.language is not Language.ASSEMBLY:
+        for part in parts:
+            listed = part.source.files if part.source is not None else ()
+            digests.update((os_string(file.path), str(file.payload.digest)) for file in listed)
+    command = found.compile_command if found and not first.assembly else None
+    linked = found.linked_units if found is not None and command is not None else ()
+    build = kind.build(capture, list(digests), command, linked)
+    files |= {**build.files, **first.listing}
+    can_recompile = command is not None and not build.problem
+    why_not = build.problem or _why_not(source)
+    if first.assembly:
+        files[kind.assembly] = first.assembly.encode(errors="surrogateescape")
+    values = {
+        "target": target_name(capture.kernel.code_object.isa),
+        "built": kind.built,
+        "built_text": f"`{kind.built}`",
+        "editable": kind.assembly if first.assembly else kind.editable,
+        "can_recompile": can_recompile,
+        "assembly": bool(first.assembly),
+        "others": [markdown(part.capture.kernel.demangled_name) for part in parts[1:]],
+        "why_not": why_not,
+        "check": "\n".join(_checks(parts)),
+        "listing": next(iter(first.listing), ""),
+        **build.values,
+        **_page(capture, found, build.placed),
+        "assumed": command is not None and command.database is None,
+    }
+    for name in ("Makefile", "README.md"):
+        files[name] = _environment().get_template(f"{kind.template}/{name}.j2").render(values).encode()
+    missing = [why_not] if why_not else []
+    if why_not and why_no_assembly:
+        missing.append(f"no assembly loop: {why_no_assembly}")
+    return Rendered(
+        files=files,
+        copied={
+            kind.code: str(capture.kernel.code_object.payload.digest),
+            **{name: digests[original] for original, name in build.placed.items()},
+        },
+        editable=frozenset({*build.placed.values(), *({kind.assembly} if first.assembly else ())}),
+        can_recompile=can_recompile,
+        missing=tuple(missing),
+    )
+
+
+def _checks(parts: Sequence[Part]) -> Iterator[str]:
+    """Recipe lines: a compiler is content with a unit that does not instantiate the kernel."""
+    for part in parts:
+        name = end_without_marks(part.capture.kernel.mangled_name)
+        if _NAME.fullmatch(name):
+            why = "its unit does not instantiate it, or its name or parameters were changed"
+            yield f'\t@grep -q {name} $@ || {{ echo "$@ has no kernel {name}: {why}" >&2; exit 1; }}'
+    yield RECORD_BUILT
+
+
+def _require_one_unit(parts: Sequence[Part]) -> None:
+    def shape(part: Part) -> tuple[object, ...]:
+        command = part.source.compile_command if part.source is not None else None
+        built = None if command is None else (command.translation_unit, command.arguments)
+        return part.capture.kernel.code_object.payload, built
+
+    for part in parts[1:]:
+        if shape(part) != shape(parts[0]):
+            raise UsageError(
+                "kernels of one project must be of one code object and one translation unit: "
+                f"{part.capture.kernel.demangled_name} is not of that of "
+                f"{parts[0].capture.kernel.demangled_name}",
+                hint="leave out --together: each gets a project of its own",
+            )
+
+
+@cache
+def _environment() -> jinja2.Environment:
+    import jinja2
+
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - Makefiles and Markdown; every value goes through a quoting filter
+    )
+    environment.filters.update(
+        make=make_value, make_echo=make_echo, markdown=markdown, lines=partial(printable, keep_lines=True)
+    )
+    return environment
+
+
+def _why_not(source: Source | None) -> str:
+    if source is None:
+        return "the source was not looked for: kc-generate without --assembly does"
+    if source.outcome is not Outcome.FOUND:
+        return source.explanation or f"the source was not found: {source.outcome.value}"
+    if source.compile_command is None:
+        return source.explanation or "no compile command was found"
+    return ""
+
+
+def _page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> dict[str, object]:
+    launch, regions = capture.launch, capture.regions
+    device = capture.environment.devices[capture.dispatch.device_index]
+    definition = found.definition if found else None
+    place = f"{os_string(definition.path)}:{definition.line}" if definition else ""
+    program = " ".join(os_string(word) for word in capture.program.command)
+    name = capture.kernel.demangled_name
+    return {
+        "title": markdown(name.partition("(")[0][:100]),
+        "kernel": markdown(name),
+        "program": markdown(program),
+        "gpu": markdown(
+            f"{device.name} ({device.target})" + (", the software GPU" if device.software else "")
+        ),
+        "grid": " x ".join(map(str, launch.grid_work_items)),
+        "block": " x ".join(map(str, launch.block_work_items)),
+        "region_count": len(regions),
+        "memory": _size(sum(region.size_bytes for region in regions)),
+        "written": _size(sum(region.written_size_bytes or 0 for region in regions)),
+        "definition": f"`{markdown(place)}`" if place else "",
+        "has_deps": len(placed) > 1,
+    }
+
+
+def _size(size_bytes: int) -> str:
+    value = float(size_bytes)
+    for unit in ("B", "KiB", "MiB"):
+        if value < 1024:
+            return f"{value:.4g} {unit}"
+        value /= 1024
+    return f"{value:.4g} GiB"

@@ -1,0 +1,46 @@
+"""What a project is made from: all that decides how it comes out, read without the models."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.digest import ManifestRef
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.manifests.view import viewing
+from kerncap_stages.store.remembered import request_key
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.store import Store
+
+TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
+# Of a source, what it depends on and where it was looked for do not shape the project.
+_SHAPELESS = {"parents", "made_by", "consulted", "searched", "line_table_paths", "candidates"}
+
+
+def project_key(store: Store, digests: Sequence[Digest], *, assembly: bool) -> Digest:
+    """The key of a project of captures, located or not.
+
+    A source that was searched for again and found to be the same gives the same project.
+    Raises ArtifactError if an artifact is neither a capture nor a source.
+    """
+    captures: list[Digest] = []
+    sources: list[dict[str, Any] | None] = []
+    for digest in digests:
+        with viewing(store, digest) as part:
+            if part.kind == "source":
+                captures.append(ManifestRef(part.capture).digest)
+                sources.append(part.without(_SHAPELESS))
+            elif part.kind == "capture":
+                captures.append(digest)
+                sources.append(None)
+            else:
+                raise ArtifactError(
+                    f"{digest.short} is a {part.kind}, and a project is made from a capture or its source",
+                    hint="give what kc-capture or kc-locate printed",
+                )
+    templates = [path.read_text() for path in sorted(TEMPLATES.rglob("*.j2"))]
+    return request_key("generate", assembly=assembly, captures=captures, sources=sources, templates=templates)

@@ -1,0 +1,101 @@
+"""From a finding to the parts of a source manifest."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.digest import FileRef
+from kerncap_stages.manifests.base import os_text
+from kerncap_stages.manifests.source import CompileCommand, Definition, Parameter, SourceFile
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.code.kernel_names import KernelName
+    from kerncap_stages.compilers.toolchain import Toolchain
+    from kerncap_stages.locate import definitions
+    from kerncap_stages.locate.options import Options
+    from kerncap_stages.locate.units import Unit
+    from kerncap_stages.store import Transaction
+
+
+def describe_definition(
+    found: definitions.Definition, name: KernelName, *, by_line_table: bool
+) -> Definition:
+    """A definition as the manifest has it."""
+    return Definition(
+        path=os_text(str(found.path)),
+        line=found.line,
+        end_line=max(found.line, found.last_line),
+        qualified_name="::".join((*found.scopes, name.base)),
+        template_arguments=", ".join(name.template_arguments) or None,
+        parameters=tuple(
+            Parameter(name=parameter, type_name=type_name, element_type=element_type(type_name))
+            for type_name, parameter in found.parameters
+        ),
+        via_line_table=by_line_table,
+    )
+
+
+def element_type(type_name: str) -> str | None:
+    """What a parameter's type points at: ``float`` of ``const float*``; None for a non-pointer."""
+    if "*" not in type_name:
+        return None
+    words = (
+        type_name.split("*", 1)[0].replace("const", " ").replace("volatile", " ").replace("__restrict__", " ")
+    )
+    return " ".join(words.split()) or None
+
+
+def describe_command(
+    unit: Unit, database: Path | None, options: Options, toolchain: Toolchain
+) -> CompileCommand | None:
+    """The compile command as the manifest has it: absolute flags, nothing about outputs or GPU targets."""
+    if unit.command is None:
+        if not unit.headers_by_compiler:
+            return None
+        # The unit preprocesses by itself: a command assumed, and said to be (there is no database).
+        compiler = options.compiler or toolchain.assumed
+        arguments = (compiler, "-O3", *(f"-D{define}" for define in options.defines))
+        return CompileCommand(
+            translation_unit=os_text(str(unit.path)),
+            directory=os_text(str(unit.path.parent)),
+            arguments=tuple(os_text(word) for word in arguments),
+            compiler_version=unit.tool.version() if unit.tool else None,
+            added_defines=tuple(os_text(define) for define in options.defines),
+        )
+    compiler = options.compiler or unit.command.compiler
+    flags = toolchain.described_flags(compiler, toolchain.flags(unit.command, options.defines))
+    return CompileCommand(
+        translation_unit=os_text(str(unit.path)),
+        directory=os_text(str(unit.command.directory)),
+        arguments=tuple(os_text(word) for word in (compiler, *flags)),
+        database=os_text(str(database)) if database else None,
+        compiler_version=unit.tool.version() if unit.tool else None,
+        added_defines=tuple(os_text(define) for define in options.defines),
+    )
+
+
+def store_assembly(path: Path, text: bytes, transaction: Transaction) -> tuple[SourceFile, ...]:
+    """Store a kernel's assembly, which may have been part of another file."""
+    payload = FileRef.to(transaction.put_bytes(text))
+    return (SourceFile(path=os_text(str(path)), payload=payload, size_bytes=len(text), is_header=False),)
+
+
+def store_files(
+    definition_file: Path, units: Sequence[Unit], transaction: Transaction
+) -> tuple[SourceFile, ...]:
+    """Store every file that the units read, the one with the definition first."""
+    read = (path for unit in units for path in (unit.path, *unit.headers))
+    paths = dict.fromkeys((definition_file, *read))
+    compiled = {unit.path for unit in units}
+    return tuple(
+        SourceFile(
+            path=os_text(str(path)),
+            payload=FileRef.to(transaction.put_file(path)),
+            size_bytes=path.stat().st_size,
+            is_header=path not in compiled,
+        )
+        for path in paths
+    )

@@ -1,0 +1,53 @@
+"""Which case of failure it is where no source was found, and what to do next."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.compilers.toolchain import toolchain_of
+from kerncap_stages.locate.search import hints, is_triton_kernel, place_told
+from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.source import Outcome
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.code.kernel_names import KernelName
+    from kerncap_stages.compilers.consulted import Consulted
+    from kerncap_stages.compilers.line_tables import LineTables
+    from kerncap_stages.manifests.capture import Capture
+
+_ASK = "with a compile_commands.json that holds its unit, the compiler is asked"
+
+
+def classify(
+    capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], consulted: Consulted
+) -> tuple[Outcome, str]:
+    """The outcome of a search that found nothing, and the explanation for people."""
+    if capture.kernel.language is Language.TRITON or is_triton_kernel(roots, name.base, consulted):
+        return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel: its source is Python"
+    where = ", ".join(str(root) for root in roots) or "no folder"
+    hint = hints(roots, name.base, consulted)
+    if tables.definition is not None or tables.paths:
+        path = tables.definition[0] if tables.definition else tables.paths[0]
+        there = place_told(path, roots, consulted)
+        if there is None:
+            return Outcome.WRONG_DIRECTORY, (
+                f"the code object was made from {path}, and {where} does not hold it"
+            )
+        told = f"no definition of {name.base} is recognised in {there}, of which the code object was made"
+        return Outcome.NOT_FOUND, f"{told}: {hint}; {_ASK}" if hint else f"{told}; {_ASK}"
+    if not roots:
+        return Outcome.NOT_FOUND, "nowhere to look: pass --source-dir"
+    if hint is not None:
+        return Outcome.NOT_FOUND, f"no definition of {name.base} is recognised in {where}: {hint}; {_ASK}"
+    if capture.kernel.demangled_name == capture.kernel.mangled_name:
+        return Outcome.NO_SOURCE_TRAIL, (
+            f"{name.base} is not in {where}, is not a C++ name and its code object has no line table: "
+            "a library's, hand-written or generated kernel"
+        )
+    return Outcome.NOT_FOUND, (
+        f"no definition of {name.base} in {where}, and the code object has no line table; "
+        f"pass the right --source-dir, or build the program with {toolchain_of(capture).line_flag}"
+    )

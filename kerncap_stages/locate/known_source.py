@@ -1,0 +1,43 @@
+"""What an earlier search for a source found, read without the models; and how people are told of it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.compilers.consulted import is_current
+from kerncap_stages.store.remembered import remembered
+
+if TYPE_CHECKING:
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.locate.options import Options
+    from kerncap_stages.manifests.source import Source
+    from kerncap_stages.manifests.view import View
+    from kerncap_stages.store import Store
+    from kerncap_stages.store.remembered import Remembered
+
+
+def known_source(store: Store, capture: Digest, options: Options) -> Remembered | None:
+    """What an earlier search found, if nothing that it depends on has changed."""
+    return remembered(store, options.key(capture), is_current)
+
+
+def source_summary(manifest: Source | View) -> str:
+    """Where the source is, or which case of not finding it this is: for people."""
+    from kerncap_stages.manifests.os_strings import os_string
+    from kerncap_stages.text.terminal import printable
+
+    if manifest.definition is None:
+        text = f"{manifest.outcome}: {manifest.explanation}"
+    else:
+        from kerncap_stages.text import formats
+
+        headers = formats.count(sum(file.is_header for file in manifest.files), "local header")
+        text = f"{os_string(manifest.definition.path)}:{manifest.definition.line}, {headers}"
+        command = manifest.compile_command
+        if command is not None and command.database is not None:
+            text += f", compiled as {os_string(command.database)} says"
+        if manifest.explanation:
+            text += f"\n  {manifest.explanation}"
+        if manifest.unedited is not None:
+            text += f"\n  same instructions: {formats.same_instructions(manifest.unedited)}"
+    return printable(text, keep_lines=True)

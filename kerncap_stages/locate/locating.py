@@ -1,0 +1,125 @@
+"""Locating: from a capture to a source artifact, published; what kc-locate and kc-generate run."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+from kerncap_stages import __version__
+from kerncap_stages.code.kernel_names import parse_kernel_name
+from kerncap_stages.compilers.captured_code import CapturedCode
+from kerncap_stages.compilers.consulted import is_current
+from kerncap_stages.compilers.line_tables import read_line_tables
+from kerncap_stages.compilers.program_file import guessed_roots
+from kerncap_stages.compilers.toolchain import toolchain_of
+from kerncap_stages.digest import Digest, ManifestRef
+from kerncap_stages.errors import UsageError
+from kerncap_stages.locate.describe import (
+    describe_command,
+    describe_definition,
+    store_assembly,
+    store_files,
+)
+from kerncap_stages.locate.finding import find_source
+from kerncap_stages.manifests.base import os_text
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.codec import dump, load_as
+from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.source import ConsultedFile, Source, SourceFile
+from kerncap_stages.store.remembered import remembered_as
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.code.kernel_names import KernelName
+    from kerncap_stages.compilers.line_tables import LineTables
+    from kerncap_stages.locate.finding import Finding
+    from kerncap_stages.locate.options import Options
+    from kerncap_stages.store import Store, Transaction
+
+
+def locate(
+    store: Store, capture_digest: Digest, options: Options, *, fresh: bool = False
+) -> tuple[Digest, Source]:
+    """Publish and return the source manifest of a capture; "not found" is a result, classified, not an error.
+
+    Returns at once what an earlier search found when every file that it consulted, or found absent, still is
+    as it was, unless ``fresh``.
+    Raises UsageError if a given folder or database does not exist; ArtifactError if it is no capture.
+    """
+    if not all(define.partition("=")[0].strip() for define in options.defines):
+        raise UsageError("-D takes a name, not nothing", hint="-D NAME or -D NAME=VALUE")
+    if options.compiler is not None and shutil.which(options.compiler) is None:
+        raise UsageError(f"there is no compiler {options.compiler}", hint="--compiler takes a program")
+    for folder in options.source_dirs:
+        if not folder.exists():
+            raise UsageError(
+                f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
+            )
+    known = None if fresh else remembered_as(store, options.key(capture_digest), Source, is_current)
+    if known is not None:
+        return known
+    capture = load_as(store, capture_digest, Capture)
+    name = parse_kernel_name(capture.kernel.demangled_name)
+    code = CapturedCode.of(store, capture)
+    tables = read_line_tables(code.code_object, capture.kernel.mangled_name)
+    roots = tuple(folder.resolve() for folder in options.source_dirs) or guessed_roots(capture)
+    finding = find_source(capture, code, name, tables, roots, options)
+    with store.transaction() as transaction:
+        manifest = _manifest(capture, capture_digest, name, tables, roots, options, finding, transaction)
+        digest = transaction.publish(dump(manifest), "source", [capture_digest])
+    store.actions.put(options.key(capture_digest), digest)
+    return digest, manifest
+
+
+def _manifest(
+    capture: Capture,
+    capture_digest: Digest,
+    name: KernelName,
+    tables: LineTables,
+    roots: Sequence[Path],
+    options: Options,
+    finding: Finding,
+    transaction: Transaction,
+) -> Source:
+    unit, toolchain = finding.unit, toolchain_of(capture)
+    definition = finding.definition
+    language = toolchain.language if definition else capture.kernel.language
+    files: tuple[SourceFile, ...] = ()
+    if definition is not None and finding.assembly is not None:
+        language = Language.ASSEMBLY
+        files = store_assembly(definition.path, finding.assembly, transaction)
+    elif definition is not None and unit is not None:
+        files = store_files(definition.path, (unit, *finding.linked), transaction)
+    return Source(
+        parents=(ManifestRef.to(capture_digest),),
+        made_by=f"kerncap-stages {__version__}",
+        capture=ManifestRef.to(capture_digest),
+        kernel_name=capture.kernel.demangled_name,
+        language=language,
+        outcome=finding.outcome,
+        explanation=finding.explanation,
+        definition=describe_definition(finding.definition, name, by_line_table=finding.by_line_table)
+        if finding.definition
+        else None,
+        candidates=tuple(
+            describe_definition(found, name, by_line_table=False) for found in finding.candidates
+        ),
+        compile_command=describe_command(unit, finding.database, options, toolchain) if unit else None,
+        linked_units=tuple(
+            command
+            for other in finding.linked
+            if (command := describe_command(other, finding.database, options, toolchain)) is not None
+        ),
+        files=files,
+        held_addresses=finding.held,
+        headers_by_compiler=bool(unit and unit.headers_by_compiler),
+        unedited=finding.unedited,
+        line_table_paths=tuple(os_text(str(path)) for path in tables.paths),
+        searched=tuple(os_text(str(root)) for root in roots),
+        consulted=tuple(
+            ConsultedFile(path=os_text(str(path)), digest=None if digest is None else Digest(digest))
+            for path, digest in sorted(finding.consulted.digests.items())
+        ),
+    )

@@ -1,0 +1,105 @@
+"""Whether a source becomes the captured instructions again before anybody edits it, and why not.
+
+Whoever times an edit against the captured kernel must know: a build by other flags than the program's differs
+without any edit.
+"""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.errors import ArtifactError, DeviceError
+from kerncap_stages.locate.trials import device_code
+from kerncap_stages.manifests.source import Unedited
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.code.kernel_facts import KernelFacts
+    from kerncap_stages.compilers.compile_commands import CompileCommand
+    from kerncap_stages.locate.trials import Wanted
+
+_LONGEST_TRIAL_S = 15.0  # a unit that takes longer is not compiled again with other flags
+
+
+def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequence[Path] = ()) -> Unedited:
+    """Compile a unit as the build does and compare what it makes of the kernel with what was captured.
+
+    newer: files of the unit that were changed after the program was built.
+    """
+    if command is None:
+        return Unedited(same_instructions=None, why="no compile command is known")
+    toolchain = wanted.toolchain
+    started = time.monotonic()
+    try:
+        made = device_code(command, wanted)
+    except DeviceError as error:
+        return Unedited(same_instructions=None, why=str(error))
+    took_s = time.monotonic() - started
+    if made is None:
+        return Unedited(same_instructions=None, why="the compiler makes PTX, which holds no instructions")
+    captured = toolchain.kernel_code(wanted.code_object, wanted.symbol)
+    if captured is None:
+        return Unedited(same_instructions=None, why="the captured code object does not name its functions")
+    code = toolchain.kernel_code(made, wanted.alone)
+    if code is None:
+        return Unedited(same_instructions=False, why=f"{command.file} does not make this kernel")
+    if code == captured:
+        return Unedited(same_instructions=True)
+    reasons = list(_reasons(captured, code, made, wanted))
+    level = _level(command, wanted, captured) if took_s < _LONGEST_TRIAL_S else None
+    if level is not None:
+        reasons.insert(0, level)
+    elif newer:
+        reasons.insert(0, f"{min(newer)} was changed after the program was built")
+    return Unedited(same_instructions=False, why="; ".join(reasons))
+
+
+def _level(command: CompileCommand, wanted: Wanted, captured: bytes) -> str | None:
+    """The level of optimisation that gives the captured instructions, if another one does."""
+    flags = wanted.toolchain.flags(command, wanted.defines)
+    for level, changed in wanted.toolchain.other_levels(flags).items():
+        try:
+            made = device_code(command, wanted, changed)
+        except DeviceError:
+            continue
+        if made is not None and wanted.toolchain.kernel_code(made, wanted.alone) == captured:
+            return f"the program was built with {level}, which gives them"
+    return None
+
+
+def _reasons(captured: bytes, code: bytes, made: bytes, wanted: Wanted) -> Iterator[str]:
+    """What is seen to differ; the last one always is."""
+    theirs, ours = wanted.toolchain.made_by(wanted.code_object), wanted.toolchain.made_by(made)
+    if theirs is not None and ours is not None and theirs != ours:
+        yield f"{theirs} built the program, and this is {ours}"
+    try:
+        before = read_code_object(wanted.code_object).kernel(wanted.symbol)
+        after = read_code_object(made).kernel(wanted.alone)
+    except ArtifactError:
+        before = after = None
+    if before is not None and after is not None:
+        yield from _resources(before, after)
+    if len(captured) == len(code):
+        differing = sum(captured[at : at + 4] != code[at : at + 4] for at in range(0, len(code), 4))
+        yield f"{differing:,} of {-(-len(code) // 4):,} words of instructions differ"
+    else:
+        yield f"{len(code):,} bytes of instructions instead of {len(captured):,}"
+
+
+def _resources(before: KernelFacts, after: KernelFacts) -> Iterator[str]:
+    """Registers, LDS and scratch that are not as they were captured."""
+    pairs = {
+        "VGPRs": (before.registers.vgpr_count, after.registers.vgpr_count),
+        "AGPRs": (before.registers.agpr_count, after.registers.agpr_count),
+        "SGPRs": (before.registers.sgpr_count, after.registers.sgpr_count),
+        "registers": (before.registers.per_thread_count, after.registers.per_thread_count),
+        "bytes of LDS": (before.static_lds_bytes, after.static_lds_bytes),
+        "bytes of scratch": (before.scratch_bytes_per_work_item, after.scratch_bytes_per_work_item),
+    }
+    for name, (old, new) in pairs.items():
+        if old is not None and new is not None and old != new:
+            yield f"{new} {name} instead of {old}"

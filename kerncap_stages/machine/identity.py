@@ -1,0 +1,63 @@
+"""What a replay depends on besides its inputs: the device, its driver, the runtime, the replayer."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from pathlib import Path
+
+from kerncap_stages.errors import KerncapError
+from kerncap_stages.machine.native_paths import native_file
+from kerncap_stages.machine.softgpu import fallback
+
+_PREFIXES = ("HSA_", "HIP_", "ROCR_", "CUDA_", "GPU_", "AMD_", "KERNCAP_SOFTGPU_")
+_DRIVER_FILES = (
+    "/sys/module/amdgpu/version",
+    "/sys/module/amdgpu/srcversion",
+    "/sys/module/nvidia/version",
+    "/sys/class/kfd/kfd/topology/generation_id",
+)
+_DEVICE_FILES = ("/sys/class/kfd/kfd/topology/nodes", "properties")
+_RUNTIMES = ("libhsa-runtime64.so.1", "libcuda.so.1", "libamd_comgr.so.3", "libamd_comgr.so.2")
+_LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/opt/rocm/lib")
+_NATIVE_FILES = ("kc-replay-hsa", "kc-replay-cuda", "libkerncap_softgpu.so")
+
+
+def machine_identity(architecture: str) -> str:
+    """A digest that changes when another device, driver, runtime or replayer would run a capture.
+
+    architecture: of the device that it was captured on.
+    """
+    parts: list[str] = [os.uname().release]
+    environment = {**os.environ, **fallback(os.environ, architecture)}
+    preloaded = environment.get("LD_PRELOAD", "")
+    parts += [f"{name}={value}" for name, value in sorted(environment.items()) if name.startswith(_PREFIXES)]
+    parts.append(preloaded)
+    parts += [_text(Path(path)) for path in _DRIVER_FILES]
+    nodes = Path(_DEVICE_FILES[0])
+    if nodes.is_dir():
+        parts += [_text(node / _DEVICE_FILES[1]) for node in sorted(nodes.iterdir())]
+    folders = [*_LIBRARY_FOLDERS, os.path.join(os.environ.get("ROCM_PATH", "/opt/rocm"), "lib")]  # noqa: PTH118
+    parts += [_stamp(Path(folder) / name) for folder in dict.fromkeys(folders) for name in _RUNTIMES]
+    for name in _NATIVE_FILES:
+        try:
+            parts.append(_stamp(native_file(name)))
+        except KerncapError:
+            parts.append(f"no {name}")
+    return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(errors="replace")
+    except OSError:
+        return ""
+
+
+def _stamp(path: Path) -> str:
+    """A file's place, size and time stand for its contents."""
+    try:
+        status = path.stat()
+    except OSError:
+        return f"no {path}"
+    return f"{path.resolve()} {status.st_size} {status.st_mtime_ns}"

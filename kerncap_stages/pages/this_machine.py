@@ -1,0 +1,114 @@
+"""What this machine has of what the stages need: GPUs, and tools that are looked for at run time."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.compilers.installed import find_compiler
+from kerncap_stages.compilers.llvm_tools import llvm_tool
+from kerncap_stages.compilers.nvcc import find_cuda_tool
+from kerncap_stages.errors import DeviceError
+from kerncap_stages.machine.cupti import cupti_paths
+from kerncap_stages.machine.softgpu import is_loaded
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+_KFD_NODES = Path("/sys/class/kfd/kfd/topology/nodes")
+# Each with what it is for.
+_CUDA_TOOLS = {
+    "nvcc": "rebuilds CUDA kernels",
+    "ptxas": "rebuilds kernels that are edited as PTX",
+    "cuobjdump": "takes PTX out of programs",
+    "nvdisasm": "shows machine code",
+}
+_LLVM_TOOLS = {
+    "clang": ("what hipcc runs", lambda: find_compiler("hipcc").path),
+    "llvm-objdump": ("shows instructions of AMD GPUs", lambda: llvm_tool("llvm-objdump")),
+    "llvm-mc": ("assembles edited instructions", lambda: llvm_tool("llvm-mc")),
+}
+# cuda.h, CUdevice_attribute: COMPUTE_CAPABILITY_MAJOR and _MINOR.
+_CAPABILITY = (75, 76)
+
+
+def describe_machine() -> dict[str, list[dict[str, str | None]]]:
+    """GPUs by name and architecture, and tools by purpose and place (None: not found)."""
+    gpus = [*_amd_gpus(), *_nvidia_gpus()]
+    tools = [
+        _tool("hipcc", "rebuilds HIP kernels", _hip_compiler()),
+        *(_tool(name, purpose, _found(find)) for name, (purpose, find) in _LLVM_TOOLS.items()),
+        *(_tool(name, purpose, find_cuda_tool(name)) for name, purpose in _CUDA_TOOLS.items()),
+        _tool("CUPTI", "captures and profiles CUDA programs", _cupti()),
+    ]
+    return {"gpus": gpus, "tools": tools}
+
+
+def _tool(name: str, purpose: str, path: str | None) -> dict[str, str | None]:
+    return {"name": name, "purpose": purpose, "path": path}
+
+
+def _hip_compiler() -> str | None:
+    """hipcc, or the clang that is taken where it is not there."""
+    return shutil.which("hipcc") or _found(lambda: find_compiler("hipcc").path)
+
+
+def _found(find: Callable[[], str]) -> str | None:
+    try:
+        return find()
+    except DeviceError:
+        return None
+
+
+def _cupti() -> str | None:
+    return next((path for path in cupti_paths(os.environ).split(":") if Path(path).is_file()), None)
+
+
+def _amd_gpus() -> Iterator[dict[str, str | None]]:
+    """As the kernel's driver lists them."""
+    for node in sorted(_KFD_NODES.glob("*/properties")):
+        try:
+            found = re.search(r"^gfx_target_version (\d+)$", node.read_text(), re.MULTILINE)
+        except OSError:
+            continue
+        version = int(found[1]) if found else 0
+        if version:  # a processor has none
+            major, minor, step = version // 10000, version // 100 % 100, version % 100
+            name = "software GPU" if is_loaded() else "AMD GPU"
+            yield {"name": name, "architecture": f"gfx{major}{minor:x}{step:x}", "driver": "amdgpu"}
+
+
+def _nvidia_gpus() -> list[dict[str, str | None]]:
+    """As the driver lists them; none where it is not there, is no driver, or does not answer."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+        version = _asked(driver.cuDriverGetVersion)
+        if driver.cuInit(0) != 0:
+            return []
+        return [_nvidia_gpu(driver, version, number) for number in range(_asked(driver.cuDeviceGetCount))]
+    except (OSError, AttributeError):
+        return []
+
+
+def _nvidia_gpu(driver: ctypes.CDLL, version: int, number: int) -> dict[str, str | None]:
+    device, name = ctypes.c_int(number), ctypes.create_string_buffer(256)
+    if driver.cuDeviceGetName(name, len(name), device) != 0:
+        raise OSError(f"GPU {number} does not answer")
+    major, minor = (_asked(driver.cuDeviceGetAttribute, attribute, device) for attribute in _CAPABILITY)
+    return {
+        "name": name.value.decode(errors="replace"),
+        "architecture": f"sm_{major}{minor}",
+        "driver": f"of CUDA {version // 1000}.{version % 1000 // 10}",
+    }
+
+
+def _asked(function: Callable[..., int], *more: object) -> int:
+    """A number that the driver writes to its first argument. Raises OSError where it refuses."""
+    value = ctypes.c_int()
+    if function(ctypes.byref(value), *more) != 0:
+        raise OSError("the driver does not answer")
+    return value.value

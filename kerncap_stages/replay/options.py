@@ -1,0 +1,80 @@
+"""How a capture is run again, as a stage is asked for it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import UsageError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.manifests.base import Dim3
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import Launch
+    from kerncap_stages.replay.process import Report
+    from kerncap_stages.replay.runner import ReplayRequest
+
+MOST_WORK_ITEMS = 2**32 - 1  # of a grid along one axis, as an AQL packet has it
+
+
+@dataclass(frozen=True)
+class ReplayOptions:
+    """How a capture is run again."""
+
+    variant: Path | None = None
+    interleave: bool = False
+    iterations: int = 1
+    warmup: int = 0
+    flush_cache: bool = False
+    hip_launch: bool = False
+    verify: bool = True
+    dump_folder: Path | None = None
+    grid_work_items: Dim3 | None = None
+    grid_blocks: Dim3 | None = None  # instead of work-items
+    block_work_items: Dim3 | None = None
+    dynamic_lds_bytes: int | None = None
+    timeout_s: float | None = 300.0
+    device: int | None = None
+    progress: Report | None = None
+
+    def in_work_items(self, launch: Launch) -> ReplayOptions:
+        """The same with a grid of blocks, if that was asked for, in work-items of that launch or ``block``.
+
+        Raises UsageError if there are more than fit.
+        """
+        if self.grid_blocks is None:
+            return self
+        block = self.block_work_items or launch.block_work_items
+        x, y, z = (blocks * size for blocks, size in zip(self.grid_blocks, block, strict=True))
+        if max(x, y, z) > MOST_WORK_ITEMS:
+            raise UsageError(
+                f"a grid of {x},{y},{z} work-items: at most {MOST_WORK_ITEMS} fit along an axis",
+                hint="give fewer blocks",
+            )
+        return replace(self, grid_work_items=(x, y, z), grid_blocks=None)
+
+    def request(self, capture: Capture) -> ReplayRequest:
+        """What the native replayer is asked to do."""
+        from kerncap_stages.replay.runner import ReplayRequest
+
+        devices = {} if self.device is None else {capture.dispatch.device_index: self.device}
+        return ReplayRequest(
+            variant=self.variant,
+            iterations=self.iterations,
+            warmup=self.warmup,
+            flush_cache=self.flush_cache,
+            # A launch of another shape is another computation.
+            compare=capture.has_post and self.grid_work_items is None and self.block_work_items is None,
+            interleave=self.interleave,
+            hip_launch=self.hip_launch,
+            verify=self.verify,
+            dump_folder=self.dump_folder,
+            grid_work_items=self.grid_work_items,
+            block_work_items=self.block_work_items,
+            dynamic_lds_bytes=self.dynamic_lds_bytes,
+            timeout_s=self.timeout_s,
+            devices=devices,
+            progress=self.progress,
+        )

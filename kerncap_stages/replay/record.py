@@ -1,0 +1,115 @@
+"""What a replay leaves: its manifest."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from kerncap_stages import __version__
+from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.collect.facts import bare_version
+from kerncap_stages.digest import FileRef, ManifestRef
+from kerncap_stages.manifests.kernel import CodeObject
+from kerncap_stages.manifests.replay import Overrides, Replay, ReplayPlan
+from kerncap_stages.manifests.timing import TimeSource
+from kerncap_stages.replay.foreign_code import with_foreign_code
+from kerncap_stages.replay.timing import compare, summarise
+from kerncap_stages.replay.variant import variant_code
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.environment import Environment
+    from kerncap_stages.manifests.source import Unedited
+    from kerncap_stages.replay.options import ReplayOptions
+    from kerncap_stages.replay.report import ReplayResult
+    from kerncap_stages.store import Transaction
+
+
+def replay_manifest(
+    transaction: Transaction,
+    digest: Digest,
+    capture: Capture,
+    options: ReplayOptions,
+    result: ReplayResult,
+    unedited: Unedited | None = None,
+) -> Replay:
+    """Return the manifest of a replay; the variant's code object is put into the transaction.
+
+    unedited: what is known of the source that a compared variant may have come from.
+    """
+    environment = _environment(capture, result)
+    software = environment.devices[0].software if environment.devices else False
+    source = TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE
+    baseline = summarise(result.baseline_ns, source, result.baseline_instructions)
+    variant = summarise(result.variant_ns, source, result.variant_instructions)
+    comparison = compare(baseline, variant, unedited) if options.interleave and baseline and variant else None
+    actual = capture.dispatch.device_index if options.device is None else options.device
+    moved = ((capture.dispatch.device_index, actual),) if actual != capture.dispatch.device_index else ()
+    return Replay(
+        parents=(ManifestRef.to(digest),),
+        made_by=f"kerncap-stages {__version__}",
+        capture=ManifestRef.to(digest),
+        environment=environment,
+        variant=None if options.variant is None else _code_object(transaction, options.variant, capture),
+        plan=ReplayPlan(
+            iterations=options.iterations,
+            warmup=options.warmup,
+            flush_cache=options.flush_cache,
+            hip_launch=result.hip_launch,
+            timeout_ns=None if options.timeout_s is None else int(options.timeout_s * 1e9),
+            overrides=Overrides(
+                grid_work_items=options.grid_work_items,
+                block_work_items=options.block_work_items,
+                dynamic_lds_bytes=options.dynamic_lds_bytes,
+            ),
+            devices=moved,
+        ),
+        outcome=result.outcome,
+        explanation=with_foreign_code(capture, result.explanation),
+        exit_code=result.exit_code,
+        exit_signal=result.exit_signal,
+        timing=variant if options.variant is not None else baseline,
+        comparison=comparison,
+        matches_golden=result.matches_golden,
+        restored_size_bytes=result.restored_size_bytes,
+        restore_ns=result.restore_ns,
+    )
+
+
+def _environment(capture: Capture, result: ReplayResult) -> Environment:
+    """The machine of the replay: what it told of its device, and what the capture knows of that kind."""
+    captured = capture.environment.devices[capture.dispatch.device_index]
+    device = captured.model_copy(
+        update={
+            "index": 0,
+            "name": result.device_name or captured.name,
+            "isa": result.device_isa or captured.isa,
+            "software": captured.software
+            if not result.device_name
+            else "software" in result.device_name.lower(),
+            "uuid": None,
+            "pci_address": None,
+        }
+    )
+    return capture.environment.model_copy(
+        update={
+            "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "runtime_version": bare_version(result.runtime_version),
+            "devices": (device,),
+        }
+    )
+
+
+def _code_object(transaction: Transaction, path: Path, capture: Capture) -> CodeObject:
+    data = variant_code(path.read_bytes(), capture)
+    facts = read_code_object(data)
+    return CodeObject(
+        payload=FileRef.to(transaction.put_bytes(data)),
+        size_bytes=len(data),
+        format=facts.format,
+        isa=facts.isa,
+        abi_version=facts.abi_version,
+    )

@@ -1,0 +1,252 @@
+"""Runs the native replayer in a process of its own: a crash or a hang of it is a result."""
+
+from __future__ import annotations
+
+import os
+import signal
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.code.kernel_facts import without_unit
+from kerncap_stages.errors import UsageError
+from kerncap_stages.machine.cupti import CUPTI, cupti_paths
+from kerncap_stages.machine.native_paths import native_file
+from kerncap_stages.machine.softgpu import fallback
+from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.manifests.environment import Backend
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.replay.cuda_code import link_baseline, link_variant, why_it_may_fault
+from kerncap_stages.replay.plan import PlanFiles, path_text, write_plan
+from kerncap_stages.replay.process import run_replayer
+from kerncap_stages.replay.report import ReplayResult, read_report, told
+from kerncap_stages.replay.standby import REPLAYERS
+from kerncap_stages.replay.variant import loadable, needs_host, read_variant, uses_heap, why_unfit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.kernel import KernargSlot
+    from kerncap_stages.replay.process import Report
+    from kerncap_stages.replay.standby import Standbys
+    from kerncap_stages.store import Store
+
+_OTHER_HEAP = (
+    "the kernel may allocate memory on the device (malloc): a replay has a heap of its own, where addresses "
+    "are others, and so is what depends on them"
+)
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """Further runs from the same state, each compared with the first.
+
+    budget_ms: after which no more of them is begun, though one is unless a run takes very long. kept: of
+    those that leave something else, so many are dumped beside the first, in ``differing_1`` and so on.
+    restore_all: whatever the captured kernel writes, all of the state is put back between runs.
+    """
+
+    count: int
+    budget_ms: int
+    kept: int = 1
+    restore_all: bool = True
+
+
+@dataclass(frozen=True)
+class ReplayRequest:
+    """One run of the native replayer."""
+
+    variant: Path | None = None
+    iterations: int = 1
+    warmup: int = 0
+    flush_cache: bool = False
+    compare: bool = True
+    interleave: bool = False
+    hip_launch: bool = False
+    verify: bool = True
+    dump_folder: Path | None = None
+    changes_only: bool = False  # of what is dumped: the rest stays a hole
+    grid_work_items: tuple[int, int, int] | None = None
+    block_work_items: tuple[int, int, int] | None = None
+    dynamic_lds_bytes: int | None = None
+    timeout_s: float | None = None
+    repeats: Repeats | None = None
+    timed: bool = True  # by the device's own clock
+    quiet: bool = False  # nothing that it prints is for people: a trial, which may fault
+    devices: Mapping[int, int] = field(default_factory=dict)
+    progress: Report | None = None
+
+
+def replay_capture(
+    store: Store, capture: Capture, request: ReplayRequest, standbys: Standbys | None = None
+) -> ReplayResult:
+    """Run a capture again, by a replayer that waits for it if one does: not if the run is to be timed.
+
+    A fault, a crash or a time-out of the run is a result.
+
+    Raises what stood in the way before anything ran: Refused for the wrong GPU, DeviceError for addresses
+    that cannot be had, ArtifactError for damage.
+    """
+    program = native_file(REPLAYERS[capture.environment.backend])
+    with TemporaryFolder("replay") as name:
+        folder = Path(name)
+        baseline = folder / "baseline.co"
+        baseline.write_bytes(store.get(capture.kernel.code_object.payload.digest))
+        plan = folder / "plan"
+        is_hsa = capture.environment.backend is Backend.HSA
+        variant = request.variant
+        facts = read_variant(variant, capture) if variant is not None else None
+        block = request.block_work_items or capture.launch.block_work_items
+        if facts is not None and (why := why_unfit(facts, block)) is not None:
+            return ReplayResult(ReplayOutcome.FAULTED, explanation=f"{why}: it cannot be launched")
+        slots = (*capture.kernel.slots, *(facts.slots if facts is not None else ()))
+        request = replace(request, hip_launch=_through_hip(request, slots, is_hsa=is_hsa))
+        to_load = None if variant is None else loadable(variant, capture, folder)
+        files = PlanFiles(baseline, to_load, facts, request.devices)
+        notes: tuple[str, ...] = ()
+        if not is_hsa:
+            files, notes = _linked(store, capture, files, folder)
+        write_plan(store, capture, files, plan)
+        captured = capture.environment.devices[capture.dispatch.device_index]
+        counts = folder / "counts"
+        environment = {**os.environ, **fallback(os.environ, captured.architecture)}
+        if capture.environment.backend is Backend.CUDA:
+            # The same clock as kc-profile's: CUPTI's, where it is found.
+            environment[CUPTI] = cupti_paths(os.environ)
+        # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
+        environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
+        command = [str(program), str(plan), *_arguments(request)]
+        result = _run(command, environment, request, folder / "report", None if request.timed else standbys)
+        result = replace(result, hip_launch=request.hip_launch, notes=(*notes, *result.notes))
+        if result.outcome is ReplayOutcome.FAULTED and not is_hsa:
+            result = replace(result, notes=(*result.notes, *why_it_may_fault(store, capture)))
+        if result.mismatches and uses_heap(capture.kernel.slots):
+            result = replace(result, notes=(*result.notes, _OTHER_HEAP))
+        return _with_instructions(result, request, counts, without_unit(capture.kernel.mangled_name))
+
+
+def _linked(
+    store: Store, capture: Capture, files: PlanFiles, folder: Path
+) -> tuple[PlanFiles, tuple[str, ...]]:
+    """The same files, and beside them linked to the captured addresses; and what is to be said of that."""
+    made = {"baseline": link_baseline(store, capture, files.baseline.read_bytes())}
+    if files.variant is not None:
+        made["variant"] = link_variant(store, capture, files.variant.read_bytes())
+    lines: list[str] = []
+    for role, linked in made.items():
+        if linked.data is not None:
+            path = folder / f"{role}.linked"
+            path.write_bytes(linked.data)
+            lines.append(f"linked {role} {path_text(path)}")
+        lines += linked.lines
+    return replace(files, lines=tuple(lines)), tuple(
+        note for linked in made.values() for note in linked.notes
+    )
+
+
+def _with_instructions(
+    result: ReplayResult, request: ReplayRequest, counts: Path, symbol: str
+) -> ReplayResult:
+    """Add what one dispatch of each code object executed, where every run was counted."""
+    from kerncap_stages.machine.instruction_counts import read_counts
+
+    if not counts.is_file():
+        return result
+    counted = [
+        count.wave_instructions for count in read_counts(counts) if without_unit(count.symbol) == symbol
+    ]
+    candidates = 2 if request.interleave else 1  # run in turn, the baseline first
+    if len(counted) != candidates * (request.warmup + request.iterations):
+        return result
+    baseline = None if request.variant is not None and not request.interleave else counted[-candidates]
+    variant = None if request.variant is None else counted[-1]
+    return replace(result, baseline_instructions=baseline, variant_instructions=variant)
+
+
+def _through_hip(request: ReplayRequest, slots: Iterable[KernargSlot], *, is_hsa: bool) -> bool:
+    """Whether HIP launches it: because that was asked for, or because only HIP serves calls to the host."""
+    if request.hip_launch and not is_hsa:
+        raise UsageError("--hip-launch is for captures of HIP programs", hint="leave it out")
+    return is_hsa and (request.hip_launch or needs_host(slots))
+
+
+def _arguments(request: ReplayRequest) -> list[str]:
+    words = ["--iterations", str(request.iterations), "--warmup", str(request.warmup)]
+    words += [
+        flag
+        for flag, wanted in (
+            ("--flush-cache", request.flush_cache),
+            ("--no-compare", not request.compare),
+            ("--interleave", request.interleave),
+            ("--changes-only", request.changes_only),
+            ("--hip-launch", request.hip_launch),
+            ("--untimed", not request.timed),
+            ("--quiet", request.quiet),
+            ("--no-verify", not request.verify),
+        )
+        if wanted
+    ]
+    if request.dump_folder is not None:
+        try:
+            request.dump_folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise UsageError(
+                f"cannot make the folder {request.dump_folder}: {error.strerror}", hint="give another folder"
+            ) from error
+        words += ["--dump-output", str(request.dump_folder)]
+    for flag, shape in (("--grid", request.grid_work_items), ("--block", request.block_work_items)):
+        if shape is not None:
+            words += [flag, ",".join(map(str, shape))]
+    if request.dynamic_lds_bytes is not None:
+        words += ["--lds", str(request.dynamic_lds_bytes)]
+    if request.repeats is not None:
+        words += ["--repeats", str(request.repeats.count), "--repeat-ms", str(request.repeats.budget_ms)]
+        words += ["--keep-differing", str(request.repeats.kept)]
+        words += ["--restore-all"] if request.repeats.restore_all else []
+    return words
+
+
+def _run(
+    command: list[str],
+    environment: dict[str, str],
+    request: ReplayRequest,
+    report_file: Path,
+    standbys: Standbys | None,
+) -> ReplayResult:
+    command = [*command, "--report", str(report_file)]
+    watched = None
+    if request.progress is not None:
+        watched = (report_file.with_name("progress"), request.progress)
+        command += ["--progress", str(watched[0])]
+    standby = None if standbys is None else standbys.take(command[1:])
+    if standby is not None:
+        code = standby.run(request.timeout_s, watched)
+    else:
+        code = run_replayer(command, environment, request.timeout_s, progress=watched)
+    if code is None:
+        return ReplayResult(
+            ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {request.timeout_s:g} s"
+        )
+    if code < 0:
+        number = -code
+        return ReplayResult(
+            ReplayOutcome.CRASHED,
+            explanation=f"the replay process ended by signal {number} ({_signal_name(number)})",
+            exit_signal=number,
+        )
+    report = read_report(report_file)
+    if report is None:
+        return ReplayResult(
+            ReplayOutcome.CRASHED,
+            explanation=f"the replay process ended with exit code {code} and no report",
+            exit_code=code,
+        )
+    return told(report, code)
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"

@@ -1,0 +1,137 @@
+"""Replayers that are started before it is known what they replay.
+
+CUDA takes longer to start than a small replay does, and so does Python to read what is to be replayed: the
+two go on side by side.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import socket
+import subprocess
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import DeviceError
+from kerncap_stages.machine.native_paths import native_file
+from kerncap_stages.replay.process import INTERRUPTED_S, let_go, must_be_gone, running, watched
+from kerncap_stages.replay.relay import Relay
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+    from types import TracebackType
+
+    from kerncap_stages.replay.process import Report
+
+REPLAYERS = {"hsa": "kc-replay-hsa", "cuda": "kc-replay-cuda"}
+
+
+@dataclass(frozen=True)
+class Standby:
+    """A replayer, and our end of the socket that is its standard input."""
+
+    process: subprocess.Popen[bytes]
+    input: socket.socket
+    relay: Relay | None = None
+
+    def run(self, timeout_s: float | None, progress: tuple[Path, Report] | None = None) -> int | None:
+        """Its exit code, like ``run_replayer``, once its report is written: its driver takes long to end."""
+        code = None
+        try:
+            with running(self.process):
+                code = watched(self._wait, timeout_s, progress)
+        finally:
+            if code is None:
+                self.process.kill()
+        return code
+
+    def _wait(self, timeout_s: float | None) -> int:
+        self.input.settimeout(timeout_s)
+        try:
+            told = self.input.recv(1)
+        except TimeoutError as error:
+            raise subprocess.TimeoutExpired(self.process.args, timeout_s or 0.0) from error
+        except ConnectionResetError:  # it died before it had read its words
+            told = b""
+        return told[0] if told else self.process.wait(timeout_s)
+
+
+class Standbys:
+    """Replayers of one back end that wait for their words. All of them have ended when the block has."""
+
+    def __init__(self, backend: str, device_index: int) -> None:
+        """None waits yet. device_index: of the device that they start."""
+        self._is_slow_to_start = backend == "cuda"
+        self._words = [str(native_file(REPLAYERS[backend])), "--standby", str(device_index)]
+        self._waiting: list[Standby] = []
+        self._taken: list[Standby] = []
+        self._promised = 0  # of those that wait, for later calls of start_one_more()
+
+    def __enter__(self) -> Standbys:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for standby in self._waiting:
+            standby.process.kill()
+        self._taken += self._waiting
+        self._waiting.clear()
+        if kind is not None and not issubclass(kind, Exception):  # the user has interrupted us
+            let_go(*(standby.process for standby in self._taken), limit_s=INTERRUPTED_S)
+            return
+        with contextlib.suppress(DeviceError):  # what was found out counts, whatever a driver holds
+            self.settle()
+
+    def start(self, count: int) -> None:
+        """Start so many where that saves time, from the thread that ends last: they end with it."""
+        for _ in range(count if self._is_slow_to_start else 0):
+            ours, theirs = socket.socketpair()
+            with theirs, Relay() as relay:
+                # What the kernel prints is for people; our own standard output is for digests.
+                process = subprocess.Popen(
+                    self._words, stdin=theirs.fileno(), stdout=relay.fd, stderr=relay.fd
+                )
+            self._waiting.append(Standby(process, ours, relay))
+
+    def start_for_later(self) -> None:
+        """Start now what ``start_one_more`` is going to ask for."""
+        self.start(1)
+        self._promised += 1
+
+    def start_one_more(self) -> None:
+        """Start one, unless it was started for later."""
+        if self._promised:
+            self._promised -= 1
+        else:
+            self.start(1)
+
+    def take(self, arguments: Sequence[str]) -> Standby | None:
+        """Give its arguments to one of them, from any thread; none where none waits."""
+        try:
+            standby = self._waiting.pop(0)
+        except IndexError:
+            return None
+        self._taken.append(standby)
+        words = b"".join(word.encode(errors="surrogateescape") + b"\0" for word in arguments)
+        try:
+            standby.input.sendall(words)
+            standby.input.shutdown(socket.SHUT_WR)
+        except OSError:  # it has died
+            return None
+        return standby
+
+    def settle(self) -> None:
+        """Wait until all that were taken have ended, and their memory is free.
+
+        Raises DeviceError where a driver does not let one go.
+        """
+        try:
+            must_be_gone(*(standby.process for standby in self._taken))
+        finally:
+            while self._taken:
+                standby = self._taken.pop()
+                standby.input.close()
+                if standby.relay is not None and standby.process.returncode is not None:
+                    standby.relay.finish()

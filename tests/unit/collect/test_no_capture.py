@@ -1,0 +1,47 @@
+"""The error at the end of a run that gave no capture."""
+
+from __future__ import annotations
+
+import os
+import time
+
+import pytest
+
+from kerncap_stages.collect.capture_events import CaptureFailed, ProcessSummary
+from kerncap_stages.collect.no_capture import why_none
+from kerncap_stages.collect.program import ProgramSpec, RunningProgram
+from kerncap_stages.collect.protocol import FailureCode
+from kerncap_stages.errors import AnswerIsNo, Refused
+from kerncap_stages.manifests.capture import NameMatch, Selection
+
+
+def ended(line):
+    program = RunningProgram(ProgramSpec(("sh", "-c", line)), {})
+    while not program.ended():
+        time.sleep(0.01)
+    os.close(program.pidfd)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("line", "end"),
+    [("exit 0", ""), ("exit 3", "; sh ended with exit code 3"), ("kill -9 $$", "; sh ended by SIGKILL")],
+)
+def test_a_refusal_also_tells_that_the_program_ended_badly(line, end):
+    program = ended(line)
+    refusal = CaptureFailed(1, "it has textures", code=FailureCode.REFUSED)
+    error = why_none([], program, [refusal], [])
+    assert isinstance(error, Refused)
+    assert str(error) == f"no capture was made: it has textures{end}"
+
+
+@pytest.mark.parametrize(
+    ("backend", "pattern", "says"),
+    [("cuda", "inner", True), ("hsa", "inner", False), ("cuda", "other", False)],
+)
+def test_a_kernel_that_was_loaded_and_not_seen_may_have_been_launched_on_the_device(backend, pattern, says):
+    selection = Selection(match=NameMatch.SUBSTRING, pattern=pattern)
+    process = ProcessSummary(1, backend, {"inner(int*)", "outer(int*)"}, [0])
+    error = why_none([selection], ended("exit 0"), [], [process])
+    assert isinstance(error, AnswerIsNo)
+    assert ("what kernels launch on the device" in str(error)) is says

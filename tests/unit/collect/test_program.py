@@ -1,0 +1,81 @@
+"""The program under profile or capture: what is recorded of its environment, and that it is ended in time."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import pytest
+
+from kerncap_stages.collect import program as program_module
+from kerncap_stages.collect.connection import Settings
+from kerncap_stages.collect.profile_session import ProfileSession
+from kerncap_stages.collect.program import ProgramSpec, RunningProgram
+from kerncap_stages.collect.protocol import Mode
+from kerncap_stages.collect.server import Collector
+
+
+@pytest.mark.parametrize(
+    "name", ["CUBLASLT_WORKSPACE_SIZE", "NVIDIA_TF32_OVERRIDE", "TORCHINDUCTOR_MAX_AUTOTUNE", "HSA_XNACK"]
+)
+def test_what_decides_which_kernels_run_is_recorded_and_nothing_else(monkeypatch, name):
+    monkeypatch.setenv(name, "1")
+    monkeypatch.setenv("VLLM_API_KEY", "secret")
+    program = RunningProgram(ProgramSpec(("true",)), {})
+    try:
+        recorded = program.manifest().environment
+    finally:
+        program.stop()
+        os.close(program.pidfd)
+    assert recorded[name] == "1"
+    assert "VLLM_API_KEY" not in recorded
+
+
+@pytest.fixture
+def unkillable(monkeypatch):
+    """A program whose driver never lets it go; with limits that a test can wait for."""
+    monkeypatch.setattr(program_module, "_GRACE_S", 0.01)
+    monkeypatch.setattr(program_module, "_LETTING_GO_S", 0.01)
+    started: list[RunningProgram] = []
+
+    def let_live(self, number):
+        if not started:
+            started.append(self)
+        assert number in (signal.SIGTERM, signal.SIGKILL)
+
+    monkeypatch.setattr(RunningProgram, "_signal_group", let_live)
+    yield ProgramSpec(("sleep", "1000"))
+    for program in started:
+        program._process.kill()
+        program._process.wait()
+
+
+def test_a_killed_program_that_stays_is_named_and_waited_for_no_longer(unkillable):
+    program = RunningProgram(unkillable, {})
+    program.stop()
+    (text,) = program.what_stays()
+    assert f"sleep (process {program._process.pid}) was killed and is still there" in text
+    assert (program.exit_code, program.exit_signal) == (None, None)
+    assert program.describe_end() == "was killed and has not ended"
+    program.stop()  # at once
+    os.close(program.pidfd)
+
+
+def test_a_collector_ends_though_its_killed_program_stays(unkillable):
+    collector = Collector(unkillable, Settings(Mode.PROFILE), ProfileSession)
+    assert list(collector.events(0.01)) == []
+    assert collector.timed_out
+    collector.close()
+    assert list(collector.program.what_stays())
+
+
+def test_what_the_software_gpu_did_not_run_is_said_once_the_program_is_over():
+    script = 'for i in 1 2 2 $(seq 3 13); do echo "kernel $i did not run"; done >"$KERNCAP_SOFTGPU_REFUSALS"'
+    collector = Collector(ProgramSpec(("sh", "-c", script)), Settings(Mode.PROFILE), ProfileSession)
+    assert list(collector.events()) == []
+    collector.close()
+    told = list(collector.afterwards())
+    assert [text.rpartition(": ")[2] for text in told] == [
+        *(f"kernel {i} did not run" for i in range(1, 11)),
+        "3 more lines above say what",
+    ]

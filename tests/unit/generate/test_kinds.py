@@ -1,0 +1,26 @@
+"""Flags in artifacts of anybody's making: kc-store import brings them."""
+
+import pytest
+
+from kerncap_stages.generate.hip_project import HipProject
+from kerncap_stages.generate.nvcc_project import NvccProject
+from kerncap_stages.manifests.source import CompileCommand
+
+
+@pytest.mark.parametrize(
+    ("kind", "compiler", "hostile"),
+    [
+        (HipProject, "hipcc", ("-fplugin=/x.so", "-B/x")),
+        (NvccProject, "clang++", ("-fplugin=/x.so", "-B/x")),
+        (NvccProject, "nvcc", ("-Xcompiler=-fdump-go-spec=/x", '-I"\\";id;\\""', "-sanitize=;id")),
+    ],
+)
+def test_flags_of_an_artifact_are_judged_again(kind, compiler, hostile):
+    kept = ("-I/w/include", "-O3", '-DA="x y"', "-std=c++17")
+    command = CompileCommand(
+        translation_unit="/w/k.cu", directory="/w", arguments=(compiler, *kept, *hostile)
+    )
+    flags = kind().build(None, ["/w/k.cu", "/w/include/a.h"], command).files["compile_flags.rsp"].decode()
+    # The response file of nvcc names the copies of include folders.
+    assert [line.strip('"') for line in flags.splitlines()][1::2] == ["-O3", "-std=c++17"]
+    assert len(flags.splitlines()) == len(kept)

@@ -1,0 +1,25 @@
+from pathlib import Path
+
+from kerncap_stages.compilers.debug_info import defined_at
+
+MODULE = r"""
+source_filename = "k.hip"
+define protected amdgpu_kernel void @_Z1kPf(ptr %0) !dbg !5 { ret void }
+!1 = !DIFile(filename: "k.hip", directory: "/w/\22a b\22", checksumkind: CSK_MD5, checksum: "00")
+!2 = !DIFile(filename: "/w/caf\C3\A9/made.hpp", directory: "/w")
+!3 = !DISubprogram(name: "declared", linkageName: "_Z8declaredv", scope: !1, file: !1, line: 3)
+!5 = distinct !DISubprogram(name: "k", linkageName: "_Z1kPf", scope: !1, file: !1, line: 7, scopeLine: 8)
+!6 = distinct !DISubprogram(name: "plain", scope: !2, file: !2, line: 12, type: !9, scopeLine: 12)
+!7 = distinct !DISubprogram(name: "k", linkageName: "_Z1kPd", scope: !1, file: !1, line: 70, type: !9)
+"""
+
+
+def test_a_function_is_found_by_its_symbol():
+    assert defined_at(MODULE, "_Z1kPf") == (Path('/w/"a b"/k.hip'), 7)
+    assert defined_at(MODULE, "_Z1kPd") == (Path('/w/"a b"/k.hip'), 70)
+    assert defined_at(MODULE, "plain") == (Path("/w/café/made.hpp"), 12)
+
+
+def test_what_is_only_declared_or_has_another_symbol_is_not():
+    assert defined_at(MODULE, "_Z8declaredv") is None
+    assert defined_at(MODULE, "k") is None
