@@ -9,6 +9,8 @@ from frame import Figure, Run, at_least, row
 from stopwatch import Seconds, Stopwatch
 
 from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.collect import collect_garbage
 
 COUNT = 100_000
 SIZE_BYTES = 400
@@ -61,7 +63,7 @@ def check_small(run: Run) -> Figure:
 
     def check() -> Seconds:
         watch = Stopwatch()
-        report = store.check()
+        report = check_store(store)
         seconds = watch.stop()
         assert report.ok
         assert report.checked_objects == COUNT + 1
@@ -76,7 +78,7 @@ def collect_small(run: Run) -> Figure:
     store, _ = publish_small(run)
     store.remove(store.resolve("@"))
     watch = Stopwatch()
-    report = store.collect_garbage()
+    report = collect_garbage(store)
     seconds = watch.stop()
     assert report.removed_objects == COUNT + 1
     run.kept.pop("small objects")

@@ -45,6 +45,7 @@ def _in_users(own: Store, project: Project, store_folder: Path | None) -> Store:
     from kerncap_stages.cli.progress import progress
     from kerncap_stages.errors import KerncapError
     from kerncap_stages.store import Store
+    from kerncap_stages.store.copying import copy_closure
 
     try:
         users = Store.open(store_folder)
@@ -52,7 +53,7 @@ def _in_users(own: Store, project: Project, store_folder: Path | None) -> Store:
             return own
         if not (users.root / "artifacts" / project.reproducer).exists():
             with progress("copying to your store", counts_bytes=True) as report:
-                own.copy_closure([project.reproducer], users.root, report)
+                copy_closure(own, [project.reproducer], users, report)
     except (KerncapError, OSError):
         return own
     return users
@@ -67,12 +68,13 @@ def list_for_user(store: Store, digest: Digest, store_folder: Path | None) -> st
     from kerncap_stages.cli.progress import progress
     from kerncap_stages.errors import KerncapError
     from kerncap_stages.store import Store
+    from kerncap_stages.store.copying import also_list
 
     try:
         users = Store.open(store_folder)
         if not users.root.samefile(store.root):
             with progress("copying to your store", counts_bytes=True) as report:
-                store.also_list(digest, users, report)
+                also_list(store, digest, users, report)
     except (KerncapError, OSError) as error:
         return (
             f"{digest.short} is in the project's store alone, where `kc-show --store {store.root}` finds it: "

@@ -29,22 +29,11 @@ _DESCRIPTOR_BYTES = 64
 _PRELOAD_AT = 58
 
 
-def read_code_object(data: bytes) -> CodeObjectFacts:
-    """Parse a code object.
+def read_amd(data: bytes) -> CodeObjectFacts:
+    """Parse a code object for AMD GPUs.
 
     Raises ArtifactError when it is not one, or has no metadata that we understand.
     """
-    from kerncap_stages.code.cubin import is_cubin, read_cubin
-    from kerncap_stages.code.ptx import is_ptx, read_ptx
-
-    if is_cubin(data):
-        return read_cubin(data)
-    if is_ptx(data):
-        return read_ptx(data)
-    return _read_amd(data)
-
-
-def _read_amd(data: bytes) -> CodeObjectFacts:
     import msgpack  # type: ignore[import-untyped]
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile

@@ -12,8 +12,15 @@ from __future__ import annotations
 
 import struct
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from kerncap_stages.errors import ArtifactError, Refused
+from kerncap_stages.code.architectures import runs_on
+from kerncap_stages.code.cubin import read_cubin
+from kerncap_stages.code.ptx import entry_lines, is_ptx, read_ptx
+from kerncap_stages.errors import ArtifactError, KerncapError, Refused
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
 
 _MAGIC = 0xBA55ED50
 _HEADER = struct.Struct("<IHHQ")
@@ -42,8 +49,6 @@ def code_for(data: bytes, isa: str) -> bytes:
 
     Raises Refused where nothing in it does, ArtifactError for damage.
     """
-    from kerncap_stages.code.architectures import runs_on
-
     entries = _entries(data)
     held = []
     for kind in (_CUBIN, _PTX):
@@ -97,9 +102,20 @@ def _unpacked(entry: _Entry) -> bytes:
 
 
 def _target(code: bytes, entry: _Entry) -> str:
-    from kerncap_stages.code.code_object import read_code_object
-
     try:
-        return read_code_object(code).isa
+        return (read_ptx if is_ptx(code) else read_cubin)(code).isa
     except ArtifactError:
         return f"sm_{entry.number}"
+
+
+def ptx_in_images(images: Iterable[bytes], isa: str, symbol: str) -> list[bytes]:
+    """Texts that have a kernel, of PTX and of fatbins out of which the driver compiled PTX for ``isa``."""
+    texts = [_taken_out(image, isa) if is_fatbin(image) else image for image in images]
+    return [text for text in texts if symbol in entry_lines(text)]
+
+
+def _taken_out(fatbin: bytes, isa: str) -> bytes:
+    try:
+        return code_for(fatbin, isa).rstrip(b"\0")  # with which it ends there
+    except KerncapError:
+        return b""  # packed by a method that we do not know: it is no reason to give the capture up

@@ -10,15 +10,10 @@ A parameter lies at the next multiple of its alignment, which is its type's size
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING
 
-from kerncap_stages.code.fatbin import code_for, is_fatbin
 from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts
-from kerncap_stages.errors import ArtifactError, KerncapError
+from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _TARGET = re.compile(r"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
@@ -47,19 +42,6 @@ def entry_lines(text: bytes) -> dict[str, int]:
     return {
         entry[1].decode(): text.count(b"\n", 0, entry.start()) + 1 for entry in _ENTRY_LINE.finditer(text)
     }
-
-
-def ptx_in_images(images: Iterable[bytes], isa: str, symbol: str) -> list[bytes]:
-    """Texts that have a kernel, of PTX and of fatbins out of which the driver compiled PTX for ``isa``."""
-    texts = [_taken_out(image, isa) if is_fatbin(image) else image for image in images]
-    return [text for text in texts if symbol in entry_lines(text)]
-
-
-def _taken_out(fatbin: bytes, isa: str) -> bytes:
-    try:
-        return code_for(fatbin, isa).rstrip(b"\0")  # with which it ends there
-    except KerncapError:
-        return b""  # packed by a method that we do not know: it is no reason to give the capture up
 
 
 def read_ptx(data: bytes) -> CodeObjectFacts:

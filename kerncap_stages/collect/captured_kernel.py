@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.code_object import read_code_object
-from kerncap_stages.code.ptx import ptx_in_images
+from kerncap_stages.code.fatbin import ptx_in_images
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.collect.launch_facts import language_of
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.digest import FileRef

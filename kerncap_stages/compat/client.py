@@ -233,9 +233,9 @@ class Kerncap:
         """
         from kerncap_stages.cli.artifacts import find_captures, list_for_user
         from kerncap_stages.manifests.view import read_view
-        from kerncap_stages.project.built import about_variant
-        from kerncap_stages.project.variants import built_variant, unbuilt_edits
-        from kerncap_stages.validate.request import run_validate
+        from kerncap_stages.project.built import about_variant, unbuilt_edits
+        from kerncap_stages.project.variants import built_variant
+        from kerncap_stages.validate.engine import run_validate
 
         check_seconds("timeout", timeout)
         folder = as_folder(Path(reproducer_dir))

@@ -244,7 +244,8 @@ def _validate(
 ) -> tuple[Validation | None, KerncapError | None]:
     """Replay the captured kernel and compare with what it did in the program."""
     from kerncap_stages.pages.verdict import footer
-    from kerncap_stages.validate.request import Settings, run_validate
+    from kerncap_stages.validate.engine import run_validate
+    from kerncap_stages.validate.request import Settings
 
     steps.start(VALIDATE)
     if not request.validate:

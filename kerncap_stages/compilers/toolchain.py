@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Protocol
 
-from kerncap_stages.manifests.kernel import CodeObjectFormat
-
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from pathlib import Path
@@ -94,16 +92,3 @@ class Toolchain(Protocol):
 
     def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
         """The instructions of a kernel in a code object; None where it does not have it."""
-
-
-def toolchain_of(capture: Capture) -> Toolchain:
-    """The compilers that a captured kernel can have come from."""
-    from kerncap_stages.compilers.cuda import CudaToolchain
-    from kerncap_stages.compilers.hip import HipToolchain
-
-    toolchains: Mapping[CodeObjectFormat, Toolchain] = {
-        CodeObjectFormat.ELF_AMDGPU: HipToolchain(),
-        CodeObjectFormat.CUBIN: CudaToolchain(),
-        CodeObjectFormat.PTX: CudaToolchain(),
-    }
-    return toolchains[capture.kernel.code_object.format]

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.code.targets import processor_of
 from kerncap_stages.compilers.llvm_tools import run_llvm
 from kerncap_stages.errors import UsageError

@@ -8,7 +8,7 @@ from kerncap_stages.compilers.flags import compile_flags
 from kerncap_stages.compilers.hip import RELOCATABLE_LINK, RELOCATABLE_UNIT, optimisation
 from kerncap_stages.compilers.installed import is_compiler_name
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.generate.kinds import Build, judged_flags
+from kerncap_stages.generate.kind import Build, judged_flags
 from kerncap_stages.generate.overlay import EDITABLE, number_of, overlay_files, place_files
 from kerncap_stages.generate.quoting import named_compiler
 from kerncap_stages.manifests.os_strings import os_string

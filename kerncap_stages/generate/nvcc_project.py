@@ -14,7 +14,7 @@ from kerncap_stages.compilers.installed import is_clang
 from kerncap_stages.compilers.nvcc import is_nvcc
 from kerncap_stages.compilers.nvcc_flags import SEPARATE, nvcc_flags
 from kerncap_stages.errors import Refused, UsageError
-from kerncap_stages.generate.kinds import Build, judged_flags
+from kerncap_stages.generate.kind import Build, judged_flags
 from kerncap_stages.generate.listing import LISTING, machine_code_listing
 from kerncap_stages.generate.mirror import Mirror, nvcc_response_text
 from kerncap_stages.generate.overlay import overlay_files, place_files

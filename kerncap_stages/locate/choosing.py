@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.locate.definitions import Definition
-from kerncap_stages.locate.trials import MOST_TRIALS, Wanted, defined_at, makes_same_code
+from kerncap_stages.locate.trials import MOST_TRIALS, defined_at, makes_same_code
 from kerncap_stages.locate.units import MOST_UNITS, choose_command, possible_commands, reads
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.compilers.compile_commands import CompileCommand
     from kerncap_stages.compilers.consulted import Consulted
+    from kerncap_stages.locate.wanted import Wanted
 
 _MAKES_KERNELS = re.compile(rb"__global__|\(\s*global\s*\)")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compilers.toolchain import toolchain_of
+from kerncap_stages.compilers.toolchains import toolchain_of
 from kerncap_stages.locate.search import hints, is_triton_kernel, place_told
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.program_file import changed_since_built, working_folder
-from kerncap_stages.compilers.toolchain import toolchain_of
+from kerncap_stages.compilers.toolchains import toolchain_of
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.locate.argument_layouts import compiled_addresses
 from kerncap_stages.locate.assumed import assumed_commands
@@ -26,9 +26,10 @@ from kerncap_stages.locate.search import (
     in_same_folder,
     line_told,
 )
-from kerncap_stages.locate.trials import Wanted, compares_code, yields_kernel
+from kerncap_stages.locate.trials import compares_code, yields_kernel
 from kerncap_stages.locate.unedited import compare_unedited
 from kerncap_stages.locate.units import Unit, choose_command, describe_unit, possible_commands, reads
+from kerncap_stages.locate.wanted import Wanted
 from kerncap_stages.manifests.source import Outcome, Unedited
 
 if TYPE_CHECKING:

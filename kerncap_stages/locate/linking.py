@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.flag_groups import flag_groups
 from kerncap_stages.compilers.hip import HipTool
 from kerncap_stages.errors import DeviceError, KerncapError
+from kerncap_stages.locate.wanted import Link
 from kerncap_stages.manifests.kernel import Language
 
 if TYPE_CHECKING:
@@ -22,19 +22,11 @@ if TYPE_CHECKING:
 
     from kerncap_stages.compilers.compile_commands import CompileCommand
     from kerncap_stages.compilers.hip import RelocatableCode
-    from kerncap_stages.locate.trials import Wanted
+    from kerncap_stages.locate.wanted import Wanted
 
 RELOCATABLE = frozenset({"-fgpu-rdc", "-rdc=true", "--relocatable-device-code=true", "-dc", "--device-c"})
 _MOST_UNITS = 64  # that are compiled to see what they define
 _AT_ONCE = 8
-
-
-@dataclass(frozen=True)
-class Link:
-    """``units``: commands of the other units. ``missing``: symbols that none of the units asked defines."""
-
-    units: tuple[CompileCommand, ...] = ()
-    missing: tuple[str, ...] = ()
 
 
 def link_of(command: CompileCommand, wanted: Wanted) -> Link:

@@ -11,7 +11,7 @@ from kerncap_stages.compilers.captured_code import CapturedCode
 from kerncap_stages.compilers.consulted import is_current
 from kerncap_stages.compilers.line_tables import read_line_tables
 from kerncap_stages.compilers.program_file import guessed_roots
-from kerncap_stages.compilers.toolchain import toolchain_of
+from kerncap_stages.compilers.toolchains import toolchain_of
 from kerncap_stages.digest import Digest, ManifestRef
 from kerncap_stages.errors import UsageError
 from kerncap_stages.locate.describe import (

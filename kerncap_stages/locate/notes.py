@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.compilers.compile_commands import CompileCommand
-    from kerncap_stages.locate.trials import Wanted
+    from kerncap_stages.locate.wanted import Wanted
     from kerncap_stages.manifests.source import Unedited
 
 

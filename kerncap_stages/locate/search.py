@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.compile_commands import CompileCommand
     from kerncap_stages.compilers.consulted import Consulted
     from kerncap_stages.compilers.line_tables import LineTables
-    from kerncap_stages.locate.trials import Wanted
+    from kerncap_stages.locate.wanted import Wanted
 
 _TRITON_KERNEL = re.compile(
     rb"^[ \t]*@(?!cuda\.|numba\.)[\w.]*\bjit\b[^\n]*\n(?:[ \t]*@[^\n]*\n|[ \t]*\n)*[ \t]*def[ \t]+(\w+)",

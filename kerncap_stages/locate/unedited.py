@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, DeviceError
 from kerncap_stages.locate.trials import device_code
 from kerncap_stages.manifests.source import Unedited
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.code.kernel_facts import KernelFacts
     from kerncap_stages.compilers.compile_commands import CompileCommand
-    from kerncap_stages.locate.trials import Wanted
+    from kerncap_stages.locate.wanted import Wanted
 
 _LONGEST_TRIAL_S = 15.0  # a unit that takes longer is not compiled again with other flags
 

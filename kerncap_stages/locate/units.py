@@ -12,13 +12,14 @@ from kerncap_stages.compilers.compile_commands import CompileCommand, commands_f
 from kerncap_stages.compilers.includes import include_folders, included_files, note_absent
 from kerncap_stages.compilers.objects import launches
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.locate.trials import MOST_TRIALS, Wanted, headers_of, makes_same_code, yields_kernel
+from kerncap_stages.locate.trials import MOST_TRIALS, headers_of, makes_same_code, yields_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from kerncap_stages.compilers.consulted import Consulted
     from kerncap_stages.compilers.toolchain import Tool, Toolchain
+    from kerncap_stages.locate.wanted import Wanted
 
 
 MOST_UNITS = 64  # that are asked whether they yield a kernel

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.pages.parts import Fact, facts, table, text
 from kerncap_stages.store.subjects import Summary, summary_of
+from kerncap_stages.store.usage import usage_beside
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -46,7 +47,7 @@ def head(digest: Digest, manifest: Manifest, store: Store) -> Iterator[Renderabl
 def _room(digest: Digest, store: Store) -> Iterator[Fact]:
     latest_first = [entry.digest for entry in store.artifacts()]
     listed = len(latest_first)
-    usage, compared = store.usage_beside(digest, latest_first, _MOST_COMPARED_BYTES)
+    usage, compared = usage_beside(store, digest, latest_first, _MOST_COMPARED_BYTES)
     yield "size", f"{formats.size(usage.logical_bytes)}, {formats.size(usage.stored_bytes)} on disk"
     shared = formats.size(usage.shared_bytes)
     if compared < listed:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from rich.console import RenderableType
 
-    from kerncap_stages.store import Usage
     from kerncap_stages.store.check import CheckReport
     from kerncap_stages.store.collect import GcReport
+    from kerncap_stages.store.usage import Usage
 
 _MOST_FAULTS = 50
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from kerncap_stages.project.checkout import is_project
-from kerncap_stages.project.variants import SOURCES
+from kerncap_stages.project.checkout import edited_files, is_project
+from kerncap_stages.project.variants import SOURCES, built_variant
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -60,3 +60,10 @@ def _newer(folder: Path, built_ns: int) -> list[str]:
         for path in sources
         if path.is_file() and path.stat().st_mtime_ns > built_ns
     ]
+
+
+def unbuilt_edits(folder: Path) -> list[str]:
+    """Sources of a project that were edited where no code object was built of them."""
+    if built_variant(folder) is not None:
+        return []
+    return [path for path in edited_files(folder) if path.startswith(SOURCES)]

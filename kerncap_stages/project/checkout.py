@@ -14,6 +14,8 @@ from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.machine.user_folder import remove_file, require_no_links, write_file
 from kerncap_stages.project.variants import set_aside
+from kerncap_stages.store import Store
+from kerncap_stages.store.copying import copy_closure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.reproducer import ProjectFile, Reproducer
     from kerncap_stages.manifests.view import View
-    from kerncap_stages.store import Store
 
 CAPTURE = "capture"
 RECORD = f"{CAPTURE}/project.json"
@@ -88,7 +89,7 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
         for path in stale:
             remove_file(folder, path)
         if not (folder / STORE / "artifacts" / digest).exists():
-            store.copy_closure([digest], folder / STORE)
+            copy_closure(store, [digest], Store.open(folder / STORE))
         if before != record:
             _write_record(folder, record)
     return Checkout(folder, kept, aside)

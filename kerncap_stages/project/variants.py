@@ -23,12 +23,3 @@ def set_aside(folder: Path) -> tuple[str, ...]:
 def built_variant(folder: Path) -> Path | None:
     """The rebuilt code object in a folder, if there is one."""
     return next((folder / name for name in VARIANTS if (folder / name).is_file()), None)
-
-
-def unbuilt_edits(folder: Path) -> list[str]:
-    """Sources of a project that were edited where no code object was built of them."""
-    from kerncap_stages.project.checkout import edited_files
-
-    if built_variant(folder) is not None:
-        return []
-    return [path for path in edited_files(folder) if path.startswith(SOURCES)]

@@ -6,7 +6,7 @@ import time
 from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
-from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.collect.facts import bare_version
 from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.manifests.kernel import CodeObject

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages._native import demangle
 from kerncap_stages.code.architectures import runs_on
-from kerncap_stages.code.code_object import read_code_object
 from kerncap_stages.code.cubin import is_relocatable
 from kerncap_stages.code.kernel_facts import without_unit
 from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.code.offload_bundle import code_object_for
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.code.targets import processor_of
 from kerncap_stages.errors import ArtifactError, Refused, UsageError
 from kerncap_stages.manifests.environment import Backend

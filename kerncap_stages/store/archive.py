@@ -51,45 +51,46 @@ class _Listed:
     names: tuple[str, ...]
 
 
-def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progress | None) -> None:
+def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progress | None = None) -> None:
     """Write the closures of artifacts; the file appears whole or not at all.
 
     Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
     """
-    listed = {entry.digest for entry in store.artifacts()}
-    for digest in digests:
-        if digest not in listed:
-            raise ArtifactNotFound(
-                f"{digest.short} is not a listed artifact", hint="`kc-store ls` lists them"
-            )
-    closure = store.walk(digests)
-    for message in (closure.missing | closure.unreadable).values():
-        raise ArtifactError(f"cannot export: {message}", hint="`kc-store check` names what is affected")
-    _require_whole(store, sorted(closure.kinds))
-    total, done = size_of(store.root, set(closure.kinds)), 0
-    draft = path.with_name(f".{path.name}.{os.getpid()}.part")
-    try:
-        with tarfile.open(draft, "x:", format=tarfile.PAX_FORMAT) as archive:
-            _add_index(archive, store, digests, closure.manifests())
-            for digest in sorted(closure.kinds):
-                member = archive.gettarinfo(
-                    store.folder.object_path(digest), f"objects/{digest[:2]}/{digest}"
+    with store.folder.shared():
+        listed = {entry.digest for entry in store.artifacts()}
+        for digest in digests:
+            if digest not in listed:
+                raise ArtifactNotFound(
+                    f"{digest.short} is not a listed artifact", hint="`kc-store ls` lists them"
                 )
-                with store.folder.object_path(digest).open("rb") as file:
-                    archive.addfile(_plain(member), file)
-                done += member.size
-                if progress:
-                    progress(done, total)
-        with draft.open("rb") as file:
-            os.fsync(file.fileno())
-        draft.replace(path)
-    except OSError as error:
-        raise system_error(f"cannot write {path}", error) from error
-    finally:
-        draft.unlink(missing_ok=True)
+        closure = store.walk(digests)
+        for message in (closure.missing | closure.unreadable).values():
+            raise ArtifactError(f"cannot export: {message}", hint="`kc-store check` names what is affected")
+        _require_whole(store, sorted(closure.kinds))
+        total, done = size_of(store.root, set(closure.kinds)), 0
+        draft = path.with_name(f".{path.name}.{os.getpid()}.part")
+        try:
+            with tarfile.open(draft, "x:", format=tarfile.PAX_FORMAT) as archive:
+                _add_index(archive, store, digests, closure.manifests())
+                for digest in sorted(closure.kinds):
+                    member = archive.gettarinfo(
+                        store.folder.object_path(digest), f"objects/{digest[:2]}/{digest}"
+                    )
+                    with store.folder.object_path(digest).open("rb") as file:
+                        archive.addfile(_plain(member), file)
+                    done += member.size
+                    if progress:
+                        progress(done, total)
+            with draft.open("rb") as file:
+                os.fsync(file.fileno())
+            draft.replace(path)
+        except OSError as error:
+            raise system_error(f"cannot write {path}", error) from error
+        finally:
+            draft.unlink(missing_ok=True)
 
 
-def import_(store: Store, path: Path, progress: Progress | None) -> list[Digest]:
+def import_archive(store: Store, path: Path, progress: Progress | None = None) -> list[Digest]:
     """Add an archive's artifacts; every object is verified, and nothing appears unless all is there.
 
     Returns the artifacts that were exported. Raises DigestMismatch for anything but a whole archive,

@@ -58,8 +58,13 @@ class CheckReport:
         return not self.faults
 
 
-def check(store: Store, *, sample: float | None, repair: bool, progress: Progress | None) -> CheckReport:
-    """Read and hash every object, or a random share of them, and follow every root's references."""
+def check_store(
+    store: Store, *, sample: float | None = None, repair: bool = False, progress: Progress | None = None
+) -> CheckReport:
+    """Read and hash every object, or a random share (0 to 1) of them, and follow every root's references.
+
+    With ``repair`` damaged objects are set aside, so that making the artifact again mends it.
+    """
     sizes, strays = stored_objects(store.root)
     chosen = list(sizes) if sample is None else _some(list(sizes), sample)
     bad = _read_all(store, {digest: sizes[digest] for digest in chosen}, progress)

@@ -33,7 +33,7 @@ class GcReport:
     dry_run: bool
 
 
-def collect_garbage(store: Store, *, dry_run: bool, progress: Progress | None) -> GcReport:
+def collect_garbage(store: Store, *, dry_run: bool = False, progress: Progress | None = None) -> GcReport:
     """Remove every object that no listed artifact, no name and no live transaction reaches.
 
     Raises StoreError when others use the store for too long, ArtifactError when a root cannot be followed:

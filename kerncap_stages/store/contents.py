@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest, Reference
-    from kerncap_stages.store import Store
+    from kerncap_stages.store.store import Store
 
 _ZEROS = bytes(1 << 20)
 _MOST_AT_ONCE_BYTES = 1 << 20

@@ -38,7 +38,7 @@ def copy_closure(
         )
 
 
-def also_list(store: Store, digest: Digest, other: Store, progress: Progress | None) -> None:
+def also_list(store: Store, digest: Digest, other: Store, progress: Progress | None = None) -> None:
     """List an artifact in another store, too, as the latest there; what it needs is copied and not listed.
 
     Raises like ``copy_closure``, ArtifactNotFound if it is not listed here, Refused if there is no room.

@@ -11,12 +11,10 @@ from kerncap_stages.store import artifacts, naming
 from kerncap_stages.store.actions import ActionCache
 from kerncap_stages.store.closure import MOST_LIST_BYTES, Closure, parse_chunk_list, walk
 from kerncap_stages.store.folder import Folder, default_path, prepare
-from kerncap_stages.store.objects import stored_objects
 from kerncap_stages.store.transaction import Transaction
-from kerncap_stages.store.usage import Usage, usage_beside, usage_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Iterable
     from pathlib import Path
 
     import numpy as np
@@ -25,9 +23,6 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.store.artifacts import ArtifactEntry
-    from kerncap_stages.store.check import CheckReport
-    from kerncap_stages.store.collect import GcReport
-    from kerncap_stages.store.objects import Progress
 
 # What `get` holds in memory at once; larger files are streamed.
 MOST_BYTES_AT_ONCE = 1 << 30
@@ -177,23 +172,6 @@ class Store:
                 beyond.append(entry.digest)
         return beyond
 
-    def check(
-        self, *, sample: float | None = None, repair: bool = False, progress: Progress | None = None
-    ) -> CheckReport:
-        """Read and hash all objects, or a share (0 to 1) of them, and follow all references.
-
-        With ``repair`` damaged objects are set aside, so that making the artifact again mends it.
-        """
-        from kerncap_stages.store.check import check
-
-        return check(self, sample=sample, repair=repair, progress=progress)
-
-    def collect_garbage(self, *, dry_run: bool = False, progress: Progress | None = None) -> GcReport:
-        """Remove what no listed artifact, no name and no live transaction reaches."""
-        from kerncap_stages.store.collect import collect_garbage
-
-        return collect_garbage(self, dry_run=dry_run, progress=progress)
-
     def walk(
         self, roots: Iterable[Digest], closure: Closure | None = None, *, parents: bool = True
     ) -> Closure:
@@ -211,61 +189,3 @@ class Store:
         """Every object that an artifact consists of; with ``parents`` also those of what it was made from."""
         with self.folder.shared():
             return self.walk([digest], parents=parents)
-
-    def usage(self, digest: Digest | None = None) -> Usage:
-        """Room that one artifact takes with its parents, or the whole store; what is shared is not asked."""
-        if digest is None:
-            sizes, _ = stored_objects(self.root)
-            stored, logical = self.folder.native.total_sizes(list(sizes))
-            return Usage(len(sizes), logical, stored, 0)
-        own = list(self.closure(digest).kinds)
-        stored, logical = self.folder.native.total_sizes(list(own))
-        return Usage(len(own), logical, stored, 0)
-
-    def usages(self, digests: Sequence[Digest]) -> list[Usage]:
-        """Room that artifacts take; shared is what listed artifacts use that each was not made from."""
-        with self.folder.shared():
-            return usage_of(self, digests, [entry.digest for entry in self.artifacts()])
-
-    def usage_beside(
-        self, digest: Digest, others: Sequence[Digest], most_read_bytes: int
-    ) -> tuple[Usage, int]:
-        """The same of one, beside as many of ``others`` as can be looked at by reading so much; and how many.
-
-        Shared is a lower bound if these are not all.
-        """
-        with self.folder.shared():
-            return usage_beside(self, digest, others, most_read_bytes)
-
-    def copy_closure(
-        self, digests: Sequence[Digest], destination: Path, progress: Progress | None = None
-    ) -> None:
-        """Copy artifacts with everything they need into another store, made if absent, and list them there.
-
-        Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
-        """
-        from kerncap_stages.store.copying import copy_closure
-
-        copy_closure(self, digests, Store.open(destination), progress)
-
-    def also_list(self, digest: Digest, other: Store, progress: Progress | None = None) -> None:
-        """List an artifact in another store, too, as the latest there; what it needs is copied, not listed.
-
-        Raises like ``copy_closure``, Refused if the other store has no room for it.
-        """
-        from kerncap_stages.store.copying import also_list
-
-        also_list(self, digest, other, progress)
-
-    def export(self, digests: Sequence[Digest], path: Path, progress: Progress | None = None) -> None:
-        """Write artifacts with everything they need as one file."""
-        from kerncap_stages.store.archive import export
-
-        with self.folder.shared():
-            export(self, digests, path, progress)
-
-    def import_(self, path: Path, progress: Progress | None = None) -> list[Digest]:
-        """Add what an archive holds; returns the artifacts that were exported into it."""
-        from kerncap_stages.store.archive import import_
-
-        return import_(self, path, progress)

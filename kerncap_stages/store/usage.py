@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.store.closure import MOST_LIST_BYTES, references, walk
+from kerncap_stages.store.objects import stored_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -33,34 +34,43 @@ class Usage:
     shared_bytes: int
 
 
+def usage_of(store: Store, digest: Digest | None = None) -> Usage:
+    """Room that one artifact takes with its parents, or the whole store; what is shared is not asked."""
+    objects = list(stored_objects(store.root)[0] if digest is None else store.closure(digest).kinds)
+    stored, logical = store.folder.native.total_sizes(objects)
+    return Usage(len(objects), logical, stored, 0)
+
+
 def usage_beside(
     store: Store, digest: Digest, others: Iterable[Digest], most_read_bytes: int
 ) -> tuple[Usage, int]:
     """Room that an artifact takes with its parents, and how many of ``others`` it was compared with.
 
     Their manifests and chunk lists are read until ``most_read_bytes`` of them have been: what is shared is a
-    lower bound if not all were. The caller holds the store's lock.
+    lower bound if not all were.
     """
-    census = _Census(store)
-    compared = set()
-    for other in others:
-        most_read_bytes = census.add_user_within(other, most_read_bytes)
-        if most_read_bytes < 0:
-            break
-        compared.add(other)
-    return census.usage(digest, compared), len(compared)
+    with store.folder.shared():
+        census = _Census(store)
+        compared = set()
+        for other in others:
+            most_read_bytes = census.add_user_within(other, most_read_bytes)
+            if most_read_bytes < 0:
+                break
+            compared.add(other)
+        return census.usage(digest, compared), len(compared)
 
 
-def usage_of(store: Store, digests: Sequence[Digest], listed: Iterable[Digest]) -> list[Usage]:
-    """Room that each artifact takes with its parents; the caller holds the store's lock.
+def usage_of_each(store: Store, digests: Sequence[Digest]) -> list[Usage]:
+    """Room that each artifact takes with its parents.
 
-    Shared is what those of ``listed`` use that the artifact was not made from.
+    Shared is what listed artifacts use that the artifact was not made from.
     """
-    census = _Census(store)
-    others = set(listed)
-    for digest in others:
-        census.add_user(digest)
-    return [census.usage(digest, others) for digest in digests]
+    with store.folder.shared():
+        census = _Census(store)
+        listed = {entry.digest for entry in store.artifacts()}
+        for digest in listed:
+            census.add_user(digest)
+        return [census.usage(digest, listed) for digest in digests]
 
 
 class _Census:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Coverage, Mode
 from kerncap_stages.validate.arguments import pointers
+from kerncap_stages.validate.compare.relocation import relocated_note
 from kerncap_stages.validate.evidence import Comparison, Expectation, judge_stray_writes
 from kerncap_stages.validate.explorer import MOST_REGIONS, Explorer, is_everywhere
 from kerncap_stages.validate.host_writes import without_host_writes
@@ -31,7 +32,6 @@ from kerncap_stages.validate.judgement import (
 )
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation
-from kerncap_stages.validate.relocation import relocated_note
 from kerncap_stages.validate.steadiness import count_unsteady, plan_repeats, replay_repeatedly, unsteady_note
 
 if TYPE_CHECKING:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store, Transaction
-    from kerncap_stages.validate.relocation import Relocation
+    from kerncap_stages.validate.compare.relocation import Relocation
 
 
 def find_missing_state(capture: Capture, folder: Path) -> Region | None:

@@ -12,8 +12,8 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.plan import own_code
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.replay.variant import variant_code
+from kerncap_stages.validate.compare.relocation import Relocation
 from kerncap_stages.validate.outputs import find_missing_state, store_differing, store_outputs
-from kerncap_stages.validate.relocation import Relocation
 from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
 
 if TYPE_CHECKING:

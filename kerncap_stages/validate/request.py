@@ -13,19 +13,14 @@ from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.machine.identity import machine_identity
 from kerncap_stages.manifests.view import viewing
 from kerncap_stages.project.artifacts import source_of
-from kerncap_stages.replay.standby import Standbys
-from kerncap_stages.store.remembered import remembered_as, request_key
+from kerncap_stages.store.remembered import request_key
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, checked_bounds
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.store import Store
-
-# Replays at the same time need memory for each; what is larger is replayed one after the other.
-MOST_BYTES_AT_ONCE = 2 << 30
 
 
 @dataclass(frozen=True)
@@ -119,30 +114,5 @@ def checked_settings(
     return replace(Settings(checked_bounds(tolerance, rtol, ulp), dtype), **further)
 
 
-def run_validate(
-    store: Store, capture_digest: Digest, variant: Path | None, settings: Settings, *, fresh: bool = False
-) -> tuple[Digest, Validation]:
-    """Judge a variant, or without one the captured kernel, and publish the verdict.
-
-    Returns at once what an earlier run found for the same capture, variant, settings and machine, unless
-    ``fresh``. Raises what keeps a replay from being run; a kernel that crashes or hangs is a failed verdict.
-    """
-    from kerncap_stages.manifests.validation import Validation
-
-    request = read_request(store, capture_digest, variant, settings)
-    known = None if fresh else remembered_as(store, request.key, Validation)
-    return known or judge_request(store, request, fresh=fresh)
-
-
-def judge_request(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Validation]:
-    """Judge and publish. ``fresh``: no replay that an earlier validation kept is used."""
-    with Standbys(request.backend, request.device_index) as standbys:
-        # They start while Python reads what follows, which takes as long. As many as there will be at once.
-        standbys.start(1)
-        if request.settings.perturb and request.code is not None and request.size_bytes <= MOST_BYTES_AT_ONCE:
-            standbys.start(1)
-            if fresh or store.actions.get(request.first_key) is None:
-                standbys.start_for_later()
-        from kerncap_stages.validate.verdict import publish_verdict
-
-        return publish_verdict(store, request, standbys, fresh=fresh)
+# Replays at the same time need memory for each; what is larger is replayed one after the other.
+MOST_BYTES_AT_ONCE = 2 << 30

@@ -8,6 +8,7 @@ import pytest
 
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
 
 
 @pytest.fixture
@@ -33,7 +34,7 @@ def test_the_state_before_a_kernel_that_faults_is_kept(stages, faulting):
     assert all(region["post"] is None for region in capture["regions"])
     values = struct.pack("<64i", *range(5, 69))
     assert any(values in stages.memory(region["pre"]) for region in capture["regions"] if region["pre"])
-    assert Store.open(stages.store).check().ok
+    assert check_store(Store.open(stages.store)).ok
 
 
 def test_it_faults_alone_too_and_a_mended_one_does_not(stages, faulting, variant):

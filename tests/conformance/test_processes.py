@@ -9,6 +9,7 @@ import pytest
 
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
 
 
 def written_values(stages, capture) -> set[int]:
@@ -65,7 +66,7 @@ def test_a_capture_is_whole_when_the_program_ends_right_after_the_target(stages,
     (data,) = [region for region in capture["regions"] if region["written_size_bytes"]]
     words = [memory[at] for memory in [stages.memory(data["post"])] for at in range(0, 256, 4)]
     assert words == [3 * i for i in range(64)]
-    assert Store.open(stages.store).check().ok
+    assert check_store(Store.open(stages.store)).ok
     assert stages.replay(digest).must().manifest["matches_golden"] is True
 
 

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kerncap_stages.code.code_object import read_code_object
 from kerncap_stages.code.cubin import kernel_code
 from kerncap_stages.code.kernel_facts import find_symbol, same_but_for_unit
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 

@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap_stages.code.architectures import runs_on
-from kerncap_stages.code.code_object import read_code_object
 from kerncap_stages.code.offload_bundle import code_object_for
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, Refused
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 

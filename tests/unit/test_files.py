@@ -11,6 +11,8 @@ from kerncap_stages.digest import FileRef, MemoryRef
 from kerncap_stages.errors import DigestMismatch, UsageError
 from kerncap_stages.manifests.files import Files, StoredFile
 from kerncap_stages.store import files
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.usage import usage_of
 
 
 def one_file(content, size_bytes):
@@ -39,7 +41,7 @@ def test_a_folder_that_holds_the_store_is_refused(store, tmp_path, inside):
     with pytest.raises(UsageError, match="holds the store"):
         files.put_path(store, folder)
     assert store.artifacts() == []
-    assert store.usage().objects == 0
+    assert usage_of(store).objects == 0
 
 
 def test_a_folder_deeper_than_the_stack_comes_back(store, tmp_path):
@@ -59,7 +61,7 @@ def test_a_folder_deeper_than_the_stack_comes_back(store, tmp_path):
     assert manifest.files[0].path == "d/" * depth + "file"
     assert manifest.empty_folders == ("d/" * depth + "empty",)
     assert manifest.files[0].content == FileRef(f"file:{hashlib.sha256(b'deep down').hexdigest()}")
-    assert store.check().ok
+    assert check_store(store).ok
     files.get_files(store, manifest, tmp_path / "copy")
     assert (tmp_path / "copy" / manifest.files[0].path).read_bytes() == b"deep down"
     assert (tmp_path / "copy" / manifest.empty_folders[0]).is_dir()

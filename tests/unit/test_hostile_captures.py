@@ -16,9 +16,10 @@ from cuda_captures import publish_cuda
 from made_up import device_code, publish
 
 from kerncap_stages.cli.commands.generate import run_generate
-from kerncap_stages.code.code_object import data_symbols, read_code_object
+from kerncap_stages.code.code_object import data_symbols
 from kerncap_stages.code.cubin import embedded_ptx, kernel_code
 from kerncap_stages.code.cubin_elf import read_sections
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.compilers.line_tables import read_line_tables
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.errors import ArtifactError, DigestMismatch, ExitCode, KerncapError, ManifestUnreadable

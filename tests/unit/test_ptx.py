@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from kerncap_stages.code.code_object import read_code_object
-from kerncap_stages.code.ptx import entry_lines, ptx_in_images
+from kerncap_stages.code.fatbin import ptx_in_images
+from kerncap_stages.code.ptx import entry_lines
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cuda_captures import publish_cuda
 
-from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, Refused, UsageError
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture

@@ -270,7 +270,7 @@ def _manifest(
     rendered: Rendered,
     transaction: Transaction,
 ) -> Reproducer:
-    from kerncap_stages.compilers.toolchain import toolchain_of
+    from kerncap_stages.compilers.toolchains import toolchain_of
     from kerncap_stages.digest import Digest, FileRef, ManifestRef
     from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
 

@@ -110,11 +110,12 @@ def validate(
     from kerncap_stages.cli.artifacts import find_captures, list_for_user
     from kerncap_stages.manifests.view import read_view
     from kerncap_stages.pages.verdict import footer, lines
-    from kerncap_stages.project.built import about_variant
+    from kerncap_stages.project.built import about_variant, unbuilt_edits
     from kerncap_stages.project.checkout import project_folder
-    from kerncap_stages.project.variants import built_variant, unbuilt_edits
+    from kerncap_stages.project.variants import built_variant
     from kerncap_stages.store.remembered import remembered
-    from kerncap_stages.validate.request import checked_settings, judge_request, read_request
+    from kerncap_stages.validate.engine import judge_request
+    from kerncap_stages.validate.request import checked_settings, read_request
 
     if baseline and variant is not None:
         raise UsageError(

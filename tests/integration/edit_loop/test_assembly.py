@@ -11,7 +11,7 @@ import pytest
 from programs import SOURCES
 
 from kerncap_stages.cli.commands.assemble import run_assemble
-from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.code.targets import PROCESSORS
 from kerncap_stages.compilers.amd_code import function_bytes
 from kerncap_stages.compilers.installed import find_compiler

@@ -14,7 +14,7 @@ import pytest
 from programs import COMMON_FLAGS, SOURCES, Build, Program, compile_once, compiler_version, in_rocm
 from softgpu import refusal
 
-from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.rocm_root.namespaces import has_all_ids
 
 OTHER_USER = 4321

@@ -14,6 +14,7 @@ from programs import COMMON_FLAGS, SOURCES
 from stages import executable
 
 from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
 
 HEAVY = {"jinja2", "numpy", "pydantic", "rich", "tree_sitter", "elftools", "msgpack"}
 
@@ -120,7 +121,7 @@ def test_what_is_made_of_a_project_is_listed_in_both_stores(loop):
     assert again.digests == [verdict]
     shutil.rmtree(loop.stages.folder / "moved")
     loop.stages.run("show", "--tree", stdin=again.out, **new).must()
-    assert Store.open(loop.stages.folder / "new").check().ok
+    assert check_store(Store.open(loop.stages.folder / "new")).ok
     assert [entry.kind for entry in Store.open(loop.stages.folder / "new").artifacts()] == ["validation"]
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from elftools.elf.elffile import ELFFile
 
-from kerncap_stages.code.code_object import read_code_object
+from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, ExitCode
 
 

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactNotFound
 from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.collect import collect_garbage
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -48,7 +50,7 @@ def write(store: Store, deadline: float, chance: random.Random, seed: int) -> di
 def collect(store: Store, deadline: float) -> dict[str, object]:
     runs = removed = 0
     while time.monotonic() < deadline:
-        removed += store.collect_garbage().removed_objects
+        removed += collect_garbage(store).removed_objects
         runs += 1
     return {"runs": runs, "removed": removed}
 
@@ -58,7 +60,7 @@ def read(store: Store, deadline: float) -> dict[str, object]:
     checks = 0
     faults: list[str] = []
     while time.monotonic() < deadline:
-        faults += [str(fault) for fault in store.check().faults if store.has_many(fault.artifacts)]
+        faults += [str(fault) for fault in check_store(store).faults if store.has_many(fault.artifacts)]
         checks += 1
         for entry in store.artifacts():
             try:

@@ -13,6 +13,7 @@ from pathlib import Path
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.rocm_root.namespaces import MS_REMOUNT, enter_private_mounts, mount
 from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
 
 MIB = 1 << 20
 ROOMY = "size=64m,nr_inodes=1000"
@@ -46,7 +47,7 @@ def main() -> None:
         publish(store, second, 2)
     except KerncapError as raised:
         error = raised
-    report = store.check()
+    report = check_store(store)
     before = {
         "error": error and f"{type(error).__name__}: {error}",
         "hint": error and error.hint,
@@ -57,7 +58,7 @@ def main() -> None:
     }
     mount("tmpfs", folder, "tmpfs", MS_REMOUNT, ROOMY)
     again = publish(store, second, 2)
-    before["again"] = bytes(store.read_memory(again)) == second and store.check().ok
+    before["again"] = bytes(store.read_memory(again)) == second and check_store(store).ok
     print(json.dumps(before))
 
 

@@ -12,6 +12,9 @@ from pathlib import Path
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.rocm_root.namespaces import bind, enter_private_mounts, make_read_only
 from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.collect import collect_garbage
+from kerncap_stages.store.usage import usage_of
 
 
 def refused(call: object) -> str:
@@ -30,12 +33,14 @@ def main() -> None:
     store = Store.open(root)
     artifact = store.resolve("@")
     result = {
-        "read": len(store.get(artifact)) > 0 and store.check().ok and store.usage(artifact).objects > 0,
+        "read": len(store.get(artifact)) > 0
+        and check_store(store).ok
+        and usage_of(store, artifact).objects > 0,
         "transaction": refused(store.transaction),
         "name": refused(lambda: store.name("x", artifact)),
         "remove": refused(lambda: store.remove(artifact)),
-        "collect": refused(store.collect_garbage),
-        "dry run": store.collect_garbage(dry_run=True).removed_objects,
+        "collect": refused(lambda: collect_garbage(store)),
+        "dry run": collect_garbage(store, dry_run=True).removed_objects,
     }
     print(json.dumps(result))
 

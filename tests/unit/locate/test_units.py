@@ -13,8 +13,9 @@ from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.nvcc import NvccTool
 from kerncap_stages.compilers.objects import launches
-from kerncap_stages.locate.trials import MOST_TRIALS, Wanted
+from kerncap_stages.locate.trials import MOST_TRIALS
 from kerncap_stages.locate.units import MOST_UNITS, choose_command
+from kerncap_stages.locate.wanted import Wanted
 
 SYMBOL = "_Z1kILi69EEvPf"
 

@@ -14,7 +14,11 @@ from stores import manifest, object_file, publish_memory, random_bytes
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.errors import ArtifactError, DigestMismatch, Refused, StoreError
 from kerncap_stages.store import Store
+from kerncap_stages.store.archive import export, import_archive
 from kerncap_stages.store.artifacts import list_entry
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.copying import also_list, copy_closure
+from kerncap_stages.store.usage import usage_of
 
 
 @pytest.fixture
@@ -26,7 +30,7 @@ def other(tmp_path):
 def archive(store, tmp_path):
     publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
     path = tmp_path / "archive.tar"
-    store.export([store.resolve("@")], path)
+    export(store, [store.resolve("@")], path)
     return path
 
 
@@ -54,10 +58,10 @@ def test_import_gives_what_was_exported(store, other, tmp_path):
         child = transaction.publish(manifest("source", parents=[f"manifest:{parent}"]), "source", [parent])
     store.name("mine", child)
     seen = []
-    store.export([child], tmp_path / "a.tar", lambda *progress: seen.append(progress))
+    export(store, [child], tmp_path / "a.tar", lambda *progress: seen.append(progress))
     assert seen[-1][0] == seen[-1][1]
-    assert other.import_(tmp_path / "a.tar") == [child]
-    assert other.check().ok
+    assert import_archive(other, tmp_path / "a.tar") == [child]
+    assert check_store(other).ok
     assert other.names() == {"mine": child}
     listed = {entry.digest: entry for entry in store.artifacts()}
     assert other.artifacts() == [listed[child], listed[parent]]
@@ -65,13 +69,13 @@ def test_import_gives_what_was_exported(store, other, tmp_path):
 
 
 def test_equal_exports_are_equal_files(store, archive, tmp_path):
-    store.export([store.resolve("@")], tmp_path / "again.tar")
+    export(store, [store.resolve("@")], tmp_path / "again.tar")
     assert (tmp_path / "again.tar").read_bytes() == archive.read_bytes()
 
 
 def test_import_into_the_same_store_changes_nothing(store, archive):
-    assert store.import_(archive) == [store.resolve("@")]
-    assert store.check().ok
+    assert import_archive(store, archive) == [store.resolve("@")]
+    assert check_store(store).ok
 
 
 def test_export_of_an_artifact_with_a_missing_object_leaves_no_file(store, tmp_path):
@@ -79,7 +83,7 @@ def test_export_of_an_artifact_with_a_missing_object_leaves_no_file(store, tmp_p
     artifact, digest = publish_memory(store, memory)
     object_file(store, digest).unlink()
     with pytest.raises(ArtifactError, match=digest):
-        store.export([artifact], tmp_path / "a.tar")
+        export(store, [artifact], tmp_path / "a.tar")
     assert not list(tmp_path.glob("*a.tar*"))
 
 
@@ -89,14 +93,14 @@ def test_only_listed_artifacts_are_exported(store, tmp_path):
     store.remove(artifact)
     for digest in (artifact, memory):
         with pytest.raises(ArtifactError, match="not a listed artifact"):
-            store.export([digest], tmp_path / "archive")
+            export(store, [digest], tmp_path / "archive")
     assert not list(tmp_path.glob("*archive*"))
 
 
 def test_export_to_a_folder_that_is_not_there_is_an_error(store, tmp_path):
     publish_memory(store, random_bytes(10))
     with pytest.raises(StoreError, match="nowhere"):
-        store.export([store.resolve("@")], tmp_path / "nowhere" / "a.tar")
+        export(store, [store.resolve("@")], tmp_path / "nowhere" / "a.tar")
 
 
 @pytest.mark.parametrize("keep", [0, 1, 511, 512, 0.3, 0.9])
@@ -104,7 +108,7 @@ def test_a_truncated_archive_is_refused(archive, other, keep):
     content = archive.read_bytes()
     archive.write_bytes(content[: int(keep * len(content)) if keep < 1 else keep])
     with pytest.raises(DigestMismatch, match="archive"):
-        other.import_(archive)
+        import_archive(other, archive)
     assert nothing_came(other)
 
 
@@ -113,7 +117,7 @@ def test_a_bit_flip_anywhere_in_an_object_is_refused(archive, other):
     content[len(content) // 2] ^= 4
     archive.write_bytes(content)
     with pytest.raises(DigestMismatch, match="archive"):
-        other.import_(archive)
+        import_archive(other, archive)
     assert nothing_came(other)
 
 
@@ -123,7 +127,7 @@ def test_an_archive_that_lacks_an_object_is_refused(archive, other):
         archive, lambda name, content: names.append(name) or ([] if len(names) == 3 else [(name, content)])
     )
     with pytest.raises(ArtifactError):
-        other.import_(archive)
+        import_archive(other, archive)
     assert nothing_came(other)
 
 
@@ -144,7 +148,7 @@ def test_no_member_leaves_its_place(archive, other, tmp_path, name):
     before = sorted(tmp_path.rglob("*"))
     rewrite(archive, lambda member, content: [(member, content)] + [(name, b"x")] * (member != "kerncap"))
     with pytest.raises(DigestMismatch, match="is no object"):
-        other.import_(archive)
+        import_archive(other, archive)
     assert sorted(tmp_path.rglob("*")) == before
     assert nothing_came(other)
 
@@ -157,7 +161,7 @@ def test_a_member_that_is_no_file_is_refused(archive, other, kind):
         member.linkname = "/etc/passwd"
         opened.addfile(member)
     with pytest.raises(DigestMismatch, match="is no object"):
-        other.import_(archive)
+        import_archive(other, archive)
     assert nothing_came(other)
 
 
@@ -173,7 +177,7 @@ def change_index(path, **changes):
 def test_an_archive_of_another_version_is_refused(archive, other):
     change_index(archive, version=2)
     with pytest.raises(Refused, match="version 2"):
-        other.import_(archive)
+        import_archive(other, archive)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +197,7 @@ def test_an_archive_of_another_version_is_refused(archive, other):
 def test_a_malformed_list_of_artifacts_is_refused(archive, other, entry):
     change_index(archive, artifacts=[entry])
     with pytest.raises(DigestMismatch, match="malformed"):
-        other.import_(archive)
+        import_archive(other, archive)
     assert nothing_came(other)
 
 
@@ -205,7 +209,7 @@ def test_an_archive_that_lists_what_it_lacks_is_refused(archive, store, other, e
         archive, artifacts=[there, entry], exported=[entry["digest"] if exported else there["digest"]]
     )
     with pytest.raises(ArtifactError, match="0" * 64):
-        other.import_(archive)
+        import_archive(other, archive)
     assert nothing_came(other)
 
 
@@ -217,7 +221,7 @@ def test_an_archive_whose_list_is_no_list_of_what_it_exports_is_refused(archive,
     for artifacts in ([], {}, [listed, listed], [listed, chunks], [listed | {"digest": "0" * 64}]):
         change_index(archive, artifacts=artifacts)
         with pytest.raises(DigestMismatch, match="malformed"):
-            other.import_(archive)
+            import_archive(other, archive)
         assert nothing_came(other)
 
 
@@ -232,8 +236,8 @@ def test_what_comes_from_a_clock_that_is_ahead_is_followed_by_what_is_made_here(
         entry = list_entry("source", [parent], now + ahead_ns)
         transaction.publish_listed([(child, entry)])
     (store.root / "artifacts" / parent).write_bytes(list_entry("capture", [], now + ahead_ns - 1000))
-    store.export([child], tmp_path / "ahead")
-    other.import_(tmp_path / "ahead")
+    export(store, [child], tmp_path / "ahead")
+    import_archive(other, tmp_path / "ahead")
     first, second = other.artifacts()
     assert (first.digest, second.digest) == (child, parent)
     assert first.created_at_ns - second.created_at_ns == 1000
@@ -241,7 +245,7 @@ def test_what_comes_from_a_clock_that_is_ahead_is_followed_by_what_is_made_here(
     later, _ = publish_memory(other, random_bytes(20), n=2)
     assert other.resolve("@") == later
     before = store.artifacts()
-    store.import_(tmp_path / "ahead")
+    import_archive(store, tmp_path / "ahead")
     assert store.artifacts() == before
 
 
@@ -252,7 +256,7 @@ def test_a_malformed_member_is_refused(archive, other, header):
         member.pax_headers = header
         opened.addfile(member)
     with pytest.raises(ArtifactError):
-        other.import_(archive)
+        import_archive(other, archive)
     assert nothing_came(other)
 
 
@@ -271,15 +275,15 @@ def test_names_that_are_taken_stay(archive, store, other):
     )
     mine, _ = publish_memory(other, random_bytes(7), n=7)
     other.name("mine", mine)
-    other.import_(archive)
+    import_archive(other, archive)
     assert other.names() == {"mine": mine}
 
 
 def test_copy_closure_makes_a_whole_store(store, tmp_path):
     artifact, memory = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
-    store.copy_closure([artifact], tmp_path / "project" / "store")
+    copy_closure(store, [artifact], Store.open(tmp_path / "project" / "store"))
     copy = Store.open(tmp_path / "project" / "store", create=False)
-    assert copy.check().ok
+    assert check_store(copy).ok
     assert copy.artifacts() == store.artifacts()
     path = object_file(copy, memory)
     assert path.stat().st_ino != object_file(store, memory).stat().st_ino
@@ -288,11 +292,11 @@ def test_copy_closure_makes_a_whole_store(store, tmp_path):
 def test_what_is_listed_in_another_store_too_is_the_latest_there(store, other):
     older, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
     own, _ = publish_memory(other, random_bytes(7), n=7)
-    store.also_list(older, other)
+    also_list(store, older, other)
     assert [entry.digest for entry in other.artifacts()] == [older, own]
-    assert other.check().ok
+    assert check_store(other).ok
     other.list_again(own)
-    store.also_list(older, other)
+    also_list(store, older, other)
     assert [entry.digest for entry in other.artifacts()] == [older, own]
 
 
@@ -301,9 +305,9 @@ def test_what_needs_more_room_than_the_other_store_has_is_not_copied(store, othe
     full = os.statvfs_result((4096, 4096, 1000, 1, 1, 10, 10, 10, 0, 255))
     monkeypatch.setattr("os.statvfs", lambda _place: full)
     with pytest.raises(Refused):
-        store.also_list(artifact, other)
+        also_list(store, artifact, other)
     assert other.artifacts() == []
-    assert other.usage().objects == 0
+    assert usage_of(other).objects == 0
 
 
 def test_copy_closure_refuses_damage(store, tmp_path):
@@ -312,7 +316,7 @@ def test_copy_closure_refuses_damage(store, tmp_path):
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(ArtifactError):
-        store.copy_closure([artifact], tmp_path / "copy")
+        copy_closure(store, [artifact], Store.open(tmp_path / "copy"))
     assert Store.open(tmp_path / "copy").artifacts() == []
 
 
@@ -326,7 +330,7 @@ def change_listed(path, **changes):
 def test_a_list_that_says_other_than_its_manifests_is_refused(archive, other, changes):
     change_listed(archive, **changes)
     with pytest.raises(DigestMismatch, match="list is wrong about"):
-        other.import_(archive)
+        import_archive(other, archive)
     assert nothing_came(other)
 
 
@@ -337,9 +341,9 @@ def test_a_manifest_that_is_not_canonical_is_not_imported(store, other, tmp_path
     with store.transaction() as transaction:
         digest = transaction.put_bytes(payload)
         transaction.publish_listed([(digest, list_entry("capture", [], 1))])
-    store.export([digest], tmp_path / "a.tar")
+    export(store, [digest], tmp_path / "a.tar")
     with pytest.raises(DigestMismatch, match="list is wrong about"):
-        other.import_(tmp_path / "a.tar")
+        import_archive(other, tmp_path / "a.tar")
     assert nothing_came(other)
 
 
@@ -350,15 +354,15 @@ def test_a_parent_on_no_list_must_be_canonical_too(store, other, tmp_path, paylo
     with store.transaction() as transaction:
         parent = transaction.put_bytes(payload)
         child = transaction.publish(manifest("capture", parent=f"manifest:{parent}"), "capture")
-    store.export([child], tmp_path / "a.tar")
+    export(store, [child], tmp_path / "a.tar")
     with pytest.raises(DigestMismatch, match=f"{parent.short}, which its artifacts refer to"):
-        other.import_(tmp_path / "a.tar")
+        import_archive(other, tmp_path / "a.tar")
     assert nothing_came(other)
 
 
 def test_an_artifact_whose_line_is_damaged_can_be_exported_and_imported(store, other, tmp_path):
     artifact, _ = publish_memory(store, random_bytes(10))
     (store.root / "artifacts" / artifact).write_bytes(b"damaged")
-    store.export([artifact], tmp_path / "a.tar")
-    assert other.import_(tmp_path / "a.tar") == [artifact]
+    export(store, [artifact], tmp_path / "a.tar")
+    assert import_archive(other, tmp_path / "a.tar") == [artifact]
     assert [entry.kind for entry in other.artifacts()] == ["capture"]

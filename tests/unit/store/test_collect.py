@@ -12,6 +12,11 @@ from stores import manifest, object_file, publish_memory, random_bytes
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.errors import ArtifactError, KerncapError
 from kerncap_stages.store import Store
+from kerncap_stages.store.archive import export, import_archive
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.collect import collect_garbage
+from kerncap_stages.store.copying import copy_closure
+from kerncap_stages.store.usage import usage_beside, usage_of, usage_of_each
 
 
 def objects(store):
@@ -21,7 +26,7 @@ def objects(store):
 def test_what_listed_artifacts_reach_stays(store):
     publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
     before = objects(store)
-    report = store.collect_garbage()
+    report = collect_garbage(store)
     assert objects(store) == before
     assert (report.removed_objects, report.kept_objects) == (0, 5)
 
@@ -30,9 +35,9 @@ def test_what_nobody_reaches_goes(store):
     artifact, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
     size = sum(object_file(store, name).stat().st_size for name in objects(store))
     store.remove(artifact)
-    assert store.collect_garbage(dry_run=True).removed_bytes == size
+    assert collect_garbage(store, dry_run=True).removed_bytes == size
     assert len(objects(store)) == 5
-    assert store.collect_garbage().removed_bytes == size
+    assert collect_garbage(store).removed_bytes == size
     assert objects(store) == set()
 
 
@@ -43,7 +48,7 @@ def test_chunks_that_others_share_stay(store):
     first, _ = publish_memory(store, memory)
     _, kept = publish_memory(store, changed)
     store.remove(first)
-    assert store.collect_garbage().removed_objects == 3  # one chunk, one list, one manifest
+    assert collect_garbage(store).removed_objects == 3  # one chunk, one list, one manifest
     assert store.read_memory(kept).tobytes() == changed.tobytes()
 
 
@@ -52,21 +57,21 @@ def test_parents_of_listed_artifacts_stay(store):
     with store.transaction() as transaction:
         transaction.publish(manifest("source", parents=[f"manifest:{parent}"]), "source", [parent])
     store.remove(parent)
-    assert store.collect_garbage().removed_objects == 0
+    assert collect_garbage(store).removed_objects == 0
 
 
 def test_names_are_roots(store):
     artifact, _ = publish_memory(store, random_bytes(10))
     store.name("keep", artifact)
     (store.root / "artifacts" / artifact).unlink()
-    assert store.collect_garbage().removed_objects == 0
+    assert collect_garbage(store).removed_objects == 0
 
 
 def test_actions_are_not_roots(store):
     artifact, digest = publish_memory(store, random_bytes(10))
     store.actions.put(digest, artifact)
     store.remove(artifact)
-    assert store.collect_garbage().removed_objects == 3
+    assert collect_garbage(store).removed_objects == 3
 
 
 def test_a_pipe_in_place_of_a_file_is_not_waited_for(store):
@@ -76,8 +81,8 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(store):
     os.mkfifo(store.root / "tmp" / "odd" / "pins")
     os.mkfifo(store.root / "tmp" / "odd" / "live")
     assert store.actions.get(key) is None
-    assert store.collect_garbage().removed_objects == 0
-    assert [fault.what for fault in store.check().faults] == [f"actions/{key}"]
+    assert collect_garbage(store).removed_objects == 0
+    assert [fault.what for fault in check_store(store).faults] == [f"actions/{key}"]
     (store.root / "format").unlink()
     os.mkfifo(store.root / "format")
     with pytest.raises(KerncapError):
@@ -92,9 +97,9 @@ def test_what_a_live_transaction_builds_on_stays(store):
         assert transaction.put_memory(memory) == digest  # known: nothing is written
         assert transaction.counts()["new_bytes"] == 0
         other = Store.open(store.root)
-        assert other.collect_garbage().removed_objects == 1  # the manifest alone
+        assert collect_garbage(other).removed_objects == 1  # the manifest alone
         transaction.publish(manifest(memory=f"memory:{digest}"), "capture")
-    assert store.check().ok
+    assert check_store(store).ok
     assert store.read_memory(digest).tobytes() == memory.tobytes()
 
 
@@ -102,9 +107,9 @@ def test_what_a_live_transaction_has_staged_stays(store):
     memory = random_bytes(2 * CHUNK_SIZE_BYTES)
     with store.transaction() as transaction:
         digest = transaction.put_memory(memory)
-        assert Store.open(store.root).collect_garbage().dead_transactions == 0
+        assert collect_garbage(Store.open(store.root)).dead_transactions == 0
         transaction.publish(manifest(memory=f"memory:{digest}"), "capture")
-    assert store.check().ok
+    assert check_store(store).ok
 
 
 def test_dead_transactions_are_removed(store):
@@ -113,7 +118,7 @@ def test_dead_transactions_are_removed(store):
     (dead / "live").touch()
     (dead / ("0" * 64)).write_bytes(b"half an obj")
     (store.root / "tmp" / "small-abc").write_bytes(b"")
-    assert store.collect_garbage().dead_transactions == 2
+    assert collect_garbage(store).dead_transactions == 2
     assert list((store.root / "tmp").iterdir()) == []
 
 
@@ -133,10 +138,10 @@ def test_nothing_is_removed_when_a_root_cannot_be_followed(store):
     path.write_bytes(b"damaged")
     before = objects(store)
     with pytest.raises(ArtifactError, match=f"nothing was removed.*{artifact}"):
-        store.collect_garbage()
+        collect_garbage(store)
     assert objects(store) == before
     store.remove(artifact)
-    store.collect_garbage()
+    collect_garbage(store)
     assert objects(store) == set()
 
 
@@ -145,15 +150,15 @@ def test_nothing_is_removed_when_a_root_has_lost_what_leads_on(store, of):
     """What it led to may be all that is left of it: an import of the rest makes it whole again."""
     memory = random_bytes(3 * CHUNK_SIZE_BYTES)
     artifact, digest = publish_memory(store, memory)
-    store.export([artifact], store.root.with_name("archive"))
+    export(store, [artifact], store.root.with_name("archive"))
     object_file(store, artifact if of == "manifest" else digest).unlink()
     before = objects(store)
     with pytest.raises(ArtifactError, match=r"nothing was removed.*is missing"):
-        store.collect_garbage()
+        collect_garbage(store)
     assert objects(store) == before
-    store.import_(store.root.with_name("archive"))
-    assert store.check().ok
-    assert store.collect_garbage().removed_objects == 0
+    import_archive(store, store.root.with_name("archive"))
+    assert check_store(store).ok
+    assert collect_garbage(store).removed_objects == 0
 
 
 def test_usage_tells_sizes_and_sharing(store):
@@ -162,18 +167,18 @@ def test_usage_tells_sizes_and_sharing(store):
     changed[0] ^= 1
     first, _ = publish_memory(store, memory)
     publish_memory(store, changed)
-    [usage] = store.usages([first])
+    [usage] = usage_of_each(store, [first])
     assert usage.objects == 6
-    assert store.usage(first) == dataclasses.replace(usage, shared_bytes=0)
+    assert usage_of(store, first) == dataclasses.replace(usage, shared_bytes=0)
     assert 4 * CHUNK_SIZE_BYTES < usage.logical_bytes < 4 * CHUNK_SIZE_BYTES + 1000
     shared = 3 * (CHUNK_SIZE_BYTES + 14 + 16 * 3 + 8 * 3)  # three raw frames
     assert usage.shared_bytes == shared
-    assert store.usage().objects == 9
+    assert usage_of(store).objects == 9
 
 
 def test_compressible_memory_takes_less_room(store):
     _, digest = publish_memory(store, random_bytes(CHUNK_SIZE_BYTES) % 4)
-    usage = store.usage(store.resolve("@"))
+    usage = usage_of(store, store.resolve("@"))
     assert usage.stored_bytes < 0.35 * usage.logical_bytes
     assert store.read_memory(digest).max() == 3
 
@@ -183,11 +188,11 @@ def test_what_a_live_transaction_has_published_stays(store):
     with store.transaction() as transaction:
         digest = transaction.put_memory(memory)
         transaction.publish_objects()
-        assert Store.open(store.root).collect_garbage().removed_objects == 0
+        assert collect_garbage(Store.open(store.root)).removed_objects == 0
         artifact = transaction.publish(manifest(memory=f"memory:{digest}"), "capture")
-    assert store.check().ok
+    assert check_store(store).ok
     store.remove(artifact)
-    assert store.collect_garbage().removed_objects == 4
+    assert collect_garbage(store).removed_objects == 4
 
 
 def test_every_artifact_is_walked_once_for_all_usages(store, monkeypatch):
@@ -198,7 +203,7 @@ def test_every_artifact_is_walked_once_for_all_usages(store, monkeypatch):
     monkeypatch.setattr(
         Store, "walk", lambda self, *given, **how: walks.append(1) or walk(self, *given, **how)
     )
-    usages = store.usages(digests)
+    usages = usage_of_each(store, digests)
     assert len(walks) <= len(digests)
     assert len({usage.shared_bytes for usage in usages}) == 1
     assert CHUNK_SIZE_BYTES < usages[0].shared_bytes < usages[0].stored_bytes
@@ -207,19 +212,19 @@ def test_every_artifact_is_walked_once_for_all_usages(store, monkeypatch):
 def test_an_artifact_is_compared_with_as_many_as_a_bound_allows(store, monkeypatch):
     memory = random_bytes(CHUNK_SIZE_BYTES)
     digests = [publish_memory(store, memory, n=number)[0] for number in range(20)]
-    everything, compared = store.usage_beside(digests[0], digests, 1 << 30)
+    everything, compared = usage_beside(store, digests[0], digests, 1 << 30)
     assert compared == 20
-    assert [everything] == store.usages(digests[:1])
+    assert [everything] == usage_of_each(store, digests[:1])
     reads = []
     read = Store.declared_size
     monkeypatch.setattr(
         Store, "declared_size", lambda self, digest: reads.append(digest) or read(self, digest)
     )
-    some, compared = store.usage_beside(digests[0], digests, 100 << 10)
+    some, compared = usage_beside(store, digests[0], digests, 100 << 10)
     assert 0 < compared < 10
     assert len(reads) < 20
     assert some == everything  # the first one it was compared with holds the same chunk
-    assert store.usage_beside(digests[0], digests, 0) == (dataclasses.replace(some, shared_bytes=0), 0)
+    assert usage_beside(store, digests[0], digests, 0) == (dataclasses.replace(some, shared_bytes=0), 0)
 
 
 def test_what_an_artifact_was_made_from_shares_nothing_with_it(store):
@@ -227,7 +232,7 @@ def test_what_an_artifact_was_made_from_shares_nothing_with_it(store):
     references = {"memory": f"memory:{memory}", "parents": [f"manifest:{parent}"]}
     with store.transaction() as transaction:
         child = transaction.publish(manifest("source", **references), "source", [parent])
-    below, above = store.usages([parent, child])
+    below, above = usage_of_each(store, [parent, child])
     assert above.shared_bytes == 0
     assert above.objects == below.objects + 1
     assert 0 < below.shared_bytes < below.stored_bytes  # all but its manifest, which the child does not hold
@@ -237,12 +242,12 @@ def test_a_directory_among_the_objects_stops_no_collection(store):
     artifact, _ = publish_memory(store, random_bytes(10))
     stray = store.root / "objects" / "ab" / ("ab" + "0" * 62)
     stray.mkdir(parents=True)
-    before = store.usage(artifact).objects
+    before = usage_of(store, artifact).objects
     store.remove(artifact)
-    report = store.collect_garbage()
+    report = collect_garbage(store)
     assert (report.removed_objects, report.kept_objects) == (before, 0)
     assert stray.is_dir()
-    [fault] = store.check().faults
+    [fault] = check_store(store).faults
     assert (fault.kind, fault.what) == ("stray", f"objects/ab/{stray.name}")
 
 
@@ -261,17 +266,17 @@ def test_an_object_that_is_also_a_file_still_leads_on(store, tmp_path, of):
     assert len(chunks) == 2
     for roots in ([artifact, file], [file, artifact]):
         assert chunks <= store.walk(roots).kinds.keys()
-    store.collect_garbage()
+    collect_garbage(store)
     assert store.read_memory(memory).size == 2 * CHUNK_SIZE_BYTES
     # As a file it leads to nothing.
     assert store.closure(file).kinds.keys().isdisjoint(chunks)
-    store.export([file], tmp_path / "archive")
+    export(store, [file], tmp_path / "archive")
     other = Store.open(tmp_path / "other")
-    assert other.import_(tmp_path / "archive") == [file]
-    store.copy_closure([file], tmp_path / "copy")
+    assert import_archive(other, tmp_path / "archive") == [file]
+    copy_closure(store, [file], Store.open(tmp_path / "copy"))
     for without in (other, Store.open(tmp_path / "copy")):
         assert [entry.digest for entry in without.artifacts()] == [file]
-        assert without.check().ok
+        assert check_store(without).ok
 
 
 def test_an_object_of_two_kinds_in_one_manifest_leads_on(store):
@@ -301,7 +306,7 @@ def test_a_chunk_that_is_also_a_manifest_still_leads_on(store):
         closure = store.walk(roots)
         assert memory in closure.kinds
         assert len(closure.manifests()) == 2
-    store.collect_garbage()
+    collect_garbage(store)
     assert store.read_memory(memory).size == CHUNK_SIZE_BYTES
 
 
@@ -310,7 +315,7 @@ def test_nothing_is_removed_when_a_missing_file_turns_out_to_be_a_manifest(store
     put_as_file(store, store.get(artifact))
     object_file(store, artifact).unlink()
     with pytest.raises(ArtifactError, match="nothing was removed"):
-        store.collect_garbage()
+        collect_garbage(store)
     closure = store.walk([entry.digest for entry in store.artifacts("files")])
     assert not closure.untraced
     assert store.walk([artifact], closure).untraced

@@ -23,6 +23,7 @@ from kerncap_stages.errors import (
 )
 from kerncap_stages.store import Store
 from kerncap_stages.store.artifacts import list_entry
+from kerncap_stages.store.check import check_store
 from kerncap_stages.store.transaction import Transaction
 
 EMPTY = hashlib.sha256(b"").hexdigest()
@@ -103,7 +104,7 @@ def test_check_names_the_object_and_the_artifacts_that_need_it(store, damage):
     publish_memory(store, random_bytes(CHUNK_SIZE_BYTES, seed=1))
     chunk = hashlib.sha256(memory[:CHUNK_SIZE_BYTES]).hexdigest()
     replace(object_file(store, chunk), damage(object_file(store, chunk).read_bytes()))
-    (fault,) = store.check().faults
+    (fault,) = check_store(store).faults
     assert (fault.kind, fault.what, fault.artifacts) == ("damaged", chunk, (artifact,))
 
 
@@ -112,12 +113,12 @@ def test_repair_sets_damage_aside_and_a_second_put_mends_it(store, damage):
     artifact, digest = publish_memory(store, memory)
     chunk = hashlib.sha256(memory[:CHUNK_SIZE_BYTES]).hexdigest()
     replace(object_file(store, chunk), damage(object_file(store, chunk).read_bytes()))
-    report = store.check(repair=True)
+    report = check_store(store, repair=True)
     assert report.set_aside == (chunk,)
-    (fault,) = store.check().faults
+    (fault,) = check_store(store).faults
     assert (fault.kind, fault.artifacts) == ("missing", (artifact,))
     publish_memory(store, memory)
-    assert store.check().ok
+    assert check_store(store).ok
     assert store.read_memory(digest).tobytes() == memory.tobytes()
 
 
@@ -132,7 +133,7 @@ def test_nothing_is_published_that_relies_on_what_a_repair_set_aside(store, monk
 
     def repair():
         replace(object_file(store, bad), bit_flipped(frame))
-        assert Store.open(store.root).check(repair=True).set_aside == (bad,)
+        assert check_store(Store.open(store.root), repair=True).set_aside == (bad,)
 
     require = Transaction.require_closure
 
@@ -154,7 +155,7 @@ def test_nothing_is_published_that_relies_on_what_a_repair_set_aside(store, monk
     assert "again" in raised.value.hint
     assert [entry.digest for entry in store.artifacts()] == [artifact]
     publish_memory(store, memory, n=2)
-    assert store.check().ok
+    assert check_store(store).ok
     assert store.read_memory(digest).tobytes() == memory.tobytes()
 
 
@@ -164,7 +165,7 @@ def test_a_missing_object_is_named(store, of):
     artifact, digest = publish_memory(store, memory)
     lost = {"chunk": hashlib.sha256(memory).hexdigest(), "list": digest, "manifest": artifact}[of]
     object_file(store, lost).unlink()
-    (fault,) = store.check().faults
+    (fault,) = check_store(store).faults
     assert (fault.kind, fault.what, fault.artifacts) == ("missing", lost, (artifact,))
     if of != "manifest":
         with pytest.raises(ArtifactNotFound, match=lost):
@@ -177,7 +178,7 @@ def test_a_renamed_object_is_damage_under_its_new_name(store):
     chunk = hashlib.sha256(memory).hexdigest()
     wrong = chunk[:-1] + ("0" if chunk[-1] != "0" else "1")
     object_file(store, chunk).rename(object_file(store, wrong))
-    assert {(fault.kind, fault.what) for fault in store.check().faults} == {
+    assert {(fault.kind, fault.what) for fault in check_store(store).faults} == {
         ("missing", chunk),
         ("damaged", wrong),
     }
@@ -186,7 +187,7 @@ def test_a_renamed_object_is_damage_under_its_new_name(store):
 def test_a_stray_file_is_named(store):
     (store.root / "objects" / "ab").mkdir()
     (store.root / "objects" / "ab" / "notes.txt").write_text("x")
-    (fault,) = store.check().faults
+    (fault,) = check_store(store).faults
     assert (fault.kind, fault.what) == ("stray", "objects/ab/notes.txt")
 
 
@@ -219,7 +220,7 @@ def test_odd_files_among_the_names_are_strays_and_no_names(store):
     for name in STRAY_NAMES:
         with pytest.raises(ArtifactNotFound):
             store.resolve(name)
-    faults = {fault.what: fault for fault in store.check().faults}
+    faults = {fault.what: fault for fault in check_store(store).faults}
     assert {fault.kind for fault in faults.values()} == {"stray"}
     assert faults.keys() == {"artifacts/notes.txt", *(f"names/{name}" for name in STRAY_NAMES)}
     for name, reason in STRAY_NAMES.items():
@@ -239,7 +240,7 @@ def test_a_link_in_place_of_an_object_is_not_followed(store, tmp_path):
 def test_a_sample_reads_some_objects(store):
     for seed in range(20):
         publish_memory(store, random_bytes(10, seed), seed=seed)
-    report = store.check(sample=0.1)
+    report = check_store(store, sample=0.1)
     assert (report.objects, report.checked_objects) == (60, 6)
 
 
@@ -269,7 +270,7 @@ def test_a_malformed_chunk_list_is_refused(store, payload):
     of_it = manifest(memory=f"memory:{digest}")
     artifact = plant(store, zstandard.ZstdCompressor().compress(of_it), of_it)
     (store.root / "artifacts" / artifact).write_bytes(list_entry("capture", [], 1))
-    (fault,) = store.check(repair=True).faults
+    (fault,) = check_store(store, repair=True).faults
     assert (fault.kind, fault.what, fault.artifacts) == ("malformed", digest, (artifact,))
 
 
@@ -288,7 +289,7 @@ def test_a_list_whose_chunks_have_another_size_is_refused(store, short):
     artifact = plant(store, zstandard.ZstdCompressor().compress(of_it), of_it)
     (store.root / "artifacts" / artifact).write_bytes(list_entry("capture", [], 1))
     publish_memory(store, random_bytes(CHUNK_SIZE_BYTES + 5))
-    (fault,) = store.check().faults
+    (fault,) = check_store(store).faults
     assert (fault.kind, fault.what, fault.artifacts) == ("malformed", digest, (artifact,))
     assert f"has {len(short)} bytes" in fault.message
 
@@ -309,7 +310,7 @@ def test_a_malformed_list_of_files_is_named_and_not_published(store, files):
         transaction.publish(listed, "files")
     artifact = plant(store, zstandard.ZstdCompressor().compress(listed), listed)
     (store.root / "artifacts" / artifact).write_bytes(list_entry("files", [], 1))
-    fault = next(fault for fault in store.check().faults if fault.what == artifact)
+    fault = next(fault for fault in check_store(store).faults if fault.what == artifact)
     assert (fault.kind, fault.artifacts) == ("malformed", (artifact,))
 
 

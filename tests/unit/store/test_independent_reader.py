@@ -11,6 +11,10 @@ import pytest
 import zstandard
 from stores import manifest, random_bytes
 
+from kerncap_stages.store.archive import export
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.collect import collect_garbage
+
 
 class Reader:
     """What the page says, with zstandard, hashlib and json alone."""
@@ -105,7 +109,7 @@ def test_a_reader_made_from_the_page_reads_a_store(store, content):
 
 def test_a_reader_made_from_the_page_reads_an_archive(store, content, tmp_path):
     artifact, _, file, _, text = content
-    store.export([artifact], tmp_path / "archive")
+    export(store, [artifact], tmp_path / "archive")
     with tarfile.open(tmp_path / "archive") as archive:
         members = archive.getmembers()
         assert members[0].name == "kerncap-archive.json"
@@ -141,6 +145,6 @@ def test_what_another_writer_makes_from_the_page_is_read(store):
     entry = '{"created_at_ns":1795229152594606980,"kind":"capture","parents":[]}\n'
     (store.root / "artifacts" / artifact).write_text(entry)
     assert store.resolve("@capture") == artifact
-    assert store.check().ok
+    assert check_store(store).ok
     assert store.read_memory(put(text.encode(), 3)).tobytes() == memory
-    assert store.collect_garbage().removed_objects == 0
+    assert collect_garbage(store).removed_objects == 0

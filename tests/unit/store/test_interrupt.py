@@ -13,6 +13,8 @@ from pathlib import Path
 import executables
 import pytest
 
+from kerncap_stages.store.check import check_store
+
 
 def sleeps_with(pid, path):
     """Whether a process has a file open and sleeps; before that Python is still starting."""
@@ -63,7 +65,7 @@ def test_ctrl_c_ends_a_wait_for_the_lock(store, tmp_path, command):
             _, said = waiting.communicate()
     assert waiting.returncode in (-signal.SIGINT, 128 + signal.SIGINT), said
     assert b"Traceback" not in said
-    assert store.check().ok
+    assert check_store(store).ok
 
 
 def test_the_lock_is_taken_once_it_is_free(store):

@@ -15,6 +15,8 @@ from stores import manifest, random_bytes
 
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.collect import collect_garbage
 
 # Runs of memory as programs have it: (kind, length in bytes), of lengths that often end near a chunk's end.
 NEAR_CHUNKS = st.builds(
@@ -134,7 +136,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @rule()
     def collect(self):
-        self.store.collect_garbage()
+        collect_garbage(self.store)
         there = {path.name for path in (self.store.root / "objects").glob("*/*")}
         needed = set().union(*self.listed.values())
         assert needed <= there
@@ -144,7 +146,7 @@ class StoreModel(RuleBasedStateMachine):
     def the_store_is_whole(self):
         assert {entry.digest for entry in self.store.artifacts()} == set(self.listed)
         assert self.store.names() == self.names
-        assert self.store.check().ok
+        assert check_store(self.store).ok
 
 
 StoreModel.TestCase.settings = settings(max_examples=25, stateful_step_count=20, deadline=None)

@@ -15,6 +15,8 @@ from store_commands import damage, flip, put, tree_of
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.files import Files
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.usage import usage_of
 
 
 def test_folder_comes_back_as_it_was(kc, folder, tmp_path):
@@ -37,13 +39,13 @@ def test_file_comes_back_under_its_own_name(kc, folder, tmp_path):
 
 def test_large_file_is_kept_in_chunks_that_are_shared(kc, store, folder):
     digest = put(kc, folder)
-    before = store.usage()
+    before = usage_of(store)
     content = (folder / "sub" / "deep" / "large.bin").read_bytes()
     (folder / "sub" / "deep" / "large.bin").write_bytes(content[:-1] + b"x")
     manifest = load_as(store, Digest(put(kc, folder)), Files)
     kinds = {file.path: type(file.content) for file in manifest.files}
     assert kinds["sub/deep/large.bin"] is MemoryRef
-    grown = store.usage().stored_bytes - before.stored_bytes
+    grown = usage_of(store).stored_bytes - before.stored_bytes
     assert grown < 5 << 20
     assert kc("du", digest).returncode == 0
 
@@ -221,7 +223,7 @@ def test_cat_to_a_standard_output_that_is_closed_is_wrong_usage(kc, store, folde
     done = kc("cat", "@", preexec_fn=lambda: os.close(1))
     assert done.returncode == 2
     assert "standard output is closed\n  next: " in done.stderr
-    assert store.check().ok
+    assert check_store(store).ok
 
 
 def test_folder_that_is_too_deep_to_be_read_is_named_with_the_next_step(kc, store, tmp_path):

@@ -13,6 +13,7 @@ from store_commands import damage, flip, put
 from kerncap_stages.digest import Digest
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.files import Files
+from kerncap_stages.store.usage import usage_of
 
 
 def test_list_of_nothing_says_so(kc, store, folder):
@@ -113,9 +114,9 @@ def test_removed_artifacts_are_collected_and_the_rest_stays(kc, store, folder):
     kept, gone = put(kc, folder / "text.txt"), put(kc, folder / "sub" / "deep")
     dry = kc("rm", piped=f"{gone}\n")
     assert dry.returncode == 0
-    before = store.usage().objects
+    before = usage_of(store).objects
     assert "would remove" in kc("gc", "--dry-run").stdout
-    assert store.usage().objects == before
+    assert usage_of(store).objects == before
     report = json.loads(kc("gc", "--json").stdout)
     assert report["removed_objects"] > 0
     assert kc("cat", kept, "text.txt").stdout == "text"

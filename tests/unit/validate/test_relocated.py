@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from kerncap_stages.code.code_object import DataSymbol
-from kerncap_stages.validate import relocation as relocation_module
-from kerncap_stages.validate.relocation import Relocation
+from kerncap_stages.validate.compare import relocation as relocation_module
+from kerncap_stages.validate.compare.relocation import Relocation
 
 CAPTURED, VARIANT = 0x1000_0000, 0x2000_0000
 FILES = {

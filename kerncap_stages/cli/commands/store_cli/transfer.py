@@ -25,13 +25,14 @@ def export_(
     """Write artifacts with all that they need as one file."""
     from kerncap_stages.cli.progress import progress
     from kerncap_stages.errors import UsageError
+    from kerncap_stages.store.archive import export
 
     if output.exists():
         raise UsageError(f"{output} exists", hint="give a new name: nothing is ever overwritten")
     opened = open_store(store)
     digests = [opened.resolve(text) for text in artifact_texts(artifacts)]
     with progress("exporting", counts_bytes=True) as report_progress:
-        opened.export(digests, output, report_progress)
+        export(opened, digests, output, report_progress)
 
 
 @app.command("import", epilog=epilog("kc-store import capture.kcar | kc-show"))
@@ -46,11 +47,12 @@ def import_(
     Prints their digests.
     """
     from kerncap_stages.cli.progress import progress
+    from kerncap_stages.store.archive import import_archive
 
     opened = open_store(store, create=True)
     for archive in archives:
         with progress("importing", counts_bytes=True) as report_progress:
-            digests = opened.import_(archive, report_progress)
+            digests = import_archive(opened, archive, report_progress)
         print_digests(digests)
 
 

@@ -49,6 +49,7 @@ def check(
     from kerncap_stages.cli.progress import progress
     from kerncap_stages.errors import ArtifactError, UsageError
     from kerncap_stages.pages.store import check_page
+    from kerncap_stages.store.check import check_store
     from kerncap_stages.text.formats import count
 
     if sample is not None and math.isnan(sample):
@@ -56,7 +57,7 @@ def check(
     opened = open_store(store)
     share = None if sample is None else sample / 100
     with progress("checking", counts_bytes=True) as report_progress:
-        report = opened.check(sample=share, repair=repair, progress=report_progress)
+        report = check_store(opened, sample=share, repair=repair, progress=report_progress)
     show(report, check_page(report), json=json)
     if not report.ok:
         kinds = {fault.kind for fault in report.faults}
@@ -81,9 +82,10 @@ def gc(
     """Remove objects that no artifact and no name needs."""
     from kerncap_stages.cli.progress import progress
     from kerncap_stages.pages.store import gc_page
+    from kerncap_stages.store.collect import collect_garbage
 
     with progress("collecting", counts_bytes=True) as report_progress:
-        report = open_store(store).collect_garbage(dry_run=dry_run, progress=report_progress)
+        report = collect_garbage(open_store(store), dry_run=dry_run, progress=report_progress)
     show(report, [gc_page(report)], json=json)
 
 
@@ -135,6 +137,7 @@ def du(
     Without any, and without a pipe, all listed ones and the whole store.
     """
     from kerncap_stages.pages.store import usage_page
+    from kerncap_stages.store.usage import usage_of, usage_of_each
 
     opened = open_store(store)
     entries = {entry.digest: entry.kind for entry in opened.artifacts()}
@@ -142,9 +145,9 @@ def du(
     digests = [opened.resolve(text) for text in artifact_texts(artifacts)] if asked else list(entries)
     rows = [
         (digest, entries.get(digest, "unlisted"), usage)
-        for digest, usage in zip(digests, opened.usages(digests), strict=True)
+        for digest, usage in zip(digests, usage_of_each(opened, digests), strict=True)
     ]
-    total = opened.usage()
+    total = usage_of(opened)
     report = {"artifacts": [{"digest": d, "kind": kind, "usage": u} for d, kind, u in rows], "store": total}
     show(report, usage_page(rows, total), json=json)
 
