@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -72,8 +73,9 @@ def imports(name: str) -> set[str]:
             found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{name}: a relative import"
-            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
-    return {module for module in found if module in MODULES}
+            names = {f"{node.module}.{alias.name}" for alias in node.names}
+            found |= names if names <= MODULES.keys() else names | {node.module or ""}
+    return found & MODULES.keys()
 
 
 def native_files() -> list[tuple[str, Path]]:
@@ -116,6 +118,16 @@ def test_imports_point_down(name):
         if part_of(module) != part_of(name) and level_of(module) >= level_of(name)
     }
     assert wrong == set()
+
+
+def test_no_file_imports_itself_through_others():
+    """Also not for the names of types: such files are one thing in two pieces."""
+    graph = {name: imports(name) - {name, "kerncap_stages"} for name in MODULES}
+    sorter = TopologicalSorter(graph)
+    try:
+        sorter.prepare()
+    except CycleError as error:
+        raise AssertionError(" imports ".join(reversed(error.args[1]))) from error
 
 
 def test_rocm_root_stands_alone():
