@@ -62,8 +62,11 @@ def epilog(example: str, exit_codes: str = EXIT_CODES) -> str:
     return f"\b\nExample:\n{_indented(example)}\n\n\b\n{exit_codes}"
 
 
-def run(app: typer.Typer) -> NoReturn:
-    """Run a typer application to its exit code. The only place that catches KerncapError."""
+def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
+    """Run a typer application to its exit code. The only place that catches KerncapError.
+
+    program: the command behind ``--``, which the application's commands find as ``obj`` of their context.
+    """
     # Imports make many objects that live to the end: to look at them again and again would take a tenth of
     # the time of a short command.
     gc.set_threshold(50_000)
@@ -77,7 +80,7 @@ def run(app: typer.Typer) -> NoReturn:
     try:
         _interrupt_on_request(ended_by)
         _fill_closed_descriptors()
-        code = app(standalone_mode=False)
+        code = app(standalone_mode=False, obj=program)
         _flush()
         _require_told()
     except SystemExit as leaving:

@@ -59,7 +59,7 @@ class Kerncap:
         Raises AnswerIsNo if no kernel ran, ProgramError if the program failed before one did, DeviceError if
         the file cannot be written.
         """
-        from kerncap_stages.cli.commands.profile import ProfileOptions, run_profile
+        from kerncap_stages.collect.profile import ProfileOptions, run_profile
         from kerncap_stages.compat.statistics import kernel_stats, profile_object
         from kerncap_stages.errors import DeviceError
 
@@ -113,9 +113,9 @@ class Kerncap:
         """
         if not kernel_name.strip():
             raise UsageError("the name of a kernel is empty", hint="`kerncap profile` lists kernels")
-        from kerncap_stages.cli.commands.generate import folder_name
         from kerncap_stages.compat.extraction import run_extract
         from kerncap_stages.compat.steps import ExtractRequest
+        from kerncap_stages.project.default_folder import folder_name
 
         check_language(language, triton_backend)
         check_seconds("timeout", timeout)
@@ -161,12 +161,12 @@ class Kerncap:
         wrong GPU.
         """
         from kerncap_stages.cli.artifacts import find_capture, list_for_user
-        from kerncap_stages.cli.commands.replay import run_replay
         from kerncap_stages.compat.lines import exit_code, replay_json, replay_lines
         from kerncap_stages.generate.kinds import kind_of
         from kerncap_stages.manifests.capture import Capture
         from kerncap_stages.manifests.codec import load_as
         from kerncap_stages.manifests.timing import TimeSource
+        from kerncap_stages.replay.engine import run_replay
         from kerncap_stages.replay.options import ReplayOptions
 
         if iterations < 1:

@@ -74,8 +74,8 @@ def _choose(
     store: Store, request: ExtractRequest, steps: Steps
 ) -> tuple[ProgramSpec, Selection, tuple[Digest, ...]]:
     """The program and which dispatch of it; a profile is made or read to find the kernel."""
-    from kerncap_stages.cli.commands.profile import ProfileOptions, run_profile
     from kerncap_stages.collect.capture_request import told_shape
+    from kerncap_stages.collect.profile import ProfileOptions, run_profile
     from kerncap_stages.collect.program import ProgramSpec
     from kerncap_stages.collect.ranking import NONE_OF_THE_PROGRAM, is_of_the_program, main_shape
     from kerncap_stages.manifests.capture import NameMatch, Selection
@@ -165,7 +165,7 @@ def _capture(
     parents: tuple[Digest, ...],
     steps: Steps,
 ) -> tuple[Digest, Capture]:
-    from kerncap_stages.cli.commands.capture import CaptureOptions, run_capture
+    from kerncap_stages.collect.capture import CaptureOptions, run_capture
     from kerncap_stages.text import formats
 
     steps.start(CAPTURE)
@@ -197,7 +197,7 @@ def _capture(
 def _locate(
     store: Store, request: ExtractRequest, capture: Digest, steps: Steps
 ) -> tuple[Digest | None, Source | None]:
-    from kerncap_stages.cli.commands.locate import run_locate
+    from kerncap_stages.locate.locating import run_locate
     from kerncap_stages.locate.options import Options
     from kerncap_stages.manifests.os_strings import os_string
     from kerncap_stages.text.formats import same_instructions
@@ -227,8 +227,9 @@ def _locate(
 def _generate(
     store: Store, request: ExtractRequest, digest: Digest, capture: Capture, steps: Steps
 ) -> tuple[Path, Reproducer]:
-    from kerncap_stages.cli.commands.generate import folder_name, run_generate
+    from kerncap_stages.generate.engine import run_generate
     from kerncap_stages.project.checkout import check_out
+    from kerncap_stages.project.default_folder import folder_name
 
     steps.start(GENERATE)
     made, reproducer = run_generate(store, digest, fresh=request.fresh)

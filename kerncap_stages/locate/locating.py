@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store, Transaction
 
 
-def locate(
+def run_locate(
     store: Store, capture_digest: Digest, options: Options, *, fresh: bool = False
 ) -> tuple[Digest, Source]:
     """Publish and return the source manifest of a capture; "not found" is a result, classified, not an error.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from made_up import device_code, publish
 
-from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 
 if TYPE_CHECKING:

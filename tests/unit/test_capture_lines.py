@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import manifest_examples
 
-from kerncap_stages.cli.commands.capture import _summary, _tell
+from kerncap_stages.cli.flows.capture import _summary, _tell
 
 HOSTILE = "k\x1b]0;owned\x07\r\x1b[31m"
 

@@ -15,7 +15,6 @@ import pytest
 from cuda_captures import publish_cuda
 from made_up import device_code, publish
 
-from kerncap_stages.cli.commands.generate import run_generate
 from kerncap_stages.code.code_object import data_symbols
 from kerncap_stages.code.cubin import embedded_ptx, kernel_code
 from kerncap_stages.code.cubin_elf import read_sections
@@ -23,6 +22,7 @@ from kerncap_stages.code.read import read_code_object
 from kerncap_stages.compilers.line_tables import read_line_tables
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.errors import ArtifactError, DigestMismatch, ExitCode, KerncapError, ManifestUnreadable
+from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.generate.request import project_key
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture

@@ -30,6 +30,7 @@ LEVELS = (
     ("validate",),
     ("pages",),
     ("cli",),
+    ("cli.flows",),
     ("cli.commands",),
     ("compat",),
 )
@@ -101,7 +102,7 @@ def test_there_is_something_to_check():
 def part_of(module: str) -> str:
     """The folder that a module is in, as LEVELS names it."""
     parts = module.split(".")[1:]
-    return "cli.commands" if parts[:2] == ["cli", "commands"] else parts[0]
+    return ".".join(parts[:2]) if parts[:2] in (["cli", "flows"], ["cli", "commands"]) else parts[0]
 
 
 def level_of(module: str) -> int:

@@ -12,7 +12,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerncap_stages.store.remembered as under_test
-from kerncap_stages.cli.commands.generate import default_folder
 from kerncap_stages.generate.request import project_key
 from kerncap_stages.locate.known_source import source_summary
 from kerncap_stages.locate.options import Options
@@ -23,6 +22,7 @@ from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.view import View, read_view
 from kerncap_stages.pages.verdict import footer, lines
 from kerncap_stages.project.checkout import checked_out
+from kerncap_stages.project.default_folder import default_folder
 from kerncap_stages.store import Store
 from kerncap_stages.store.remembered import known_as, remembered, remembered_as, request_key
 

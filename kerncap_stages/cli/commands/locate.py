@@ -3,21 +3,42 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.console import emit, epilog, run, say
-from kerncap_stages.cli.inputs import artifact_texts
-from kerncap_stages.cli.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
-
-if TYPE_CHECKING:
-    from kerncap_stages.digest import Digest
-    from kerncap_stages.locate.options import Options
-    from kerncap_stages.manifests.source import Source
-    from kerncap_stages.store import Store
+from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.options import (
+    ArtifactArguments,
+    JsonOption,
+    StoreOption,
+    VersionOption,
+    stage_app,
+)
 
 app = stage_app(help_text="Find the source of a captured kernel.")
+
+
+SourceDirOption = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--source-dir", "-s", metavar="DIR", help="Where the kernel's source lies. May be repeated."
+    ),
+]
+CompileCommandsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="PATH", help="compile_commands.json, or its folder; else looked for near --source-dir."
+    ),
+]
+DefineOption = Annotated[
+    list[str] | None,
+    typer.Option("--define", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."),
+]
+CompilerOption = Annotated[
+    str | None, typer.Option(metavar="PATH", help="The compiler, instead of the one that the build used.")
+]
+FreshOption = Annotated[bool, typer.Option("--fresh", help="Search again even if nothing has changed.")]
 
 
 @app.command(
@@ -28,28 +49,11 @@ app = stage_app(help_text="Find the source of a captured kernel.")
 )
 def locate(
     artifacts: ArtifactArguments = None,
-    source_dir: Annotated[
-        list[Path] | None,
-        typer.Option(
-            "--source-dir", "-s", metavar="DIR", help="Where the kernel's source lies. May be repeated."
-        ),
-    ] = None,
-    compile_commands: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="PATH", help="compile_commands.json, or its folder; else looked for near --source-dir."
-        ),
-    ] = None,
-    define: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--define", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."
-        ),
-    ] = None,
-    compiler: Annotated[
-        str | None, typer.Option(metavar="PATH", help="The compiler, instead of the one that the build used.")
-    ] = None,
-    fresh: Annotated[bool, typer.Option("--fresh", help="Search again even if nothing has changed.")] = False,
+    source_dir: SourceDirOption = None,
+    compile_commands: CompileCommandsOption = None,
+    define: DefineOption = None,
+    compiler: CompilerOption = None,
+    fresh: FreshOption = False,
     store: StoreOption = None,
     as_json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
@@ -59,29 +63,20 @@ def locate(
     Prints the digest of one source artifact for each capture. A kernel without source is a result too: the
     artifact says which case it is.
     """
-    from kerncap_stages.locate.known_source import known_source, source_summary
-    from kerncap_stages.locate.options import Options
-    from kerncap_stages.store import Store
+    from kerncap_stages.cli.flows.locate import locate_sources
 
-    options = Options(tuple(source_dir or ()), compile_commands, tuple(define or ()), compiler)
-    opened = Store.open(store)
-    for text in artifact_texts(artifacts):
-        capture = opened.resolve(text)
-        known = None if fresh else known_source(opened, capture, options)
-        digest, made = known or run_locate(opened, capture, options, fresh=True)
-        say(source_summary(made))
-        emit(digest, opened.get(digest) if as_json else None)
+    locate_sources(
+        store,
+        artifacts,
+        source_dirs=source_dir or (),
+        compile_commands=compile_commands,
+        defines=define or (),
+        compiler=compiler,
+        fresh=fresh,
+        as_json=as_json,
+    )
 
 
 def main() -> None:
-    """Run kc-locate."""
+    """Run the stage."""
     run(app)
-
-
-def run_locate(
-    store: Store, capture_digest: Digest, options: Options, *, fresh: bool = False
-) -> tuple[Digest, Source]:
-    """Publish and return the source manifest of a capture: see ``source.locating.locate``."""
-    from kerncap_stages.locate.locating import locate as located
-
-    return located(store, capture_digest, options, fresh=fresh)

@@ -30,13 +30,17 @@ kc-show --json @capture | jq .launch"""
 app = stage_app()
 
 
+TreeOption = Annotated[bool, typer.Option("--tree", help="Show what the artifact was made from.")]
+AboutOption = Annotated[
+    bool, typer.Option("--about", help="Show what this installation and this machine have.")
+]
+
+
 @app.command(epilog=epilog(_EXAMPLES))
 def show(
     artifacts: ArtifactOrLatestArguments = None,
-    tree: Annotated[bool, typer.Option("--tree", help="Show what the artifact was made from.")] = False,
-    about: Annotated[
-        bool, typer.Option("--about", help="Show what this installation and this machine have.")
-    ] = False,
+    tree: TreeOption = False,
+    about: AboutOption = False,
     json: JsonOption = False,
     store: StoreOption = None,
     version: VersionOption = False,  # noqa: ARG001

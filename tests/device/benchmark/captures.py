@@ -17,7 +17,7 @@ import torch
 from machine import CHUNK, GIB, SAMPLE_GIB, Bench, device_to_host, run
 from table import each, median, ratios
 
-from kerncap_stages.cli.commands.capture import CaptureOptions, run_capture
+from kerncap_stages.collect.capture import CaptureOptions, run_capture
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.store import Store

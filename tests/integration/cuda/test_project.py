@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from cuda_captures import ARCH, nvcc, publish_cuda, why_no_nvcc
 
-from kerncap_stages.cli.commands.generate import run_generate
-from kerncap_stages.cli.commands.locate import run_locate
 from kerncap_stages.code.cubin import kernel_code
 from kerncap_stages.compilers.nvcc import find_cuda_tool
+from kerncap_stages.generate.engine import run_generate
+from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome

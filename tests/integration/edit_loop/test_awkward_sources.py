@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 from made_up import device_code, make, publish, text_section, write_database
 
-from kerncap_stages.cli.commands.generate import run_generate
-from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.generate.engine import run_generate
+from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out

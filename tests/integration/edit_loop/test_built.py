@@ -8,8 +8,8 @@ import shutil
 import pytest
 from made_up import device_code, make, publish
 
-from kerncap_stages.cli.commands.generate import run_generate
-from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.generate.engine import run_generate
+from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.project.built import about_variant
 from kerncap_stages.project.checkout import check_out

@@ -9,8 +9,8 @@ import pytest
 from demo_tree import ADD_ROWS
 from made_up import make, publish, text_section
 
-from kerncap_stages.cli.commands.generate import run_generate
-from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.generate.engine import run_generate
+from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.project.checkout import check_out
 

@@ -11,8 +11,8 @@ import pytest
 from ambiguous_kernels import AMBIGUOUS, SYMBOLS, marked_line
 from made_up import device_code, make, publish, text_section
 
-from kerncap_stages.cli.commands.generate import run_generate
-from kerncap_stages.cli.commands.locate import run_locate
+from kerncap_stages.generate.engine import run_generate
+from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out

@@ -10,10 +10,10 @@ import pytest
 from demo_tree import ADD_ROWS, located
 from made_up import device_code, publish
 
-from kerncap_stages.cli.commands.generate import run_generate
-from kerncap_stages.cli.commands.locate import run_locate
 from kerncap_stages.compilers.consulted import is_current
 from kerncap_stages.errors import UsageError
+from kerncap_stages.generate.engine import run_generate
+from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 import pytest
 from made_up import device_code, publish, write_database
 
-from kerncap_stages.cli.commands.generate import run_generate
-from kerncap_stages.cli.commands.locate import run_locate
 from kerncap_stages.compilers.amd_code import kernel_code
+from kerncap_stages.generate.engine import run_generate
+from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.manifests.reproducer import Reproducer

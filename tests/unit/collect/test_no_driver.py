@@ -6,8 +6,8 @@ import ctypes
 
 import pytest
 
-from kerncap_stages.cli.commands.profile import run_profile
 from kerncap_stages.collect.no_driver import why_no_cuda
+from kerncap_stages.collect.profile import run_profile
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.errors import AnswerIsNo, ProgramError
 from kerncap_stages.store import Store

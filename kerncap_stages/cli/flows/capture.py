@@ -1,0 +1,159 @@
+"""What kc-capture does: for each program, find which dispatches are wanted, and capture them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.command_line import resolve_artifact
+from kerncap_stages.cli.console import emit, say, with_typed_store
+from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.progress import lines
+from kerncap_stages.collect.capture import CaptureOptions, run_capture
+from kerncap_stages.collect.capture_request import (
+    CaptureRequest,
+    from_command,
+    from_profile,
+    in_main_shapes,
+    names_not_profiled,
+)
+from kerncap_stages.collect.selection import shape_of
+from kerncap_stages.errors import UsageError
+from kerncap_stages.manifests.capture import NameMatch, Selection
+from kerncap_stages.manifests.codec import load_as
+from kerncap_stages.manifests.profile import Profile
+from kerncap_stages.store import Store
+from kerncap_stages.text import formats
+from kerncap_stages.text.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.manifests.capture import Capture
+
+_MISSING = (
+    "no program and no profile given",
+    "`kc-capture --kernel NAME -- ./app`, or `kc-profile -- ./app | kc-capture`",
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of the command line that say which dispatches are wanted, and how they are captured."""
+
+    names: tuple[str, ...]
+    match: NameMatch
+    rank: int | None
+    dispatch: int | None
+    count: int
+    every: int
+    grid_blocks: str | None
+    block_work_items: str | None
+    with_post: bool
+    reachable_only: bool
+    hold: bool
+    stop_after: bool
+    wait_s: float
+    timeout_s: float | None
+    memory_bytes: int
+    program_stdout: Path | None
+    program_stdin: Path | None
+
+    def selections(self, request: CaptureRequest) -> tuple[Selection, ...]:
+        """The dispatches that are wanted of one program."""
+        grid, block = self.grid_blocks, self.block_work_items
+        selections = tuple(
+            Selection(
+                match=NameMatch.MANGLED if is_symbol else self.match,
+                pattern=pattern,
+                dispatch=self.dispatch or 0,
+                count=self.count,
+                every=self.every,
+                grid_blocks=None if grid is None else shape_of("--grid-blocks", "work-groups", grid),
+                block_work_items=None if block is None else shape_of("--block", "work-items", block),
+            )
+            for pattern, is_symbol in request.kernels
+        )
+        for text in names_not_profiled(request, selections):
+            _tell(text)
+        if self.dispatch is None and self.count == 1:
+            return in_main_shapes(request, selections, _tell)
+        return selections
+
+    def options(self, request: CaptureRequest, report: Callable[[int, int], None]) -> CaptureOptions:
+        """How they are captured. ``report``: called with the bytes that are copied, and all bytes."""
+        return CaptureOptions(
+            selections=self.selections(request),
+            parents=request.parents,
+            with_post=self.with_post,
+            reachable_only=self.reachable_only,
+            hold=self.hold,
+            stop_after=self.stop_after,
+            wait_s=self.wait_s,
+            timeout_s=self.timeout_s,
+            memory_bytes=self.memory_bytes,
+            warn=lambda text: _tell(f"warning: {text}"),
+            progress=report,
+        )
+
+
+def name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch:
+    """How names are compared; parts of names if nothing is said.
+
+    Raises UsageError if several ways are asked for.
+    """
+    if exact + regex + mangled > 1:
+        raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
+    if exact:
+        return NameMatch.EXACT
+    return NameMatch.REGEX if regex else NameMatch.MANGLED if mangled else NameMatch.SUBSTRING
+
+
+def capture_dispatches(
+    store_folder: Path | None,
+    program: tuple[str, ...] | None,
+    profiles: Sequence[str] | None,
+    words: Words,
+    *,
+    as_json: bool,
+) -> None:
+    """Capture what is wanted of a program, or of the programs of profiles; print the captures' digests."""
+    store = Store.open(store_folder)
+    if any(not name for name in words.names):
+        raise UsageError("--kernel takes a name, not nothing", hint="`kc-profile -- ./app` finds the names")
+    # All are read before the first program runs.
+    requests = list(_requests(store, program, profiles, words))
+    with lines("capture") as report:
+        for request in requests:
+            options = words.options(request, report)
+            spec = replace(request.spec, stdout=words.program_stdout, stdin=words.program_stdin)
+            for digest, made in run_capture(store, spec, options):
+                say(_summary(made))
+                emit(digest, made if as_json else None)
+
+
+def _requests(
+    store: Store, program: tuple[str, ...] | None, profiles: Sequence[str] | None, words: Words
+) -> Iterator[CaptureRequest]:
+    if program is not None and not profiles:
+        yield from_command(program, words.rank, words.names)
+        return
+    for text in artifact_texts(profiles, missing=_MISSING):
+        digest = resolve_artifact(store, text, () if words.names else ("--kernel", "NAME"))
+        profile = load_as(store, digest, Profile)
+        yield from_profile(digest, profile, program, words.rank, words.names, _tell)
+
+
+def _tell(text: str) -> None:
+    say(f"kc-capture: {printable(with_typed_store(text), keep_lines=True)}")
+
+
+def _summary(capture: Capture) -> str:
+    regions = [region for region in capture.regions if region.pre is not None]
+    total = formats.size(sum(region.size_bytes for region in regions))
+    text = f"{printable(capture.kernel.demangled_name)}: {formats.count(len(regions), 'region')}, {total}"
+    if capture.has_post:
+        written = sum(region.written_size_bytes or 0 for region in capture.regions)
+        text += f", {formats.size(written)} changed"
+    return text + f"; the program was held for {formats.duration(capture.cost.held_ns)}"

@@ -1,0 +1,131 @@
+"""What kc-generate does: locate a capture's source, make its project, and write that into a folder."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.console import emit, say
+from kerncap_stages.cli.flows.locate import locate_source
+from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.errors import KerncapError, UsageError
+from kerncap_stages.generate.request import project_key
+from kerncap_stages.locate.known_source import source_summary
+from kerncap_stages.locate.options import Options
+from kerncap_stages.manifests.view import read_view
+from kerncap_stages.project.checkout import check_out, checked_out
+from kerncap_stages.project.default_folder import default_folder
+from kerncap_stages.store import Store
+from kerncap_stages.store.remembered import remembered
+from kerncap_stages.text.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.reproducer import Reproducer
+    from kerncap_stages.manifests.view import View
+    from kerncap_stages.project.checkout import Checkout
+
+
+@dataclass(frozen=True)
+class Words:
+    """How projects are made. ``assembly``: instructions are edited. ``force``: edits are overwritten."""
+
+    options: Options
+    assembly: bool
+    force: bool
+    fresh: bool
+
+
+def generate_projects(
+    store_folder: Path | None,
+    artifacts: Sequence[str] | None,
+    output: Path | None,
+    *,
+    source_dirs: Sequence[Path],
+    together: bool,
+    assembly: bool,
+    force: bool,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Write the project of each artifact, or one of all (``together``); print the reproducers' digests."""
+    store = Store.open(store_folder)
+    if assembly and source_dirs:
+        raise UsageError("--assembly needs no source", hint="leave out --source-dir")
+    words = Words(Options(tuple(source_dirs)), assembly, force, fresh)
+    for count, texts in enumerate(_grouped(artifact_texts(artifacts), together=together)):
+        place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
+        inputs = [store.resolve(text) for text in texts]
+        if not assembly:
+            inputs = [_located(store, each, words) for each in inputs]
+        digest, made, checkout = _in_place(store, inputs, place, words) or _write(store, inputs, place, words)
+        _report(checkout, made)
+        emit(digest, store.get(digest) if as_json else None)
+
+
+def _grouped(texts: Iterator[str], *, together: bool) -> Iterator[list[str]]:
+    """One artifact at a time, so that a pipe is worked on as it comes; or all of them at once."""
+    if together:
+        yield list(texts)
+    else:
+        yield from ([text] for text in texts)
+
+
+def _located(store: Store, digest: Digest, words: Words) -> Digest:
+    """The source artifact of a capture, located first; any other artifact as it is.
+
+    Raises UsageError if a given folder is not there, or the artifact is none that is looked for in folders.
+    """
+    if read_view(store, digest).kind != "capture":
+        if words.options.source_dirs:
+            raise UsageError(
+                f"--source-dir is for captures, and {digest.short} is none",
+                hint="kc-locate @capture --source-dir DIR | kc-generate",
+            )
+        return digest
+    try:
+        located, made = locate_source(store, digest, words.options, fresh=words.fresh)
+    except UsageError:
+        raise
+    except KerncapError as error:
+        say(f"the source could not be looked for: {printable(str(error))}")
+        return digest
+    say(source_summary(made))
+    return located
+
+
+def _in_place(
+    store: Store, inputs: Sequence[Digest], place: Path | None, words: Words
+) -> tuple[Digest, View, Checkout] | None:
+    """The project that lies there already, if it is the one of these inputs; found without the models."""
+    known = None if words.fresh else remembered(store, project_key(store, inputs, assembly=words.assembly))
+    if known is None:
+        return None
+    checkout = checked_out(known.digest, known.made, place or default_folder(known.made), force=words.force)
+    return None if checkout is None else (known.digest, known.made, checkout)
+
+
+def _write(
+    store: Store, inputs: Sequence[Digest], place: Path | None, words: Words
+) -> tuple[Digest, Reproducer, Checkout]:
+    # The models and the templates are not needed where the project lies in its place.
+    from kerncap_stages.generate.engine import run_generate
+
+    digest, made = run_generate(store, *inputs, assembly=words.assembly, fresh=words.fresh)
+    return digest, made, check_out(store, digest, made, place or default_folder(made), force=words.force)
+
+
+def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
+    folder = printable(shlex.quote(str(checkout.folder)))
+    say(f"project in {folder}: `make -C {folder} help`")
+    texts = ("kernel_variant.s", "kernel_variant.ptx")
+    edited = next((file.path for file in reproducer.files if file.path in texts), None)
+    lead = f"`make assemble` rebuilds {edited}" if edited else "cannot be rebuilt"
+    for missing in reproducer.missing:
+        say(f"  {lead}: {printable(missing)}")
+    for note in checkout.notes():
+        say(f"  {note}")

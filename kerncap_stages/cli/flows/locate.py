@@ -1,0 +1,54 @@
+"""What kc-locate does: name the source of each capture, found before or searched for now."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.console import emit, say
+from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.locate.known_source import known_source, source_summary
+from kerncap_stages.locate.options import Options
+from kerncap_stages.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.source import Source
+    from kerncap_stages.manifests.view import View
+
+
+def locate_sources(
+    store_folder: Path | None,
+    artifacts: Sequence[str] | None,
+    *,
+    source_dirs: Sequence[Path],
+    compile_commands: Path | None,
+    defines: Sequence[str],
+    compiler: str | None,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Locate the source of each capture and print the digests of the source artifacts."""
+    options = Options(tuple(source_dirs), compile_commands, tuple(defines), compiler)
+    store = Store.open(store_folder)
+    for text in artifact_texts(artifacts):
+        digest, made = locate_source(store, store.resolve(text), options, fresh=fresh)
+        say(source_summary(made))
+        emit(digest, store.get(digest) if as_json else None)
+
+
+def locate_source(
+    store: Store, capture: Digest, options: Options, *, fresh: bool
+) -> tuple[Digest, Source | View]:
+    """The source artifact of a capture: what was found before if nothing has changed, else a new one."""
+    known = None if fresh else known_source(store, capture, options)
+    return known or _search(store, capture, options)
+
+
+def _search(store: Store, capture: Digest, options: Options) -> tuple[Digest, Source]:
+    # The models and the search are not needed where the source is known.
+    from kerncap_stages.locate.locating import run_locate
+
+    return run_locate(store, capture, options, fresh=True)

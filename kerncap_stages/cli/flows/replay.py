@@ -1,0 +1,97 @@
+"""What kc-replay does: replay each capture, and say how its results compare."""
+
+from __future__ import annotations
+
+import math
+import re
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.artifacts import find_captures, list_for_user
+from kerncap_stages.cli.console import emit, say, with_typed_store
+from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.progress import phases
+from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.codec import load_as
+from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.project.built import about_variant
+from kerncap_stages.replay.engine import run_replay
+from kerncap_stages.replay.options import MOST_WORK_ITEMS, ReplayOptions
+from kerncap_stages.replay.result_lines import result_lines
+from kerncap_stages.text.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.base import Dim3
+    from kerncap_stages.store import Store
+
+_MOST_IN_BLOCK = 1024  # work-items, of either vendor
+
+
+def replay_captures(
+    store_folder: Path | None, artifacts: Sequence[str] | None, options: ReplayOptions, *, as_json: bool
+) -> ExitCode:
+    """Replay each capture and print the digests of the replays.
+
+    The exit code is that of the worst: DEVICE if the kernel did not end, ANSWER_IS_NO if the captured kernel
+    left other results.
+    """
+    if options.variant is not None and options.variant.is_file():
+        for note in about_variant(options.variant.parent, options.variant):
+            say(f"note: {printable(note)}")
+    worst = ExitCode.DONE
+    for number, (store, capture, is_one_of_many) in enumerate(_captures(store_folder, artifacts)):
+        each = options
+        if options.dump_folder is not None and number > 0:
+            each = replace(options, dump_folder=options.dump_folder / str(number))
+        if is_one_of_many:
+            say(f"{printable(load_as(store, capture, Capture).kernel.demangled_name)}:")
+        with phases(counting_bytes="restore") as report:
+            digest, made, result = run_replay(store, capture, replace(each, progress=report))
+        for line in result_lines(made, result):
+            say(with_typed_store(line) if "next: " in line else line)
+        if (unlisted := list_for_user(store, digest, store_folder)) is not None:
+            say(f"note: {printable(unlisted)}")
+        emit(digest, made if as_json else None)
+        if made.outcome is not ReplayOutcome.COMPLETED:
+            worst = max(worst, ExitCode.DEVICE)
+        elif made.matches_golden is False and options.variant is None:
+            worst = max(worst, ExitCode.ANSWER_IS_NO)
+    return worst
+
+
+def _captures(
+    store_folder: Path | None, artifacts: Sequence[str] | None
+) -> Iterator[tuple[Store, Digest, bool]]:
+    """Each capture with its store, and whether its project has several."""
+    for text in artifact_texts(artifacts, otherwise="@capture"):
+        store, captures = find_captures(store_folder, text)
+        yield from ((store, capture, len(captures) > 1) for capture in captures)
+
+
+def read_shape(flag: str, text: str | None) -> Dim3 | None:
+    """Read ``X[,Y[,Z]]`` of an option. Raises UsageError for anything else, and for more than fits."""
+    if text is None:
+        return None
+    parts = [*text.split(","), "1", "1"][: max(3, text.count(",") + 1)]
+    if len(parts) != 3 or not all(re.fullmatch("0*[1-9][0-9]{0,9}", part) for part in parts):
+        raise UsageError(f"{flag} takes up to three numbers above 0, not {text!r}", hint=f"{flag} 1024,1,1")
+    x, y, z = (int(part) for part in parts)
+    if max(x, y, z) > MOST_WORK_ITEMS:
+        raise UsageError(f"{flag} {text}: at most {MOST_WORK_ITEMS} fit", hint="give a smaller shape")
+    return (x, y, z)
+
+
+def read_block(text: str | None) -> Dim3 | None:
+    """Read ``--block``. Raises UsageError like ``read_shape``, and for more than a work-group holds."""
+    block = read_shape("--block", text)
+    if block is not None and math.prod(block) > _MOST_IN_BLOCK:
+        raise UsageError(
+            f"--block {text}: {math.prod(block)} work-items, and at most {_MOST_IN_BLOCK} make a work-group",
+            hint="give a smaller shape",
+        )
+    return block

@@ -1,0 +1,116 @@
+"""What kc-validate does: for each capture of a project, judge the variant, and say what was found."""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.artifacts import find_captures, list_for_user
+from kerncap_stages.cli.console import emit, say
+from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.manifests.view import read_view
+from kerncap_stages.pages.verdict import footer, lines
+from kerncap_stages.project.built import about_variant, unbuilt_edits
+from kerncap_stages.project.checkout import project_folder
+from kerncap_stages.project.variants import built_variant
+from kerncap_stages.store.remembered import remembered
+from kerncap_stages.text.terminal import printable
+from kerncap_stages.validate.engine import judge_request
+from kerncap_stages.validate.request import read_request
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.validation import Validation
+    from kerncap_stages.manifests.view import View
+    from kerncap_stages.store import Store
+    from kerncap_stages.validate.request import Settings
+
+_MISSING = (
+    "no project and no capture given",
+    "`kc-validate ./isolated/KERNEL` checks what was rebuilt there; `kc-store ls` lists captures",
+)
+
+
+@dataclass(frozen=True)
+class Words:
+    """What is judged, and what is shown. ``baseline``: the captured kernel itself."""
+
+    variant: Path | None
+    baseline: bool
+    settings: Settings
+    report: Path | None
+    verbose: bool
+    fresh: bool
+    as_json: bool
+
+
+def validate_variants(store_folder: Path | None, artifacts: Sequence[str] | None, words: Words) -> ExitCode:
+    """Judge the variant of each project or capture; the exit code is ANSWER_IS_NO if one verdict is FAIL."""
+    if words.report is not None and words.report.exists() and not words.report.is_dir():
+        raise UsageError(f"{words.report} is no folder", hint="give a new or an empty folder to --report")
+    worst = ExitCode.DONE
+    for text in artifact_texts(artifacts, missing=_MISSING):
+        store, captures = find_captures(store_folder, text)
+        variant = _choose_variant(project_folder(Path(text)), words)
+        for number, capture in enumerate(captures):
+            digest, verdict = _judge(store, capture, variant, words)
+            if words.report is not None:
+                _write_report(store, digest, words.report, "" if len(captures) == 1 else str(number))
+            if len(captures) > 1:
+                say(f"{printable(read_view(store, capture).kernel.demangled_name)}:")
+            for line in lines(verdict, verbose=words.verbose):
+                say(line)
+            if (unlisted := list_for_user(store, digest, store_folder)) is not None:
+                say(f"note: {printable(unlisted)}")
+            say(footer(verdict))
+            emit(digest, store.get(digest) if words.as_json else None)
+            if not verdict.passed:
+                worst = ExitCode.ANSWER_IS_NO
+    return worst
+
+
+def _choose_variant(folder: Path, words: Words) -> Path | None:
+    """The code object that was asked for, or that was built in a project; None for the captured kernel.
+
+    Raises UsageError if sources were edited and nothing was built of them.
+    """
+    if words.baseline:
+        return None
+    variant = words.variant or built_variant(folder)
+    if variant is not None:
+        for note in about_variant(folder, variant):
+            say(f"note: {printable(note)}")
+    elif unbuilt := unbuilt_edits(folder):
+        raise UsageError(
+            f"{', '.join(unbuilt)} was edited, and there is no code object built of it",
+            hint=f"{_how_to_build(folder, unbuilt)}, or --baseline to check the captured kernel",
+        )
+    return variant
+
+
+def _how_to_build(folder: Path, edited: Sequence[str]) -> str:
+    target = "assemble" if "kernel_variant.s" in edited else "recompile"
+    if os.access(folder, os.W_OK):
+        return f"`{shlex.join(['make', '-C', str(folder), target])}`"
+    return f"copy the project to a folder that you may write to (cp -r) and `make {target}` there"
+
+
+def _judge(
+    store: Store, capture: Digest, variant: Path | None, words: Words
+) -> tuple[Digest, Validation | View]:
+    request = read_request(store, capture, variant, words.settings)
+    known = None if words.fresh else remembered(store, request.key)
+    return known or judge_request(store, request, fresh=words.fresh)
+
+
+def _write_report(store: Store, verdict: Digest, folder: Path, below: str) -> None:
+    # The models and the templates are not needed without a report.
+    from kerncap_stages.cli.flows.report import write_report_of
+
+    say(f"report: {write_report_of(store, verdict, folder, below)}")

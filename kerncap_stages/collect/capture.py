@@ -1,0 +1,120 @@
+"""Captures dispatches of a program that it runs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.collect.capture_builder import CaptureContext, Progress
+from kerncap_stages.collect.capture_events import Captured, CaptureFailed, ProcessSummary, Warned
+from kerncap_stages.collect.capture_session import CaptureSession
+from kerncap_stages.collect.connection import Connection, Settings
+from kerncap_stages.collect.no_capture import why_none
+from kerncap_stages.collect.protocol import MAX_RULES, Mode, WelcomeFlag
+from kerncap_stages.collect.selection import KernelRule
+from kerncap_stages.collect.server import Collector
+from kerncap_stages.errors import ProgramTimedOut, UsageError
+from kerncap_stages.manifests.capture import Reach
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from kerncap_stages.collect.program import ProgramSpec
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.capture import Capture, Selection
+    from kerncap_stages.store import Store
+
+
+@dataclass(frozen=True)
+class CaptureOptions:
+    """What is taken, and how."""
+
+    selections: tuple[Selection, ...] = ()
+    parents: tuple[Digest, ...] = ()
+    with_post: bool = True
+    reachable_only: bool = False
+    hold: bool = False
+    stop_after: bool = False
+    wait_s: float = 60.0
+    timeout_s: float | None = None
+    memory_bytes: int = 512 << 20
+    warn: Callable[[str], None] = field(default=lambda _text: None)
+    progress: Callable[[int, int], None] = field(default=lambda _done, _total: None)
+
+
+def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Iterator[tuple[Digest, Capture]]:
+    """Run a program and yield each capture as soon as it is in the store.
+
+    Raises AnswerIsNo if no dispatch matched, Refused or DeviceError if one did and could not be captured,
+    ProgramError if the program failed before.
+    """
+    if len(options.selections) > MAX_RULES:
+        raise UsageError(f"at most {MAX_RULES} kernels can be asked for in one run", hint="use several runs")
+    rules = [KernelRule.of(selection) for selection in options.selections]
+    flags = (
+        (0 if options.with_post else WelcomeFlag.NO_POST)
+        | (WelcomeFlag.REACHABLE if options.reachable_only else 0)
+        | (WelcomeFlag.HOLD if options.hold else 0)
+    )
+    settings = Settings(
+        Mode.CAPTURE,
+        rules=[rule.rule for rule in rules],
+        flags=flags,
+        wait_ms=int(options.wait_s * 1000),
+        memory_bytes=options.memory_bytes,
+    )
+    context = CaptureContext(
+        store=store,
+        program=lambda: collector.program.manifest(),
+        parents=options.parents,
+        with_post=options.with_post,
+        reach=Reach.REACHABLE if options.reachable_only else Reach.ALL,
+    )
+
+    def session(connection: Connection, put: Callable[[Any], None]) -> CaptureSession:
+        return CaptureSession(connection, put, rules, context)
+
+    collector = Collector(spec, settings, session)
+    captured = 0
+    failures: list[CaptureFailed] = []
+    processes: list[ProcessSummary] = []
+    wanted = sum(selection.count for selection in options.selections)
+    try:
+        for event in collector.events(options.timeout_s):
+            match event:
+                case Captured():
+                    captured += 1
+                    yield event.digest, event.manifest
+                    if options.stop_after and captured >= wanted:
+                        collector.stop_program()
+                case Progress():
+                    options.progress(event.done_bytes, event.total_bytes)
+                case CaptureFailed():
+                    failures.append(event)
+                    options.warn(f"process {event.process_id}: a capture failed: {event.reason}")
+                case Warned():
+                    options.warn(f"process {event.process_id}: {event.text}")
+                case ProcessSummary():
+                    processes.append(event)
+                    for why in event.unseen():
+                        options.warn(f"process {event.process_id}: {why}")
+    except KeyboardInterrupt:
+        options.warn(f"interrupted: the program is ended; captures made: {captured}")
+        raise
+    finally:
+        collector.close()
+        for text in collector.afterwards():
+            options.warn(text)
+    if captured == 0 and not failures and collector.timed_out:
+        raise ProgramTimedOut(
+            f"{spec.command[0]} did not dispatch the kernel within {options.timeout_s:g} s, and was ended",
+            hint="a larger --timeout, or none",
+        )
+    if captured == 0:
+        raise why_none(options.selections, collector.program, failures, processes)
+    if len({process.process_id for process in processes}) <= 1 and captured < wanted:
+        options.warn(f"of {wanted} dispatches that were asked for, {captured} were captured")
+    if collector.timed_out:
+        options.warn(f"the program was ended after {options.timeout_s:g} s")
+    elif not options.stop_after and collector.program.exit_code != 0:
+        options.warn(f"the program {collector.program.describe_end()} after the capture, which is whole")

@@ -1,0 +1,114 @@
+"""Publishes the project of a captured kernel as a reproducer artifact."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from kerncap_stages import __version__
+from kerncap_stages.compilers.toolchains import toolchain_of
+from kerncap_stages.digest import Digest, FileRef, ManifestRef
+from kerncap_stages.errors import KerncapError, UsageError
+from kerncap_stages.generate.inputs import read_part
+from kerncap_stages.generate.kinds import kind_of
+from kerncap_stages.generate.render import render
+from kerncap_stages.generate.request import project_key
+from kerncap_stages.manifests.codec import dump
+from kerncap_stages.manifests.kernel import CodeObjectFormat
+from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
+from kerncap_stages.manifests.source import Unedited
+from kerncap_stages.store.remembered import remembered_as
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from kerncap_stages.generate.render import Part, Rendered
+    from kerncap_stages.store import Store, Transaction
+
+
+def run_generate(
+    store: Store, digest: Digest, *more: Digest, assembly: bool = False, fresh: bool = False
+) -> tuple[Digest, Reproducer]:
+    """Publish the project of a located capture, or of a capture alone, which cannot be compiled again.
+
+    ``more``: further kernels of the same translation unit. ``assembly``: edit instructions, whatever is known
+    of the source; without source that is so anyway, where LLVM's tools are there. Returns at once what was
+    made of the same inputs before, unless ``fresh``.
+    Raises ArtifactError if an artifact is neither a capture nor a source.
+    """
+    digests = (digest, *more)
+    key = project_key(store, digests, assembly=assembly)
+    known = None if fresh else remembered_as(store, key, Reproducer)
+    if known is not None:
+        return known
+    parts = [read_part(store, each) for each in digests]
+    why_no_assembly = ""
+    source = parts[0].source
+    if len(parts) == 1 and (assembly or source is None or source.compile_command is None):
+        try:
+            parts = [_with_assembly(store, parts[0])]
+        except KerncapError as error:
+            if assembly:
+                raise
+            why_no_assembly = str(error)
+            parts = [_with_listing(store, parts[0])]
+    elif assembly:
+        raise UsageError("--assembly edits one kernel", hint="leave out --together")
+    rendered = render(parts, why_no_assembly)
+    with store.transaction() as transaction:
+        reproducer = _manifest(store, digests, parts, rendered, transaction)
+        made = transaction.publish(dump(reproducer), "reproducer", list(digests))
+    store.actions.put(key, made)
+    return made, reproducer
+
+
+def _with_assembly(store: Store, part: Part) -> Part:
+    text = kind_of(part.capture).assembly_text(store, part.capture, part.source)
+    return replace(part, assembly=text)
+
+
+def _with_listing(store: Store, part: Part) -> Part:
+    return replace(part, listing=kind_of(part.capture).listing(store, part.capture))
+
+
+def _unedited(part: Part) -> Unedited | None:
+    """Whether what is edited begins as the captured instructions; AMD's were taken from the code object."""
+    if part.assembly is not None and part.capture.kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU:
+        return Unedited(same_instructions=True)
+    return None if part.source is None else part.source.unedited
+
+
+def _manifest(
+    store: Store,
+    digests: Sequence[Digest],
+    parts: Sequence[Part],
+    rendered: Rendered,
+    transaction: Transaction,
+) -> Reproducer:
+    stored = {name: FileRef.to(transaction.put_bytes(content)) for name, content in rendered.files.items()}
+    sizes = {name: len(content) for name, content in rendered.files.items()}
+    for name, copied in rendered.copied.items():
+        stored[name] = FileRef.to(copied)
+        sizes[name] = len(store.get(Digest(copied)))
+    return Reproducer(
+        parents=tuple(ManifestRef.to(digest) for digest in digests),
+        made_by=f"kerncap-stages {__version__}",
+        language=toolchain_of(parts[0].capture).language,
+        kernels=tuple(
+            ReproducedKernel(
+                name=part.capture.kernel.demangled_name,
+                capture=ManifestRef.to(part.digest),
+                source=ManifestRef.to(digest) if part.source else None,
+                unedited=_unedited(part),
+            )
+            for digest, part in zip(digests, parts, strict=True)
+        ),
+        files=tuple(
+            ProjectFile(
+                path=name, payload=stored[name], size_bytes=sizes[name], editable=name in rendered.editable
+            )
+            for name in sorted(stored)
+        ),
+        can_recompile=rendered.can_recompile,
+        missing=rendered.missing,
+    )
