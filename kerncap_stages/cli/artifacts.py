@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.cli.progress import progress
+from kerncap_stages.errors import KerncapError
+from kerncap_stages.project.artifacts import capture_of, project_of
+from kerncap_stages.store import Store
+
 if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.project.checkout import Project
-    from kerncap_stages.store import Store
 
 
 def find_capture(store_folder: Path | None, text: str) -> tuple[Store, Digest]:
@@ -26,9 +30,6 @@ def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Di
 
     Of a project that may only be read it is the user's store, where the project's artifacts are now, too.
     """
-    from kerncap_stages.project.artifacts import capture_of, project_of
-    from kerncap_stages.store import Store
-
     project = project_of(text)
     if project is not None:
         own = Store.open(project.store, create=False)
@@ -42,9 +43,6 @@ def _in_users(own: Store, project: Project, store_folder: Path | None) -> Store:
 
     The project's own store still answers what it remembers.
     """
-    from kerncap_stages.cli.progress import progress
-    from kerncap_stages.errors import KerncapError
-    from kerncap_stages.store import Store
     from kerncap_stages.store.copying import copy_closure
 
     try:
@@ -65,9 +63,6 @@ def list_for_user(store: Store, digest: Digest, store_folder: Path | None) -> st
     store_folder: as ``--store`` gave it. Nothing is done if ``store`` is the user's.
     Returns what people have to know where it cannot be listed there.
     """
-    from kerncap_stages.cli.progress import progress
-    from kerncap_stages.errors import KerncapError
-    from kerncap_stages.store import Store
     from kerncap_stages.store.copying import also_list
 
     try:

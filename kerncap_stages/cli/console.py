@@ -9,6 +9,8 @@ from __future__ import annotations
 import errno
 import gc
 import os
+import re
+import shlex
 import signal
 import sys
 import traceback
@@ -133,16 +135,12 @@ def report(error: Exception) -> int:
 
 def _plain(message: str) -> str:
     """A message of the parser's in words: it speaks of `int range`, and of `1<=x<=5`."""
-    import re
-
     message = re.sub(r"is not a valid int(?:eger)?(?: range)?\b", "is not a whole number", message)
     message = re.sub(r"is not a valid float(?: range)?\b", "is not a number", message)
     return re.sub(r"is not in the range (\S+?)\.?$", lambda found: _limits(found[1]), message)
 
 
 def _limits(text: str) -> str:
-    import re
-
     found = re.fullmatch(r"(?:(.+)<=)?x(?:<=(.+))?|x>=(.+)", text)
     least, most = ("", "") if found is None else (found[1] or found[3], found[2])
     if least and most:
@@ -178,9 +176,6 @@ def with_typed_store(text: str, typed: Sequence[str] | None = None) -> str:
 
     typed: the words of our command line; else those of this process.
     """
-    import re
-    import shlex
-
     words = sys.argv if typed is None else typed
     stores = [word.partition("=")[2] for word in words if word.startswith("--store=")]
     stores += [after for word, after in pairwise(words) if word == "--store"]

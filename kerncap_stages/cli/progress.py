@@ -7,6 +7,9 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
+from kerncap_stages.cli.console import people, say
+from kerncap_stages.text import formats
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -32,8 +35,6 @@ def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
         TimeRemainingColumn,
         TransferSpeedColumn,
     )
-
-    from kerncap_stages.cli.console import people
 
     sizes = (DownloadColumn(binary_units=True), TransferSpeedColumn())  # speeds are decimal everywhere
     amounts = sizes if counts_bytes else (MofNCompleteColumn(),)
@@ -90,8 +91,6 @@ class Lines:
         self._write(self._line(now - self._began))
 
     def _line(self, seconds: float) -> str:
-        from kerncap_stages.text import formats
-
         copied = self._done - self._at_begin
         parts = [f"{formats.size(self._done)} of {formats.size(self._total)}"]
         if copied and seconds > 0:
@@ -107,8 +106,6 @@ def lines(title: str) -> Iterator[Report]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
-    from kerncap_stages.cli.console import say
-
     yield Lines(title, say).report
 
 

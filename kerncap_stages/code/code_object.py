@@ -10,6 +10,10 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+import msgpack  # type: ignore[import-untyped]
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
 from kerncap_stages.code.elf_damage import reading_elf
 from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts
 from kerncap_stages.code.targets import target_of_elf
@@ -19,7 +23,6 @@ from kerncap_stages.manifests.kernel import KernargSlot, Registers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from elftools.elf.elffile import ELFFile
 
 _NT_AMDGPU_METADATA = 32
 _EM_AMDGPU = 224
@@ -34,10 +37,6 @@ def read_amd(data: bytes) -> CodeObjectFacts:
 
     Raises ArtifactError when it is not one, or has no metadata that we understand.
     """
-    import msgpack  # type: ignore[import-untyped]
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
     try:
         elf = ELFFile(io.BytesIO(data))
         if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
@@ -101,8 +100,6 @@ def named_places(data: bytes) -> list[DataSymbol]:
 
 
 def _symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymbol]:
-    from elftools.elf.elffile import ELFFile
-
     with reading_elf(hint="capture the kernel again"):
         elf = ELFFile(io.BytesIO(data))
         table = cast("Any", elf.get_section_by_name(".symtab"))

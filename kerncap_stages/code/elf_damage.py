@@ -7,6 +7,8 @@ import zlib
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from elftools.common.exceptions import DWARFError, ELFError
+
 from kerncap_stages.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -27,8 +29,6 @@ _RAISED = (
 @contextmanager
 def reading_elf(hint: str) -> Iterator[None]:
     """For a block, or a function, that reads a code object: damage is an ArtifactError, with the hint."""
-    from elftools.common.exceptions import DWARFError, ELFError
-
     try:
         yield
     except (ELFError, DWARFError, *_RAISED) as error:

@@ -14,6 +14,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import zstandard
+
 from kerncap_stages.code.architectures import runs_on
 from kerncap_stages.code.cubin import read_cubin
 from kerncap_stages.code.ptx import entry_lines, is_ptx, read_ptx
@@ -90,7 +92,6 @@ def _unpacked(entry: _Entry) -> bytes:
         )
     if not entry.flags & _PACKED_ZSTD:
         return entry.payload
-    import zstandard
 
     if entry.unpacked_bytes > _MOST_BYTES:
         raise ArtifactError(f"damaged fatbin: an entry would have {entry.unpacked_bytes} bytes")

@@ -18,6 +18,8 @@ from __future__ import annotations
 import struct
 import zlib
 
+import zstandard
+
 from kerncap_stages.code.fatbin import code_for, is_fatbin
 from kerncap_stages.code.targets import parse_target, processor_of
 from kerncap_stages.errors import ArtifactError, Refused
@@ -75,8 +77,6 @@ def _unpacked(data: bytes) -> bytes:
     if method == _ZLIB:
         unpacked = zlib.decompressobj().decompress(packed, size_bytes + 1)
     else:
-        import zstandard
-
         try:
             with zstandard.ZstdDecompressor().stream_reader(packed) as reader:
                 unpacked = reader.read(size_bytes + 1)

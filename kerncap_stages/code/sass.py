@@ -7,6 +7,8 @@ sm_120.
 
 from __future__ import annotations
 
+import numpy as np
+
 _INSTRUCTION_BYTES = 16
 _OPCODE = 0xFFF
 # TEX, TLD4, TLD, TMML, TXD, TXQ, and SULD, SUST, SURED with their atomic kin.
@@ -19,8 +21,6 @@ _OPCODES = [
 
 def uses_textures(code: bytes) -> bool:
     """Whether instructions read or write textures or surfaces."""
-    import numpy as np
-
     whole = len(code) // _INSTRUCTION_BYTES * _INSTRUCTION_BYTES
     words = np.frombuffer(code[:whole], np.uint16)[:: _INSTRUCTION_BYTES // 2]
     # Not np.isin: its first call imports masked arrays, which takes longer than all of this.

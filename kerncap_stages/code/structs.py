@@ -11,12 +11,15 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+import tree_sitter_cuda
+from tree_sitter import Language, Parser
+
 from kerncap_stages.code.element_types import element_type, lanes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
 _SIZES = {"8": 1, "16": 2, "32": 4, "64": 8}
 _POINTER_BYTES = 8
@@ -151,9 +154,6 @@ def size_of(kind: str) -> int:
 
 @cache
 def _parser() -> Parser:
-    import tree_sitter_cuda
-    from tree_sitter import Language, Parser
-
     return Parser(Language(tree_sitter_cuda.language()))
 
 

@@ -43,56 +43,68 @@ def why_none(
     processes: Sequence[ProcessSummary],
 ) -> KerncapError:
     """Return the error to raise when a run is over and nothing was captured."""
-    what = program.spec.command[0]
     if failures:
-        last = failures[-1]
-        if isinstance(last.error, KerncapError):
-            return type(last.error)(f"no capture was made: {last.error}", hint=last.error.hint)
-        if last.process_ended and program.exit_code != 0:
-            return ProgramError(
-                f"{what} {program.describe_end()} in the middle of a capture, of which nothing was kept",
-                hint="if it does so without kc-capture, too, and the kernel is the cause: "
-                f"{_WITHOUT_POST}; if it ends itself right behind: {_HOLD}",
-            )
-        if last.process_ended:
-            return ProgramError(
-                f"{what} ended in the middle of a capture, of which nothing was kept",
-                hint=_HOLD,
-            )
-        refused = (
-            FailureCode.UNSUPPORTED_MEMORY,
-            FailureCode.UNSUPPORTED_QUEUE,
-            FailureCode.TOO_LARGE_A_BATCH,
-            FailureCode.REFUSED,
-        )
-        kind = Refused if last.code in refused else DeviceError
-        hints = {
-            FailureCode.TIMEOUT: _AFTER_A_TIMEOUT,
-            FailureCode.DEVICE: f"if the kernel itself is the cause: {_WITHOUT_POST}",
-            FailureCode.UNSUPPORTED_MEMORY: _OF_A_GRAPH if "CUDA graph" in last.reason else _REFUSED,
-            FailureCode.TOO_LARGE_A_BATCH: _REFUSED,
-        }
-        hint = None if last.code is None else hints.get(last.code)
-        text = f"no capture was made: {last.reason}"
-        if program.ended() and program.exit_code != 0:
-            text += f"; {what} {program.describe_end()}"
-        return kind(text, hint=hint)
+        return _why_failed(program, failures[-1])
     if any(process.lost for process in processes):
         return ProgramError(
-            f"no capture was made of {what}: {LOST}",
+            f"no capture was made of {program.spec.command[0]}: {LOST}",
             hint="daemons close what they did not open: many have an option to stay in the foreground",
         )
     if program.exit_code != 0:
         return ProgramError(
-            f"{what} {program.describe_end()} before the kernel was captured",
+            f"{program.spec.command[0]} {program.describe_end()} before the kernel was captured",
             hint=(None if processes else why_no_cuda(program.spec)) or "run it without kc-capture first",
         )
     if not processes:
         return AnswerIsNo(
-            f"{what} never used a GPU",
+            f"{program.spec.command[0]} never used a GPU",
             hint=why_no_cuda(program.spec)
             or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
+    return _why_not_dispatched(selections, program, processes)
+
+
+def _why_failed(program: RunningProgram, last: CaptureFailed) -> KerncapError:
+    """Why the capture that was begun last was not made."""
+    what = program.spec.command[0]
+    if isinstance(last.error, KerncapError):
+        return type(last.error)(f"no capture was made: {last.error}", hint=last.error.hint)
+    if last.process_ended and program.exit_code != 0:
+        return ProgramError(
+            f"{what} {program.describe_end()} in the middle of a capture, of which nothing was kept",
+            hint="if it does so without kc-capture, too, and the kernel is the cause: "
+            f"{_WITHOUT_POST}; if it ends itself right behind: {_HOLD}",
+        )
+    if last.process_ended:
+        return ProgramError(
+            f"{what} ended in the middle of a capture, of which nothing was kept",
+            hint=_HOLD,
+        )
+    refused = (
+        FailureCode.UNSUPPORTED_MEMORY,
+        FailureCode.UNSUPPORTED_QUEUE,
+        FailureCode.TOO_LARGE_A_BATCH,
+        FailureCode.REFUSED,
+    )
+    kind = Refused if last.code in refused else DeviceError
+    hints = {
+        FailureCode.TIMEOUT: _AFTER_A_TIMEOUT,
+        FailureCode.DEVICE: f"if the kernel itself is the cause: {_WITHOUT_POST}",
+        FailureCode.UNSUPPORTED_MEMORY: _OF_A_GRAPH if "CUDA graph" in last.reason else _REFUSED,
+        FailureCode.TOO_LARGE_A_BATCH: _REFUSED,
+    }
+    hint = None if last.code is None else hints.get(last.code)
+    text = f"no capture was made: {last.reason}"
+    if program.ended() and program.exit_code != 0:
+        text += f"; {what} {program.describe_end()}"
+    return kind(text, hint=hint)
+
+
+def _why_not_dispatched(
+    selections: Sequence[Selection], program: RunningProgram, processes: Sequence[ProcessSummary]
+) -> KerncapError:
+    """Why no dispatch of a program that used a GPU was a wanted one."""
+    what = program.spec.command[0]
     names = {name for process in processes for name in process.kernels}
     matched = sum(number for process in processes for number in process.matched)
     pattern = selections[0].pattern or ""

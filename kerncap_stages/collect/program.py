@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import os
+import shutil
 import signal
 import subprocess
 from dataclasses import dataclass, field
@@ -203,9 +205,6 @@ class RunningProgram:
 
 def executable_digest(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Digest | None:
     """Hash the file that a command runs; none when it cannot be read."""
-    import hashlib
-    import shutil
-
     name = command[0]
     found = str(folder / name) if "/" in name else shutil.which(name, path=environment.get("PATH"))
     if found is None:

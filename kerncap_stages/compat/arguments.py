@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import shlex
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import Refused, UsageError
 
 if TYPE_CHECKING:
-    from os import PathLike
+    from collections.abc import Sequence
 
 LANGUAGES = ("hip", "cuda", "triton")
 _SHELL_WORDS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
@@ -53,35 +52,12 @@ def check_language(language: str | None, triton_backend: str) -> None:
         raise UsageError(f"unknown Triton backend {triton_backend!r}", hint="hsa is the only one")
 
 
-def as_folder(given: Path) -> Path:
-    """A project's folder, of it or of the ``capture`` in it.
+def program_words(cmd: Sequence[str] | str) -> tuple[str, ...]:
+    """The program and its arguments; a string is split as a shell would.
 
-    Raises ArtifactError if it is neither.
+    Raises UsageError if there are none.
     """
-    from kerncap_stages.errors import ArtifactError
-    from kerncap_stages.project.checkout import is_project, project_folder
-
-    folder = project_folder(given)
-    if not is_project(folder):
-        what = "is not a generated project" if folder.exists() else "does not exist"
-        raise ArtifactError(f"{folder} {what}", hint="`kerncap extract` makes one; give its folder")
-    return folder
-
-
-def find_variant(folder: Path, hsaco: str | PathLike[str] | None) -> Path | None:
-    """Where a code object is: in the current folder, else in the project.
-
-    In a project of a CUDA kernel, what the documentation calls ``optimized.hsaco`` is a cubin or PTX.
-    Raises UsageError if it is in neither.
-    """
-    if hsaco is None:
-        return None
-    places = [Path(hsaco), folder / hsaco]
-    if places[1].suffix == ".hsaco":
-        places += [places[1].with_suffix(form) for form in (".cubin", ".ptx")]
-    for path in places:
-        if path.is_file():
-            return path
-    raise UsageError(
-        f"no such code object: {hsaco}, neither here nor in {folder}", hint="`make recompile` makes one"
-    )
+    words = split_command(cmd) if isinstance(cmd, str) else tuple(cmd)
+    if not words:
+        raise UsageError("the command is empty", hint="give the program and its arguments")
+    return words

@@ -6,14 +6,10 @@ the class does is also in the store: its artifacts can be listed and shown with 
 
 from __future__ import annotations
 
-import json
-import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from kerncap_stages.compat.arguments import as_folder, check_language, find_variant, split_command
-from kerncap_stages.compat.conversion import extract_result, validation_result
-from kerncap_stages.compat.results import ReplayResult
+from kerncap_stages.compat.arguments import check_language, program_words
 from kerncap_stages.errors import UsageError
 from kerncap_stages.machine.time_limits import check_seconds
 
@@ -21,16 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from os import PathLike
 
-    from kerncap_stages.collect.program import ProgramSpec
-    from kerncap_stages.compat.results import ExtractResult, KernelStat, ValidationResult
+    from kerncap_stages.compat.results import ExtractResult, KernelStat, ReplayResult, ValidationResult
     from kerncap_stages.compat.steps import Step
-    from kerncap_stages.store import Store
 
     AnyPath = str | PathLike[str]
-
-DEFAULT_ATOL, DEFAULT_RTOL = 1e-6, 1e-5
-# Repeated replays begin with one that does not count: the first run of a kernel pays for cold caches.
-WARMUP_RUNS = 1
 
 
 class Kerncap:
@@ -59,29 +49,10 @@ class Kerncap:
         Raises AnswerIsNo if no kernel ran, ProgramError if the program failed before one did, DeviceError if
         the file cannot be written.
         """
-        from kerncap_stages.collect.profile import ProfileOptions, run_profile
-        from kerncap_stages.compat.statistics import kernel_stats, profile_object
-        from kerncap_stages.errors import DeviceError
+        from kerncap_stages.compat.profiling import profile_program
 
         check_seconds("timeout", timeout)
-        spec = _program(cmd)
-        said: list[str] = []
-        try:
-            _, profile = run_profile(self._open(), spec, ProfileOptions(timeout, warn or said.append))
-        finally:
-            for text in said:
-                warnings.warn(text, RuntimeWarning, stacklevel=2)
-        kernels = kernel_stats(profile)
-        if output_path is not None:
-            try:
-                Path(output_path).write_text(
-                    json.dumps(profile_object(spec.command, kernels), indent=2) + "\n"
-                )
-            except OSError as error:
-                raise DeviceError(
-                    f"cannot write {output_path}: {error.strerror}", hint="give another output_path"
-                ) from error
-        return kernels
+        return profile_program(self._store, program_words(cmd), output_path, timeout, warn)
 
     def extract(
         self,
@@ -111,33 +82,27 @@ class Kerncap:
         Raises UsageError before anything runs, AnswerIsNo if the kernel is never dispatched, ProgramError if
         the program fails before, Refused for memory that cannot be captured, DeviceError.
         """
+        from kerncap_stages.compat.extraction import extract_kernel
+
         if not kernel_name.strip():
             raise UsageError("the name of a kernel is empty", hint="`kerncap profile` lists kernels")
-        from kerncap_stages.compat.extraction import run_extract
-        from kerncap_stages.compat.steps import ExtractRequest
-        from kerncap_stages.project.default_folder import folder_name
-
         check_language(language, triton_backend)
         check_seconds("timeout", timeout)
         if dispatch < -1:
             raise UsageError(f"dispatch {dispatch}: they are numbered from 0; -1 is the first")
-        extraction = run_extract(
-            self._open(),
-            ExtractRequest(
-                spec=_program(cmd),
-                profile_first=False,
-                kernel=kernel_name,
-                dispatch=max(0, dispatch),
-                output=Path(output) if output is not None else Path("isolated") / folder_name(kernel_name),
-                force=force,
-                source_dirs=() if source_dir is None else (Path(source_dir),),
-                defines=tuple(defines or ()),
-                stop_after=True,
-                timeout_s=timeout,
-                on_step=on_step or (lambda _step: None),
-            ),
+        return extract_kernel(
+            self._store,
+            program_words(cmd),
+            kernel_name,
+            max(0, dispatch),
+            output=None if output is None else Path(output),
+            source_dirs=() if source_dir is None else (Path(source_dir),),
+            defines=tuple(defines or ()),
+            language=language,
+            timeout_s=timeout,
+            force=force,
+            on_step=on_step or (lambda _step: None),
         )
-        return extract_result(extraction, language)
 
     def replay(
         self,
@@ -160,56 +125,19 @@ class Kerncap:
         Raises ArtifactError for a folder that is no project, UsageError, DeviceError, and Refused for the
         wrong GPU.
         """
-        from kerncap_stages.cli.artifacts import find_capture, list_for_user
-        from kerncap_stages.compat.lines import exit_code, replay_json, replay_lines
-        from kerncap_stages.generate.kinds import kind_of
-        from kerncap_stages.manifests.capture import Capture
-        from kerncap_stages.manifests.codec import load_as
-        from kerncap_stages.manifests.timing import TimeSource
-        from kerncap_stages.replay.engine import run_replay
-        from kerncap_stages.replay.options import ReplayOptions
+        from kerncap_stages.compat.replaying import replay_project
 
         if iterations < 1:
             raise UsageError(f"iterations {iterations}: at least 1")
         check_seconds("timeout", timeout)
-        folder = as_folder(Path(reproducer_dir))
-        store, capture = find_capture(self._store, str(folder.resolve()))
-        variant = find_variant(folder, hsaco)
-        options = ReplayOptions(
-            variant=variant,
-            iterations=iterations,
-            warmup=WARMUP_RUNS if iterations > 1 else 0,
-            dump_folder=Path(reproducer_dir) / "output" if dump_output else None,
+        return replay_project(
+            self._store,
+            Path(reproducer_dir),
+            hsaco,
+            iterations,
+            dump_output=dump_output,
             hip_launch=hip_launch,
             timeout_s=timeout,
-        )
-        digest, manifest, _ = run_replay(store, capture, options)
-        captured = load_as(store, capture, Capture)
-        said = [] if manifest.explanation is None else [manifest.explanation]
-        if (note := list_for_user(store, digest, self._store)) is not None:
-            said.append(note)
-        if manifest.matches_golden is False:
-            said.append("memory differs from what the captured dispatch left: see `kerncap validate`")
-        software = manifest.timing is not None and manifest.timing.source is TimeSource.SOFTWARE_GPU
-        if software:
-            said.append("times are the software GPU's and say nothing about hardware")
-        timing = manifest.timing
-        return ReplayResult(
-            returncode=exit_code(manifest),
-            stdout="".join(f"{line}\n" for line in replay_lines(manifest, iterations)),
-            stderr="".join(f"{line}\n" for line in said),
-            timing_us=None if timing is None else timing.mean_ns / 1e3,
-            min_us=None if timing is None else timing.min_ns / 1e3,
-            max_us=None if timing is None else timing.max_ns / 1e3,
-            median_us=None if timing is None else timing.median_ns / 1e3,
-            iterations=iterations,
-            matches_capture=manifest.matches_golden,
-            software_gpu=software,
-            instructions=None if timing is None else timing.instructions,
-            outcome=manifest.outcome.value,
-            explanation=manifest.explanation,
-            replay=str(digest),
-            report=replay_json(manifest, captured, variant or folder / kind_of(captured).code),
         )
 
     def validate(
@@ -231,53 +159,8 @@ class Kerncap:
         A kernel that faults or hangs is a failed verdict, not an error.
         Raises ArtifactError for a folder that is no project, UsageError, DeviceError, Refused.
         """
-        from kerncap_stages.cli.artifacts import find_captures, list_for_user
-        from kerncap_stages.manifests.view import read_view
-        from kerncap_stages.project.built import about_variant, unbuilt_edits
-        from kerncap_stages.project.variants import built_variant
-        from kerncap_stages.validate.engine import run_validate
+        from kerncap_stages.compat.validating import settings_of, validate_project
 
         check_seconds("timeout", timeout)
-        folder = as_folder(Path(reproducer_dir))
-        store, captures = find_captures(self._store, str(folder.resolve()))
-        variant = find_variant(folder, hsaco) or built_variant(folder)
-        settings = _settings(tolerance, rtol, dtype, timeout)
-        made = [run_validate(store, capture, variant, settings) for capture in captures]
-        unlisted = [list_for_user(store, digest, self._store) for digest, _ in made]
-        notes = [note for note in unlisted if note is not None]
-        notes += [] if variant is None else about_variant(folder, variant)
-        unbuilt = [] if variant is not None else unbuilt_edits(folder)
-        notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
-        names = [read_view(store, capture).kernel.demangled_name for capture in captures]
-        return validation_result(
-            [manifest for _, manifest in made], [digest for digest, _ in made], names, notes
-        )
-
-    def _open(self) -> Store:
-        from kerncap_stages.store import Store
-
-        return Store.open(self._store)
-
-
-def _program(cmd: Sequence[str] | str) -> ProgramSpec:
-    from kerncap_stages.collect.program import ProgramSpec
-
-    words = split_command(cmd) if isinstance(cmd, str) else tuple(cmd)
-    if not words:
-        raise UsageError("the command is empty", hint="give the program and its arguments")
-    return ProgramSpec(words)
-
-
-def _settings(tolerance: float | None, rtol: float | None, dtype: str | None, timeout: float) -> Any:
-    from kerncap_stages.validate.request import Settings, checked_settings
-
-    if tolerance is None and rtol is None:
-        checked_settings(None, None, None, dtype)
-        return Settings(timeout_s=timeout)
-    return checked_settings(
-        DEFAULT_ATOL if tolerance is None else tolerance,
-        DEFAULT_RTOL if rtol is None else rtol,
-        None,
-        dtype,
-        timeout_s=timeout,
-    )
+        settings = settings_of(tolerance, rtol, dtype, timeout)
+        return validate_project(self._store, Path(reproducer_dir), hsaco, settings)

@@ -4,7 +4,20 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.compat.lines import (
+    ASSUMED_COMMAND,
+    MODES,
+    NO_COMPILE_COMMAND,
+    NO_RECOMPILE,
+    atol,
+    details,
+    region_lines,
+)
 from kerncap_stages.compat.results import ExtractResult, ValidationResult
+from kerncap_stages.manifests.kernel import Language
+from kerncap_stages.manifests.source import Outcome
+from kerncap_stages.pages.verdict import bounds_text, largest, max_error, region_counts
+from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -16,10 +29,6 @@ if TYPE_CHECKING:
 
 def extract_result(extraction: Extraction, language: str | None) -> ExtractResult:
     """The documented form of an extraction; ``language`` is what the user said."""
-    from kerncap_stages.compat.lines import ASSUMED_COMMAND, NO_COMPILE_COMMAND, NO_RECOMPILE
-    from kerncap_stages.manifests.kernel import Language
-    from kerncap_stages.manifests.source import Outcome
-
     folder = extraction.folder.resolve()
     paths = [file.path for file in extraction.reproducer.files]
     source = extraction.source
@@ -56,10 +65,6 @@ def validation_result(
     notes: Sequence[str],
 ) -> ValidationResult:
     """The verdicts on every kernel of a project, as one; the footer sums them up."""
-    from kerncap_stages.compat.lines import MODES, atol, details, region_lines
-    from kerncap_stages.pages.verdict import bounds_text, largest, max_error, region_counts
-    from kerncap_stages.text.terminal import printable
-
     counts = [region_counts(manifest) for manifest in manifests]
     worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
     mode = MODES[worst.mode.value]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Annotated, NoReturn
@@ -9,6 +10,8 @@ from typing import Annotated, NoReturn
 import typer
 
 from kerncap_stages.cli.console import epilog, run, say
+from kerncap_stages.compat.client import Kerncap
+from kerncap_stages.compat.plain_json import plain
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.text.terminal import printable
 
@@ -66,8 +69,6 @@ def replay_command(
     folder: Path, hsaco: Path | None, iterations: int, *, dump: bool, hip: bool, timeout: float, as_json: bool
 ) -> int:
     """``kerncap replay`` and ``kerncap-replay``: run, report, and return the exit code."""
-    from kerncap_stages.compat.client import Kerncap
-
     result = Kerncap().replay(folder, hsaco, iterations, dump, hip, timeout=timeout)
     if as_json:
         print_json(result.report)
@@ -80,8 +81,4 @@ def replay_command(
 
 def print_json(value: object) -> None:
     """Write JSON to standard output, indented for people too."""
-    import json
-
-    from kerncap_stages.compat.plain_json import plain
-
     print(json.dumps(plain(value), indent=2, allow_nan=False))

@@ -9,20 +9,57 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compat.steps import CAPTURE, GENERATE, LOCATE, PROFILE, VALIDATE, Extraction, Steps
+from kerncap_stages.collect.capture import CaptureOptions, run_capture
+from kerncap_stages.collect.capture_request import told_shape
+from kerncap_stages.collect.profile import ProfileOptions, run_profile
+from kerncap_stages.collect.program import ProgramSpec
+from kerncap_stages.collect.ranking import (
+    NONE_OF_THE_PROGRAM,
+    has_shape,
+    is_of_the_program,
+    main_shape,
+    of_the_program,
+)
+from kerncap_stages.collect.selection import KernelRule, close_names
+from kerncap_stages.compat.conversion import extract_result
+from kerncap_stages.compat.steps import (
+    CAPTURE,
+    GENERATE,
+    LOCATE,
+    PROFILE,
+    VALIDATE,
+    Extraction,
+    ExtractRequest,
+    Steps,
+)
 from kerncap_stages.errors import AnswerIsNo, KerncapError, UsageError
-from kerncap_stages.text.formats import count
+from kerncap_stages.generate.engine import run_generate
+from kerncap_stages.locate.databases import named_database
+from kerncap_stages.locate.locating import run_locate
+from kerncap_stages.locate.options import Options
+from kerncap_stages.manifests.capture import NameMatch, Selection
+from kerncap_stages.manifests.codec import load_as
+from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.profile import Profile
+from kerncap_stages.pages.verdict import footer
+from kerncap_stages.project.checkout import check_out, is_project
+from kerncap_stages.project.default_folder import folder_name
+from kerncap_stages.store import Store
+from kerncap_stages.text import formats
+from kerncap_stages.text.formats import count, same_instructions
+from kerncap_stages.validate.engine import run_validate
+from kerncap_stages.validate.request import Settings
 
 if TYPE_CHECKING:
-    from kerncap_stages.collect.program import ProgramSpec
-    from kerncap_stages.compat.steps import ExtractRequest
+    from collections.abc import Callable
+
+    from kerncap_stages.compat.results import ExtractResult
+    from kerncap_stages.compat.steps import Step
     from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.capture import Capture, Selection
-    from kerncap_stages.manifests.profile import Profile
+    from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.reproducer import Reproducer
     from kerncap_stages.manifests.source import Source
     from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.store import Store
 
 
 def run_extract(store: Store, request: ExtractRequest) -> Extraction:
@@ -49,8 +86,6 @@ def _check(request: ExtractRequest) -> None:
                 f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
             )
     if request.compile_commands is not None:
-        from kerncap_stages.locate.databases import named_database
-
         named_database(request.compile_commands)
     if request.output is not None:
         _check_output(request.output)
@@ -59,8 +94,6 @@ def _check(request: ExtractRequest) -> None:
 
 
 def _check_output(folder: Path) -> None:
-    from kerncap_stages.project.checkout import is_project
-
     nearest = next(place for place in (folder, *folder.absolute().parents) if place.exists())
     if not nearest.is_dir():
         raise UsageError(f"{nearest} is a file", hint="give a new or an empty folder")
@@ -74,14 +107,6 @@ def _choose(
     store: Store, request: ExtractRequest, steps: Steps
 ) -> tuple[ProgramSpec, Selection, tuple[Digest, ...]]:
     """The program and which dispatch of it; a profile is made or read to find the kernel."""
-    from kerncap_stages.collect.capture_request import told_shape
-    from kerncap_stages.collect.profile import ProfileOptions, run_profile
-    from kerncap_stages.collect.program import ProgramSpec
-    from kerncap_stages.collect.ranking import NONE_OF_THE_PROGRAM, is_of_the_program, main_shape
-    from kerncap_stages.manifests.capture import NameMatch, Selection
-    from kerncap_stages.manifests.codec import load_as
-    from kerncap_stages.manifests.profile import Profile
-
     named = Selection(
         match=request.match or NameMatch.SUBSTRING,
         pattern=request.kernel,
@@ -134,10 +159,6 @@ def _choose(
 
 def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
     """Of the kernels that match, the one that takes the most time."""
-    from kerncap_stages.collect.ranking import has_shape, of_the_program
-    from kerncap_stages.collect.selection import KernelRule, close_names
-    from kerncap_stages.manifests.capture import NameMatch
-
     rule = KernelRule.of(named) if named.pattern is not None else None
     # In order of their time. HIP's own copies and fills are taken where they are asked for.
     for kernel in of_the_program(profile.kernels) if rule is None else profile.kernels:
@@ -165,9 +186,6 @@ def _capture(
     parents: tuple[Digest, ...],
     steps: Steps,
 ) -> tuple[Digest, Capture]:
-    from kerncap_stages.collect.capture import CaptureOptions, run_capture
-    from kerncap_stages.text import formats
-
     steps.start(CAPTURE)
     notes: list[str] = []
     options = CaptureOptions(
@@ -197,11 +215,6 @@ def _capture(
 def _locate(
     store: Store, request: ExtractRequest, capture: Digest, steps: Steps
 ) -> tuple[Digest | None, Source | None]:
-    from kerncap_stages.locate.locating import run_locate
-    from kerncap_stages.locate.options import Options
-    from kerncap_stages.manifests.os_strings import os_string
-    from kerncap_stages.text.formats import same_instructions
-
     steps.start(LOCATE)
     options = Options(request.source_dirs, request.compile_commands, request.defines, request.compiler)
     try:
@@ -227,10 +240,6 @@ def _locate(
 def _generate(
     store: Store, request: ExtractRequest, digest: Digest, capture: Capture, steps: Steps
 ) -> tuple[Path, Reproducer]:
-    from kerncap_stages.generate.engine import run_generate
-    from kerncap_stages.project.checkout import check_out
-    from kerncap_stages.project.default_folder import folder_name
-
     steps.start(GENERATE)
     made, reproducer = run_generate(store, digest, fresh=request.fresh)
     folder = request.output or Path("isolated") / folder_name(capture.kernel.demangled_name)
@@ -244,10 +253,6 @@ def _validate(
     store: Store, capture: Digest, request: ExtractRequest, steps: Steps
 ) -> tuple[Validation | None, KerncapError | None]:
     """Replay the captured kernel and compare with what it did in the program."""
-    from kerncap_stages.pages.verdict import footer
-    from kerncap_stages.validate.engine import run_validate
-    from kerncap_stages.validate.request import Settings
-
     steps.start(VALIDATE)
     if not request.validate:
         steps.end(VALIDATE, None, "not asked for")
@@ -259,3 +264,34 @@ def _validate(
         return None, error
     steps.end(VALIDATE, digest, footer(validation), *validation.reasons)
     return validation, None
+
+
+def extract_kernel(
+    store_folder: Path | None,
+    program: tuple[str, ...],
+    kernel_name: str,
+    dispatch: int,
+    *,
+    output: Path | None,
+    source_dirs: tuple[Path, ...],
+    defines: tuple[str, ...],
+    language: str | None,
+    timeout_s: float | None,
+    force: bool,
+    on_step: Callable[[Step], None],
+) -> ExtractResult:
+    """What ``Kerncap.extract`` does: no profile, and the program ends once the dispatch is captured."""
+    request = ExtractRequest(
+        spec=ProgramSpec(program),
+        profile_first=False,
+        kernel=kernel_name,
+        dispatch=dispatch,
+        output=output if output is not None else Path("isolated") / folder_name(kernel_name),
+        force=force,
+        source_dirs=source_dirs,
+        defines=defines,
+        stop_after=True,
+        timeout_s=timeout_s,
+        on_step=on_step,
+    )
+    return extract_result(run_extract(Store.open(store_folder), request), language)

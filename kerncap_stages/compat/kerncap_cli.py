@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from kerncap_stages.cli.console import say
 from kerncap_stages.cli.options import ProgramTimeoutOption, ReplayTimeoutOption, VersionOption, stage_app
+from kerncap_stages.compat.client import Kerncap
 from kerncap_stages.compat.completion import complete_kernel
 from kerncap_stages.compat.documented import (
     DumpOption,
@@ -23,6 +25,9 @@ from kerncap_stages.compat.documented import (
     replay_command,
     run_documented,
 )
+from kerncap_stages.compat.lines import NO_COMPILE_COMMAND, edited_and_built, profile_table
+from kerncap_stages.compat.statistics import profile_object
+from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
     from kerncap_stages.compat.results import ExtractResult
@@ -48,23 +53,23 @@ def kerncap(verbose: VerboseOption = False, version: VersionOption = False) -> N
     _verbose = verbose
 
 
+CmdArgument = Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")]
+OutputOption = Annotated[
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON.")
+]
+
+
 @app.command(
     epilog=documented_epilog("kerncap profile -- ./app --size 512\nkerncap profile --output p.json -- ./app"),
     context_settings={"allow_interspersed_args": False},
 )
 def profile(
-    cmd: Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON.")
-    ] = None,
+    cmd: CmdArgument,
+    output: OutputOption = None,
     timeout: ProgramTimeoutOption = None,
     json: JsonFlag = False,
 ) -> None:
     """Run a program and rank its kernels by GPU time."""
-    from kerncap_stages.compat.client import Kerncap
-    from kerncap_stages.compat.lines import profile_table
-    from kerncap_stages.compat.statistics import profile_object
-
     kernels = Kerncap().profile(
         cmd, output, timeout=timeout, warn=lambda text: say(f"kerncap: warning: {text}")
     )
@@ -76,6 +81,48 @@ def profile(
         say(f"Profile saved to {output}")
 
 
+KernelNameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="KERNEL",
+        help="Part of the kernel's name; the first dispatch that matches is taken.",
+        autocompletion=complete_kernel,
+        show_default=False,
+    ),
+]
+CmdOption = Annotated[
+    str,
+    typer.Option(
+        "--cmd", metavar="COMMAND", help="The program and its arguments, as one word.", show_default=False
+    ),
+]
+SourceDirOption = Annotated[
+    Path | None, typer.Option("--source-dir", metavar="DIR", help="Where the kernel's source lies.")
+]
+ExtractOutputOption = Annotated[
+    Path | None,
+    typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
+]
+LanguageOption = Annotated[
+    str | None,
+    typer.Option("--language", metavar="hip|cuda|triton", help="The kernel's language; else found out."),
+]
+DispatchOption = Annotated[
+    int,
+    typer.Option("--dispatch", metavar="N", min=-1, help="Which of its dispatches, from 0; -1: the first."),
+]
+DefinesOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--defines", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."
+    ),
+]
+TritonBackendOption = Annotated[
+    str, typer.Option("--triton-backend", metavar="hsa", help="Only hsa: `python` is refused.")
+]
+ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")]
+
+
 @app.command(
     epilog=documented_epilog(
         "kerncap extract scale --cmd './app --size 512' --source-dir ./src -D USE_HIP\n"
@@ -83,57 +130,22 @@ def profile(
     )
 )
 def extract(
-    kernel_name: Annotated[
-        str,
-        typer.Argument(
-            metavar="KERNEL",
-            help="Part of the kernel's name; the first dispatch that matches is taken.",
-            autocompletion=complete_kernel,
-            show_default=False,
-        ),
-    ],
-    cmd: Annotated[
-        str,
-        typer.Option(
-            "--cmd", metavar="COMMAND", help="The program and its arguments, as one word.", show_default=False
-        ),
-    ],
-    source_dir: Annotated[
-        Path | None, typer.Option("--source-dir", metavar="DIR", help="Where the kernel's source lies.")
-    ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
-    ] = None,
-    language: Annotated[
-        str | None,
-        typer.Option("--language", metavar="hip|cuda|triton", help="The kernel's language; else found out."),
-    ] = None,
-    dispatch: Annotated[
-        int,
-        typer.Option(
-            "--dispatch", metavar="N", min=-1, help="Which of its dispatches, from 0; -1: the first."
-        ),
-    ] = -1,
-    defines: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--defines", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."
-        ),
-    ] = None,
+    kernel_name: KernelNameArgument,
+    cmd: CmdOption,
+    source_dir: SourceDirOption = None,
+    output: ExtractOutputOption = None,
+    language: LanguageOption = None,
+    dispatch: DispatchOption = -1,
+    defines: DefinesOption = None,
     timeout: ProgramTimeoutOption = 300.0,
-    triton_backend: Annotated[
-        str, typer.Option("--triton-backend", metavar="hsa", help="Only hsa: `python` is refused.")
-    ] = "hsa",
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")] = False,
+    triton_backend: TritonBackendOption = "hsa",
+    force: ForceOption = False,
     json: JsonFlag = False,
 ) -> None:
     """Capture a kernel and make a project of it.
 
     One dispatch is captured, with all memory that it can reach.
     """
-    from kerncap_stages.compat.client import Kerncap
-
     result = Kerncap().extract(
         kernel_name,
         cmd,
@@ -150,8 +162,6 @@ def extract(
     if os.environ.get("KERNCAP_SNAPSHOT_CHUNK_BYTES"):
         say("note: KERNCAP_SNAPSHOT_CHUNK_BYTES has no effect: kc-capture --max-memory bounds every copy")
     if json:
-        from dataclasses import asdict
-
         print_json(asdict(result))
     else:
         _report(result)
@@ -181,6 +191,27 @@ def replay(
     )
 
 
+ToleranceOption = Annotated[
+    float | None,
+    typer.Option(
+        "--tolerance",
+        "-t",
+        metavar="X",
+        min=0.0,
+        help="Largest absolute error. Without it and --rtol every byte must be the same.",
+    ),
+]
+RtolOption = Annotated[
+    float | None,
+    typer.Option("--rtol", metavar="X", min=0.0, help="Largest error relative to what was captured."),
+]
+DtypeOption = Annotated[
+    str | None,
+    typer.Option(metavar="TYPE", help="Type of the outputs where a bound is given: fp32, bf16, ..."),
+]
+ValidateVerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line for each region.")]
+
+
 @app.command(
     epilog=documented_epilog(
         "kerncap validate ./isolated/scale\n"
@@ -189,26 +220,11 @@ def replay(
 )
 def validate(
     reproducer_dir: ProjectArgument,
-    tolerance: Annotated[
-        float | None,
-        typer.Option(
-            "--tolerance",
-            "-t",
-            metavar="X",
-            min=0.0,
-            help="Largest absolute error. Without it and --rtol every byte must be the same.",
-        ),
-    ] = None,
-    rtol: Annotated[
-        float | None,
-        typer.Option("--rtol", metavar="X", min=0.0, help="Largest error relative to what was captured."),
-    ] = None,
+    tolerance: ToleranceOption = None,
+    rtol: RtolOption = None,
     hsaco: HsacoOption = None,
-    dtype: Annotated[
-        str | None,
-        typer.Option(metavar="TYPE", help="Type of the outputs where a bound is given: fp32, bf16, ..."),
-    ] = None,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print a line for each region.")] = False,
+    dtype: DtypeOption = None,
+    verbose: ValidateVerboseOption = False,
     timeout: ReplayTimeoutOption = 300.0,
     json: JsonFlag = False,
 ) -> int:
@@ -216,11 +232,6 @@ def validate(
 
     What it writes is compared with what the captured kernel wrote in the program.
     """
-    from dataclasses import asdict
-
-    from kerncap_stages.compat.client import Kerncap
-    from kerncap_stages.text.terminal import printable
-
     result = Kerncap().validate(reproducer_dir, tolerance, rtol, hsaco, dtype=dtype, timeout=timeout)
     for note in result.notes:
         say(f"note: {printable(note)}")
@@ -239,8 +250,6 @@ def main() -> None:
 
 
 def _say_step(step: Step) -> None:
-    from kerncap_stages.text.terminal import printable
-
     if _verbose or step.digest is not None:
         digest = f" [{step.digest.short}]" if step.digest is not None else ""
         say(f"{step.name}{digest}: {printable(step.summary)}")
@@ -249,9 +258,6 @@ def _say_step(step: Step) -> None:
 
 
 def _report(result: ExtractResult) -> None:
-    from kerncap_stages.compat.lines import NO_COMPILE_COMMAND, edited_and_built
-    from kerncap_stages.text.terminal import printable
-
     print(f"Output: {printable(result.output_dir)}  has_source: {result.has_source}")
     folder = printable(shlex.quote(result.output_dir))
     for note in result.notes:

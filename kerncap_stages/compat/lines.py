@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.pages.verdict import heat_text
 from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     from kerncap_stages.compat.results import KernelStat
     from kerncap_stages.manifests.capture import Capture
@@ -24,11 +25,10 @@ MODES = {"smoke": "smoke", "baseline": "smoke", "byte_exact": "byte-exact", "num
 
 def edited_and_built(files: Sequence[str]) -> tuple[str, str]:
     """The file of a project that is edited, and what ``make recompile`` makes of it."""
-    from pathlib import Path
-
     names = {Path(path).name for path in files}
     if "kernel_variant.cu" not in names:
         return "kernel_variant.cpp", "optimized.hsaco"
+    # Of CUDA's projects alone: compilers and their formats are not needed for HIP's.
     from kerncap_stages.compilers.nvcc import find_cuda_tool
 
     # clang makes PTX, and runs no ptxas of its own accord in a project.
@@ -95,8 +95,6 @@ def region_lines(manifest: Validation) -> list[str]:
 
 def details(manifest: Validation) -> list[str]:
     """All that ``kerncap validate -v`` prints above the result line."""
-    from kerncap_stages.pages.verdict import heat_text
-
     found = [_what_was_compared(manifest)]
     for region, line in zip(manifest.regions, region_lines(manifest), strict=False):
         found.append(line)

@@ -17,8 +17,11 @@ import traceback
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.compat.client import Kerncap
 from kerncap_stages.compat.plain_json import plain
 from kerncap_stages.errors import KerncapError, UsageError
+from kerncap_stages.project.artifacts import project_of
+from kerncap_stages.store import Store
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -32,8 +35,6 @@ _STEPS = 5  # of an extraction
 
 def profile_kernels(report: Report, cmd: list[str], output_path: str | None) -> dict[str, Any]:
     """See ``mcp_server.profile_kernels``."""
-    from kerncap_stages.compat.client import Kerncap
-
     if not cmd:
         raise UsageError("the command is empty", hint='cmd is a list: ["./app", "--size", "512"]')
     report(0, 1, f"profiling {cmd[0]}")
@@ -44,8 +45,6 @@ def profile_kernels(report: Report, cmd: list[str], output_path: str | None) -> 
 
 def extract_kernel(report: Report, kernel_name: str, cmd: str, **options: Any) -> dict[str, Any]:
     """See ``mcp_server.extract_kernel``."""
-    from kerncap_stages.compat.client import Kerncap
-
     done = 0
 
     def ended(step: Step) -> None:
@@ -59,8 +58,6 @@ def extract_kernel(report: Report, kernel_name: str, cmd: str, **options: Any) -
 
 def validate_reproducer(report: Report, reproducer_dir: str, **options: Any) -> dict[str, Any]:
     """See ``mcp_server.validate_reproducer``."""
-    from kerncap_stages.compat.client import Kerncap
-
     report(0, 1, f"validating {reproducer_dir}")
     result = Kerncap().validate(reproducer_dir, **options)
     return {**asdict(result), "result_line": result.result_line}
@@ -68,17 +65,12 @@ def validate_reproducer(report: Report, reproducer_dir: str, **options: Any) -> 
 
 def replay_reproducer(report: Report, reproducer_dir: str, **options: Any) -> dict[str, Any]:
     """See ``mcp_server.replay_reproducer``."""
-    from kerncap_stages.compat.client import Kerncap
-
     report(0, 1, f"replaying {reproducer_dir}")
     return asdict(Kerncap().replay(reproducer_dir, **options))
 
 
 def show_artifact(_report: Report, artifact: str) -> dict[str, Any]:
     """See ``mcp_server.show_artifact``."""
-    from kerncap_stages.project.artifacts import project_of
-    from kerncap_stages.store import Store
-
     project = project_of(artifact)
     store = Store.open(None if project is None else project.store, create=False)
     digest = store.resolve(artifact) if project is None else project.reproducer

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from kerncap_stages.pages.verdict import result_line
+
 
 @dataclass(frozen=True)
 class KernelStat:
@@ -105,8 +107,6 @@ class ValidationResult:
     @property
     def result_line(self) -> str:
         """``Result: PASS  (...)`` or ``Result: FAIL  (...)``, as ``kerncap validate`` prints it last."""
-        from kerncap_stages.pages.verdict import result_line
-
         total = self.outputs_total if self.mode == "numeric" else self.regions_total
         agreeing = self.outputs_passed if self.mode == "numeric" else self.regions_identical
         bounds = self.bounds or f"atol = {self.atol or 0.0:g}"

@@ -17,6 +17,9 @@ from bisect import bisect_right
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, cast
 
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
+
 from kerncap_stages.code.kernel_facts import find_symbol
 
 if TYPE_CHECKING:
@@ -69,9 +72,6 @@ def function_bytes(code_object: bytes, symbol: str) -> bytes | None:
 
 def made_by(code_object: bytes) -> str | None:
     """What the compiler wrote into the comment section, without the linker's part."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
     try:
         section = cast("Any", ELFFile(io.BytesIO(code_object)).get_section_by_name(".comment"))
         texts = section.data().split(b"\0") if section is not None else []
@@ -83,9 +83,6 @@ def made_by(code_object: bytes) -> str | None:
 
 def _symbols(code_object: bytes) -> list[_Symbol]:
     """What has a name and an address, in the order of addresses; empty for what is no code object."""
-    from elftools.common.exceptions import ELFError
-    from elftools.elf.elffile import ELFFile
-
     found: list[_Symbol] = []
     try:
         elf = ELFFile(io.BytesIO(code_object))

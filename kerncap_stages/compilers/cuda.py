@@ -13,6 +13,7 @@ from kerncap_stages.compilers.includes import environment_folders
 from kerncap_stages.compilers.installed import is_clang
 from kerncap_stages.compilers.nvcc import find_nvcc, is_nvcc
 from kerncap_stages.compilers.nvcc_flags import nvcc_flags, unsafe_nvcc_flags
+from kerncap_stages.compilers.ptx import find_ptx
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.kernel import Language
 
@@ -77,8 +78,6 @@ class CudaToolchain:
         self, capture: Capture, code: CapturedCode, roots: Sequence[Path], consulted: Consulted
     ) -> PtxSearch | None:
         """PTX, which compilers leave beside the machine code: that cannot be made of text again."""
-        from kerncap_stages.compilers.ptx import find_ptx
-
         return find_ptx(capture, code, roots, consulted)
 
     def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:

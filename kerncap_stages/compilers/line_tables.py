@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from elftools.elf.elffile import ELFFile
+
 from kerncap_stages.code.cubin import is_cubin, line_numbers
 from kerncap_stages.code.elf_damage import reading_elf
 from kerncap_stages.code.kernel_facts import same_but_for_unit
@@ -33,8 +35,6 @@ class LineTables:
 
 def read_line_tables(code_object: bytes, mangled_name: str) -> LineTables:
     """Read DWARF line tables; empty where the code object has none or they are not readable."""
-    from elftools.elf.elffile import ELFFile
-
     try:
         with reading_elf(hint="compile it again"):
             elf = ELFFile(io.BytesIO(code_object))

@@ -18,7 +18,7 @@ from kerncap_stages.code.read import read_code_object
 from kerncap_stages.code.targets import processor_of
 from kerncap_stages.compilers.llvm_tools import run_llvm
 from kerncap_stages.errors import UsageError
-from kerncap_stages.generate.elf_patch import Image, KernelPlace
+from kerncap_stages.generate.elf_patch import Image, KernelPlace, object_sections
 from kerncap_stages.machine.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -254,8 +254,6 @@ def _descriptor_text(code: bytes, place: KernelPlace) -> str:
 
 def _assembled(text: str, processor: str, address: int) -> tuple[bytes, bytes | None, str]:
     """The instructions, the descriptor if the text has one, and what the assembler warns of."""
-    from kerncap_stages.generate.elf_patch import object_sections
-
     with TemporaryFolder("assembly") as name:
         source, output = Path(name) / "kernel_variant.s", Path(name) / "kernel.o"
         source.write_text(text)

@@ -6,13 +6,13 @@ import io
 import struct
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
+
+from elftools.common.exceptions import ELFError
+from elftools.elf.elffile import ELFFile
 
 from kerncap_stages.code.elf_damage import reading_elf
 from kerncap_stages.errors import UsageError
-
-if TYPE_CHECKING:
-    from elftools.elf.elffile import ELFFile
 
 _S_NOP = struct.pack("<I", 0xBF800000)
 _PAGE = 0x1000
@@ -45,9 +45,6 @@ class Image:
 
     def __init__(self, code: bytes) -> None:
         """Raises UsageError if it is no ELF file."""
-        from elftools.common.exceptions import ELFError
-        from elftools.elf.elffile import ELFFile
-
         self._bytes = bytearray(code)
         try:
             self._elf = ELFFile(io.BytesIO(code))
@@ -198,8 +195,6 @@ class Image:
 
 def object_sections(data: bytes) -> tuple[bytes, bytes | None, list[str]]:
     """Of an assembled object: its instructions, its kernel descriptor, the symbols that it still needs."""
-    from elftools.elf.elffile import ELFFile
-
     elf = ELFFile(io.BytesIO(data))
     text = cast("Any", elf.get_section_by_name(".text"))
     constants = elf.get_section_by_name(".rodata")

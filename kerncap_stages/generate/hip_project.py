@@ -8,6 +8,7 @@ from kerncap_stages.compilers.flags import compile_flags
 from kerncap_stages.compilers.hip import RELOCATABLE_LINK, RELOCATABLE_UNIT, optimisation
 from kerncap_stages.compilers.installed import is_compiler_name
 from kerncap_stages.errors import ArtifactError
+from kerncap_stages.generate.assembly import disassemble
 from kerncap_stages.generate.kind import Build, judged_flags
 from kerncap_stages.generate.overlay import EDITABLE, number_of, overlay_files, place_files
 from kerncap_stages.generate.quoting import named_compiler
@@ -61,8 +62,6 @@ class HipProject:
 
     def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:  # noqa: ARG002
         """The instructions of the captured code object."""
-        from kerncap_stages.generate.assembly import disassemble
-
         kernel = capture.kernel
         digest = kernel.code_object.payload.digest
         code = store.get(digest)

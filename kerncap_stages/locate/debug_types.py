@@ -10,6 +10,8 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from elftools.elf.elffile import ELFFile
+
 from kerncap_stages.code.cubin import is_cubin
 from kerncap_stages.code.element_types import element_type, lanes
 from kerncap_stages.code.elf_damage import reading_elf
@@ -61,8 +63,6 @@ class Argument:
 
 def read_arguments(code_object: bytes, mangled_name: str) -> tuple[Argument, ...]:
     """A kernel's arguments in their order; nothing where the code object has no DWARF of it."""
-    from elftools.elf.elffile import ELFFile
-
     try:
         with reading_elf(hint="compile it again"):
             elf = ELFFile(io.BytesIO(code_object))

@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING
 
+import tree_sitter_cpp
+import tree_sitter_cuda
+from tree_sitter import Language, Parser
+
 from kerncap_stages.code.kernel_names import ANONYMOUS
 from kerncap_stages.locate.macros import BODY, uses_that_make
 
@@ -19,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tree_sitter import Node, Parser
+    from tree_sitter import Node
 
     from kerncap_stages.locate.macros import Macros
 
@@ -48,10 +52,6 @@ class Definition:
 
 @cache
 def _parsers() -> tuple[Parser, ...]:
-    import tree_sitter_cpp
-    import tree_sitter_cuda
-    from tree_sitter import Language, Parser
-
     return tuple(Parser(Language(module.language())) for module in (tree_sitter_cuda, tree_sitter_cpp))
 
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.consulted import is_current
+from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.store.remembered import remembered
+from kerncap_stages.text import formats
+from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -23,14 +26,9 @@ def known_source(store: Store, capture: Digest, options: Options) -> Remembered 
 
 def source_summary(manifest: Source | View) -> str:
     """Where the source is, or which case of not finding it this is: for people."""
-    from kerncap_stages.manifests.os_strings import os_string
-    from kerncap_stages.text.terminal import printable
-
     if manifest.definition is None:
         text = f"{manifest.outcome}: {manifest.explanation}"
     else:
-        from kerncap_stages.text import formats
-
         headers = formats.count(sum(file.is_header for file in manifest.files), "local header")
         text = f"{os_string(manifest.definition.path)}:{manifest.definition.line}, {headers}"
         command = manifest.compile_command

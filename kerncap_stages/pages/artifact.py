@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from rich.tree import Tree
+
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.pages.parts import Fact, facts, table, text
 from kerncap_stages.store.subjects import Summary, summary_of
@@ -14,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from rich.console import RenderableType
-    from rich.tree import Tree
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.base import Manifest
@@ -62,8 +63,6 @@ def _room(digest: Digest, store: Store) -> Iterator[Fact]:
 
 def tree(digest: Digest, store: Store) -> Tree:
     """Show an artifact above those that it was made from, and so on to the first; parents once."""
-    from rich.tree import Tree
-
     summaries = _Summaries(store)
     top = Tree(text(summaries.line(digest)))
     waiting = [(top, digest, 0)]

@@ -9,6 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kerncap_stages.text import formats
+from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -99,8 +100,6 @@ def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str
     for reason in manifest.reasons:
         yield f"  {reason}"
     if manifest.unedited is not None:
-        from kerncap_stages.text.terminal import printable
-
         text = formats.same_instructions(manifest.unedited)
         yield f"  same instructions before any edit: {printable(text)}"
 
@@ -115,8 +114,6 @@ def heat_text(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> 
 
 
 def _region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
-    from kerncap_stages.text.terminal import printable
-
     verdict = "pass" if region.passed else "FAIL"
     name = printable(region.name)
     if region.changed_region is not None:

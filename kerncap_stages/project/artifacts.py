@@ -5,6 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.digest import ManifestRef
+from kerncap_stages.errors import ArtifactError
+from kerncap_stages.manifests.codec import load_as
+from kerncap_stages.manifests.reproducer import Reproducer
+from kerncap_stages.manifests.source import Source
+from kerncap_stages.manifests.view import viewing
+from kerncap_stages.project.checkout import is_project, open_project, project_folder
+
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.source import Unedited
@@ -18,9 +26,6 @@ def project_of(text: str) -> Project | None:
     A digest or a name is never taken for a folder.
     Raises ArtifactError for a project whose store is gone.
     """
-    from kerncap_stages.errors import ArtifactError
-    from kerncap_stages.project.checkout import is_project, open_project, project_folder
-
     looks_like_path = text in (".", "..") or "/" in text or Path(text).is_dir()
     folder = project_folder(Path(text)) if looks_like_path else Path(text)
     if not looks_like_path or not is_project(folder):
@@ -33,8 +38,6 @@ def project_of(text: str) -> Project | None:
 
 def source_of(store: Store, capture: Digest) -> Digest | None:
     """The newest source that was found for a capture, if there is one in the store."""
-    from kerncap_stages.manifests.view import viewing
-
     for entry in store.artifacts("source"):
         if capture in entry.parents:
             with viewing(store, entry.digest) as source:
@@ -48,10 +51,6 @@ def unedited_of(store: Store, capture: Digest) -> Unedited | None:
 
     Where there is no project, that of the source that was found; None where there is none either.
     """
-    from kerncap_stages.manifests.codec import load_as
-    from kerncap_stages.manifests.reproducer import Reproducer
-    from kerncap_stages.manifests.source import Source
-
     found = source_of(store, capture)
     for entry in store.artifacts("reproducer"):
         if capture in entry.parents or found in entry.parents:
@@ -67,10 +66,6 @@ def capture_of(store: Store, digest: Digest) -> Digest:
 
     Raises ArtifactError if it has none.
     """
-    from kerncap_stages.digest import ManifestRef
-    from kerncap_stages.errors import ArtifactError
-    from kerncap_stages.manifests.view import viewing
-
     with viewing(store, digest) as made:
         if made.kind == "capture":
             return digest

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import random
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -92,8 +93,6 @@ def check_store(
 
 
 def _some(digests: list[Digest], share: float) -> list[Digest]:
-    import random
-
     count = min(len(digests), max(1, round(len(digests) * share)))
     return random.sample(digests, count)
 

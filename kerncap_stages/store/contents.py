@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import DigestMismatch, Refused, UsageError
+from kerncap_stages.manifests import load_as
+from kerncap_stages.manifests.files import Files
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -39,8 +41,6 @@ def find_content(store: Store, what: str, path: str | None) -> Reference:
     digest = store.resolve(what)
     if path is None:
         return ManifestRef.to(digest)
-    from kerncap_stages.manifests import load_as
-    from kerncap_stages.manifests.files import Files
 
     for file in load_as(store, digest, Files).files:
         if file.path == path:

@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING
 from kerncap_stages import __version__
 from kerncap_stages.digest import FileRef, MemoryRef
 from kerncap_stages.errors import DeviceError, DigestMismatch, Refused, UsageError
+from kerncap_stages.manifests import dump
+from kerncap_stages.manifests.files import Files, StoredFile, StoredLink
 from kerncap_stages.store.contents import content_sizes, require_room, write_content
 
 if TYPE_CHECKING:
@@ -22,7 +24,6 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
-    from kerncap_stages.manifests.files import Files, StoredFile, StoredLink
     from kerncap_stages.store import Store, Transaction
 
 # Larger files are kept in chunks: equal parts of different files are stored once, and damage stays local.
@@ -35,9 +36,6 @@ def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
 
     Raises UsageError if it does not exist or holds the store, Refused if it holds what cannot be kept.
     """
-    from kerncap_stages.manifests import dump
-    from kerncap_stages.manifests.files import Files
-
     try:
         mode = path.stat().st_mode
     except OSError as error:
@@ -138,8 +136,6 @@ def _checked(inside: str, path: Path) -> str:
 
 
 def _link(path: Path, inside: str) -> StoredLink:
-    from kerncap_stages.manifests.files import StoredLink
-
     target = os.readlink(path)  # noqa: PTH115 - as it is written, not as a Path would normalize it
     try:
         return StoredLink(path=_checked(inside, path), target=target)
@@ -151,8 +147,6 @@ def _link(path: Path, inside: str) -> StoredLink:
 
 
 def _put_file(transaction: Transaction, path: Path, inside: str) -> StoredFile:
-    from kerncap_stages.manifests.files import StoredFile
-
     _checked(inside, path)
     try:
         # Not blocking: to open a pipe that nobody writes would wait for ever.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kerncap_stages.compat.arguments import find_variant
+from kerncap_stages.compat.projects import find_variant
 from kerncap_stages.errors import UsageError
 
 

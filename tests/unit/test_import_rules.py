@@ -51,6 +51,7 @@ MAY_INCLUDE = {
 }
 GPU_API = re.compile(r"^(hsa/|hip/|hsa|cuda|cupti|nv|drm|amdgpu|libdrm/|linux/kfd_ioctl|rocprofiler)")
 KNOWS_NO_GPU_API = {"core", "capture", "replay", "bindings"}
+MOST_LINES = 120  # of a function
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -190,7 +191,30 @@ def test_the_architecture_page_names_every_folder():
             assert f"`{name}/" in page or f"`{name}`" in page, f"docs/architecture.md does not name {name}"
 
 
-@pytest.mark.parametrize(("path", "limit"), [("*.py", 500), ("*.hpp", 500), ("*.cpp", 500)])
+def functions(name: str) -> list[ast.FunctionDef | ast.AsyncFunctionDef]:
+    return [
+        node for node in ast.walk(MODULES[name]) if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))
+    ]
+
+
+def imports_in_functions(name: str) -> set[int]:
+    """The lines of a module where a function imports something."""
+    inner = (node for function in functions(name) for node in ast.walk(function))
+    return {node.lineno for node in inner if isinstance(node, (ast.Import, ast.ImportFrom))}
+
+
+def test_few_functions_import():
+    """A command imports what it does when it is called, so that ``--help`` is fast; others have a reason."""
+    found = {name: lines for name in MODULES if (lines := imports_in_functions(name))}
+    assert sum(map(len, found.values())) <= 60, {name: len(lines) for name, lines in found.items()}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if not is_in(name, "kerncap_stages.rocm_root")])
+def test_functions_are_short(name):
+    assert {each.name for each in functions(name) if each.end_lineno - each.lineno + 1 > MOST_LINES} == set()
+
+
+@pytest.mark.parametrize(("path", "limit"), [("*.py", 350), ("*.hpp", 500), ("*.cpp", 500)])
 def test_files_are_short_or_say_why(path, limit):
     for top in (PACKAGE, NATIVE):
         for file in top.rglob(path):

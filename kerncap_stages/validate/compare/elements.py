@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
+import ml_dtypes
 import numpy as np
 
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, FLOAT_TYPES, INTEGER_TYPES, ML_TYPES, Bounds
@@ -90,8 +91,6 @@ class Difference:
 def numpy_dtype(element_type: str) -> np.dtype[Any]:
     """The numpy type of an element type, e.g. of ``bf16``."""
     if element_type in ML_TYPES:
-        import ml_dtypes
-
         scalar: type[Any] = getattr(ml_dtypes, ML_TYPES[element_type])
         return np.dtype(scalar)
     return np.dtype(element_type.replace("fp", "float"))

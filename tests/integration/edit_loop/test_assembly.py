@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from programs import SOURCES
 
-from kerncap_stages.cli.commands.assemble import run_assemble
+from kerncap_stages.cli.flows.assemble import run_assemble
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.code.targets import PROCESSORS
 from kerncap_stages.compilers.amd_code import function_bytes

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages.cli.console import emit, page, require_output
 from kerncap_stages.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
     from pathlib import Path
 
-    from kerncap_stages.digest import Digest
     from kerncap_stages.store import Store
 
 
@@ -43,23 +40,3 @@ def open_store(store: Path | None, *, create: bool = False) -> Store:
     from kerncap_stages.store import Store
 
     return Store.open(store, create=create)
-
-
-def print_digests(digests: Sequence[Digest]) -> None:
-    """Write one a line."""
-    for digest in digests:
-        emit(digest)
-
-
-def show(report: Any, sections: Any, *, json: bool) -> None:
-    """Print a report, as the sections of a page or as JSON."""
-    require_output()
-    if json:
-        import dataclasses
-        import json as json_module
-
-        print(json_module.dumps(report, indent=1, default=dataclasses.asdict))
-        return
-    console = page()
-    for section in sections:
-        console.print(section)

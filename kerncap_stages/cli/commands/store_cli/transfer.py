@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.commands.store_cli.shared import open_store, print_digests
-from kerncap_stages.cli.console import epilog, require_output
-from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.console import epilog
 from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
 
 app = stage_app()
@@ -23,16 +20,9 @@ def export_(
     store: StoreOption = None,
 ) -> None:
     """Write artifacts with all that they need as one file."""
-    from kerncap_stages.cli.progress import progress
-    from kerncap_stages.errors import UsageError
-    from kerncap_stages.store.archive import export
+    from kerncap_stages.cli.flows.store_transfer import export_artifacts
 
-    if output.exists():
-        raise UsageError(f"{output} exists", hint="give a new name: nothing is ever overwritten")
-    opened = open_store(store)
-    digests = [opened.resolve(text) for text in artifact_texts(artifacts)]
-    with progress("exporting", counts_bytes=True) as report_progress:
-        export(opened, digests, output, report_progress)
+    export_artifacts(store, artifacts, output)
 
 
 @app.command("import", epilog=epilog("kc-store import capture.kcar | kc-show"))
@@ -46,14 +36,9 @@ def import_(
 
     Prints their digests.
     """
-    from kerncap_stages.cli.progress import progress
-    from kerncap_stages.store.archive import import_archive
+    from kerncap_stages.cli.flows.store_transfer import import_archives
 
-    opened = open_store(store, create=True)
-    for archive in archives:
-        with progress("importing", counts_bytes=True) as report_progress:
-            digests = import_archive(opened, archive, report_progress)
-        print_digests(digests)
+    import_archives(store, archives)
 
 
 @app.command(epilog=epilog("kc-store put model.bin results/"))
@@ -65,11 +50,9 @@ def put(
 
     Prints one digest for each.
     """
-    from kerncap_stages.store.files import put_path
+    from kerncap_stages.cli.flows.store_transfer import put_paths
 
-    opened = open_store(store, create=True)
-    for path in paths:
-        print_digests([put_path(opened, path)[0]])
+    put_paths(store, paths)
 
 
 @app.command(epilog=epilog("kc-store get @files copy/"))
@@ -87,13 +70,9 @@ def get(
 
     Nothing is ever overwritten.
     """
-    from kerncap_stages.manifests import load_as
-    from kerncap_stages.manifests.files import Files
-    from kerncap_stages.store.files import get_files
+    from kerncap_stages.cli.flows.store_transfer import get_artifact
 
-    opened = open_store(store)
-    manifest = load_as(opened, opened.resolve(artifact), Files)
-    get_files(opened, manifest, destination or Path(manifest.name))
+    get_artifact(store, artifact, destination)
 
 
 @app.command(epilog=epilog("kc-store cat @files model.bin | xxd\nkc-store cat memory:DIGEST > region.bin"))
@@ -111,10 +90,6 @@ def cat(
 
     A manifest, a file or a memory; what is damaged is not written.
     """
-    from kerncap_stages.store.contents import find_content, print_content
+    from kerncap_stages.cli.flows.store_transfer import print_object
 
-    require_output()
-    opened = open_store(store)
-    content = find_content(opened, what, path)
-    sys.stdout.flush()
-    print_content(opened, content, sys.stdout.fileno())
+    print_object(store, what, path)

@@ -10,11 +10,11 @@ from kerncap_stages.cli.commands.store_cli.shared import (
     KindOption,
     ReportAsJson,
     open_store,
-    show,
 )
 from kerncap_stages.cli.console import epilog, say, with_typed_store
-from kerncap_stages.cli.inputs import artifact_texts, has_piped_input
+from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
+from kerncap_stages.text.formats import count
 
 app = stage_app()
 
@@ -44,33 +44,9 @@ def check(
 
     Ends with 3 when something is wrong.
     """
-    import math
+    from kerncap_stages.cli.flows.store_upkeep import check_all
 
-    from kerncap_stages.cli.progress import progress
-    from kerncap_stages.errors import ArtifactError, UsageError
-    from kerncap_stages.pages.store import check_page
-    from kerncap_stages.store.check import check_store
-    from kerncap_stages.text.formats import count
-
-    if sample is not None and math.isnan(sample):
-        raise UsageError("nan is no percentage", hint="`--sample 5` reads one object in twenty")
-    opened = open_store(store)
-    share = None if sample is None else sample / 100
-    with progress("checking", counts_bytes=True) as report_progress:
-        report = check_store(opened, sample=share, repair=repair, progress=report_progress)
-    show(report, check_page(report), json=json)
-    if not report.ok:
-        kinds = {fault.kind for fault in report.faults}
-        if kinds == {"stray"}:
-            hint = "move these files elsewhere: nothing in the store reads them"
-        elif "damaged" in kinds and not repair:
-            hint = (
-                "`kc-store check --repair` sets damaged objects aside; then make or import those "
-                "artifacts again"
-            )
-        else:
-            hint = "make or import the artifacts that they spoil again, or `kc-store rm` them"
-        raise ArtifactError(f"{count(len(report.faults), 'fault')} in {opened.root}", hint=hint)
+    check_all(store, percent=sample, repair=repair, as_json=json)
 
 
 @app.command(epilog=epilog("kc-store gc --dry-run"))
@@ -80,13 +56,9 @@ def gc(
     store: StoreOption = None,
 ) -> None:
     """Remove objects that no artifact and no name needs."""
-    from kerncap_stages.cli.progress import progress
-    from kerncap_stages.pages.store import gc_page
-    from kerncap_stages.store.collect import collect_garbage
+    from kerncap_stages.cli.flows.store_upkeep import collect
 
-    with progress("collecting", counts_bytes=True) as report_progress:
-        report = collect_garbage(open_store(store), dry_run=dry_run, progress=report_progress)
-    show(report, [gc_page(report)], json=json)
+    collect(store, dry_run=dry_run, as_json=json)
 
 
 @app.command(epilog=epilog("kc-store ls\nkc-store ls --kind capture --quiet | kc-show"))
@@ -97,33 +69,9 @@ def ls(
     store: StoreOption = None,
 ) -> None:
     """List artifacts, newest first."""
-    from kerncap_stages.store.folder import default_path, is_still_to_come
-    from kerncap_stages.text.terminal import printable
+    from kerncap_stages.cli.flows.store_list import list_artifacts
 
-    root = (store or default_path()).expanduser().absolute()
-    if is_still_to_come(root):
-        if json:
-            print("[]")
-        else:
-            say(
-                f"no artifacts yet: {printable(str(root))} holds no store; "
-                "a stage makes it, as `kc-profile -- ./app` does"
-            )
-        return
-    opened = open_store(store)
-    entries = opened.artifacts(kind)
-    if quiet:
-        for entry in entries:
-            print(entry.digest)
-        return
-    if not entries and not json:
-        say(f"no artifacts{f' of kind {kind}' if kind else ''} in {opened.root}")
-        return
-    import time
-
-    from kerncap_stages.pages.artifact import listing
-
-    show(entries, [listing(entries, opened, time.time())], json=json)
+    list_artifacts(store, kind, quiet=quiet, as_json=json)
 
 
 @app.command(epilog=epilog("kc-store du @capture"))
@@ -136,20 +84,9 @@ def du(
 
     Without any, and without a pipe, all listed ones and the whole store.
     """
-    from kerncap_stages.pages.store import usage_page
-    from kerncap_stages.store.usage import usage_of, usage_of_each
+    from kerncap_stages.cli.flows.store_upkeep import show_usage
 
-    opened = open_store(store)
-    entries = {entry.digest: entry.kind for entry in opened.artifacts()}
-    asked = artifacts or has_piped_input()
-    digests = [opened.resolve(text) for text in artifact_texts(artifacts)] if asked else list(entries)
-    rows = [
-        (digest, entries.get(digest, "unlisted"), usage)
-        for digest, usage in zip(digests, usage_of_each(opened, digests), strict=True)
-    ]
-    total = usage_of(opened)
-    report = {"artifacts": [{"digest": d, "kind": kind, "usage": u} for d, kind, u in rows], "store": total}
-    show(report, usage_page(rows, total), json=json)
+    show_usage(store, artifacts, as_json=json)
 
 
 @app.command(epilog=epilog("kc-store name before-tuning @capture"))
@@ -198,8 +135,6 @@ def prune(
 
     Those with a name stay. Prints the digests of those that do not.
     """
-    from kerncap_stages.text.formats import count
-
     gone = open_store(store).prune(keep_last, kind)
     for digest in gone:
         print(digest)

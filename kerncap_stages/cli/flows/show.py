@@ -1,0 +1,69 @@
+"""What kc-show does: print artifacts as pages or as JSON, or say what this installation has."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.console import page, require_output
+from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.manifests import load, parse
+from kerncap_stages.pages import about, render
+from kerncap_stages.pages.artifact import head
+from kerncap_stages.pages.artifact import tree as tree_of
+from kerncap_stages.pages.installation import describe_installation
+from kerncap_stages.project.artifacts import project_of
+from kerncap_stages.store import Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from kerncap_stages.digest import Digest
+
+
+def show_artifacts(
+    store_folder: Path | None, artifacts: Sequence[str] | None, *, tree: bool, as_json: bool
+) -> None:
+    """Print each artifact, or that of a project's folder: its page, its parents as a tree, or its bytes."""
+    require_output()
+    for text in artifact_texts(artifacts, otherwise="@"):
+        project = project_of(text)
+        store = Store.open(store_folder if project is None else project.store, create=False)
+        digest = store.resolve(text) if project is None else project.reproducer
+        if as_json:
+            _print_json(store, digest)
+        elif tree:
+            page().print(tree_of(digest, store))
+        else:
+            show_page(store, digest)
+
+
+def show_page(store: Store, digest: Digest) -> None:
+    """Print the page of an artifact.
+
+    Raises ArtifactError if the manifest cannot be read.
+    """
+    manifest = load(store, digest)
+    console = page()
+    for section in (*head(digest, manifest, store), *render(manifest)):
+        console.print(section)
+
+
+def _print_json(store: Store, digest: Digest) -> None:
+    """Print the stored bytes, so that `kc-show --json X | sha256sum` prints X."""
+    payload = store.get(digest)
+    parse(payload, digest.short)  # refused here as it would be by a stage
+    print(payload.decode(), end="")
+
+
+def show_about(*, as_json: bool) -> None:
+    """Print what this installation and this machine have."""
+    require_output()
+    facts = describe_installation()
+    if as_json:
+        print(json.dumps(facts, indent=1))
+        return
+    console = page()
+    for section in about.render(facts):
+        console.print(section)

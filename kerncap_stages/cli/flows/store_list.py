@@ -1,0 +1,42 @@
+"""What `kc-store ls` does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.console import say
+from kerncap_stages.store import Store
+from kerncap_stages.store.folder import default_path, is_still_to_come
+from kerncap_stages.text.terminal import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def list_artifacts(store_folder: Path | None, kind: str | None, *, quiet: bool, as_json: bool) -> None:
+    """Print artifacts, newest first; a store that no stage has made yet holds none.
+
+    quiet: their digests alone.
+    """
+    root = (store_folder or default_path()).expanduser().absolute()
+    if is_still_to_come(root):
+        if as_json:
+            print("[]")
+        else:
+            say(
+                f"no artifacts yet: {printable(str(root))} holds no store; "
+                "a stage makes it, as `kc-profile -- ./app` does"
+            )
+        return
+    store = Store.open(store_folder, create=False)
+    entries = store.artifacts(kind)
+    if quiet:
+        for entry in entries:
+            print(entry.digest)
+    elif entries or as_json:
+        # A pipe of digests needs no tables.
+        from kerncap_stages.cli.flows.store_upkeep import show_artifacts
+
+        show_artifacts(store, entries, as_json=as_json)
+    else:
+        say(f"no artifacts{f' of kind {kind}' if kind else ''} in {store.root}")

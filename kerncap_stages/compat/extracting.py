@@ -1,0 +1,213 @@
+"""What kc-extract does: for each program, run every step, and say how each went."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from kerncap_stages.cli.command_line import resolve_artifact
+from kerncap_stages.cli.console import say
+from kerncap_stages.cli.inputs import artifact_texts, has_piped_input
+from kerncap_stages.cli.progress import lines
+from kerncap_stages.collect.program import ProgramSpec
+from kerncap_stages.collect.selection import shape_of
+from kerncap_stages.compat.extraction import run_extract
+from kerncap_stages.compat.lines import edited_and_built
+from kerncap_stages.compat.steps import CAPTURE, ExtractRequest
+from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.manifests.capture import NameMatch
+from kerncap_stages.store import Store
+from kerncap_stages.text import formats
+from kerncap_stages.text.terminal import printable
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from pathlib import Path
+
+    from kerncap_stages.compat.steps import Extraction, Step
+    from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests.base import Dim3
+
+
+@dataclass(frozen=True)
+class Words:
+    """The words of the command line that say what is extracted, and how."""
+
+    kernel: str | None
+    match: NameMatch | None
+    dispatch: int | None
+    grid_blocks: str | None
+    block_work_items: str | None
+    no_profile: bool
+    output: Path | None
+    force: bool
+    fresh: bool
+    source_dirs: tuple[Path, ...]
+    compile_commands: Path | None
+    defines: tuple[str, ...]
+    compiler: str | None
+    stop_after: bool
+    timeout_s: float | None
+    validate: bool
+    program_stdout: Path | None
+    program_stdin: Path | None
+    as_json: bool
+
+    def shapes(self) -> tuple[Dim3 | None, Dim3 | None]:
+        """Work-groups, and work-items of one, that a launch must have. Raises UsageError for other words."""
+        grid, block = self.grid_blocks, self.block_work_items
+        return (
+            None if grid is None else shape_of("--grid-blocks", "work-groups", grid),
+            None if block is None else shape_of("--block", "work-items", block),
+        )
+
+    def request(self, spec: ProgramSpec | None, profile: Digest | None, told: _Told) -> ExtractRequest:
+        """What is asked for of a program, or of the program of a profile."""
+        grid_blocks, block_work_items = self.shapes()
+        return ExtractRequest(
+            spec=spec,
+            profile=profile,
+            profile_first=not self.no_profile,
+            kernel=self.kernel,
+            match=self.match,
+            dispatch=self.dispatch,
+            grid_blocks=grid_blocks,
+            block_work_items=block_work_items,
+            output=self.output,
+            force=self.force,
+            fresh=self.fresh,
+            source_dirs=self.source_dirs,
+            compile_commands=self.compile_commands,
+            defines=self.defines,
+            compiler=self.compiler,
+            stop_after=self.stop_after,
+            timeout_s=self.timeout_s,
+            validate=self.validate,
+            on_start=told.start,
+            on_step=told.end,
+            on_copied=told.copied,
+        )
+
+
+def name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch | None:
+    """How names are compared; None if nothing is said. Raises UsageError if several ways are asked for."""
+    if exact + regex + mangled > 1:
+        raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
+    if exact:
+        return NameMatch.EXACT
+    return NameMatch.REGEX if regex else NameMatch.MANGLED if mangled else None
+
+
+def extract_kernels(
+    store_folder: Path | None, program: tuple[str, ...] | None, profiles: Sequence[str] | None, words: Words
+) -> ExitCode:
+    """Extract a kernel of a program, or one of each profile; print the digests of the projects' artifacts.
+
+    The exit code is ANSWER_IS_NO if a captured kernel does not replay to the same results.
+    """
+    spec, artifacts, store = _sources(store_folder, program, profiles, words)
+    worst = ExitCode.DONE
+    with ExitStack() as stack:
+        told = _Told(stack)
+        for artifact in artifacts:
+            extraction = run_extract(store, words.request(spec, artifact, told))
+            _report(extraction, as_json=words.as_json)
+            if extraction.failure is not None:
+                raise extraction.failure
+            if extraction.validation is not None and not extraction.validation.passed:
+                worst = ExitCode.ANSWER_IS_NO
+    return worst
+
+
+def _sources(
+    store_folder: Path | None, program: tuple[str, ...] | None, profiles: Sequence[str] | None, words: Words
+) -> tuple[ProgramSpec | None, list[Digest | None], Store]:
+    """The program, or profiles of programs; everything is checked before one runs."""
+    if words.no_profile and words.kernel is None:
+        raise UsageError("--no-profile needs a kernel", hint="kc-extract --no-profile --kernel NAME -- ./app")
+    spec = None
+    texts: list[str] = []
+    if program is not None:
+        if profiles:
+            raise UsageError("give a profile or a command after `--`, not both", hint="leave one of them out")
+        if not program:
+            raise UsageError("no program given after `--`", hint="kc-extract -- ./app")
+        spec = ProgramSpec(program, stdout=words.program_stdout, stdin=words.program_stdin)
+    elif profiles or has_piped_input():
+        texts = list(artifact_texts(profiles))
+    else:
+        raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
+    words.shapes()
+    store = Store.open(store_folder)
+    artifacts: list[Digest | None] = [None]
+    if spec is None:
+        artifacts = [resolve_artifact(store, text) for text in texts]
+    if words.output is not None and len(artifacts) > 1:
+        raise UsageError("--output names one folder, and there are several profiles", hint="leave it out")
+    return spec, artifacts, store
+
+
+class _Told:
+    """What people see while it runs: the steps, and how much of the memory is copied."""
+
+    def __init__(self, stack: ExitStack) -> None:
+        self._stack = stack
+        self._report: Callable[[int, int], None] | None = None
+
+    def start(self, step: str) -> None:
+        """A step begins."""
+        say(f"{step} ...")
+        if step == CAPTURE:
+            self._report = self._stack.enter_context(lines("capture"))
+
+    def copied(self, done_bytes: int, total_bytes: int) -> None:
+        """So much of a capture is copied."""
+        if self._report is not None:
+            self._report(done_bytes, total_bytes)
+
+    def end(self, step: Step) -> None:
+        """A step ended."""
+        self._stack.close()
+        self._report = None
+        digest = step.digest.short if step.digest is not None else "-"
+        say(f"  {digest:12}  {printable(step.summary)}  ({formats.duration(step.duration_ns)})")
+        for note in step.notes:
+            say("  note: " + printable(note, keep_lines=True).replace("\n", "\n    "))
+
+
+def _report(extraction: Extraction, *, as_json: bool) -> None:
+    folder = printable(shlex.quote(str(extraction.folder)))
+    say(f"project: {folder}")
+    if extraction.reproducer.can_recompile:
+        editable, _ = edited_and_built([file.path for file in extraction.reproducer.files])
+        say(f"next: edit {folder}/{editable}, then make -C {folder} validate-variant bench")
+    else:
+        say(f"next: make -C {folder} run; it cannot be rebuilt, as the notes above say")
+    if as_json:
+        print(json.dumps(extraction_object(extraction)), flush=True)
+    else:
+        print(extraction.digests["generate"], flush=True)
+
+
+def extraction_object(extraction: Extraction) -> dict[str, Any]:
+    """What ``--json`` prints: one line; durations in nanoseconds."""
+    validation = extraction.validation
+    return {
+        "folder": str(extraction.folder.resolve()),
+        "kernel": extraction.capture.kernel.demangled_name,
+        "can_recompile": extraction.reproducer.can_recompile,
+        "passed": None if validation is None else validation.passed,
+        "steps": [
+            {
+                "name": step.name,
+                "digest": None if step.digest is None else str(step.digest),
+                "summary": step.summary,
+                "notes": list(step.notes),
+                "duration_ns": step.duration_ns,
+            }
+            for step in extraction.steps
+        ],
+    }

@@ -1,0 +1,22 @@
+"""The kernels that a shell is offered for an argument."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.collect.selection import without_parameters
+from kerncap_stages.manifests.codec import load_as
+from kerncap_stages.manifests.profile import Profile
+from kerncap_stages.store import Store
+from kerncap_stages.text.terminal import printable
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def kernels_of_latest_profile(store_folder: Path | None) -> list[tuple[str, str]]:
+    """Names without parameters, each with its share of the time; none that a terminal would not show."""
+    store = Store.open(store_folder, create=False)
+    kernels = load_as(store, store.resolve("@profile"), Profile).kernels
+    offers = ((without_parameters(kernel.name), f"{kernel.share:.1%} of the GPU time") for kernel in kernels)
+    return [(name, share) for name, share in offers if printable(name) == name]

@@ -1,0 +1,43 @@
+"""Folders of projects, and code objects in them, as the documentation names them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from kerncap_stages.errors import ArtifactError, UsageError
+from kerncap_stages.project.checkout import is_project, project_folder
+
+if TYPE_CHECKING:
+    from os import PathLike
+
+
+def as_folder(given: Path) -> Path:
+    """A project's folder, of it or of the ``capture`` in it.
+
+    Raises ArtifactError if it is neither.
+    """
+    folder = project_folder(given)
+    if not is_project(folder):
+        what = "is not a generated project" if folder.exists() else "does not exist"
+        raise ArtifactError(f"{folder} {what}", hint="`kerncap extract` makes one; give its folder")
+    return folder
+
+
+def find_variant(folder: Path, hsaco: str | PathLike[str] | None) -> Path | None:
+    """Where a code object is: in the current folder, else in the project.
+
+    In a project of a CUDA kernel, what the documentation calls ``optimized.hsaco`` is a cubin or PTX.
+    Raises UsageError if it is in neither.
+    """
+    if hsaco is None:
+        return None
+    places = [Path(hsaco), folder / hsaco]
+    if places[1].suffix == ".hsaco":
+        places += [places[1].with_suffix(form) for form in (".cubin", ".ptx")]
+    for path in places:
+        if path.is_file():
+            return path
+    raise UsageError(
+        f"no such code object: {hsaco}, neither here nor in {folder}", hint="`make recompile` makes one"
+    )

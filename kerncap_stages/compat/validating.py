@@ -1,0 +1,53 @@
+"""What ``Kerncap.validate`` does."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from kerncap_stages.cli.artifacts import find_captures, list_for_user
+from kerncap_stages.compat.conversion import validation_result
+from kerncap_stages.compat.projects import as_folder, find_variant
+from kerncap_stages.manifests.view import read_view
+from kerncap_stages.project.built import about_variant, unbuilt_edits
+from kerncap_stages.project.variants import built_variant
+from kerncap_stages.validate.engine import run_validate
+from kerncap_stages.validate.request import Settings, checked_settings
+
+if TYPE_CHECKING:
+    from os import PathLike
+    from pathlib import Path
+
+    from kerncap_stages.compat.results import ValidationResult
+
+DEFAULT_ATOL, DEFAULT_RTOL = 1e-6, 1e-5
+
+
+def validate_project(
+    store_folder: Path | None, project: Path, hsaco: str | PathLike[str] | None, settings: Settings
+) -> ValidationResult:
+    """Judge the variant of a project for each of its captures."""
+    folder = as_folder(project)
+    store, captures = find_captures(store_folder, str(folder.resolve()))
+    variant = find_variant(folder, hsaco) or built_variant(folder)
+    made = [run_validate(store, capture, variant, settings) for capture in captures]
+    unlisted = [list_for_user(store, digest, store_folder) for digest, _ in made]
+    notes = [note for note in unlisted if note is not None]
+    notes += [] if variant is None else about_variant(folder, variant)
+    unbuilt = [] if variant is not None else unbuilt_edits(folder)
+    notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
+    names = [read_view(store, capture).kernel.demangled_name for capture in captures]
+    return validation_result([manifest for _, manifest in made], [digest for digest, _ in made], names, notes)
+
+
+def settings_of(tolerance: float | None, rtol: float | None, dtype: str | None, timeout_s: float) -> Settings:
+    """The documented bounds: bytes are compared unless one is given, and the other one has a default."""
+    if tolerance is None and rtol is None:
+        checked_settings(None, None, None, dtype)
+        return Settings(timeout_s=timeout_s)
+    return checked_settings(
+        DEFAULT_ATOL if tolerance is None else tolerance,
+        DEFAULT_RTOL if rtol is None else rtol,
+        None,
+        dtype,
+        timeout_s=timeout_s,
+    )
