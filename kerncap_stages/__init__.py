@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+# typing's, which mypy knows by its name: executables begin here, and loading typing takes time.
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from kerncap_stages.compat.client import Kerncap as Kerncap
     from kerncap_stages.compat.results import (

@@ -2,19 +2,21 @@
 
 Only the console scripts import this: it changes what a signal does. While a stage is being imported there is
 nothing to undo, so SIGINT has the system's own action; ``console.run`` takes it over once there is.
+Until the first lines below have run, Python answers with a traceback, so they load nothing: ``_signal`` is in
+the interpreter, while ``signal`` and ``typing`` take ten milliseconds.
 """
 
 from __future__ import annotations
 
-import signal
+import _signal
 
 # None of a script in the background, which ignores it, nor of a program that has its own.
-if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
+if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
+    _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
 from importlib import import_module
-from typing import TYPE_CHECKING
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 

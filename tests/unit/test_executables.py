@@ -66,13 +66,16 @@ def test_help_imports_nothing_heavy(name):
     assert "kerncap_stages" in imported
 
 
+# As Python begins: what it loads by itself says nothing of what an executable loads.
 _INTERRUPTED = """
-import signal, sys
+import _signal, sys
 class Interrupt:
     def find_spec(self, name, path=None, target=None):
-        if name.startswith("kerncap_stages.") and name != "kerncap_stages.launch":
-            signal.raise_signal(signal.SIGINT)
-signal.signal(signal.SIGINT, signal.default_int_handler)  # as Python begins
+        if name not in ("__future__", "kerncap_stages", "kerncap_stages.launch"):
+            _signal.raise_signal(_signal.SIGINT)
+_signal.signal(_signal.SIGINT, _signal.default_int_handler)
+for name in ("enum", "importlib", "signal", "typing"):
+    sys.modules.pop(name, None)
 sys.meta_path.insert(0, Interrupt())
 sys.argv[1:] = ["--help"]
 from {module} import {function}
