@@ -8,7 +8,7 @@ the interpreter, while ``signal`` and ``typing`` take ten milliseconds.
 
 from __future__ import annotations
 
-import _signal
+import _signal  # type: ignore[import-not-found]  # typeshed has no stub of it
 
 # None of a script in the background, which ignores it, nor of a program that has its own.
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
