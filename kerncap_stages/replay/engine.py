@@ -27,7 +27,7 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
     Raises what keeps it from being run: Refused, DeviceError, ArtifactError.
     """
     capture = load_as(store, digest, Capture)
-    options = options.in_work_items(capture.launch)
+    options = options.instead_of(capture.launch)
     if options.variant is not None and not options.variant.is_file():
         raise UsageError(
             f"no such code object: {options.variant}",

@@ -39,21 +39,27 @@ class ReplayOptions:
     device: int | None = None
     progress: Report | None = None
 
-    def in_work_items(self, launch: Launch) -> ReplayOptions:
-        """The same with a grid of blocks, if that was asked for, in work-items of that launch or ``block``.
+    def instead_of(self, launch: Launch) -> ReplayOptions:
+        """The same with the grid in work-items, and without what that launch has anyway.
 
-        Raises UsageError if there are more than fit.
+        Raises UsageError if there are more work-items than fit.
         """
-        if self.grid_blocks is None:
-            return self
+        grid = self.grid_work_items
         block = self.block_work_items or launch.block_work_items
-        x, y, z = (blocks * size for blocks, size in zip(self.grid_blocks, block, strict=True))
-        if max(x, y, z) > MOST_WORK_ITEMS:
-            raise UsageError(
-                f"a grid of {x},{y},{z} work-items: at most {MOST_WORK_ITEMS} fit along an axis",
-                hint="give fewer blocks",
-            )
-        return replace(self, grid_work_items=(x, y, z), grid_blocks=None)
+        if self.grid_blocks is not None:
+            x, y, z = (blocks * size for blocks, size in zip(self.grid_blocks, block, strict=True))
+            if max(x, y, z) > MOST_WORK_ITEMS:
+                raise UsageError(
+                    f"a grid of {x},{y},{z} work-items: at most {MOST_WORK_ITEMS} fit along an axis",
+                    hint="give fewer blocks",
+                )
+            grid = (x, y, z)
+        return replace(
+            self,
+            grid_work_items=None if grid == launch.grid_work_items else grid,
+            grid_blocks=None,
+            block_work_items=None if block == launch.block_work_items else block,
+        )
 
     def request(self, capture: Capture) -> ReplayRequest:
         """What the native replayer is asked to do."""

@@ -81,6 +81,17 @@ def test_another_shape_runs_and_is_not_compared(stages, scaled, tmp_path):
     assert not written[256:].any()
 
 
+def test_the_captured_shape_may_be_named_and_is_compared(stages, scaled):
+    launch = stages.show(scaled)["launch"]
+    blocks, items, block = (
+        ",".join(map(str, launch[name])) for name in ("grid_blocks", "grid_work_items", "block_work_items")
+    )
+    for shape in (("--grid-blocks", blocks), ("--grid-work-items", items, "--block", block)):
+        made = stages.replay(scaled, *shape).must().manifest
+        assert made["matches_golden"] is True
+        assert made["plan"]["overrides"]["grid_work_items"] is None
+
+
 def test_a_variant_that_never_ends_is_a_result(stages, scaled, variant):
     done = stages.replay(scaled, "--variant", variant("wild_variants", "HANG"), "--timeout", 5).must(4)
     assert done.manifest["outcome"] == "timed_out"

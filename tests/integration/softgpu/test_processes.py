@@ -117,7 +117,7 @@ def test_launcher_says_how_to_get_rocm(tmp_path):
     script = (
         "import ctypes.util, sys; ctypes.util.find_library = lambda name: None; "
         "sys.argv = ['kc-softgpu', '--', 'true']; "
-        "from kerncap_stages import softgpu; softgpu._ROCR = 'no-such-library.so'; "
+        "from kerncap_stages.machine import softgpu; softgpu._ROCR = 'no-such-library.so'; "
         "from kerncap_stages.cli.commands.softgpu import main; main()"
     )
     done = subprocess.run(
