@@ -302,14 +302,17 @@ def test_artifacts_are_completed_by_the_shell(store, kind):
     digest = executables.publish(store, next(m for m in examples.every_manifest() if m.kind == kind))
     store.name("my-artifact", store.resolve(digest))
 
-    def complete(word: str) -> list[str]:
+    def complete(*words: str) -> list[str]:
         variables = {
-            "_KC_SHOW_COMPLETE": "complete_bash", "COMP_WORDS": f"kc-show {word}", "COMP_CWORD": "1",
-        }  # fmt: skip
+            "_KC_SHOW_COMPLETE": "complete_bash",
+            "COMP_WORDS": "\n".join(("kc-show", *words)),
+            "COMP_CWORD": str(len(words)),
+        }
         return executables.run("kc-show", store=store.root, env=variables).stdout.split()
 
     assert complete("my-") == ["my-artifact"]
     assert complete("@") == [f"@{kind}", "@"]
+    assert complete("@", kind[:2]) == [kind]  # bash takes `@` for a word of its own
     assert complete(digest[:6]) == [digest[:12]]
     assert complete("zzz") == []
 

@@ -36,7 +36,7 @@ def run(*words: str, **variables: str) -> subprocess.CompletedProcess[str]:
 
 
 def typed(text: str) -> str:
-    """What a terminal shows when this is typed into the shell."""
+    """What a terminal shows when this is typed into the shell, which ends with 0."""
     ours, its = pty.openpty()
     with subprocess.Popen([sys.executable, str(SHELL)], env=environment(), stdin=its, stdout=its,
                           stderr=its, start_new_session=True) as shell:  # fmt: skip
@@ -46,7 +46,7 @@ def typed(text: str) -> str:
         with contextlib.suppress(OSError):  # the terminal is gone
             while part := os.read(ours, 65536):
                 shown += part
-        shell.wait(softgpu.TIME_LIMIT_S)
+        assert shell.wait(softgpu.TIME_LIMIT_S) == 0
     os.close(ours)
     return shown.decode(errors="replace").replace("\r\n", "\n")
 
@@ -62,7 +62,7 @@ def test_program_by_its_path_runs_on_the_software_gpu(build, executable):
 @pytest.mark.parametrize("build", [pytest.param(ADD, id="vector_add")])
 def test_shell_shows_where_one_is_and_runs_programs(build, executable):
     program = executable(build)
-    shown = typed(f"{program}\nKERNCAP_SOFTGPU=0 {program}\ntype -t pytest\nexit\n")
+    shown = typed(f"{program}\nKERNCAP_SOFTGPU=0 {program}\ntype -t pytest\nfalse\nexit\n")
     assert "[ROCm 6.4, software GPU]" in shown or "[ROCm 7.2, software GPU]" in shown
     assert shown.count(", wrong 0") == 1, shown
     assert shown.count("no ROCm-capable device") == 1, shown

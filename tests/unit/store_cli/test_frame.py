@@ -24,6 +24,7 @@ def test_commands_and_artifacts_are_completed_by_each_shell(kc, folder, shell):
     assert "export" in complete("kc-store exp")
     assert digest[:12] in complete(f"kc-store export {digest[:5]}")
     assert "@files" in complete("kc-store du @f")
+    assert "capture" in complete("kc-store ls --kind c")
 
 
 def test_digests_may_be_in_upper_case(kc, folder):

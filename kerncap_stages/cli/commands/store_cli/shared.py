@@ -22,12 +22,19 @@ def _checked_kind(value: str | None) -> str | None:
     return value
 
 
+def _complete_kind(incomplete: str) -> list[str]:
+    from kerncap_stages.manifests.codec import KINDS
+
+    return [kind for kind in KINDS if kind.startswith(incomplete)]
+
+
 KindOption = Annotated[
     str | None,
     typer.Option(
         "--kind",
         metavar="KIND",
         callback=_checked_kind,
+        autocompletion=_complete_kind,
         help="Only artifacts of this kind: profile, capture, source, reproducer, validation, replay, files.",
         show_default=False,
     ),
