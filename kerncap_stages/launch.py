@@ -14,6 +14,7 @@ import _signal  # type: ignore[import-not-found]  # typeshed has no stub of it
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
+import os
 from importlib import import_module
 
 TYPE_CHECKING = False
@@ -45,6 +46,10 @@ def __getattr__(name: str) -> Callable[[], object]:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
     def start() -> object:
+        if "COMP_WORDS" in os.environ:  # bash completes a word
+            from kerncap_stages.completion import join_words
+
+            join_words(os.environ)
         return import_module(_MODULES[name]).main()
 
     return start

@@ -27,16 +27,7 @@ def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str
     if entries:
         offers["@"] = "the latest artifact"
     offers |= {entry.digest.short: entry.kind for entry in entries}
-    before = "@" if _is_behind_at() else ""
-    whole = before + incomplete
-    return [(text.removeprefix(before), about) for text, about in offers.items() if text.startswith(whole)]
-
-
-def _is_behind_at() -> bool:
-    """Whether bash asks for the rest of a word that begins with `@`, which for bash is a word of its own."""
-    words = os.environ.get("COMP_WORDS", "").split()
-    at = os.environ.get("COMP_CWORD", "")
-    return at.isdecimal() and words[int(at) - 1 : int(at)] == ["@"]
+    return [(text, about) for text, about in offers.items() if text.startswith(incomplete)]
 
 
 def _print_version(wanted: bool) -> None:

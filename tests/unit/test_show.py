@@ -312,7 +312,7 @@ def test_artifacts_are_completed_by_the_shell(store, kind):
 
     assert complete("my-") == ["my-artifact"]
     assert complete("@") == [f"@{kind}", "@"]
-    assert complete("@", kind[:2]) == [kind]  # bash takes `@` for a word of its own
+    assert complete("@", kind[:2]) == [f"@{kind}"]  # bash has cut `@` off, and replaces both
     assert complete(digest[:6]) == [digest[:12]]
     assert complete("zzz") == []
 
