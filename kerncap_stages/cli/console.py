@@ -81,6 +81,8 @@ def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
     ended_by = [signal.SIGINT]
     try:
         _interrupt_on_request(ended_by)
+        # Who ignores it, and hands that on, is not told how a child ended: a crash would pass for success.
+        signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _fill_closed_descriptors()
         code = app(standalone_mode=False, obj=program)
         _flush()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -35,6 +36,8 @@ def frame_stage(
     elif act == "interrupt":
         signal.raise_signal(signal.SIGINT)
         time.sleep(60)
+    elif act == "child":
+        emit(Digest(f"{subprocess.run(['sh', '-c', 'exit 7'], check=False).returncode:064x}"))
     elif act == "system":
         Path("/nowhere/file").read_bytes()
     elif act == "bug":

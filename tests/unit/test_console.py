@@ -200,6 +200,17 @@ def test_interrupt_ends_by_the_signal_so_that_a_shell_loop_stops():
         signal.signal(signal.SIGINT, interruptible)
 
 
+def test_how_a_child_ended_is_told_where_the_caller_ignores_its_children():
+    # Python resets no signal that is ignored, so its own children inherit that.
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        stage = subprocess.Popen([*STAGE, "--act", "child"], stdout=subprocess.PIPE, text=True)
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    told, _ = stage.communicate(timeout=60)
+    assert told == f"{7:064x}\n"
+
+
 def check_interrupt():
     done = run("--act", "interrupt")
     assert done.returncode == -signal.SIGINT
