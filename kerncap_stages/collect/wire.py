@@ -18,6 +18,13 @@ _Enum = TypeVar("_Enum", bound=IntEnum)
 class ProtocolError(KerncapError):
     """The other side said something that is not in the protocol."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(
+            message,
+            hint="does the program write to files that it did not open? Else reinstall kerncap-stages: "
+            "its parts do not fit each other",
+        )
+
 
 class Reader:
     """Reads one message, field by field."""
