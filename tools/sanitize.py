@@ -31,10 +31,11 @@ def clang() -> str:
     return next(name for name in names if shutil.which(name))
 
 
-def sanitize(folder: Path, top: Path, fuzz_s: int, call: Callable[..., None]) -> None:
+def sanitize(folder: Path, top: Path, meson: Path, fuzz_s: int, call: Callable[..., None]) -> None:
     """Build and test native/core under each sanitizer, then fuzz for ``fuzz_s`` seconds.
 
     folder: keeps the builds and what the fuzzer has learnt.
+    meson: of an environment that stays as long as the builds, which name it.
     call: ``call(*words, variables=…)`` runs a command, and ends the program if that fails.
     """
     compiler = clang()
@@ -43,29 +44,32 @@ def sanitize(folder: Path, top: Path, fuzz_s: int, call: Callable[..., None]) ->
         build = folder / f"sanitize-{name}"
         target = ["tests/native/core/fuzz_object_reader"] if name == "address" else []
         left_out = [f"-D{part}=disabled" for part in ("bindings", "softgpu", "hsa", "cuda")]
-        _build(build, top, name, left_out, chosen, ["core-tests", *target], call)
+        _build(build, top, meson, name, left_out, chosen, ["core-tests", *target], call)
         chosen_tests = ["--suite", "core", *(["--no-suite", "one-thread"] if name == "thread" else [])]
         _test(build, chosen_tests, OPTIONS, call)
     fuzz(folder / "sanitize-address/tests/native/core", folder / "fuzz-object-reader", fuzz_s, call)
 
 
-def sanitize_softgpu(folder: Path, top: Path, call: Callable[..., None]) -> None:
+def sanitize_softgpu(folder: Path, top: Path, meson: Path, call: Callable[..., None]) -> None:
     """Build and test the software GPU's device under each sanitizer, as ``sanitize`` does."""
     for name in BUILDS:
         build = folder / f"sanitize-softgpu-{name}"
         chosen = [test for test in DEVICE_TESTS if name != "thread" or test not in NOT_FOR_THREADS]
         targets = [f"tests/native/softgpu/device/test_device_{test}" for test in chosen]
         settings = ["-Dbindings=disabled", "-Dhsa=disabled", "-Dcuda=disabled", "-Doptimization=1"]
-        _build(build, top, name, settings, {}, targets, call)
+        _build(build, top, meson, name, settings, {}, targets, call)
         _test(build, [f"device-{test}" for test in chosen], SOFTGPU_OPTIONS, call)
 
 
 def _build(
-    build: Path, top: Path, sanitizer: str, settings: Sequence[str], compilers: dict[str, str],
+    build: Path, top: Path, meson: Path, sanitizer: str, settings: Sequence[str], compilers: dict[str, str],
     targets: Sequence[str], call: Callable[..., None],
 ) -> None:  # fmt: skip
-    if not (build / "build.ninja").exists():
-        call("meson", "setup", build, top, f"-Db_sanitize={BUILDS[sanitizer]}", "-Dbuildtype=debugoptimized",
+    rules = build / "build.ninja"
+    if rules.exists() and str(meson) not in rules.read_text():
+        shutil.rmtree(build)  # ninja would call a meson that may be gone
+    if not rules.exists():
+        call(meson, "setup", build, top, f"-Db_sanitize={BUILDS[sanitizer]}", "-Dbuildtype=debugoptimized",
              "-Dnative_tests=enabled", *settings, variables=compilers)  # fmt: skip
     call("ninja", "-C", build, "--quiet", *targets)
 

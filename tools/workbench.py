@@ -107,8 +107,6 @@ class Workbench:
         """Virtual environment, build, and the wheel installed: what this command and its children run."""
         if not environments.is_whole(self.pinned):
             environments.remove_unused((*self.folder.glob("pkg-*"), *self.folder.glob("venv-*")))
-            for old in self.folder.glob("sanitize-*"):  # the old environment's meson is named in them
-                shutil.rmtree(old)
             say(f"virtual environment {self.pinned}")
             environments.make_pinned(self.pinned, CONSTRAINTS, self.requirements, call)
         environments.use(self.pinned)
@@ -155,13 +153,13 @@ class Workbench:
     def sanitize(self, fuzz_s: int) -> None:
         """The store's native part under sanitizers, and fuzzed."""
         say(f"native/core under sanitizers, fuzzed for {fuzz_s} s")
-        sanitize(self.folder, self.source, fuzz_s, call)
+        sanitize(self.folder, self.source, self.pinned / "bin/meson", fuzz_s, call)
 
     def sanitize_all(self, seconds: int) -> None:
         """The software GPU's device too, and what both read of others, fuzzed for ``seconds`` each."""
         self.sanitize(seconds)
         say("the software GPU's device under sanitizers")
-        sanitize_softgpu(self.folder, self.source, call)
+        sanitize_softgpu(self.folder, self.source, self.pinned / "bin/meson", call)
         seed = time.time_ns() % 1_000_000
         say(f"what the software GPU reads of programs, fuzzed for {seconds} s from seed {seed}")
         for program in ("fuzz_inputs", "fuzz_images"):
