@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import without_unit
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.machine.cupti import CUPTI, cupti_paths
 from kerncap_stages.machine.native_paths import native_file
 from kerncap_stages.machine.softgpu import fallback
@@ -227,6 +227,11 @@ def _run(
     if code is None:
         return ReplayResult(
             ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {request.timeout_s:g} s"
+        )
+    if code == -signal.SIGKILL:  # no kernel does that to its process: this says nothing of the kernel
+        raise DeviceError(
+            "the replay process was killed (SIGKILL), as Linux does when memory runs out",
+            hint="the system's log (dmesg) says whether it did; make room, and run it again",
         )
     if code < 0:
         number = -code

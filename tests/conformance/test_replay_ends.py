@@ -102,10 +102,10 @@ def test_a_full_disk_under_the_dump_leaves_no_part_of_a_region(stages, scaled, t
     assert sizes.items() <= whole.items()
 
 
-@pytest.fixture
-def hung(stages, scaled, variant, tmp_path):
+@pytest.fixture(params=["replay"])
+def hung(request, stages, scaled, variant, tmp_path):
     """A stage whose replayer runs a kernel that never ends; ``output`` and ``errors`` hold what it wrote."""
-    command = [*executable("replay"), scaled, "--variant", str(variant("wild_variants", "HANG"))]
+    command = [*executable(request.param), scaled, "--variant", str(variant("wild_variants", "HANG"))]
     # Files: the other end of a pipe is the replayer's, too, until its driver lets it go.
     with (tmp_path / "output").open("wb") as output, (tmp_path / "errors").open("wb") as errors:
         stage = subprocess.Popen(
@@ -144,3 +144,21 @@ def test_a_hung_replay_does_not_outlive_the_stage_that_is_killed(hung):
     while is_at_work(replayer):
         assert time.monotonic() < deadline
         time.sleep(0.01)
+
+
+@pytest.mark.parametrize("hung", ["replay", "validate"], indirect=True)
+def test_a_replayer_that_the_system_kills_says_nothing_of_the_kernel(hung, stages, tmp_path):
+    """As it does where memory runs out: a verdict on the variant, or a remembered one, would be wrong."""
+    ends_at = time.monotonic() + 60
+    while hung.poll() is None:
+        assert time.monotonic() < ends_at
+        for pid in Path(f"/proc/{hung.pid}/task/{hung.pid}/children").read_text().split():
+            if is_at_work(pid):
+                os.kill(int(pid), signal.SIGKILL)
+    err = (tmp_path / "errors").read_text()
+    assert hung.returncode == 4, err
+    assert "was killed (SIGKILL)" in err
+    assert "next:" in err
+    assert not (tmp_path / "output").read_bytes()
+    for kind in ("replay", "validation"):
+        assert stages.run("show", f"@{kind}").code == 3
