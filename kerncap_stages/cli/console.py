@@ -78,7 +78,7 @@ def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
             stream.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
     if sys.stdin is not None:
         sys.stdin.reconfigure(errors="surrogateescape")  # type: ignore[union-attr]
-    ended_by = [signal.SIGINT]
+    ended_by: list[signal.Signals] = []
     try:
         _interrupt_on_request(ended_by)
         # Who ignores it, and hands that on, is not told how a child ended: a crash would pass for success.
@@ -95,17 +95,19 @@ def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
     except BrokenPipeError:
         _end_by(signal.SIGPIPE)
     except KeyboardInterrupt:
-        _end_by(ended_by[-1])
+        _end_by(ended_by[-1] if ended_by else signal.SIGINT)
     except Exception as error:
+        if ended_by and not isinstance(error, KerncapError):
+            _end_by(ended_by[-1])  # native code, as pydantic's, makes an error of its own of an interrupt
         code = report(error)
         _drop_unwritable_output()
         sys.exit(code)
     finally:
         # What is left is Python's own end: nothing of ours to undo, so an interrupt just ends it.
-        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
     if code == 128 + signal.SIGINT:  # typer turns KeyboardInterrupt into this code
-        _end_by(ended_by[-1])
+        _end_by(ended_by[-1] if ended_by else signal.SIGINT)
     sys.exit(int(code or ExitCode.DONE))
 
 
@@ -272,8 +274,9 @@ def _interrupt_on_request(came: list[signal.Signals]) -> None:
     for number in (signal.SIGTERM, signal.SIGHUP):
         if signal.getsignal(number) is not signal.SIG_IGN:  # as it is under nohup
             signal.signal(number, interrupt)
-    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # launch.py left it so
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+    # launch.py leaves it to the system
+    if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
+        signal.signal(signal.SIGINT, interrupt)
 
 
 def _fill_closed_descriptors() -> None:

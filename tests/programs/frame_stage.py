@@ -36,6 +36,11 @@ def frame_stage(
     elif act == "interrupt":
         signal.raise_signal(signal.SIGINT)
         time.sleep(60)
+    elif act == "lost interrupt":
+        try:
+            signal.raise_signal(signal.SIGINT)
+        except KeyboardInterrupt:
+            raise ValueError("as pydantic makes of it") from None
     elif act == "child":
         emit(Digest(f"{subprocess.run(['sh', '-c', 'exit 7'], check=False).returncode:064x}"))
     elif act == "system":

@@ -212,9 +212,10 @@ def test_how_a_child_ended_is_told_where_the_caller_ignores_its_children():
 
 
 def check_interrupt():
-    done = run("--act", "interrupt")
-    assert done.returncode == -signal.SIGINT
-    assert done.stderr == ""
+    for act in ("interrupt", "lost interrupt"):
+        done = run("--act", act)
+        assert done.returncode == -signal.SIGINT
+        assert done.stderr == ""
     shell = subprocess.run(
         ["sh", "-c", '"$@"; echo $?', "sh", *STAGE, "--act", "interrupt"],
         capture_output=True,
