@@ -15,6 +15,7 @@ struct Instruction;
 enum class Flow : std::uint8_t {
   next,     // fall through
   jump,     // continue at wave.pc
+  wait,     // fall through; on hardware, others run until memory has answered (s_waitcnt)
   yield,    // fall through, and let other waves run first (s_sleep)
   retry,    // execute the same instruction again, after other waves have run
   barrier,  // fall through once every wave of the work-group has come here

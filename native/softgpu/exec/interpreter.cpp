@@ -49,7 +49,7 @@ void locate_fault(WaveContext& wave) noexcept {
 
 // The loop. k_counting and k_indexed are fixed outside so that the common loop tests for neither.
 template <bool k_counting, bool k_indexed>
-WaveRun run(WaveContext& wave, CodeCache& code, std::uint32_t budget, InstructionCounts* counts) noexcept {
+WaveRun run(WaveContext& wave, CodeCache& code, std::uint32_t budget, bool ends_at_wait, InstructionCounts* counts) noexcept {
   Translation& memory = wave.worker->memory;
   std::uint32_t executed = 0;
   const Instruction* instruction = code.find(memory, wave.pc, wave.fault);
@@ -84,6 +84,15 @@ WaveRun run(WaveContext& wave, CodeCache& code, std::uint32_t budget, Instructio
         instruction = code.find(memory, wave.pc, wave.fault);
         continue;
       }
+      case Flow::wait: {
+        if (ends_at_wait || executed >= budget) {
+          wave.pc = instruction->next_pc();
+          return {ends_at_wait ? WaveStop::wait : WaveStop::budget, executed};
+        }
+        const Instruction* next = instruction->next;
+        instruction = next != nullptr ? next : code.after(memory, *instruction, wave.fault);
+        continue;
+      }
       case Flow::yield: wave.pc = instruction->next_pc(); return {WaveStop::yield, executed};
       case Flow::retry: wave.pc = instruction->pc; return {WaveStop::yield, executed};
       case Flow::barrier: wave.pc = instruction->next_pc(); return {WaveStop::barrier, executed};
@@ -98,12 +107,15 @@ WaveRun run(WaveContext& wave, CodeCache& code, std::uint32_t budget, Instructio
 
 }  // namespace
 
-WaveRun run_wave(WaveContext& wave, CodeCache& code, std::uint32_t budget, InstructionCounts* counts) noexcept {
+WaveRun run_wave(WaveContext& wave, CodeCache& code, std::uint32_t budget, bool ends_at_wait,
+                 InstructionCounts* counts) noexcept {
   const bool indexed = (wave.mode & k_mode_gpr_index) != 0;
   if (counts != nullptr) {
-    return indexed ? run<true, true>(wave, code, budget, counts) : run<true, false>(wave, code, budget, counts);
+    return indexed ? run<true, true>(wave, code, budget, ends_at_wait, counts)
+                   : run<true, false>(wave, code, budget, ends_at_wait, counts);
   }
-  return indexed ? run<false, true>(wave, code, budget, counts) : run<false, false>(wave, code, budget, counts);
+  return indexed ? run<false, true>(wave, code, budget, ends_at_wait, counts)
+                 : run<false, false>(wave, code, budget, ends_at_wait, counts);
 }
 
 }  // namespace kerncap::softgpu

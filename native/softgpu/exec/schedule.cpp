@@ -75,12 +75,13 @@ void WaveTurns::begin_pass(bool left_barrier) {
     // A wave alone has nobody to keep pace with.
     m_short = m_order.size() > 1 ? k_short_instructions : 0;
     m_turn = m_order.size() > 1 ? k_short_turn : k_longest_turn;
-  } else if (m_short > m_turn) {
-    m_short -= m_turn;
+  } else if (m_short > m_most) {
+    m_short -= m_most;
   } else {
     m_short = 0;
     m_turn = std::min(2 * m_turn, k_longest_turn);
   }
+  m_most = 0;
 }
 
 std::uint32_t WaveTurns::budget() const noexcept { return std::min(m_turn, k_longest_turn); }
@@ -89,12 +90,13 @@ void WaveTurns::spend(std::uint32_t executed) {
   if (m_is_adversarial && executed < m_turn) {
     m_turn -= executed;
   } else {
-    end_turn();
+    end_turn(executed);
   }
 }
 
-void WaveTurns::end_turn() {
+void WaveTurns::end_turn(std::uint32_t executed) {
   ++m_position;
+  m_most = std::max(m_most, executed);
   if (m_is_adversarial && !pass_ended()) choose_turn();
 }
 

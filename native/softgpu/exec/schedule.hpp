@@ -2,7 +2,8 @@
 //
 // Waves take turns in passes: in each pass every wave that is neither at a barrier nor ended gets one turn.
 //   hardware-like  Waves go in the order of their numbers. Turns are short at the start of a kernel and behind a barrier, and
-//                  grow: waves leave a barrier nearly together, as on hardware, which programs rely on.
+//                  grow: waves leave a barrier nearly together, as on hardware, which programs rely on. A short turn ends at
+//                  a wait for memory, too: what all waves read there, all have asked for before one of them goes on.
 //   adversarial    Each pass has another order and each turn another length, from one instruction to all up to the next barrier;
 //                  work-groups start in another order, too. Still legal, and so that a race shows. All of it follows from a seed.
 #pragma once
@@ -40,9 +41,11 @@ class WaveTurns {
   // The wave whose turn it is, and how many instructions it may execute before anybody looks at the clock.
   [[nodiscard]] std::uint32_t wave() const noexcept { return m_order[m_position]; }
   [[nodiscard]] std::uint32_t budget() const noexcept;
+  // Whether the turn ends at a wait for memory, too.
+  [[nodiscard]] bool ends_at_wait() const noexcept { return m_short != 0; }
   // It has used its budget: the turn may go on.
   void spend(std::uint32_t executed);
-  void end_turn();
+  void end_turn(std::uint32_t executed);
 
  private:
   void choose_turn();
@@ -51,6 +54,7 @@ class WaveTurns {
   std::size_t m_position = 0;
   std::uint32_t m_turn = 0;   // instructions of each turn of this pass; adversarial: what is left of this one
   std::uint32_t m_short = 0;  // instructions of each wave that are still to be executed in short turns
+  std::uint32_t m_most = 0;   // instructions of the longest turn of this pass
   bool m_is_adversarial = false;
   std::uint64_t m_random = 0;
 };

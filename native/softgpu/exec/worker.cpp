@@ -205,11 +205,11 @@ Worker::SliceEnd Worker::run_waves(Resident& resident) {
     }
     WaveStatus& status = group.status[turns.wave()];
     if (status != WaveStatus::ready) {
-      turns.end_turn();
+      turns.end_turn(0);
       continue;
     }
     WaveContext& wave = group.waves[turns.wave()];
-    const WaveRun run = run_wave(wave, *resident.code, turns.budget(), counts);
+    const WaveRun run = run_wave(wave, *resident.code, turns.budget(), turns.ends_at_wait(), counts);
     ran = true;
     resident.counts.total += run.executed;
     unclocked += run.executed;
@@ -223,7 +223,7 @@ Worker::SliceEnd Worker::run_waves(Resident& resident) {
     if (run.stop == WaveStop::budget) {
       turns.spend(run.executed);
     } else {
-      turns.end_turn();
+      turns.end_turn(run.executed);
     }
     if (unclocked < k_clock_interval) continue;
     unclocked = 0;

@@ -81,7 +81,9 @@ Answer run(Target target, WaveContext& wave, std::span<const std::uint32_t> word
     const Flow flow = bound.instruction.handler(wave, bound.instruction);
     if (flow == Flow::fault) return {3, static_cast<std::uint32_t>(wave.fault.kind), wave.scc, answer.executed};
     ++answer.executed;
-    if (flow != Flow::next && flow != Flow::yield) return {4, static_cast<std::uint32_t>(flow), wave.scc, answer.executed};
+    if (flow != Flow::next && flow != Flow::wait && flow != Flow::yield) {
+      return {4, static_cast<std::uint32_t>(flow), wave.scc, answer.executed};
+    }
     wave.pc += bound.instruction.size_bytes;
     words = words.subspan(bound.instruction.size_bytes / 4);
   }

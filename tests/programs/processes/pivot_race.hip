@@ -1,5 +1,6 @@
-// A race as blocked factorisations have it: behind a barrier every wave reads the pivot, which the first one overwrites some
-// instructions later without another barrier. Right where waves leave a barrier nearly together, wrong where one runs ahead.
+// Races as programs have them: behind a barrier every wave reads what the first one overwrites a little later without another
+// barrier: some instructions later (blocked factorisations), or as soon as it has read it (a counter of a work-group).
+// Right where waves leave a barrier nearly together and wait for memory as they do on hardware, wrong where one runs ahead.
 #include <cmath>
 
 #include "hip_check.hpp"
@@ -17,6 +18,19 @@ __global__ void take_roots(double* pivots, double* seen) {
   }
 }
 
+__global__ void add_counts(int* sums) {
+  __shared__ int count;
+  if (threadIdx.x == 0) count = 0;
+  int sum = 0;
+  for (int step = 0; step < k_steps; ++step) {
+    __syncthreads();
+    const int seen = count;
+    sum += seen;
+    if (threadIdx.x == 0) count = seen + 1;
+  }
+  sums[blockIdx.x * k_threads + threadIdx.x] = sum;
+}
+
 int main() {
   Tally tally("pivot_race");
   std::vector<double> pivots(k_blocks * k_steps), wanted;
@@ -26,5 +40,11 @@ int main() {
   take_roots<<<k_blocks, k_threads>>>(device_pivots.get(), device_seen.get());
   HIP_DONE();
   tally.equal("pivots", device_seen.read(), wanted);
+
+  const std::vector<int> sums(k_blocks * k_threads, k_steps * (k_steps - 1) / 2);
+  const DeviceArray<int> device_sums(sums.size());
+  add_counts<<<k_blocks, k_threads>>>(device_sums.get());
+  HIP_DONE();
+  tally.equal("sums", device_sums.read(), sums);
   return tally.finish();
 }

@@ -1,5 +1,5 @@
-// Ends, waits, barriers, messages, traps; and what has no effect here: waits for counters (memory operations are done
-// when their instruction is), priorities, performance counters.
+// Ends, waits, barriers, messages, traps; and what has no effect here: priorities, performance counters. A wait for
+// counters has nothing to wait for, as memory operations are done when their instruction is; it may end a turn.
 #include "softgpu/exec/code_cache.hpp"
 #include "softgpu/exec/scalar/ops.hpp"
 #include "softgpu/exec/work_group.hpp"
@@ -12,6 +12,7 @@ constexpr std::uint32_t k_message_interrupt = 1;
 constexpr std::uint64_t k_trap_debug = 3;  // returns at once when no debugger is attached
 
 Flow nothing(WaveContext&, const Instruction&) noexcept { return Flow::next; }
+Flow wait(WaveContext&, const Instruction&) noexcept { return Flow::wait; }
 Flow end(WaveContext&, const Instruction&) noexcept { return Flow::end; }
 Flow sleep(WaveContext&, const Instruction&) noexcept { return Flow::yield; }
 
@@ -54,7 +55,7 @@ constexpr HandlerEntry k_entries[] = {
     {"s_sethalt", always<halt>},
     {"s_icache_inv", always<invalidate_code>},
     {"s_nop", always<nothing>},
-    {"s_waitcnt", always<nothing>},
+    {"s_waitcnt", always<wait>},
     {"s_setprio", always<nothing>},
     {"s_wakeup", always<nothing>},
     {"s_incperflevel", always<nothing>},
