@@ -71,7 +71,9 @@ def _artifacts(help_text: str, metavar: str = "ARTIFACT...") -> Any:
 
 
 ArtifactArguments = Annotated[list[str] | None, _artifacts(f"{_ARTIFACT}. {_PIPED}.")]
-ProfileArguments = Annotated[list[str] | None, _artifacts(f"{_ARTIFACT}. {_PIPED}.", "PROFILE...")]
+ProfileArguments = Annotated[
+    list[str] | None, _artifacts(f"{_ARTIFACT}. {_PIPED}.".replace("@capture", "@profile"), "PROFILE...")
+]
 ArtifactOrProjectArguments = Annotated[list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}.")]
 ArtifactOrLatestArguments = Annotated[
     list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}, or the latest where that is no pipe.")
@@ -115,6 +117,7 @@ ReplayTimeoutOption = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of its digest.")]
+PageJsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of a page.")]
 VersionOption = Annotated[
     bool,
     typer.Option("--version", help="Print the version.", callback=_print_version, is_eager=True),

@@ -222,8 +222,8 @@ def _assumed(
         return None
     return unit, (
         f"no compile command is known: `{' '.join(command.arguments)}` is assumed"
-        f"{_how_it_fits(command, wanted)}; a compile_commands.json with one entry says "
-        "another (`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON` makes one)"
+        f"{_how_it_fits(command, wanted)}; a compile_commands.json with one entry gives "
+        "another one (`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON` makes one)"
     )
 
 

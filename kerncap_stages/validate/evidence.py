@@ -162,7 +162,7 @@ def _with_part(judgement: Judgement, verdict: PartVerdict) -> Judgement:
     if not found.difference.passed:
         is_all = found.difference.failing == found.difference.elements
         judgement = judgement.fail(
-            "an output of the captured kernel is not written, or wholly wrong"
+            "all elements of an output are wrong: perhaps it is not written"
             if is_all
             else "outputs differ from those of the captured kernel"
         )

@@ -103,6 +103,21 @@ def test_a_page_that_nobody_can_read_is_an_error(name, tmp_path):
     assert "standard output is closed" in done.stderr
 
 
+@pytest.mark.parametrize(
+    ("name", "said", "not_said"),
+    [
+        ("kc-capture", "`@profile` for the latest of a kind", "@capture"),
+        ("kc-extract", "`@profile` for the latest of a kind", "@capture"),
+        ("kc-show", "manifest instead of a page", "instead of its digest"),
+    ],
+)
+def test_help_says_what_this_executable_takes_and_prints(name, said, not_said, tmp_path):
+    done = executables.run(name, "--help", store=tmp_path / "none")
+    shown = " ".join(done.stdout.split())
+    assert said in shown
+    assert not_said not in shown
+
+
 @pytest.mark.parametrize("name", SCRIPTS)
 def test_wrong_option_is_wrong_usage(name, tmp_path):
     done = executables.run(name, "--no-such-option", store=tmp_path / "none")

@@ -9,7 +9,7 @@ import typer
 from kerncap_stages.cli.console import epilog, run
 from kerncap_stages.cli.options import (
     ArtifactOrLatestArguments,
-    JsonOption,
+    PageJsonOption,
     StoreOption,
     VersionOption,
     stage_app,
@@ -36,7 +36,7 @@ def show(
     artifacts: ArtifactOrLatestArguments = None,
     tree: TreeOption = False,
     about: AboutOption = False,
-    json: JsonOption = False,
+    json: PageJsonOption = False,
     store: StoreOption = None,
     version: VersionOption = False,  # noqa: ARG001
 ) -> None:
