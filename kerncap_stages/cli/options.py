@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperCommand
 
 from kerncap_stages.cli.console import version_text
 from kerncap_stages.errors import UsageError
@@ -124,12 +125,26 @@ VersionOption = Annotated[
 ]
 
 
+class _Command(TyperCommand):
+    """A command whose usage line has arguments as they are typed: typer puts in braces those that it needs."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        return [
+            piece[1:-1] if piece.startswith("{") else piece for piece in super().collect_usage_pieces(ctx)
+        ]
+
+
+class _App(typer.Typer):
+    def command(self, name: str | None = None, **settings: Any) -> Any:  # type: ignore[override]
+        return super().command(name, **{"cls": _Command} | settings)
+
+
 def stage_app(help_text: str | None = None) -> typer.Typer:
     """Return the typer application of an executable; the help text is for one with several commands.
 
     Plain help (no markup) and no typer tracebacks: rich would double the time of ``--help``.
     """
-    return typer.Typer(
+    return _App(
         help=help_text,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,

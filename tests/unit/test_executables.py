@@ -104,6 +104,21 @@ def test_a_page_that_nobody_can_read_is_an_error(name, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("words", "usage"),
+    [
+        (("kc-softgpu",), "[OPTIONS] -- COMMAND [ARGS]..."),
+        (("kc-store", "get"), "[OPTIONS] ARTIFACT [PATH]"),
+        (("kc-store", "import"), "[OPTIONS] FILE..."),
+        (("kerncap", "profile"), "[OPTIONS] -- CMD..."),
+        (("kerncap-replay",), "[OPTIONS] DIR"),
+    ],
+)
+def test_usage_is_what_is_typed(words, usage, tmp_path):
+    done = executables.run(*words, "--help", store=tmp_path / "none")
+    assert done.stdout.startswith(f"Usage: {' '.join(words)} {usage}\n")
+
+
+@pytest.mark.parametrize(
     ("name", "said", "not_said"),
     [
         ("kc-capture", "`@profile` for the latest of a kind", "@capture"),
