@@ -126,7 +126,7 @@ VersionOption = Annotated[
 
 
 class _Command(TyperCommand):
-    """A command whose usage line has arguments as they are typed: typer puts in braces those that it needs."""
+    """A command whose usage line shows arguments as they are typed: typer puts needed ones in braces."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [
