@@ -135,7 +135,7 @@ class _Command(TyperCommand):
 
 
 class _App(typer.Typer):
-    def command(self, name: str | None = None, **settings: Any) -> Any:  # type: ignore[override]
+    def command(self, name: str | None = None, **settings: Any) -> Any:
         return super().command(name, **{"cls": _Command} | settings)
 
 

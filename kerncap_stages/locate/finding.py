@@ -39,6 +39,8 @@ if TYPE_CHECKING:
     from kerncap_stages.code.kernel_names import KernelName
     from kerncap_stages.compilers.captured_code import CapturedCode
     from kerncap_stages.compilers.line_tables import LineTables
+    from kerncap_stages.locate.choosing import Choice
+    from kerncap_stages.locate.databases import Database
     from kerncap_stages.locate.options import Options
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import HeldAddress
@@ -62,6 +64,21 @@ class Finding:
     held: tuple[HeldAddress, ...] = ()
 
 
+@dataclass(frozen=True)
+class _Search:
+    """What is known while a source is looked for."""
+
+    capture: Capture
+    code: CapturedCode
+    name: KernelName
+    tables: LineTables
+    roots: Sequence[Path]
+    guessed: bool  # the roots are no folders that the user named
+    wanted: Wanted
+    database: Database
+    consulted: Consulted
+
+
 def find_source(
     capture: Capture,
     code: CapturedCode,
@@ -70,15 +87,50 @@ def find_source(
     roots: Sequence[Path],
     options: Options,
 ) -> Finding:
-    """Search for the kernel's source; not finding it is a result."""
+    """Search for the kernel's source; not finding it is a result.
+
+    Definitions that fit come first, then the one of them that made the kernel, then its compile command.
+    """
     consulted = Consulted()
     if not roots:
         consulted.exists(working_folder(capture))  # guessed, once it is there
     guessed = not options.source_dirs
     named = from_line_tables(tables, roots, name, consulted, guessed=guessed)
     candidates = [named] if named else find_candidates(roots, name, consulted)
+    if not candidates:
+        # The files that the code object was made from, where they still are.
+        there = [path for path in tables.paths if consulted.exists(path)]
+        candidates = find_candidates(there, name, consulted)
+    near = candidates[0].path.parent if candidates else None
+    database = read_database(near, roots, options, consulted)
+    wanted = _wanted(capture, code, name, options, database)
+    search = _Search(capture, code, name, tables, roots, guessed, wanted, database, consulted)
+    likely = database.commands
+    if not candidates:
+        candidates = _candidates_of_units(search)
+    if not candidates:
+        if not likely:
+            compiler = wanted.compiler or wanted.toolchain.assumed
+            likely = tuple(assumed_commands(None, roots, compiler, consulted))
+        # A library that is installed where the compiler looks anyway.
+        candidates = find_in_system(likely, name, wanted, consulted)
+    if candidates:
+        choice = choose(candidates, database.commands, wanted, consulted)
+    else:
+        choice = _choose_made(search, likely)
+    if choice is not None:
+        return _found(search, choice, candidates, by_line_table=named is not None)
+    if candidates:
+        return _ambiguous(search, candidates)
+    lost = _without_source(capture, code, name, tables, roots, consulted)
+    return replace(lost, explanation=_joined(lost.explanation, database.problem))
+
+
+def _wanted(
+    capture: Capture, code: CapturedCode, name: KernelName, options: Options, database: Database
+) -> Wanted:
     toolchain = toolchain_of(capture)
-    wanted = Wanted(
+    return Wanted(
         toolchain,
         capture.kernel.mangled_name,
         name.base,
@@ -86,58 +138,59 @@ def find_source(
         code.code_object,
         options.defines,
         options.compiler,
+        commands=tuple(database.commands),
     )
-    if not candidates:
-        # The files that the code object was made from, where they still are.
-        there = [path for path in tables.paths if consulted.exists(path)]
-        candidates = find_candidates(there, name, consulted)
-    near = candidates[0].path.parent if candidates else None
-    database = read_database(near, roots, options, consulted)
-    commands = database.commands
-    wanted = replace(wanted, commands=tuple(commands))
-    if not candidates:
-        units = [file for file in dict.fromkeys(command.file for command in commands) if file.is_file()]
-        candidates = find_candidates(units, name, consulted)
-    if not candidates:  # the kernel may stand in what they include, wherever that lies
-        included = (path for command in commands for path in reads(command, toolchain, consulted))
-        candidates = find_candidates(list(dict.fromkeys(included)), name, consulted)
-    likely = commands
-    if not candidates and not commands:
-        likely = tuple(assumed_commands(None, roots, wanted.compiler or toolchain.assumed, consulted))
-    if not candidates:  # or in a library that is installed where the compiler looks anyway
-        candidates = find_in_system(likely, name, wanted, consulted)
+
+
+def _candidates_of_units(search: _Search) -> list[Definition]:
+    """Definitions in units of the build, else in what these include, wherever that lies."""
+    commands, consulted = search.database.commands, search.consulted
+    units = [file for file in dict.fromkeys(command.file for command in commands) if file.is_file()]
+    candidates = find_candidates(units, search.name, consulted)
     if candidates:
-        choice = choose(candidates, commands, wanted, consulted)
-    else:
-        choice = find_made(likely, wanted, consulted)
-        if choice is not None and likely is not commands:
-            choice = replace(choice, command=None)  # assumed, which is told below
-        line = None if choice else line_told(tables, roots, consulted, guessed=guessed)
-        if line is not None:
-            choice = choose([line], commands, wanted, consulted)
-        built = tables.definition[0] if tables.definition else None
-        if line and choice and built and not in_same_folder(line.path, built):
-            note = f"{built}, of which it was built, is not there: {line.path} has its name"
-            choice = replace(choice, note=_joined(choice.note, note))
-    if choice is None and not candidates:
-        lost = _without_source(capture, code, name, tables, roots, consulted)
-        return replace(lost, explanation=_joined(lost.explanation, database.problem))
-    if choice is None:
-        places = ", ".join(f"{found.path}:{found.line}" for found in candidates)
-        ambiguous = f"{len(candidates)} definitions fit {name.base}: {places}; narrow --source-dir to one"
-        return Finding(
-            Outcome.AMBIGUOUS,
-            _joined(f"{ambiguous} of them", database.problem),
-            candidates=candidates,
-            consulted=consulted,
-        )
+        return candidates
+    toolchain = search.wanted.toolchain
+    included = (path for command in commands for path in reads(command, toolchain, consulted))
+    return find_candidates(list(dict.fromkeys(included)), search.name, consulted)
+
+
+def _choose_made(search: _Search, likely: Sequence[CompileCommand]) -> Choice | None:
+    """The definition of a kernel that no text shows: by compiling units, else by the line tables."""
+    wanted, consulted, tables = search.wanted, search.consulted, search.tables
+    choice = find_made(likely, wanted, consulted)
+    if choice is not None:
+        # An assumed command is none of the build's, which is told of the finding.
+        return choice if likely is search.database.commands else replace(choice, command=None)
+    line = line_told(tables, search.roots, consulted, guessed=search.guessed)
+    if line is None:
+        return None
+    choice = choose([line], search.database.commands, wanted, consulted)
+    built = tables.definition[0] if tables.definition else None
+    if choice and built and not in_same_folder(line.path, built):
+        note = f"{built}, of which it was built, is not there: {line.path} has its name"
+        return replace(choice, note=_joined(choice.note, note))
+    return choice
+
+
+def _ambiguous(search: _Search, candidates: Sequence[Definition]) -> Finding:
+    places = ", ".join(f"{found.path}:{found.line}" for found in candidates)
+    fit = f"{len(candidates)} definitions fit {search.name.base}: {places}"
+    explanation = _joined(f"{fit}; narrow --source-dir to one of them", search.database.problem)
+    return Finding(Outcome.AMBIGUOUS, explanation, candidates=candidates, consulted=search.consulted)
+
+
+def _found(
+    search: _Search, choice: Choice, candidates: Sequence[Definition], *, by_line_table: bool
+) -> Finding:
+    """Describe the unit of a definition, and compare what it makes with the captured instructions."""
+    wanted, consulted, database = search.wanted, search.consulted, search.database
     definition, command = choice.definition, choice.command
-    compiler = options.compiler or (None if command else shutil.which(toolchain.assumed))
+    compiler = wanted.compiler or (None if command else shutil.which(wanted.toolchain.assumed))
     unit, problem = describe_unit(definition.path, command, wanted, compiler, consulted)
     used = command
     guess = None
     if database.path is None and command is None:
-        guess = _assumed(definition, roots, wanted, consulted)
+        guess = _assumed(definition, search.roots, wanted, consulted)
     if guess is not None:
         unit, assumed = guess
         used = unit.command
@@ -147,28 +200,26 @@ def find_source(
     definition = _as_included(definition, unit)
     linked = _linked(definition, command, wanted, consulted)
     reads_them = (path for each in linked for path in (each.path, *each.headers))
-    newer = changed_since_built(capture, {unit.path, definition.path, *unit.headers, *reads_them}, consulted)
+    files = {unit.path, definition.path, *unit.headers, *reads_them}
+    newer = changed_since_built(search.capture, files, consulted)
     unedited = compare_unedited(used, wanted, newer)
     written = [type_name for type_name, _ in definition.parameters]
-    held = compiled_addresses(capture.kernel, used, wanted, written, (unit.path, *unit.headers))
+    held = compiled_addresses(search.capture.kernel, used, wanted, written, (unit.path, *unit.headers))
     notes = [choice.note, problem]
     if command is not None:
         notes += [about_difference(unedited, newer), *about_build(command, wanted)]
     elif guess is None:
-        assumed = ""
-        if used is not None:
-            assumed = f": `{' '.join(used.arguments)}` is assumed{_how_it_fits(used, wanted)}"
-        notes.insert(0, f"no compile command found ({database.why_no_command(definition.path)}){assumed}")
+        notes.insert(0, _why_no_command(database, definition, used, wanted))
         absent = _why_no_compiler(wanted)
-        notes = [absent, *(note for note in notes if not (absent and note and absent.startswith(note)))]
         if absent:
+            notes = [absent, *(note for note in notes if not (note and absent.startswith(note)))]
             unedited = Unedited(same_instructions=None, why=absent)
     return Finding(
         Outcome.FOUND,
         _joined(*notes),
         definition,
         candidates,
-        named is not None,
+        by_line_table,
         unit,
         database.path,
         consulted,
@@ -176,6 +227,15 @@ def find_source(
         linked=linked,
         held=held,
     )
+
+
+def _why_no_command(
+    database: Database, definition: Definition, used: CompileCommand | None, wanted: Wanted
+) -> str:
+    text = f"no compile command found ({database.why_no_command(definition.path)})"
+    if used is None:
+        return text
+    return f"{text}: `{' '.join(used.arguments)}` is assumed{_how_it_fits(used, wanted)}"
 
 
 def _linked(

@@ -51,7 +51,7 @@ MAY_INCLUDE = {
 }
 GPU_API = re.compile(r"^(hsa/|hip/|hsa|cuda|cupti|nv|drm|amdgpu|libdrm/|linux/kfd_ioctl|rocprofiler)")
 KNOWS_NO_GPU_API = {"core", "capture", "replay", "bindings"}
-MOST_LINES = 120  # of a function
+MOST_LINES = 80  # of a function
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
