@@ -193,7 +193,7 @@ class CaptureBuilder:
             write_set_gap_bytes=GAP_BYTES,
             regions=describe_regions(self._transaction, self._regions, self._context.reach),
             module_variables=describe_variables(
-                self._transaction, self._regions, self._module, kernel.code_object.payload.digest
+                self._transaction, self._regions, self._module, kernel.code_digest
             ),
             loaded_code_objects=tuple(self._loaded(kernel.code_object.payload)),
             cost=CaptureCost(

@@ -154,7 +154,7 @@ def replay_json(manifest: Replay, capture: Capture, hsaco: Path) -> dict[str, An
 
     hsaco: the code object that ran.
     """
-    device = capture.environment.devices[capture.dispatch.device_index]
+    device = capture.device
     timing = manifest.timing
     times = {}
     if timing is not None:

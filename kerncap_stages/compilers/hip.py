@@ -159,7 +159,7 @@ class HipToolchain:
     def target(self, capture: Capture) -> str:
         """The code object's: code for any setting of xnack differs from that for the device's own."""
         built_for = parse_target(capture.kernel.code_object.isa)
-        device = capture.environment.devices[capture.dispatch.device_index]
+        device = capture.device
         return device.target if built_for is None else str(built_for)
 
     def find(self, compiler: str, *, trusted: bool = False) -> HipTool:

@@ -35,7 +35,7 @@ def described_files(capture: Capture, folder: str) -> dict[str, bytes]:
 def dispatch_json(capture: Capture) -> bytes:
     """How the kernel was launched."""
     kernel, launch = capture.kernel, capture.launch
-    device = capture.environment.devices[capture.dispatch.device_index]
+    device = capture.device
     return _json(
         {
             "mangled_name": _symbol(kernel),
@@ -56,7 +56,7 @@ def dispatch_json(capture: Capture) -> bytes:
 def metadata_json(capture: Capture) -> bytes:
     """What the kernel is, with the values of its arguments."""
     kernel, launch = capture.kernel, capture.launch
-    device = capture.environment.devices[capture.dispatch.device_index]
+    device = capture.device
     return _json(
         {
             "kernel_name": kernel.demangled_name,
@@ -70,7 +70,7 @@ def metadata_json(capture: Capture) -> bytes:
             "kernarg_segment_size_meta": kernel.kernarg_size_bytes,
             "sgpr_count": kernel.registers.sgpr_count,
             "vgpr_count": kernel.registers.vgpr_count,
-            "hsaco_sha256": kernel.code_object.payload.digest,
+            "hsaco_sha256": kernel.code_digest,
             "kernarg_raw": _KERNARG_RAW,
             "regions": [
                 {**_region(region), "written_bytes": region.written_size_bytes} for region in capture.regions
@@ -132,7 +132,7 @@ def _region(region: Region) -> dict[str, Any]:
 
 
 def _contains(region: Region, address: int | None) -> bool:
-    return address is not None and 0 <= address - region.base_address < region.size_bytes
+    return address is not None and region.contains(address)
 
 
 def _triton(capture: Capture) -> dict[str, Any]:

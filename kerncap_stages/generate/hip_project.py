@@ -63,7 +63,7 @@ class HipProject:
     def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:  # noqa: ARG002
         """The instructions of the captured code object."""
         kernel = capture.kernel
-        digest = kernel.code_object.payload.digest
+        digest = kernel.code_digest
         code = store.get(digest)
         try:
             return disassemble(code, kernel.mangled_name)

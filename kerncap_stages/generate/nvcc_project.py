@@ -95,6 +95,6 @@ class NvccProject:
     def listing(self, store: Store, capture: Capture) -> dict[str, bytes]:
         """The machine code, as nvdisasm writes it."""
         kernel = capture.kernel
-        code = store.get(kernel.code_object.payload.digest)
+        code = store.get(kernel.code_digest)
         text = machine_code_listing(code, kernel.mangled_name)
         return {} if text is None else {LISTING: text}

@@ -108,7 +108,7 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     return Rendered(
         files=files,
         copied={
-            kind.code: str(capture.kernel.code_object.payload.digest),
+            kind.code: str(capture.code_digest),
             **{name: digests[original] for original, name in build.placed.items()},
         },
         editable=frozenset({*build.placed.values(), *({kind.assembly} if first.assembly else ())}),
@@ -173,7 +173,7 @@ def _why_not(source: Source | None) -> str:
 
 def _page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> dict[str, object]:
     launch, regions = capture.launch, capture.regions
-    device = capture.environment.devices[capture.dispatch.device_index]
+    device = capture.device
     definition = found.definition if found else None
     place = f"{os_string(definition.path)}:{definition.line}" if definition else ""
     program = " ".join(os_string(word) for word in capture.program.command)

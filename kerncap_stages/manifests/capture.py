@@ -7,6 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field, model_validator
 
+from kerncap_stages.digest import Digest
 from kerncap_stages.manifests.base import (
     Address,
     Count,
@@ -19,7 +20,7 @@ from kerncap_stages.manifests.base import (
     SizeBytes,
     refuse,
 )
-from kerncap_stages.manifests.environment import Backend, Environment, Program
+from kerncap_stages.manifests.environment import Backend, Device, Environment, Program
 from kerncap_stages.manifests.kernel import Kernel, Launch
 from kerncap_stages.manifests.memory import (
     LoadedCodeObject,
@@ -133,6 +134,16 @@ class Capture(Manifest):
         used.update(loaded.device_index for loaded in self.loaded_code_objects)
         refuse(not used <= set(known), f"devices {sorted(used - set(known))} are used and not described")
         return self
+
+    @property
+    def device(self) -> Device:
+        """The GPU that ran the dispatch."""
+        return self.environment.devices[self.dispatch.device_index]
+
+    @property
+    def code_digest(self) -> Digest:
+        """SHA-256 of the code object that holds the kernel."""
+        return self.kernel.code_digest
 
     @property
     def has_post(self) -> bool:

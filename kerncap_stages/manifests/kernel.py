@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Self
 
 from pydantic import Field, StringConstraints, model_validator
 
-from kerncap_stages.digest import FileRef
+from kerncap_stages.digest import Digest, FileRef
 from kerncap_stages.manifests.base import Bits32, Count, Dim3, Frozen, HexBytes, SizeBytes, refuse
 from kerncap_stages.manifests.triton import TritonKernel
 
@@ -111,6 +111,11 @@ class Kernel(Frozen):
     max_work_group_size: Count | None = None
     required_work_group_size: Dim3 | None = None
     triton: TritonKernel | None = None
+
+    @property
+    def code_digest(self) -> Digest:
+        """SHA-256 of the code object that holds the kernel."""
+        return self.code_object.payload.digest
 
     @model_validator(mode="after")
     def _holds_its_arguments(self) -> Self:

@@ -104,6 +104,15 @@ class Region(Snapshot):
         return self
 
     @property
+    def end_address(self) -> int:
+        """The first address behind it."""
+        return self.base_address + self.size_bytes
+
+    def contains(self, address: int) -> bool:
+        """Whether an address lies in it."""
+        return self.base_address <= address < self.end_address
+
+    @property
     def physical_piece(self) -> int:
         """Mappings of one number are of the same physical memory; 0: it is mapped nowhere else."""
         named = (flag.removeprefix(PHYSICAL_FLAG) for flag in self.flags if flag.startswith(PHYSICAL_FLAG))

@@ -158,7 +158,7 @@ def slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, ...]) -
 
 def _is_in(value: int, regions: tuple[Region, ...]) -> bool:
     """Whether a number is an address of the capture: a cubin does not say which parameters are pointers."""
-    return any(0 <= value - region.base_address < region.size_bytes for region in regions)
+    return any(region.contains(value) for region in regions)
 
 
 def _pointer(value: int, regions: tuple[Region, ...]) -> str:

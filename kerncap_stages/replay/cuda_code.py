@@ -71,7 +71,7 @@ def link_variant(store: Store, capture: Capture, code: bytes) -> LinkedCode:
 def _linked_variant(
     store: Store, capture: Capture, own: dict[str, ModuleVariable], code: bytes
 ) -> LinkedCode:
-    captured = store.get(capture.kernel.code_object.payload.digest)
+    captured = store.get(capture.code_digest)
     if is_ptx(code):
         called = _called(own, {word.decode() for word in _IDENTIFIER.findall(code)})
         return LinkedCode(None, tuple(_renamed(called)))
@@ -97,7 +97,7 @@ def _linked_variant(
 def why_it_may_fault(store: Store, capture: Capture) -> tuple[str, ...]:
     """What is to be said of a replay that faulted: addresses in captured memory that cannot be followed."""
     try:
-        links = Links(store.get(capture.kernel.code_object.payload.digest))
+        links = Links(store.get(capture.code_digest))
         followed = _functions(store, links, _own_variables(capture))
     except _DAMAGE:
         return ()
@@ -113,7 +113,7 @@ def why_it_may_fault(store: Store, capture: Capture) -> tuple[str, ...]:
 
 
 def _own_variables(capture: Capture) -> dict[str, ModuleVariable]:
-    digest = capture.kernel.code_object.payload.digest
+    digest = capture.code_digest
     return {
         variable.symbol: variable for variable in capture.module_variables if variable.code_object == digest
     }

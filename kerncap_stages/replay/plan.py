@@ -79,7 +79,7 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
         f"variable {variable.address:#x} {variable.size_bytes} {_name(variable.pre)} {_name(variable.post)} "
         f"{variable.symbol}"
         for variable in capture.module_variables
-        if variable.code_object == capture.kernel.code_object.payload.digest
+        if variable.code_object == capture.code_digest
     ]
     lines += _static_variables(store, capture)
     lines += files.lines
@@ -96,7 +96,7 @@ def path_text(path: Path) -> str:
 
 def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     kernel, launch = capture.kernel, capture.launch
-    device = capture.environment.devices[capture.dispatch.device_index]
+    device = capture.device
     yield f"store {path_text(store.root)}"
     yield f"code baseline {path_text(files.baseline)}"
     if files.variant is not None:
@@ -154,7 +154,7 @@ def own_code(capture: Capture) -> LoadedCodeObject | None:
     """
     for loaded in capture.loaded_code_objects:
         if (
-            loaded.code_object == capture.kernel.code_object.payload.digest
+            loaded.code_object == capture.code_digest
             and loaded.device_index == capture.dispatch.device_index
             and loaded.load_size_bytes
         ):
@@ -168,15 +168,11 @@ def _static_variables(store: Store, capture: Capture) -> Iterator[str]:
     if own is None:
         return
     listed = {variable.symbol for variable in capture.module_variables}
-    symbols = data_symbols(store.get(capture.kernel.code_object.payload.digest))
+    symbols = data_symbols(store.get(capture.code_digest))
     names = Counter(symbol.name for symbol in symbols)
     for symbol in symbols:
         address = own.load_address + symbol.offset_bytes
-        held = any(
-            region.base_address <= address < region.base_address + region.size_bytes
-            for region in capture.regions
-            if region.pre is not None
-        )
+        held = any(region.contains(address) for region in capture.regions if region.pre is not None)
         if held and symbol.name not in listed and names[symbol.name] == 1:
             yield f"variable {address:#x} {symbol.size_bytes} - - {symbol.name}"
 

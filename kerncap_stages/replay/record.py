@@ -81,7 +81,7 @@ def replay_manifest(
 
 def _environment(capture: Capture, result: ReplayResult) -> Environment:
     """The machine of the replay: what it told of its device, and what the capture knows of that kind."""
-    captured = capture.environment.devices[capture.dispatch.device_index]
+    captured = capture.device
     device = captured.model_copy(
         update={
             "index": 0,

@@ -92,7 +92,7 @@ def replay_capture(
     with TemporaryFolder("replay") as name:
         folder = Path(name)
         baseline = folder / "baseline.co"
-        baseline.write_bytes(store.get(capture.kernel.code_object.payload.digest))
+        baseline.write_bytes(store.get(capture.code_digest))
         plan = folder / "plan"
         is_hsa = capture.environment.backend is Backend.HSA
         variant = request.variant
@@ -108,7 +108,7 @@ def replay_capture(
         if not is_hsa:
             files, notes = _linked(store, capture, files, folder)
         write_plan(store, capture, files, plan)
-        captured = capture.environment.devices[capture.dispatch.device_index]
+        captured = capture.device
         counts = folder / "counts"
         environment = {**os.environ, **fallback(os.environ, captured.architecture)}
         if capture.environment.backend is Backend.CUDA:

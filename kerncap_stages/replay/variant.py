@@ -141,7 +141,7 @@ def variant_code(data: bytes, capture: Capture) -> bytes:
 def _target(capture: Capture) -> str:
     """What code has to be for: on NVIDIA's GPUs that of the captured kernel may be of an older one."""
     if capture.environment.backend is Backend.CUDA:
-        return capture.environment.devices[capture.dispatch.device_index].isa
+        return capture.device.isa
     return capture.kernel.code_object.isa
 
 
@@ -180,10 +180,7 @@ def runtime_regions(capture: Capture) -> frozenset[int]:
         if slot.value_kind in (_HOSTCALL, _HEAP)
     ]
     return frozenset(
-        region.base_address
-        for region in capture.regions
-        for pointer in pointers
-        if region.base_address <= pointer < region.base_address + region.size_bytes
+        region.base_address for region in capture.regions for pointer in pointers if region.contains(pointer)
     )
 
 

@@ -85,7 +85,7 @@ def _told(
     told: dict[int, list[HeldAddress]] = {}
     for each in source.held_addresses if source is not None else ():
         told.setdefault(each.argument, []).append(each)
-    code = store.get(kernel.code_object.payload.digest)
+    code = store.get(kernel.code_digest)
     return {**told, **held_addresses(code, kernel, kernel.mangled_name)}
 
 
@@ -201,7 +201,7 @@ def explain_addresses(
 
 
 def _led_nowhere(region: Region, leading: Sequence[Pointer]) -> bool:
-    end = region.base_address + region.size_bytes
+    end = region.end_address
     is_device = region.kind is not MemoryKind.CODE_OBJECT and region.device_index is not None
     return is_device and not any(region.base_address <= pointer.address < end for pointer in leading)
 
@@ -226,6 +226,6 @@ def _differing_words(
         for number, regions in enumerate(kinds, 1):
             inside = np.zeros(wanted.size, np.bool_)
             for region in regions:
-                inside |= (wanted >= region.base_address) & (wanted < region.base_address + region.size_bytes)
+                inside |= (wanted >= region.base_address) & (wanted < region.end_address)
             counts[number] += int(inside.sum())
     return counts

@@ -134,7 +134,7 @@ class Explorer:
             kept = self._baselines.find_kept(trial)
             if kept is None:
                 # Three replays at once: on a software GPU they would take the processors from each other.
-                if not self._capture.environment.devices[self._capture.dispatch.device_index].software:
+                if not self._capture.device.software:
                     start = self._baselines.start_from(trial)
                     replays.expect()
                     replays.begin(start, None)

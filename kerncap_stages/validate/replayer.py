@@ -78,7 +78,7 @@ class ProcessReplayer:
     ) -> None:
         """``timeout_s``: limit of a run. ``standbys``: replayer processes that were started beforehand."""
         self._store = store
-        self._captured_code = capture.kernel.code_object.payload.digest
+        self._captured_code = capture.code_digest
         self._size_bytes = sum(region.size_bytes for region in capture.regions)
         self._timeout_s = timeout_s
         self._first_run_s: float | None = None

@@ -49,7 +49,7 @@ def plan_repeats(settings: Settings, capture: Capture, *, is_perturbed: bool) ->
 
 def _is_small(capture: Capture) -> bool:
     """Whether putting all of the state back costs next to nothing: it is copied region by region."""
-    is_software = capture.environment.devices[capture.dispatch.device_index].software
+    is_software = capture.device.software
     most_bytes = _MOST_SOFTWARE_BYTES if is_software else MOST_BYTES_AT_ONCE
     size_bytes = sum(region.size_bytes for region in capture.regions)
     return size_bytes <= most_bytes and len(capture.regions) <= _MOST_REGIONS

@@ -45,5 +45,5 @@ def run_assemble(project: Project) -> Assembled:
         raise UsageError(f"no such file: {source}", hint="make the project with kc-generate --assembly")
     store = Store.open(project.store, create=False)
     kernel = load_as(store, project.captures[0], Capture).kernel
-    code = store.get(kernel.code_object.payload.digest)
+    code = store.get(kernel.code_digest)
     return assemble(source.read_text(), code, kernel.mangled_name)

@@ -95,7 +95,7 @@ def _reached(
     pointed = regions_at(words)
     found = regions_at(words[~np.isin(words, np.array(sorted(constant), np.uint64))])
     for variable in capture.module_variables:
-        is_own = variable.code_object == capture.kernel.code_object.payload.digest
+        is_own = variable.code_object == capture.code_digest
         if is_own and variable.pre is not None and variable.size_bytes <= _MOST_TABLE_BYTES:
             found |= regions_at(np.concatenate(list(_words_of(store, variable.pre))))
     # What lies behind a pointer to const is not written through it, but may lead to what is.
@@ -122,7 +122,7 @@ def _mapped_behind(usable: Sequence[Region], reached: set[int], stops: set[int])
     """
     found: set[int] = set()
     for before, region in pairwise(sorted(usable, key=lambda region: region.base_address)):
-        touches = before.base_address + before.size_bytes == region.base_address
+        touches = before.end_address == region.base_address
         is_mapped = before.kind is region.kind is MemoryKind.VMEM
         goes_on = before.base_address in reached | found
         if touches and is_mapped and goes_on and region.base_address not in reached | stops:

@@ -83,9 +83,9 @@ def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tupl
         return [(0, region.size_bytes) for each in _variables_at(capture, region) if not each.is_const]
     # A program may have hundreds of other code objects: ours is not read for each of their regions.
     own_end = own.load_address + own.load_size_bytes
-    if not (region.base_address < own_end and own.load_address < region.base_address + region.size_bytes):
+    if not (region.base_address < own_end and own.load_address < region.end_address):
         return []
-    code = store.get(capture.kernel.code_object.payload.digest)
+    code = store.get(capture.code_digest)
     offsets = [
         (own.load_address + symbol.offset_bytes - region.base_address, symbol.size_bytes)
         for symbol in writable_data(code)
@@ -95,7 +95,7 @@ def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tupl
 
 def _variables_at(capture: Capture, region: Region) -> Iterator[ModuleVariable]:
     """Variables of the kernel's own code object that are a region of their own."""
-    digest = capture.kernel.code_object.payload.digest
+    digest = capture.code_digest
     for variable in capture.module_variables:
         where = (variable.address, variable.size_bytes)
         if variable.code_object == digest and where == (region.base_address, region.size_bytes):
