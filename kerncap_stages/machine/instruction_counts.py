@@ -51,7 +51,9 @@ def _parse(path: Path, number: int, line: str) -> DispatchCount:
             fields[name] = tuple(fields[name])
         count = DispatchCount(**fields) if version == VERSION else None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ArtifactError(f"{path}:{number}: no instruction count") from error
+        raise ArtifactError(
+            f"{path}:{number}: no instruction count", hint="count again: a disk that is full cuts a line off"
+        ) from error
     if count is None:
         raise ArtifactError(
             f"{path}:{number}: an instruction count of version {version}; this release reads {VERSION}",

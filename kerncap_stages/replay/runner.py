@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import without_unit
-from kerncap_stages.errors import DeviceError, UsageError
+from kerncap_stages.errors import ArtifactError, DeviceError, UsageError
 from kerncap_stages.machine.cupti import CUPTI, cupti_paths
 from kerncap_stages.machine.native_paths import native_file
 from kerncap_stages.machine.softgpu import fallback
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.standby import Standbys
     from kerncap_stages.store import Store
 
+_ROOM_BYTES = 256 << 10  # more than the files of a replay that say how it went
 _OTHER_HEAP = (
     "the kernel may allocate memory on the device (malloc): a replay has a heap of its own, where addresses "
     "are others, and so is what depends on them"
@@ -153,9 +154,12 @@ def _with_instructions(
 
     if not counts.is_file():
         return result
-    counted = [
-        count.wave_instructions for count in read_counts(counts) if without_unit(count.symbol) == symbol
-    ]
+    try:
+        read = read_counts(counts)
+    except ArtifactError:
+        _require_room(counts.parent)
+        raise
+    counted = [count.wave_instructions for count in read if without_unit(count.symbol) == symbol]
     candidates = 2 if request.interleave else 1  # run in turn, the baseline first
     if len(counted) != candidates * (request.warmup + request.iterations):
         return result
@@ -242,12 +246,24 @@ def _run(
         )
     report = read_report(report_file)
     if report is None:
+        _require_room(report_file.parent)
         return ReplayResult(
             ReplayOutcome.CRASHED,
             explanation=f"the replay process ended with exit code {code} and no report",
             exit_code=code,
         )
     return told(report, code)
+
+
+def _require_room(folder: Path) -> None:
+    """Raise DeviceError where a disk is full: what is missing there says nothing of the kernel."""
+    try:
+        (folder / "room").write_bytes(bytes(_ROOM_BYTES))
+    except OSError as error:
+        raise DeviceError(
+            f"the replay could not be told of in {folder}: {error.strerror}",
+            hint="make room there, or name another place with TMPDIR, and run it again",
+        ) from error
 
 
 def _signal_name(number: int) -> str:

@@ -102,6 +102,31 @@ def test_a_full_disk_under_the_dump_leaves_no_part_of_a_region(stages, scaled, t
     assert sizes.items() <= whole.items()
 
 
+@pytest.mark.usefixtures("own_mounts")
+def test_a_full_temporary_folder_is_no_verdict_on_the_kernel(stages, scaled, tmp_path):
+    """Whichever of a replay's files finds no room: one that says how it went is missing then."""
+    folder = tmp_path / "small"
+    folder.mkdir()
+    told = []
+    for room_kib in (*range(12, 52, 4), 8192):
+        done = subprocess.run(
+            [
+                *(sys.executable, small_disk.__file__, str(folder), str(room_kib << 10)),
+                *(*executable("validate"), scaled, "--fresh"),
+            ],
+            env=stages.environment | {"TMPDIR": str(folder)},
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+        assert done.returncode in (0, 4), done.stderr
+        assert done.returncode == 0 or "next:" in done.stderr
+        told.append(done.returncode)
+    assert told[0] == 4
+    assert told[-1] == 0
+
+
 @pytest.fixture(params=["replay"])
 def hung(request, stages, scaled, variant, tmp_path):
     """A stage whose replayer runs a kernel that never ends; ``output`` and ``errors`` hold what it wrote."""
