@@ -6,6 +6,8 @@
 
 #include <cstdlib>
 #include <memory>
+#include <optional>
+#include <regex>
 #include <string>
 
 #include "bindings/bindings.hpp"
@@ -15,12 +17,27 @@ namespace nb = nanobind;
 
 namespace {
 
-// What the C++ runtime's own demangler says; a name that is not mangled comes back as it is.
-std::string demangle(const std::string& name) {
+std::optional<std::string> runtime_demangled(const std::string& name) {
   int status = 0;
   const std::unique_ptr<char, decltype(&std::free)> text(abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status),
                                                          &std::free);
-  return status == 0 && text ? std::string(text.get()) : name;
+  if (status != 0 || !text) return std::nullopt;
+  return std::string(text.get());
+}
+
+// Clang writes how `template <auto... Ns>` declares its parameter (TpTnDa) before the argument. GCC's runtime may not
+// know that, and the readable name has none of it.
+std::string without_auto_declarations(const std::string& name) {
+  static const std::regex declaration("(Tp)?TnD[ac]");
+  return std::regex_replace(name, declaration, "");
+}
+
+// What the C++ runtime's own demangler says; a name that is not mangled comes back as it is.
+std::string demangle(const std::string& name) {
+  if (auto text = runtime_demangled(name)) return *text;
+  if (name.starts_with("_Z") && name.find("TnD") != std::string::npos)
+    return runtime_demangled(without_auto_declarations(name)).value_or(name);
+  return name;
 }
 
 }  // namespace

@@ -1,5 +1,6 @@
 import pytest
 
+from kerncap_stages._native import demangle
 from kerncap_stages.code.kernel_names import ANONYMOUS, parse_kernel_name
 
 
@@ -51,3 +52,16 @@ def test_parameters_are_split_outside_brackets():
 def test_a_name_that_a_profiler_cut_off_has_its_base(name, base, template_arguments):
     cut = parse_kernel_name(name)
     assert (cut.base, cut.template_arguments, cut.parameters) == (base, template_arguments, ())
+
+
+@pytest.mark.parametrize(
+    ("mangled", "readable"),
+    [
+        ("_Z5scaleIfLi4ETpTnDaJLi0ELi7EEEvPT_i", "void scale<float, 4, 0, 7>(float*, int)"),
+        ("_Z4fillITnDaLi3EEvPf", "void fill<3>(float*)"),
+        ("_Z5TnDabPf", "TnDab(float*)"),
+        ("TnDab", "TnDab"),
+    ],
+)
+def test_kernels_with_parameters_of_deduced_type_are_readable(mangled, readable):
+    assert demangle(mangled) == readable
