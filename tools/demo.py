@@ -127,7 +127,7 @@ def walk(folder: Path) -> None:
     build(folder / "app")
     step("Rank the kernels; take the second dispatch of the slow one, find its source, make a project of it")
     shell(
-        "kc-profile -- ./app/demo"
+        "kc-profile -- ./app/demo 50"  # so many steps that its share is no accident
         " | kc-capture --kernel add_rows --dispatch 1"
         " | kc-locate --source-dir app"
         " | kc-generate --output project"

@@ -64,6 +64,11 @@ def test_the_demo_takes_a_kernel_through_the_whole_job(demo):
     ]
 
 
+def test_its_kernel_is_the_slowest(demo):
+    first = next(line for line in demo[0].stderr.splitlines() if re.match(r" +1 +[\d.]+%", line))
+    assert first.rstrip().endswith("demo::add_rows")
+
+
 def test_it_ends_with_a_summary_that_says_what_its_ratio_is(demo):
     summary = demo[0].stdout.split("Done in", 1)[1]
     ratios = [
