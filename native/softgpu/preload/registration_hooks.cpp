@@ -46,7 +46,7 @@ struct FatBinaryWrapper {
   static std::atomic<bool> said{false};  // a library may have hundreds of them
   if (!said.exchange(true)) {
     report("code of %s is %s: its kernels cannot be launched; there is code for: %s "
-           "(build it with --offload-arch=%s; kc-softgpu --target poses as another GPU)",
+           "(build it with --offload-arch=%s; KERNCAP_SOFTGPU_TARGET poses as another GPU)",
            file.c_str(), why.c_str(), entries.c_str(), gpu.c_str());
   }
   return RefusedKernels::instance().refuse_module("its code in " + file + " is " + why + "; there is code for: " + entries);
