@@ -11,10 +11,10 @@ from kerncap_stages.digest import FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import DigestMismatch, Refused, UsageError
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.files import Files
+from kerncap_stages.store.room import require_room
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-    from pathlib import Path
+    from collections.abc import Callable
 
     from kerncap_stages.digest import Digest, Reference
     from kerncap_stages.store.store import Store
@@ -63,26 +63,6 @@ def content_sizes(store: Store, content: Reference) -> tuple[int, int]:
         if chunk is None
     )
     return size_bytes, size_bytes - zero_bytes
-
-
-def require_room(place: Path | int, contents: Iterable[tuple[str, int]]) -> None:
-    """Before anything is written: (name, bytes that no hole can stand for) of all that ``place`` has to take.
-
-    place: a folder, or the descriptor of a file. Raises Refused if its file system has not so much room.
-    """
-    file_system = os.statvfs(place)
-    if file_system.f_blocks == 0:
-        return  # one that does not tell
-    room = file_system.f_bfree * file_system.f_frsize
-    needed = 0
-    for name, size_bytes in contents:
-        needed += size_bytes
-        if needed > room:
-            where = "standard output" if isinstance(place, int) else place
-            raise Refused(
-                f"{where} has room for {room:,} bytes, and {name} brings what is to be written to {needed:,}",
-                hint="free some, or give a place on another file system",
-            )
 
 
 def write_content(store: Store, content: Reference, fd: int) -> int:

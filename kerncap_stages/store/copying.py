@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactNotFound
 from kerncap_stages.store.artifacts import list_entry, next_time_ns
-from kerncap_stages.store.contents import require_room
 from kerncap_stages.store.objects import size_of
+from kerncap_stages.store.room import require_room
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

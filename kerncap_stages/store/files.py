@@ -16,7 +16,8 @@ from kerncap_stages.digest import FileRef, MemoryRef
 from kerncap_stages.errors import DeviceError, DigestMismatch, Refused, UsageError
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.files import Files, StoredFile, StoredLink
-from kerncap_stages.store.contents import content_sizes, require_room, write_content
+from kerncap_stages.store.contents import content_sizes, write_content
+from kerncap_stages.store.room import require_room
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

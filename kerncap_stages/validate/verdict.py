@@ -19,7 +19,7 @@ from kerncap_stages.manifests.validation import (
     Validation,
     WorstElement,
 )
-from kerncap_stages.project.artifacts import unedited_of
+from kerncap_stages.project.unedited import unedited_of
 from kerncap_stages.replay.variant import variant_code
 from kerncap_stages.validate.baselines import Baselines, kept_replays
 from kerncap_stages.validate.judge import Judge

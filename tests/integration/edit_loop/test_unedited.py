@@ -15,7 +15,7 @@ from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.manifests.reproducer import Reproducer
-from kerncap_stages.project.artifacts import unedited_of
+from kerncap_stages.project.unedited import unedited_of
 
 if TYPE_CHECKING:
     from pathlib import Path
