@@ -89,6 +89,7 @@ def parse_kernel_name(demangled: str) -> KernelName:
     if " [clone " in text:
         text = text[: text.index(" [clone ")]
     text = text[: _brackets(text)[1]]  # profilers cut long names off
+    text = _split(text, " requires ")[0]  # the constraint of a template stands behind the parameters
     head, parameters = _cut_group(text) if text.endswith(")") else (text, None)
     qualified = _split(head, " ")[-1]
     *scopes, last = _split(qualified, "::")

@@ -17,6 +17,9 @@ namespace kerncap::bindings {
 void bind_store(nanobind::module_& module);
 void bind_transaction(nanobind::module_& module);
 
+// What the C++ runtime's own demangler says; a name that is not mangled comes back as it is.
+[[nodiscard]] std::string demangle(const std::string& name);
+
 // Lets Ctrl-C end the waits of native code.
 void hear_interrupts() noexcept;
 

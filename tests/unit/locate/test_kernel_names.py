@@ -59,9 +59,20 @@ def test_a_name_that_a_profiler_cut_off_has_its_base(name, base, template_argume
     [
         ("_Z5scaleIfLi4ETpTnDaJLi0ELi7EEEvPT_i", "void scale<float, 4, 0, 7>(float*, int)"),
         ("_Z4fillITnDaLi3EEvPf", "void fill<3>(float*)"),
+        (
+            "_Z5scaleITkSt14floating_pointfEvPT_PKS0_S0_i",
+            "void scale<float>(float*, float const*, float, int)",
+        ),
+        ("_Z4fillITkN3app6numberEiEvPT_", "void fill<int>(int*)"),
+        ("_Z4fillITk99numberiEvPT_", "_Z4fillITk99numberiEvPT_"),
         ("_Z5TnDabPf", "TnDab(float*)"),
         ("TnDab", "TnDab"),
     ],
 )
-def test_kernels_with_parameters_of_deduced_type_are_readable(mangled, readable):
+def test_kernels_with_deduced_or_constrained_parameters_are_readable(mangled, readable):
     assert demangle(mangled) == readable
+
+
+def test_a_constraint_is_no_part_of_the_name():
+    name = parse_kernel_name("void app::scale<float>(float*, int) requires std::floating_point<T>")
+    assert (name.scopes, name.base, name.parameters) == (("app",), "scale", ("float*", "int"))
