@@ -35,6 +35,8 @@ _CONDITION = re.compile(
 _COMMENT = re.compile(rb"//[^\n]*|/\*.*?\*/|\A(?:(?!/\*).)*?\*/", re.DOTALL)
 _DECLARATOR_TYPES = frozenset({"function_declarator"})
 _PREFIX_BYTES = 4096
+_IF = frozenset({"#if", "#ifdef", "#ifndef"})
+_ELSE = frozenset({"#else", "#elif", "#elifdef", "#elifndef"})
 
 
 @dataclass(frozen=True)
@@ -77,8 +79,9 @@ def _written(path: Path, text: bytes, name: bytes, macros: Macros) -> dict[int, 
     found: dict[int, Definition] = {}
     marks = macros.launch | {b"__global__"}
     for parser in _parsers():
-        for declarator in _declarators(parser.parse(text).root_node, name):
-            definition = _definition(path, text, declarator, marks)
+        root = parser.parse(text).root_node
+        for declarator in _declarators(root, name):
+            definition = _definition(path, text, root, declarator, marks)
             if definition is not None:
                 found.setdefault(definition.line, definition)
     return found
@@ -103,9 +106,10 @@ def _declarators(root: Node, name: bytes) -> Iterator[Node]:
 
 
 def _definition(
-    path: Path, text: bytes, declarator: Node, marks: frozenset[bytes] | set[bytes]
+    path: Path, text: bytes, root: Node, declarator: Node, marks: frozenset[bytes] | set[bytes]
 ) -> Definition | None:
-    if not BODY.match(text, declarator.end_byte):
+    body = BODY.match(text, declarator.end_byte)
+    if body is None:
         return None  # a declaration, or a call
     window = _COMMENT.sub(b" ", text[max(0, declarator.start_byte - _PREFIX_BYTES) : declarator.start_byte])
     ends = [match.end() for match in _STATEMENT_END.finditer(window)]
@@ -113,7 +117,7 @@ def _definition(
     tokens = _IDENTIFIER.findall(prefix)
     if not marks & set(tokens):
         return None
-    body_end = _body_end(text, declarator.end_byte)
+    body_end = _body_end(root, body.end())
     return Definition(
         path=path,
         line=text.count(b"\n", 0, declarator.start_byte) + 1,
@@ -153,16 +157,40 @@ def _parameters(declarator: Node) -> Iterator[tuple[str, str]]:
         yield " ".join(type_text.decode(errors="replace").split()), name.decode(errors="replace")
 
 
-def _body_end(text: bytes, start: int) -> int:
-    depth = 0
-    for position in range(text.index(b"{", start), len(text)):
-        if text[position] == 0x7B:
-            depth += 1
-        elif text[position] == 0x7D:
-            depth -= 1
+def _body_end(root: Node, start: int) -> int:
+    """The offset of the brace that ends a body; the file's end where none does. ``start``: behind its first.
+
+    By the grammar's tokens: a brace in a string or a comment is none of them. Not by its nodes: where both
+    branches of a condition open a block, a node ends one brace too late.
+    """
+    depth = 1
+    first_branch_ended: list[bool] = []  # of each condition around
+    for token in _tokens(root, start):
+        word = token.type
+        if word == "preproc_directive" and token.text is not None:
+            word = "".join(token.text.decode(errors="replace").split())
+        if word in _IF:
+            first_branch_ended.append(False)
+        elif word in _ELSE and first_branch_ended:
+            first_branch_ended[-1] = True
+        elif word == "#endif" and first_branch_ended:
+            first_branch_ended.pop()
+        elif not any(first_branch_ended):
+            depth += (word == "{") - (word == "}")
             if depth == 0:
-                return position
-    return len(text)
+                return token.start_byte
+    return root.end_byte
+
+
+def _tokens(root: Node, start: int) -> Iterator[Node]:
+    """The leaves of a tree behind an offset, in their order, without those that the grammar missed."""
+    stack = [root]
+    while stack:
+        node = stack.pop()
+        if node.child_count:
+            stack.extend(child for child in reversed(node.children) if child.end_byte > start)
+        elif node.start_byte >= start and not node.is_missing:
+            yield node
 
 
 def _scopes(node: Node) -> tuple[str, ...]:

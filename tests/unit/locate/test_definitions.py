@@ -143,6 +143,50 @@ def test_spans_the_whole_body():
     assert (definition.line, definition.last_line, definition.is_template) == (7, 9, True)
 
 
+BODIES = {
+    "a string": b'  printf("}{{", 1);',
+    "a character": b"  if (c == '}' || c == '{') c = '{';",
+    "a comment to the end of its line": b"  // until }",
+    "a comment": b"  /* { and\n {{ */",
+    "a raw string": b'  say(R"x(} " } {\n{)x");',
+    "two halves of a condition": b"#if FAST\n  if (c) {\n#else\n  if (d) {\n#endif\n  c = d; }",
+    "a block under a condition": (
+        b"# if FAST\n  if (c) {\n# else\n  c = 0;\n# endif\n  c = d;\n#if FAST\n}\n#endif"
+    ),
+    "a macro": b"#define OPEN if (c) { \\\n {\n  c = d;",
+    "a lambda, and a list": b"  auto f = [](int a) { return S{a}; };",
+    "what no grammar knows": b"  UNROLL(4) for_each @ c { c = 1; }",
+}
+
+
+@pytest.mark.parametrize("body", BODIES.values(), ids=BODIES)
+@pytest.mark.parametrize(
+    "head", [b"", b" // } {\n", b" BOUNDS(64) /* { */ ANOTHER\n"], ids=["", "comment", "macros"]
+)
+def test_a_definition_ends_with_its_body_whatever_is_in_it(head, body):
+    text = (
+        b"__global__ void k(int c, int d)"
+        + head
+        + b"{\n"
+        + body
+        + b"\n}\nint x;\n__device__ void next() { }\n"
+    )
+    (definition,) = find("k", text)
+    assert definition.last_line == text[: text.index(b"}\nint x")].count(b"\n") + 1
+
+
+def test_a_namespace_ends_no_body_of_its_own():
+    body = BODIES["two halves of a condition"]
+    text = b"namespace n {\n__global__ void k(int c, int d) {\n" + body + b"\n}\n}\n"
+    (definition,) = find("k", text)
+    assert definition.last_line == text.count(b"\n") - 1
+
+
+def test_a_body_without_an_end_ends_with_its_file():
+    (definition,) = find("k", b"__global__ void k(int c) {\n  if (c) {\n  c = 1;\n}\n")
+    assert definition.last_line == 5
+
+
 def test_reads_latin_1_files():
     text = b"// caf\xe9\n__global__ void k(float* x) { x[0] = 0; } // \xfc"
     (definition,) = find("k", text)
