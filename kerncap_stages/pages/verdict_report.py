@@ -5,11 +5,13 @@ PNG needs a header, zlib and three checksums; that is no reason for an imaging l
 
 from __future__ import annotations
 
-import html
 import struct
 import zlib
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+import jinja2
 import numpy as np
 
 from kerncap_stages.machine.user_folder import write_file
@@ -19,22 +21,16 @@ from kerncap_stages.text.formats import same_instructions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from pathlib import Path
 
     import numpy.typing as npt
 
     from kerncap_stages.manifests.validation import RegionResult, Validation
 
+# Beside this file: templates/ is for projects, and what lies there shapes them.
+_TEMPLATE = Path(__file__).with_name("verdict_report.html.j2")
 _COLUMNS = 32
 _CELL_PIXELS = 12
 _COLOURS = np.array([[24, 32, 52], [250, 214, 72], [220, 50, 32]], np.float64)  # none, some, all bytes differ
-_STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:70rem;padding:0 1rem}
-table{border-collapse:collapse;width:100%}
-th,td{text-align:left;padding:.25rem .6rem;border-bottom:1px solid #8884}
-td.n{text-align:right;font-variant-numeric:tabular-nums}.PASS{color:#187a3c}.FAIL{color:#b3261e}
-.key i{display:inline-block;width:1.2rem;height:.8rem;margin:0 .4rem 0 1rem}.key i.wide{width:6rem}
-code{font-size:.92em;overflow-wrap:anywhere}img{image-rendering:pixelated;max-width:100%}
-@media(prefers-color-scheme:dark){body{background:#15181d;color:#e6e6e6}.PASS{color:#5fd68b}.FAIL{color:#ff8a80}}"""
 
 
 def write_report(manifest: Validation, title: str, folder: Path, below: str = "") -> Path:
@@ -80,68 +76,26 @@ def png(pixels: npt.NDArray[np.uint8]) -> bytes:
 
 
 def _page(manifest: Validation, title: str, figures: Sequence[tuple[str, RegionResult]]) -> str:
-    verdict = "PASS" if manifest.passed else "FAIL"
-    reasons = "".join(f"<li>{html.escape(reason)}</li>" for reason in manifest.reasons)
-    rows = "".join(_row(region) for region in manifest.regions)
-    strays = "".join(
-        f"<li>{formats.count(stray.size_bytes, 'byte')} in region <code>{stray.base_address:#x}</code>, "
-        f"the first at <code>+{(stray.ranges[0][0] if stray.ranges else 0):#x}</code></li>"
-        for stray in manifest.stray_writes
-    )
-    pictures = "".join(
-        f'<figure><img src="{name}" alt="where bytes differ"><figcaption>{html.escape(region.name)}'
-        f"{_changed(region)}: {formats.count(region.size_bytes or 0, 'byte')}, row by row"
-        "</figcaption></figure>"
-        for name, region in figures
-    )
-    heads = ("", "output", "type", "elements", "out of bounds", "max error", "ULP", "NaN", "worst")
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><title>{html.escape(title)}</title>'
-        f'<meta name="viewport" content="width=device-width"><style>{_STYLE}</style>'
-        f'<h1>Validation: <span class="{verdict}">{verdict}</span></h1>'
-        f"<p><code>{html.escape(title)}</code></p>"
-        f"<p>{html.escape(footer(manifest))}</p>{_unedited(manifest)}<ul>{reasons}</ul>"
-        f"<table><tr>{''.join(f'<th>{head}</th>' for head in heads)}</tr>{rows}</table>"
-        + (f"<h2>Stray writes</h2><ul>{strays}</ul>" if strays else "")
-        + (f"<h2>Where outputs differ</h2>{_legend()}{pictures}" if pictures else "")
-        + "</html>\n"
-    )
-
-
-def _unedited(manifest: Validation) -> str:
-    if manifest.unedited is None:
-        return ""
-    text = same_instructions(manifest.unedited)
-    return f"<p>Same instructions before any edit: {html.escape(text)}</p>"
-
-
-def _legend() -> str:
     equal, one, every = (f"rgb({red:.0f},{green:.0f},{blue:.0f})" for red, green, blue in _COLOURS)
-    return (
-        f'<p class="key">of the bytes of a square: <i style="background:{equal}"></i>none differs'
-        f'<i class="wide" style="background:linear-gradient(90deg,{one},{every})"></i>'
-        "from one that differs to all of them</p>"
+    return _template().render(
+        title=title,
+        verdict=manifest,
+        footer=footer(manifest),
+        unedited=None if manifest.unedited is None else same_instructions(manifest.unedited),
+        figures=figures,
+        colours={"equal": equal, "one": one, "every": every},
     )
 
 
-def _row(region: RegionResult) -> str:
-    verdict = "PASS" if region.passed else "FAIL"
-    worst = ""
-    if region.worst is not None:
-        worst = f"{region.worst.actual} instead of {region.worst.expected} at {region.worst.address:#x}"
-    numbers = (
-        f"{region.elements:,}",
-        f"{region.elements_out_of_bounds:,}",
-        f"{region.max_absolute_error or 0.0:.4g}",
-        f"{region.max_ulp or 0:,}",
-        f"{region.nan_actual:,} / {region.nan_expected:,}",
+@cache
+def _template() -> jinja2.Template:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_TEMPLATE.parent),
+        autoescape=True,  # names of kernels and regions come from programs
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
-    cells = "".join(f'<td class="n">{number}</td>' for number in numbers)
-    return (
-        f'<tr><td class="{verdict}">{verdict}</td><td>{html.escape(region.name)}{_changed(region)}</td>'
-        f"<td>{region.element_type.value}</td>{cells}<td>{html.escape(worst)}</td></tr>"
-    )
-
-
-def _changed(region: RegionResult) -> str:
-    return "" if region.changed_region is None else f", from another pre-state of {region.changed_region:#x}"
+    environment.filters["count"] = formats.count
+    return environment.get_template(_TEMPLATE.name)
