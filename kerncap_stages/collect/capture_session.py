@@ -20,8 +20,8 @@ from kerncap_stages.collect.selection import KernelRule, answers, first_wanting
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.errors import KerncapError, Refused, StoreError
 from kerncap_stages.machine.temporary import TemporaryFolder
+from kerncap_stages.manifests import first_fault
 from kerncap_stages.manifests.capture import Reach
-from kerncap_stages.manifests.codec import first_fault
 from kerncap_stages.manifests.environment import Backend
 
 if TYPE_CHECKING:

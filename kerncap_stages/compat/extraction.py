@@ -37,8 +37,8 @@ from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.databases import named_database
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import NameMatch, Selection
-from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.pages.verdict import footer

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.selection import without_parameters
-from kerncap_stages.manifests.codec import load_as
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.store import Store
 from kerncap_stages.text.terminal import printable

@@ -9,8 +9,8 @@ from kerncap_stages.compat.lines import exit_code, replay_json, replay_lines
 from kerncap_stages.compat.projects import as_folder, find_variant
 from kerncap_stages.compat.results import ReplayResult
 from kerncap_stages.generate.kinds import kind_of
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.options import ReplayOptions

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.compat.conversion import validation_result
 from kerncap_stages.compat.projects import as_folder, find_variant
-from kerncap_stages.manifests.view import read_view
+from kerncap_stages.project.artifacts import kernel_name
 from kerncap_stages.project.built import about_variant, unbuilt_edits
 from kerncap_stages.project.variants import built_variant
 from kerncap_stages.validate.engine import run_validate
@@ -35,7 +35,7 @@ def validate_project(
     notes += [] if variant is None else about_variant(folder, variant)
     unbuilt = [] if variant is not None else unbuilt_edits(folder)
     notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
-    names = [read_view(store, capture).kernel.demangled_name for capture in captures]
+    names = [kernel_name(store, capture) for capture in captures]
     return validation_result([manifest for _, manifest in made], [digest for digest, _ in made], names, notes)
 
 

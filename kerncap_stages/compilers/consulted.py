@@ -15,8 +15,8 @@ from kerncap_stages.project.checkout import is_project
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kerncap_stages.manifests import View
     from kerncap_stages.manifests.source import Source
-    from kerncap_stages.manifests.view import View
 
 SOURCE_SUFFIXES = frozenset(
     {

@@ -13,7 +13,7 @@ from kerncap_stages.generate.inputs import read_part
 from kerncap_stages.generate.kinds import kind_of
 from kerncap_stages.generate.render import render
 from kerncap_stages.generate.request import project_key
-from kerncap_stages.manifests.codec import dump
+from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
 from kerncap_stages.manifests.source import Unedited

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.generate.render import Part
+from kerncap_stages.manifests import load, load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.manifests.codec import load, load_as
 from kerncap_stages.manifests.source import Source
 
 if TYPE_CHECKING:

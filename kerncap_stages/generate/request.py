@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests.view import viewing
+from kerncap_stages.manifests import viewing
 from kerncap_stages.store.remembered import request_key
 
 if TYPE_CHECKING:

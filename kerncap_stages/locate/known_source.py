@@ -13,8 +13,8 @@ from kerncap_stages.text.terminal import printable
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.locate.options import Options
+    from kerncap_stages.manifests import View
     from kerncap_stages.manifests.source import Source
-    from kerncap_stages.manifests.view import View
     from kerncap_stages.store import Store
     from kerncap_stages.store.remembered import Remembered
 

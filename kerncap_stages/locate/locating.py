@@ -21,9 +21,9 @@ from kerncap_stages.locate.describe import (
     store_files,
 )
 from kerncap_stages.locate.finding import find_source
+from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.base import os_text
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.manifests.codec import dump, load_as
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import ConsultedFile, Source, SourceFile
 from kerncap_stages.store.remembered import remembered_as

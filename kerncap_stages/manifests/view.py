@@ -39,22 +39,15 @@ class View:
         return {name: value for name, value in self._members.items() if name not in names}
 
 
-def read_view(store: ReadsObjects, digest: Digest) -> View:
-    """Read the manifest of that digest from a store, verified.
-
-    Raises ManifestUnreadable for anything but a manifest of a kind and version that we know.
-    """
-    return View(read_members(store.get(digest), digest.short))
-
-
 @contextmanager
 def viewing(store: ReadsObjects, digest: Digest) -> Iterator[View]:
-    """The same for a ``with`` block: a member that is missing, or not as it should be, is told by the model.
+    """The manifest of that digest, read from a store and verified, for a ``with`` block.
 
-    Raises ManifestUnreadable.
+    Raises ManifestUnreadable for anything but a manifest of a kind and version that we know. The same, in the
+    model's words, where the block meets a member that is missing or not as it should be.
     """
     try:
-        yield read_view(store, digest)
+        yield View(read_members(store.get(digest), digest.short))
     except (AttributeError, LookupError, TypeError, ValueError):
         load(store, digest)
         raise

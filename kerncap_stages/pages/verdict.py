@@ -14,8 +14,8 @@ from kerncap_stages.text.terminal import printable
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import RegionResult, Tolerance, Validation
-    from kerncap_stages.manifests.view import View
 
 # From nothing to all bytes of a column; plain characters, for every terminal and log.
 _SHADES = " .:-=+*#%@"

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests.view import viewing
+from kerncap_stages.manifests import viewing
 from kerncap_stages.project.checkout import is_project, open_project, project_folder
 
 if TYPE_CHECKING:
@@ -40,6 +40,12 @@ def source_of(store: Store, capture: Digest) -> Digest | None:
                 if source.outcome == "found":
                     return entry.digest
     return None
+
+
+def kernel_name(store: Store, capture: Digest) -> str:
+    """The name of the kernel of a capture, as people read it."""
+    with viewing(store, capture) as captured:
+        return str(captured.kernel.demangled_name)
 
 
 def capture_of(store: Store, digest: Digest) -> Digest:

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from pathlib import Path
 
+    from kerncap_stages.manifests import View
     from kerncap_stages.manifests.reproducer import ProjectFile, Reproducer
-    from kerncap_stages.manifests.view import View
 
 CAPTURE = "capture"
 RECORD = f"{CAPTURE}/project.json"

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from kerncap_stages.code.kernel_names import parse_kernel_name
 
 if TYPE_CHECKING:
+    from kerncap_stages.manifests import View
     from kerncap_stages.manifests.reproducer import Reproducer
-    from kerncap_stages.manifests.view import View
 
 
 def folder_name(kernel_name: str) -> str:

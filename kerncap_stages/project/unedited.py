@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.manifests.codec import load_as
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.reproducer import Reproducer
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.project.artifacts import source_of

@@ -5,9 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import KerncapError, UsageError
-from kerncap_stages.manifests import dump
+from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.project.unedited import unedited_of
 from kerncap_stages.replay.record import replay_manifest
 from kerncap_stages.replay.runner import replay_capture

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kerncap_stages import __version__
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, StoreError
-from kerncap_stages.manifests.codec import load_as
-from kerncap_stages.manifests.view import View, read_view
+from kerncap_stages.manifests import View, load_as, viewing
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -49,10 +48,10 @@ def remembered(store: Store, key: Digest, still: Callable[[View], bool] | None =
     if digest is None:
         return None
     try:
-        made = read_view(store, digest)
+        with viewing(store, digest) as made:
+            if still is not None and not still(made):
+                return None
     except ArtifactError:
-        return None
-    if still is not None and not still(made):
         return None
     _answer(store, digest)
     return Remembered(digest, made)

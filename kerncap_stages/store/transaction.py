@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, ArtifactNotFound, StoreError, UsageError
-from kerncap_stages.manifests.codec import SCHEMA_VERSIONS, parse
+from kerncap_stages.manifests import SCHEMA_VERSIONS, parse
 from kerncap_stages.store.artifacts import list_entry, next_time_ns
 from kerncap_stages.store.closure import MOST_LIST_BYTES, MOST_MANIFEST_BYTES, Closure, references, walk
 

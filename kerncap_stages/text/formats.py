@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from kerncap_stages.manifests import View
     from kerncap_stages.manifests.source import Unedited
-    from kerncap_stages.manifests.view import View
 
 _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TIME_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"))

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kerncap_stages.digest import MemoryRef
+    from kerncap_stages.manifests import ReadsObjects
     from kerncap_stages.manifests.capture import Capture
-    from kerncap_stages.manifests.codec import ReadsObjects
     from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.source import HeldAddress, Source

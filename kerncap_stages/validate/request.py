@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.machine.identity import machine_identity
-from kerncap_stages.manifests.view import viewing
+from kerncap_stages.manifests import viewing
 from kerncap_stages.project.artifacts import source_of
 from kerncap_stages.store.remembered import request_key
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, checked_bounds

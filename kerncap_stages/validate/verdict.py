@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from kerncap_stages import __version__
 from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.errors import UsageError
+from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.manifests.codec import dump, load_as
 from kerncap_stages.manifests.source import Source
 from kerncap_stages.manifests.validation import (
     ElementType,

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from kerncap_stages.manifests.codec import SCHEMA_VERSIONS
+from kerncap_stages.manifests import SCHEMA_VERSIONS
 
 if TYPE_CHECKING:
     from pathlib import Path

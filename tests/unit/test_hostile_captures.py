@@ -24,9 +24,8 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.errors import ArtifactError, DigestMismatch, ExitCode, KerncapError, ManifestUnreadable
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.generate.request import project_key
-from kerncap_stages.manifests import dump, load_as
+from kerncap_stages.manifests import canonical, dump, load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.manifests.codec import canonical
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.project.artifacts import capture_of
 from kerncap_stages.replay.cuda_code import link_baseline, link_variant

@@ -159,6 +159,15 @@ def test_manifests_need_nothing_but_names_and_errors(name):
     assert others - {"kerncap_stages"} == set()
 
 
+def test_there_is_one_door_to_manifests():
+    """How they are read and written is said in one place; models are imported from their own modules."""
+    inside = {"kerncap_stages.manifests.codec", "kerncap_stages.manifests.view"}
+    users = {
+        name for name in MODULES if not is_in(name, "kerncap_stages.manifests") and imports(name) & inside
+    }
+    assert users == set()
+
+
 def test_the_architecture_page_shows_the_levels():
     page = (SOURCES / "docs/architecture.md").read_text(encoding="utf-8")
     shown = page.partition("## Imports point one way")[2].partition("```\n")[2].partition("```")[0]

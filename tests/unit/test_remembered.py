@@ -15,11 +15,9 @@ import kerncap_stages.store.remembered as under_test
 from kerncap_stages.generate.request import project_key
 from kerncap_stages.locate.known_source import source_summary
 from kerncap_stages.locate.options import Options
-from kerncap_stages.manifests import KINDS, dump, model_of
-from kerncap_stages.manifests.codec import SCHEMA_VERSIONS
+from kerncap_stages.manifests import KINDS, SCHEMA_VERSIONS, View, dump, model_of, viewing
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.profile import Profile
-from kerncap_stages.manifests.view import View, read_view
 from kerncap_stages.pages.verdict import footer, lines
 from kerncap_stages.project.checkout import checked_out
 from kerncap_stages.project.default_folder import default_folder
@@ -181,5 +179,8 @@ def test_the_templates_shape_a_project(store, monkeypatch, tmp_path):
 
 
 def test_a_view_has_no_members_that_are_not_there(store):
-    with pytest.raises(AttributeError, match="nothing_like_it"):
-        read_view(store, publish_capture(store)).nothing_like_it  # noqa: B018 - reading it is the test
+    with (
+        pytest.raises(AttributeError, match="nothing_like_it"),
+        viewing(store, publish_capture(store)) as capture,
+    ):
+        capture.nothing_like_it  # noqa: B018 - reading it is the test

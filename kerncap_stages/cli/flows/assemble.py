@@ -9,8 +9,8 @@ from kerncap_stages.errors import UsageError
 from kerncap_stages.generate.assembly import assemble
 from kerncap_stages.generate.hip_project import HipProject
 from kerncap_stages.machine.user_folder import write_file
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.project.checkout import open_project
 from kerncap_stages.store import Store
 from kerncap_stages.text.terminal import printable

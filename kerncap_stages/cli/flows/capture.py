@@ -19,8 +19,8 @@ from kerncap_stages.collect.capture_request import (
 )
 from kerncap_stages.collect.selection import shape_of
 from kerncap_stages.errors import UsageError
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import NameMatch, Selection
-from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats

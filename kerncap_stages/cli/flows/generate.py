@@ -13,7 +13,7 @@ from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.generate.request import project_key
 from kerncap_stages.locate.known_source import source_summary
 from kerncap_stages.locate.options import Options
-from kerncap_stages.manifests.view import read_view
+from kerncap_stages.manifests import View, viewing
 from kerncap_stages.project.checkout import check_out, checked_out
 from kerncap_stages.project.default_folder import default_folder
 from kerncap_stages.store import Store
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.reproducer import Reproducer
-    from kerncap_stages.manifests.view import View
     from kerncap_stages.project.checkout import Checkout
 
 
@@ -80,7 +79,9 @@ def _located(store: Store, digest: Digest, words: Words) -> Digest:
 
     Raises UsageError if a given folder is not there, or the artifact is none that is looked for in folders.
     """
-    if read_view(store, digest).kind != "capture":
+    with viewing(store, digest) as given:
+        is_capture = given.kind == "capture"
+    if not is_capture:
         if words.options.source_dirs:
             raise UsageError(
                 f"--source-dir is for captures, and {digest.short} is none",

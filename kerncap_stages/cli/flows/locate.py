@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests import View
     from kerncap_stages.manifests.source import Source
-    from kerncap_stages.manifests.view import View
 
 
 def locate_sources(

@@ -12,9 +12,8 @@ from kerncap_stages.cli.console import emit, say, with_typed_store
 from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.cli.progress import phases
 from kerncap_stages.errors import ExitCode, UsageError
-from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.manifests.replay import ReplayOutcome
+from kerncap_stages.project.artifacts import kernel_name
 from kerncap_stages.project.built import about_variant
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.options import MOST_WORK_ITEMS, ReplayOptions
@@ -49,7 +48,7 @@ def replay_captures(
         if options.dump_folder is not None and number > 0:
             each = replace(options, dump_folder=options.dump_folder / str(number))
         if is_one_of_many:
-            say(f"{printable(load_as(store, capture, Capture).kernel.demangled_name)}:")
+            say(f"{printable(kernel_name(store, capture))}:")
         with phases(counting_bytes="restore") as report:
             digest, made, result = run_replay(store, capture, replace(each, progress=report))
         for line in result_lines(made, result):

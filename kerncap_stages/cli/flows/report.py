@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.manifests.codec import load_as
 from kerncap_stages.manifests.validation import Validation
 from kerncap_stages.pages.verdict_report import write_report
 

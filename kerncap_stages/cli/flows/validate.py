@@ -12,8 +12,8 @@ from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.errors import ExitCode, UsageError
-from kerncap_stages.manifests.view import read_view
 from kerncap_stages.pages.verdict import footer, lines
+from kerncap_stages.project.artifacts import kernel_name
 from kerncap_stages.project.built import about_variant, unbuilt_edits
 from kerncap_stages.project.checkout import project_folder
 from kerncap_stages.project.variants import built_variant
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerncap_stages.digest import Digest
+    from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import Validation
-    from kerncap_stages.manifests.view import View
     from kerncap_stages.store import Store
     from kerncap_stages.validate.request import Settings
 
@@ -63,7 +63,7 @@ def validate_variants(store_folder: Path | None, artifacts: Sequence[str] | None
             if words.report is not None:
                 _write_report(store, digest, words.report, "" if len(captures) == 1 else str(number))
             if len(captures) > 1:
-                say(f"{printable(read_view(store, capture).kernel.demangled_name)}:")
+                say(f"{printable(kernel_name(store, capture))}:")
             for line in lines(verdict, verbose=words.verbose):
                 say(line)
             if (unlisted := list_for_user(store, digest, store_folder)) is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     import numpy.typing as npt
 
     from kerncap_stages.digest import MemoryRef
-    from kerncap_stages.manifests.codec import ReadsObjects
+    from kerncap_stages.manifests import ReadsObjects
 
     Bytes = npt.NDArray[np.uint8]
 

@@ -13,7 +13,7 @@ from kerncap_stages.compilers.amd_code import kernel_code
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
-from kerncap_stages.manifests.codec import load_as
+from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.reproducer import Reproducer
 from kerncap_stages.project.unedited import unedited_of
 

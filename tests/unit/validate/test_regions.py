@@ -5,7 +5,7 @@ import pytest
 
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests.codec import canonical
+from kerncap_stages.manifests import canonical
 from kerncap_stages.store.chunks import differing_chunks
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, changed_bytes, compare_states

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def _checked_kind(value: str | None) -> str | None:
-    from kerncap_stages.manifests.codec import KINDS
+    from kerncap_stages.manifests import KINDS
 
     if value is not None and value not in KINDS:
         raise UsageError(f"--kind {value}: there is no such kind", hint=f"one of {', '.join(KINDS)}")
@@ -23,7 +23,7 @@ def _checked_kind(value: str | None) -> str | None:
 
 
 def _complete_kind(incomplete: str) -> list[str]:
-    from kerncap_stages.manifests.codec import KINDS
+    from kerncap_stages.manifests import KINDS
 
     return [kind for kind in KINDS if kind.startswith(incomplete)]
 
