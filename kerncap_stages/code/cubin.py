@@ -11,6 +11,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.cubin_elf import STO_ENTRY, STT_FUNC, read_sections, read_symbols
+from kerncap_stages.code.file_format import FileFormat, format_of
 from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts, find_symbol
 from kerncap_stages.code.sass import uses_textures
 from kerncap_stages.errors import ArtifactError
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
 
     from kerncap_stages.code.cubin_elf import Section, Symbol
 
-EM_CUDA = 190
 _ET_REL = 1
 
 _RELOCATION = struct.Struct("<QQq")
@@ -40,11 +40,6 @@ _TEXT = ".text."
 _RESERVED_SHARED_BYTES = 1024
 _ACCELERATED_V7, _ACCELERATED_V8 = 0x800, 0x8  # in the ELF header's flags
 _ACCELERATED = 0x09  # in .nv.compat
-
-
-def is_cubin(data: bytes) -> bool:
-    """Whether these are the bytes of an ELF file for an NVIDIA GPU."""
-    return data[:4] == b"\x7fELF" and len(data) > 20 and struct.unpack_from("<H", data, 18)[0] == EM_CUDA
 
 
 def is_relocatable(data: bytes) -> bool:
@@ -67,7 +62,7 @@ def read_cubin(data: bytes) -> CodeObjectFacts:
 def kernel_code(data: bytes, symbol: str) -> bytes | None:
     """The instructions of a kernel, whatever its unit is called; None where a cubin does not have it."""
     try:
-        sections = read_sections(data) if is_cubin(data) else []
+        sections = read_sections(data) if format_of(data) is FileFormat.CUBIN else []
     except (struct.error, IndexError, OverflowError, ValueError):
         return None  # a file that anybody may have written
     texts = {each.name.removeprefix(_TEXT): each for each in sections if each.name.startswith(_TEXT)}
@@ -100,7 +95,7 @@ def line_numbers(data: bytes) -> tuple[bytes, dict[int, str]]:
 
 def _section(data: bytes, name: str) -> bytes | None:
     try:
-        sections = read_sections(data) if is_cubin(data) else []
+        sections = read_sections(data) if format_of(data) is FileFormat.CUBIN else []
     except (struct.error, IndexError, OverflowError, ValueError):
         return None  # a file that anybody may have written
     found = next((section for section in sections if section.name == name), None)
@@ -108,7 +103,7 @@ def _section(data: bytes, name: str) -> bytes | None:
 
 
 def _read(data: bytes) -> CodeObjectFacts:
-    if not is_cubin(data):
+    if format_of(data) is not FileFormat.CUBIN:
         raise ArtifactError("not a cubin", hint="give the output of nvcc -cubin")
     sections = read_sections(data)
     by_name = {section.name: section for section in sections}

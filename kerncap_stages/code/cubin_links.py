@@ -19,7 +19,6 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.cubin import is_cubin
 from kerncap_stages.code.cubin_elf import (
     SHT_NOBITS,
     SHT_RELA,
@@ -30,6 +29,7 @@ from kerncap_stages.code.cubin_elf import (
     read_sections,
     read_symbols,
 )
+from kerncap_stages.code.file_format import FileFormat, format_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -80,7 +80,7 @@ class Links:
 
     def __init__(self, data: bytes) -> None:
         """Read a cubin. Raises ValueError, IndexError or struct.error for what is none, or is damaged."""
-        if not is_cubin(data):
+        if format_of(data) is not FileFormat.CUBIN:
             raise ValueError("not a cubin")
         self._data = data
         self._sections = read_sections(data)

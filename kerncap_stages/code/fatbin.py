@@ -18,14 +18,13 @@ import zstandard
 
 from kerncap_stages.code.architectures import runs_on
 from kerncap_stages.code.cubin import read_cubin
-from kerncap_stages.code.ptx import entry_lines, is_ptx, read_ptx
+from kerncap_stages.code.file_format import FATBIN_HEADER, FileFormat, format_of
+from kerncap_stages.code.ptx import entry_lines, read_ptx
 from kerncap_stages.errors import ArtifactError, KerncapError, Refused
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-_MAGIC = 0xBA55ED50
-_HEADER = struct.Struct("<IHHQ")
 _ENTRY = struct.Struct("<HHIQIIHHIIIQQQ")
 _PTX, _CUBIN = 1, 2
 _PACKED_ZSTD, _PACKED_LZ4 = 0x8000, 0x2000
@@ -39,11 +38,6 @@ class _Entry:
     flags: int
     unpacked_bytes: int
     payload: bytes
-
-
-def is_fatbin(data: bytes) -> bool:
-    """Whether these are the bytes of a fatbin."""
-    return len(data) >= _HEADER.size and _HEADER.unpack_from(data)[0] == _MAGIC
 
 
 def code_for(data: bytes, isa: str) -> bytes:
@@ -70,7 +64,7 @@ def code_for(data: bytes, isa: str) -> bytes:
 
 
 def _entries(data: bytes) -> list[_Entry]:
-    _, _, header, size = _HEADER.unpack_from(data)
+    _, _, header, size = FATBIN_HEADER.unpack_from(data)
     at, end = header, header + size
     if end > len(data):
         raise ArtifactError("damaged fatbin: it is not as long as it says", hint="compile it again")
@@ -104,14 +98,14 @@ def _unpacked(entry: _Entry) -> bytes:
 
 def _target(code: bytes, entry: _Entry) -> str:
     try:
-        return (read_ptx if is_ptx(code) else read_cubin)(code).isa
+        return (read_ptx if format_of(code) is FileFormat.PTX else read_cubin)(code).isa
     except ArtifactError:
         return f"sm_{entry.number}"
 
 
 def ptx_in_images(images: Iterable[bytes], isa: str, symbol: str) -> list[bytes]:
     """Texts that have a kernel, of PTX and of fatbins out of which the driver compiled PTX for ``isa``."""
-    texts = [_taken_out(image, isa) if is_fatbin(image) else image for image in images]
+    texts = [_taken_out(image, isa) if format_of(image) is FileFormat.FATBIN else image for image in images]
     return [text for text in texts if symbol in entry_lines(text)]
 
 

@@ -20,12 +20,11 @@ import zlib
 
 import zstandard
 
-from kerncap_stages.code.fatbin import code_for, is_fatbin
+from kerncap_stages.code.fatbin import code_for
+from kerncap_stages.code.file_format import BUNDLE_MAGIC, FileFormat, format_of
 from kerncap_stages.code.targets import parse_target, processor_of
 from kerncap_stages.errors import ArtifactError, Refused
 
-_MAGIC = b"__CLANG_OFFLOAD_BUNDLE__"
-_COMPRESSED_MAGIC = b"CCOB"
 _SIZES = {1: "<I", 2: "<4xI", 3: "<8xQ"}
 _ZLIB, _ZSTD = 0, 1
 _HASH_BYTES = 8
@@ -38,12 +37,12 @@ def code_object_for(data: bytes, isa: str) -> bytes:
     isa: ``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``, or ``sm_90`` for a fatbin. What is no bundle is
     returned as it is. Raises Refused where it holds none for that ISA, ArtifactError for damage.
     """
-    if is_fatbin(data):
+    if format_of(data) is FileFormat.FATBIN:
         return code_for(data, isa)
     try:
-        if data.startswith(_COMPRESSED_MAGIC):
+        if format_of(data) is FileFormat.COMPRESSED_BUNDLE:
             data = _unpacked(data)
-        if not data.startswith(_MAGIC):
+        if format_of(data) is not FileFormat.BUNDLE:
             return data
         entries = _entries(data)
     except (struct.error, zlib.error, UnicodeDecodeError) as error:
@@ -88,8 +87,8 @@ def _unpacked(data: bytes) -> bytes:
 
 
 def _entries(data: bytes) -> dict[str, bytes]:
-    (count,) = struct.unpack_from("<Q", data, len(_MAGIC))
-    at = len(_MAGIC) + 8
+    (count,) = struct.unpack_from("<Q", data, len(BUNDLE_MAGIC))
+    at = len(BUNDLE_MAGIC) + 8
     found = {}
     for _ in range(count):
         offset, size_bytes, length = struct.unpack_from("<QQQ", data, at)

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import re
 
+from kerncap_stages.code.file_format import without_comments
 from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat, KernargSlot, Registers
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 _TARGET = re.compile(r"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
 _ENTRY_LINE = re.compile(rb"^[ \t]*(?:\.visible[ \t]+|\.weak[ \t]+)*\.entry[ \t]+([\w$]+)", re.MULTILINE)
 _ENTRY = re.compile(r"\.entry\s+([\w$%]+)\s*(?:\(([^()]*)\))?")
@@ -24,17 +24,6 @@ _TYPE = re.compile(r"\.(?:[usbf](8|16|32|64|128)|(texref|samplerref|surfref))(?!
 _ALIGN = re.compile(r"^\s*\.align\s+(\d{1,9})\b")
 _MOST_LETTERS = 4096  # of a parameter: looking for its parts takes the square of its length
 _OPAQUE_BITS = 64
-
-
-def is_ptx(data: bytes) -> bool:
-    """Whether this is PTX: text that begins, after comments, with its version."""
-    head = without_comments(data[:65536])
-    return head.lstrip().startswith(".version")
-
-
-def without_comments(data: bytes) -> str:
-    """The text of PTX without its comments."""
-    return _COMMENT.sub("", data.decode(errors="replace"))
 
 
 def entry_lines(text: bytes) -> dict[str, int]:

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from elftools.elf.elffile import ELFFile
 
-from kerncap_stages.code.cubin import is_cubin, line_numbers
+from kerncap_stages.code.cubin import line_numbers
 from kerncap_stages.code.elf_damage import reading_elf
+from kerncap_stages.code.file_format import FileFormat, format_of
 from kerncap_stages.code.kernel_facts import same_but_for_unit
 from kerncap_stages.compilers.cubin_lines import read_cubin_lines
 from kerncap_stages.errors import ArtifactError
@@ -40,7 +41,9 @@ def read_line_tables(code_object: bytes, mangled_name: str) -> LineTables:
             elf = ELFFile(io.BytesIO(code_object))
             if elf.has_dwarf_info():
                 # Of relocations of a cubin nothing that is read here depends; pyelftools does not know them.
-                dwarf = elf.get_dwarf_info(relocate_dwarf_sections=not is_cubin(code_object))
+                dwarf = elf.get_dwarf_info(
+                    relocate_dwarf_sections=format_of(code_object) is not FileFormat.CUBIN
+                )
                 return _read(dwarf, mangled_name)
             return LineTables(*read_cubin_lines(*line_numbers(code_object), mangled_name))
     except ArtifactError:

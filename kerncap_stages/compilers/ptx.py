@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.cubin import embedded_ptx, kernel_code
+from kerncap_stages.code.file_format import without_comments
 from kerncap_stages.code.kernel_facts import same_but_for_unit
-from kerncap_stages.code.ptx import entry_lines, without_comments
+from kerncap_stages.code.ptx import entry_lines
 from kerncap_stages.compilers.consulted import source_folders
 from kerncap_stages.compilers.nvcc import find_cuda_tool
 from kerncap_stages.compilers.program_file import program_file

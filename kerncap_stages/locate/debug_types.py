@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from elftools.elf.elffile import ELFFile
 
-from kerncap_stages.code.cubin import is_cubin
 from kerncap_stages.code.element_types import element_type, lanes
 from kerncap_stages.code.elf_damage import reading_elf
+from kerncap_stages.code.file_format import FileFormat, format_of
 from kerncap_stages.code.kernel_facts import same_but_for_unit
 from kerncap_stages.code.structs import size_of
 from kerncap_stages.errors import ArtifactError
@@ -70,7 +70,7 @@ def read_arguments(code_object: bytes, mangled_name: str) -> tuple[Argument, ...
             if section is None or section.data_size > _MOST_DEBUG_BYTES:
                 return ()
             # Of relocations of a cubin nothing that is read here depends; pyelftools does not know them.
-            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=not is_cubin(code_object))
+            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=format_of(code_object) is not FileFormat.CUBIN)
             kernel = _kernel(dwarf, mangled_name)
             if kernel is None:
                 return ()

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages._native import demangle
 from kerncap_stages.code.cubin_links import Links
+from kerncap_stages.code.file_format import FileFormat, format_of
 from kerncap_stages.code.kernel_facts import find_symbol, same_but_for_unit, without_unit
-from kerncap_stages.code.ptx import is_ptx
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _linked_variant(
     store: Store, capture: Capture, own: dict[str, ModuleVariable], code: bytes
 ) -> LinkedCode:
     captured = store.get(capture.code_digest)
-    if is_ptx(code):
+    if format_of(code) is FileFormat.PTX:
         called = _called(own, {word.decode() for word in _IDENTIFIER.findall(code)})
         return LinkedCode(None, tuple(_renamed(called)))
     ours, theirs = Links(captured), Links(code)
