@@ -13,7 +13,6 @@ class TimeSource(StrEnum):
     """Every time says what clock it came from."""
 
     DEVICE = "device"  # time stamps that the device wrote
-    HOST = "host"  # a clock of the host, around the launch
     SOFTWARE_GPU = "software_gpu"  # of an interpreter: says nothing about hardware
     IMPORTED = "imported"  # another profiler's figures
 

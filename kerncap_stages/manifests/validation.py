@@ -132,7 +132,6 @@ class BaselineReplay(Frozen):
 class Coverage(StrEnum):
     """How the bytes that the baseline overwrites were found."""
 
-    EXACT = "exact"  # the software GPU knows every write
     PERTURBED = "perturbed"  # replays from perturbed pre-states
     DIFFERENCE = "difference"  # pre-state against post-state alone
 

@@ -33,7 +33,7 @@ def duration(duration_ns: float) -> str:
 
 def clock(source: str) -> str:
     """Name the clock that times are of, as `TimeSource` has it."""
-    names = {"device": "device clock", "host": "host clock", "imported": "another profiler"}
+    names = {"device": "device clock", "imported": "another profiler"}
     return {**names, "software_gpu": "software GPU: no measure of hardware"}.get(source, source)
 
 
