@@ -10,6 +10,7 @@ from kerncap_stages.collect.ranking import (
     NONE_OF_THE_PROGRAM,
     is_of_the_program,
     main_shape,
+    name_to_capture,
     of_the_program,
 )
 from kerncap_stages.collect.selection import KernelRule, close_names
@@ -164,4 +165,5 @@ def _ranked(
     elif rank is None:
         for other in profile.kernels[: profile.kernels.index(kernel)]:
             tell(f"{other.name} takes more time, and is no kernel of the program's own: `--rank` takes it")
-    return (kernel.mangled_name, True) if kernel.mangled_name else (kernel.name, False)
+    pattern, match = name_to_capture(kernel)
+    return pattern, match is NameMatch.MANGLED

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncap_stages.manifests.capture import NameMatch
 from kerncap_stages.manifests.profile import KernelStatistics, LaunchShape
 from kerncap_stages.manifests.timing import TimeSource
 
@@ -61,6 +62,13 @@ def of_the_program(kernels: Sequence[KernelStatistics]) -> list[KernelStatistics
 def is_of_the_program(kernel: KernelStatistics) -> bool:
     """Whether somebody can edit a kernel: it is not HIP's, and has a name."""
     return not kernel.name.startswith((_OF_RUNTIME, UNLISTED))
+
+
+def name_to_capture(kernel: KernelStatistics) -> tuple[str, NameMatch]:
+    """How a capture asks for a kernel: by its mangled name, which not every profiler knows."""
+    if kernel.mangled_name:
+        return kernel.mangled_name, NameMatch.MANGLED
+    return kernel.name, NameMatch.EXACT
 
 
 @dataclass(frozen=True)

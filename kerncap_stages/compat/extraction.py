@@ -18,6 +18,7 @@ from kerncap_stages.collect.ranking import (
     has_shape,
     is_of_the_program,
     main_shape,
+    name_to_capture,
     of_the_program,
 )
 from kerncap_stages.collect.selection import KernelRule, close_names
@@ -164,8 +165,8 @@ def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
     for kernel in of_the_program(profile.kernels) if rule is None else profile.kernels:
         is_wanted = rule is None or rule.wants(kernel.mangled_name or "", kernel.name)
         if is_wanted and has_shape(kernel, named.grid_blocks, named.block_work_items):
-            match = NameMatch.MANGLED if kernel.mangled_name else NameMatch.EXACT
-            return named.model_copy(update={"match": match, "pattern": kernel.mangled_name or kernel.name})
+            pattern, match = name_to_capture(kernel)
+            return named.model_copy(update={"match": match, "pattern": pattern})
     if named.grid_blocks is not None or named.block_work_items is not None:
         raise AnswerIsNo(
             f"no kernel in profile {digest.short} that matches was launched in this shape",

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.nvcc_words import HOST_FOLDERS
 from kerncap_stages.errors import Refused
+from kerncap_stages.generate.overlay import common_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -44,7 +45,7 @@ class Mirror:
             for folder in map(PurePosixPath, _folders(flags))
             if any(folder in path.parents for path in paths)
         ]
-        root = _common([*(path.parent for path in paths), *used])
+        root = common_folder([*(path.parent for path in paths), *used])
         placed = {}
         for original, path in zip(originals, paths, strict=True):
             parts = path.relative_to(root).parts
@@ -120,12 +121,3 @@ def _folders(flags: Sequence[str]) -> Iterator[str]:
             elif before in HOST_FOLDERS and before != "-include":
                 yield word
             before = word
-
-
-def _common(folders: Sequence[PurePosixPath]) -> PurePosixPath:
-    shared: list[str] = []
-    for level in zip(*(folder.parts for folder in folders), strict=False):
-        if len(set(level)) > 1:
-            break
-        shared.append(level[0])
-    return PurePosixPath(*shared)

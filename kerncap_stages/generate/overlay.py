@@ -29,7 +29,7 @@ def place_files(originals: Sequence[str], editable: str = EDITABLE) -> dict[str,
     first, *rest = originals
     placed = {first: editable}
     taken = {editable}
-    common = _common_folder(rest)
+    common = common_folder([PurePosixPath(path).parent for path in rest]).parts
     for original in rest:
         parts = PurePosixPath(original).parts[len(common) :]
         safe = [_safe(part) for part in parts]
@@ -51,14 +51,14 @@ def _safe(part: str) -> str:
     return f"_{cleaned}" if cleaned.startswith((".", "-")) else cleaned
 
 
-def _common_folder(paths: Sequence[str]) -> tuple[str, ...]:
-    folders = [PurePosixPath(path).parent.parts for path in paths]
+def common_folder(folders: Sequence[PurePosixPath]) -> PurePosixPath:
+    """The deepest folder that is in the path of each, or is it."""
     shared: list[str] = []
-    for level in zip(*folders, strict=False):
+    for level in zip(*(folder.parts for folder in folders), strict=False):
         if len(set(level)) > 1:
             break
         shared.append(level[0])
-    return tuple(shared)
+    return PurePosixPath(*shared)
 
 
 def overlay_text(placed: Mapping[str, str]) -> str:

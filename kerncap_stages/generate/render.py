@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from functools import cache, partial
 from typing import TYPE_CHECKING
 
+import jinja2
+
 from kerncap_stages.code.kernel_facts import end_without_marks
 from kerncap_stages.errors import UsageError
 from kerncap_stages.generate.described import described_files
@@ -17,12 +19,11 @@ from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.built import BUILT
+from kerncap_stages.text import formats
 from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
-
-    import jinja2
 
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
@@ -145,8 +146,6 @@ def _require_one_unit(parts: Sequence[Part]) -> None:
 
 @cache
 def _environment() -> jinja2.Environment:
-    import jinja2
-
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
@@ -188,17 +187,8 @@ def _page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> 
         "grid": " x ".join(map(str, launch.grid_work_items)),
         "block": " x ".join(map(str, launch.block_work_items)),
         "region_count": len(regions),
-        "memory": _size(sum(region.size_bytes for region in regions)),
-        "written": _size(sum(region.written_size_bytes or 0 for region in regions)),
+        "memory": formats.size(sum(region.size_bytes for region in regions)),
+        "written": formats.size(sum(region.written_size_bytes or 0 for region in regions)),
         "definition": f"`{markdown(place)}`" if place else "",
         "has_deps": len(placed) > 1,
     }
-
-
-def _size(size_bytes: int) -> str:
-    value = float(size_bytes)
-    for unit in ("B", "KiB", "MiB"):
-        if value < 1024:
-            return f"{value:.4g} {unit}"
-        value /= 1024
-    return f"{value:.4g} GiB"

@@ -160,7 +160,7 @@ def check_ascending(regions: tuple[Region, ...]) -> None:
     for before, after in pairwise(regions):
         refuse(before.base_address > after.base_address, "regions are not in order of address")
     for before, after in pairwise([region for region in regions if region.pre is not None]):
-        end = before.base_address + before.size_bytes
+        end = before.end_address
         refuse(end > after.base_address, f"two regions hold the address {after.base_address:#x}")
 
 
@@ -168,5 +168,5 @@ def check_places(regions: tuple[Region, ...]) -> None:
     """No CUDA program has memory where no process can have any, and no replay could place it there."""
     least, end = _PROCESS_SPACE
     for region in regions:
-        is_inside = least <= region.base_address and region.base_address + region.size_bytes <= end
+        is_inside = least <= region.base_address and region.end_address <= end
         refuse(not is_inside, f"no process has memory where region {region.base_address:#x} lies")

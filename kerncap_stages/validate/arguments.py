@@ -201,9 +201,8 @@ def explain_addresses(
 
 
 def _led_nowhere(region: Region, leading: Sequence[Pointer]) -> bool:
-    end = region.end_address
     is_device = region.kind is not MemoryKind.CODE_OBJECT and region.device_index is not None
-    return is_device and not any(region.base_address <= pointer.address < end for pointer in leading)
+    return is_device and not any(region.contains(pointer.address) for pointer in leading)
 
 
 def _differing_words(
