@@ -8,6 +8,7 @@ from kerncap_stages.cli.progress import progress
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.project.artifacts import capture_of, project_of
 from kerncap_stages.store import Store
+from kerncap_stages.store.copying import also_list, copy_closure
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,8 +44,6 @@ def _in_users(own: Store, project: Project, store_folder: Path | None) -> Store:
 
     The project's own store still answers what it remembers.
     """
-    from kerncap_stages.store.copying import copy_closure
-
     try:
         users = Store.open(store_folder)
         if users.root.samefile(own.root) or not users.folder.is_writable():
@@ -63,8 +62,6 @@ def list_for_user(store: Store, digest: Digest, store_folder: Path | None) -> st
     store_folder: as ``--store`` gave it. Nothing is done if ``store`` is the user's.
     Returns what people have to know where it cannot be listed there.
     """
-    from kerncap_stages.store.copying import also_list
-
     try:
         users = Store.open(store_folder)
         if not users.root.samefile(store.root):

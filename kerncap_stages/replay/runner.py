@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.code.kernel_facts import without_unit
 from kerncap_stages.errors import ArtifactError, DeviceError, UsageError
 from kerncap_stages.machine.cupti import CUPTI, cupti_paths
+from kerncap_stages.machine.instruction_counts import read_counts
 from kerncap_stages.machine.native_paths import native_file
 from kerncap_stages.machine.softgpu import fallback
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -150,8 +151,6 @@ def _with_instructions(
     result: ReplayResult, request: ReplayRequest, counts: Path, symbol: str
 ) -> ReplayResult:
     """Add what one dispatch of each code object executed, where every run was counted."""
-    from kerncap_stages.machine.instruction_counts import read_counts
-
     if not counts.is_file():
         return result
     try:

@@ -52,6 +52,7 @@ MAY_INCLUDE = {
 GPU_API = re.compile(r"^(hsa/|hip/|hsa|cuda|cupti|nv|drm|amdgpu|libdrm/|linux/kfd_ioctl|rocprofiler)")
 KNOWS_NO_GPU_API = {"core", "capture", "replay", "bindings"}
 MOST_LINES = 80  # of a function
+MOST_LINES_OF_COMMANDS = 60  # below the docstring, and of each function that a command calls first
 INCLUDE = re.compile(r'^\s*#\s*include\s*([<"])([^>"]+)[>"]', re.MULTILINE)
 
 
@@ -218,6 +219,28 @@ def test_few_functions_import():
     assert sum(map(len, found.values())) <= 60, {name: len(lines) for name, lines in found.items()}
 
 
+def is_command(name: str) -> bool:
+    return is_in(name, "kerncap_stages.cli.commands") or is_in(name, "kerncap_stages.cli.flows")
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if is_in(name, "kerncap_stages.cli.commands")])
+def test_a_command_imports_one_thing_when_it_is_called(name):
+    several = {
+        each.name
+        for each in functions(name)
+        if sum(isinstance(node, (ast.Import, ast.ImportFrom)) for node in ast.walk(each)) > 1
+    }
+    assert several == set()
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if is_command(name)])
+def test_bodies_of_commands_are_short(name):
+    for each in functions(name):
+        first, *rest = each.body
+        begin = rest[0] if rest and ast.get_docstring(each) is not None else first
+        assert each.body[-1].end_lineno - begin.lineno + 1 <= MOST_LINES_OF_COMMANDS, each.name
+
+
 @pytest.mark.parametrize("name", [name for name in MODULES if not is_in(name, "kerncap_stages.rocm_root")])
 def test_functions_are_short(name):
     assert {each.name for each in functions(name) if each.end_lineno - each.lineno + 1 > MOST_LINES} == set()
@@ -230,3 +253,13 @@ def test_files_are_short_or_say_why(path, limit):
             lines = file.read_text(encoding="utf-8").splitlines()
             opening = "\n".join(lines[:20])
             assert len(lines) <= limit or "long because" in opening.lower(), f"{file}: {len(lines)} lines"
+
+
+def test_few_modules_lie_at_the_top():
+    """All others are in a folder that says what they are about."""
+    assert (
+        len(
+            [name for name in MODULES if name.count(".") == 1 and (PACKAGE / f"{part_of(name)}.py").is_file()]
+        )
+        <= 12
+    )

@@ -107,8 +107,7 @@ def validate(
     (CUDA: the same names in .cubin, else optimized.ptx). Without a variant the captured kernel itself is
     checked. Without a tolerance every byte must be the same.
     """
-    from kerncap_stages.cli.flows.validate import Words, validate_variants
-    from kerncap_stages.validate.request import checked_settings
+    from kerncap_stages.cli.flows.validate import Words, checked_settings, validate_variants
 
     if baseline and variant is not None:
         raise UsageError(
