@@ -64,4 +64,8 @@ class ProcessSummary:
 
 
 # A program may close descriptors that it did not open, as daemons do.
-LOST = "the process closed its connection to us, or became another program by exec, and went on"
+# It goes on without a stage that was stopped, too.
+LOST = (
+    "the process closed its connection to us, became another program by exec, or waited for us in vain,"
+    " and went on"
+)

@@ -13,6 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <new>
@@ -26,7 +27,11 @@ using core::ErrorCode;
 using core::Result;
 using core::UniqueFd;
 
+using Clock = std::chrono::steady_clock;
+
 constexpr std::chrono::seconds k_answer_limit{20};  // a loaded machine; a dead collector is noticed at once
+constexpr std::chrono::seconds k_hurry_limit{1};    // the runtime's end waits for our threads, too
+constexpr std::chrono::milliseconds k_look_every{50};  // whether we are in a hurry by now
 
 Error failure(const char* what) { return {ErrorCode::io, std::string(what) + ": " + std::strerror(errno)}; }
 
@@ -169,6 +174,7 @@ void Channel::listen() noexcept {
   while (owns_socket()) {
     const std::span<std::byte> packet = receive(m_socket.get(), buffer, nullptr);
     if (packet.empty()) break;
+    m_silent.store(false, std::memory_order_relaxed);
     Reader reader(packet);
     hear(reader);
   }
@@ -219,17 +225,44 @@ bool Channel::owns_socket() const noexcept {
 }
 
 bool Channel::send(const Message& message) noexcept {
-  if (!connected() || !message.ok()) return false;
+  if (!message.ok()) return false;
   const std::lock_guard lock(m_send_mutex);
-  if (!owns_socket()) {
-    hang_up();
-    return false;
+  for (const auto begun = Clock::now(); connected();) {
+    if (!owns_socket()) {
+      hang_up();
+      return false;
+    }
+    const ssize_t count = ::send(m_socket.get(), message.view().data(), message.size(), MSG_NOSIGNAL | MSG_DONTWAIT);
+    if (count >= 0) return count == static_cast<ssize_t>(message.size());
+    if (errno == EINTR) continue;
+    if (errno != EAGAIN) return false;
+    // A capture is given up by then, too.
+    const auto limit = m_wait_limit.count() == 0 ? silence_limit() : std::min(silence_limit(), m_wait_limit);
+    if (Clock::now() - begun > limit) {
+      give_up();
+      return false;
+    }
+    pollfd room{m_socket.get(), POLLOUT, 0};
+    (void)::poll(&room, 1, static_cast<int>(k_look_every.count()));
   }
-  ssize_t count;
-  do {
-    count = ::send(m_socket.get(), message.view().data(), message.size(), MSG_NOSIGNAL);
-  } while (count < 0 && errno == EINTR);
-  return count == static_cast<ssize_t>(message.size());
+  return false;
+}
+
+std::chrono::milliseconds Channel::silence_limit() const noexcept {
+  return m_hurry.load(std::memory_order_relaxed) ? k_hurry_limit : k_answer_limit;
+}
+
+void Channel::hurry(bool on) noexcept {
+  m_hurry.store(on, std::memory_order_relaxed);
+  const std::lock_guard lock(m_mutex);
+  m_changed.notify_all();
+}
+
+// What was said before is still heard: the collector finds it when it goes on.
+void Channel::give_up() noexcept {
+  if (m_control != nullptr) m_control->lost.store(1, std::memory_order_relaxed);
+  (void)::shutdown(m_socket.get(), SHUT_RDWR);
+  hang_up();
 }
 
 Selection Channel::select(std::uint64_t module) noexcept {
@@ -241,14 +274,28 @@ Selection Channel::select(std::uint64_t module) noexcept {
   }
   if (!send(messages::ModuleEnd{.module = module})) return {};
   std::unique_lock lock(m_mutex);
-  m_changed.wait_for(lock, k_answer_limit, [this] { return m_selected.has_value() || !connected(); });
+  const auto begun = Clock::now();
+  while (!m_selected && connected() && !m_silent.load(std::memory_order_relaxed)) {
+    m_changed.wait_for(lock, k_look_every);
+    if (Clock::now() - begun > silence_limit()) m_silent.store(true, std::memory_order_relaxed);
+  }
   m_selected_module = 0;
   return m_selected ? std::move(*m_selected) : Selection{};
 }
 
 std::optional<std::uint32_t> Channel::acquire_slot(std::chrono::steady_clock::time_point deadline) noexcept {
   std::unique_lock lock(m_mutex);
-  m_changed.wait_until(lock, deadline, [this] { return !m_free_slots.empty() || !connected(); });
+  const auto begun = Clock::now();
+  while (m_free_slots.empty() && connected() && !m_silent.load(std::memory_order_relaxed)) {
+    const auto now = Clock::now();
+    const bool in_vain = now >= deadline || (m_hurry.load(std::memory_order_relaxed) && now - begun > k_hurry_limit);
+    if (in_vain) {
+      // Who only asks has not waited.
+      if (now - begun > k_hurry_limit) m_silent.store(true, std::memory_order_relaxed);
+      return std::nullopt;
+    }
+    m_changed.wait_until(lock, std::min(deadline, now + k_look_every));
+  }
   if (!connected() || m_free_slots.empty()) return std::nullopt;
   const std::uint32_t slot = m_free_slots.back();
   m_free_slots.pop_back();
@@ -267,11 +314,17 @@ void Channel::release_unsent_slot(std::uint32_t slot) noexcept {
 
 bool Channel::push_record(const Record& record) noexcept {
   const std::uint64_t head = m_control->record_head.load(std::memory_order_relaxed);
+  const auto begun = Clock::now();
   while (head - m_control->record_tail.load(std::memory_order_acquire) >= k_record_capacity) {
-    if (!connected()) return false;
+    if (Clock::now() - begun > silence_limit()) m_silent.store(true, std::memory_order_relaxed);
+    if (!connected() || m_silent.load(std::memory_order_relaxed)) {
+      m_control->untimed.fetch_add(1, std::memory_order_relaxed);
+      return false;
+    }
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   }
+  if (m_silent.load(std::memory_order_relaxed)) m_silent.store(false, std::memory_order_relaxed);
   m_records[head % k_record_capacity] = record;
   m_control->record_head.store(head + 1, std::memory_order_release);
   return true;

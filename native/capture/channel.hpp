@@ -34,7 +34,8 @@ class Channel {
   [[nodiscard]] bool active() const noexcept { return m_active.load(std::memory_order_relaxed); }
   [[nodiscard]] bool connected() const noexcept { return m_connected.load(std::memory_order_relaxed); }
 
-  // Any thread. False once the collector is gone.
+  // Any thread. Waits for room, no longer than any capture may take; what cannot be said then ends the conversation.
+  // False once the collector is gone.
   bool send(const Message& message) noexcept;
   template <typename T>
   bool send(const T& what) noexcept {
@@ -43,10 +44,11 @@ class Channel {
     return send(message);
   }
 
-  // Blocks until the collector said which kernels of a module it wants; none of them after a time-out.
+  // Blocks until the collector said which kernels of a module it wants; none of them after a time-out. A collector that
+  // has let one pass is not waited for again before it says something.
   [[nodiscard]] Selection select(std::uint64_t module) noexcept;
 
-  // A staging slot of ours, or none when the collector is gone or `deadline` passes.
+  // A staging slot of ours, or none when the collector is gone, `deadline` passes, or an earlier wait was in vain.
   [[nodiscard]] std::optional<std::uint32_t> acquire_slot(std::chrono::steady_clock::time_point deadline) noexcept;
   void release_unsent_slot(std::uint32_t slot) noexcept;
   [[nodiscard]] std::span<std::byte> slot(std::uint32_t index) const noexcept {
@@ -56,8 +58,13 @@ class Channel {
     return {m_base + m_control->slots_offset, m_slot_count * m_slot_bytes};
   }
 
-  // One writer thread. Waits for room, at most until the collector is gone.
+  // One writer thread. Waits for room, and counts the dispatch as one without a time if there is none: at once, where
+  // the collector has let an earlier wait pass.
   bool push_record(const Record& record) noexcept;
+
+  // From now on nobody waits for the collector for longer than a second: the program gives up what our threads use.
+  // False: that is over, and the program has begun anew.
+  void hurry(bool on) noexcept;
 
   [[nodiscard]] Control& control() const noexcept { return *m_control; }
   [[nodiscard]] Mode mode() const noexcept { return m_mode; }
@@ -81,6 +88,10 @@ class Channel {
   void hear(Reader& reader) noexcept;
   void hear_selected(Reader& reader) noexcept;
   void hang_up() noexcept;
+  // It took nothing in for so long that the program goes on without it.
+  void give_up() noexcept;
+  // How long anything waits for a collector from which nothing comes, one that was stopped for example.
+  [[nodiscard]] std::chrono::milliseconds silence_limit() const noexcept;
   // Programs may close descriptors that they did not open: what is there now may be a file of theirs.
   [[nodiscard]] bool owns_socket() const noexcept;
 
@@ -97,6 +108,8 @@ class Channel {
   std::vector<Rule> m_rules;
   std::atomic<bool> m_active{false};
   std::atomic<bool> m_connected{false};
+  std::atomic<bool> m_silent{false};   // a wait for the collector was in vain, and nothing has come from it since
+  std::atomic<bool> m_hurry{false};
 
   std::mutex m_send_mutex;
   std::mutex m_mutex;                  // guards everything below

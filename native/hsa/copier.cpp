@@ -242,8 +242,7 @@ Result<std::uint32_t> Copier::slot_for_us(Deadline deadline) noexcept {
     const auto slot = channel.acquire_slot(m_in_flight.empty() ? deadline : now);
     if (slot) return *slot;
     if (!channel.connected()) return Error{ErrorCode::io, "the collector is gone"};
-    if (now > deadline) return Error{ErrorCode::timeout, "the collector took no more data"};
-    if (m_in_flight.empty()) continue;
+    if (m_in_flight.empty() || now > deadline) return Error{ErrorCode::timeout, "the collector took no more data"};
     if (Result<void> retired = retire_oldest(deadline); !retired) return retired.error();
   }
 }

@@ -25,7 +25,10 @@ void complain(const core::Error& error) noexcept {
 
 // One conversation for each process: a program that starts the runtime again goes on in the first one.
 core::Result<capture::Channel*> conversation(const Tool* earlier, const char* socket_path) noexcept {
-  if (earlier != nullptr && earlier->channel->connected()) return earlier->channel;
+  if (earlier != nullptr && earlier->channel->connected()) {
+    earlier->channel->hurry(false);
+    return earlier->channel;
+  }
   return capture::Channel::connect(socket_path, "hsa");
 }
 

@@ -198,3 +198,50 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_capture(stages, program, large_
     assert "No space left on device" in done.stderr
     assert done.stdout.split() == ["0", "0"]
     assert "done 1" in printed.read_text()
+
+
+@pytest.mark.parametrize("stage", [("profile",), ("capture", "--kernel", "absent")])
+def test_a_stage_that_is_stopped_does_not_keep_the_program_from_ending(stages, program, stage):
+    """The stage finds out when it goes on, and says that something is missing."""
+    printed = stages.folder / "printed"
+    app = program("many_dispatches")
+    words = [*stage, "--app-stdout", printed, "--", app, str(300_000)]
+    with start_to_interrupt(stages, signal.SIGINT, *words) as process:
+        limit = time.monotonic() + LIMIT_S
+        while not printed.exists() or "100000 launched" not in printed.read_text():
+            assert time.monotonic() < limit
+            time.sleep(0.01)
+        process.send_signal(signal.SIGSTOP)
+        program_ends = os.pidfd_open(process_of(stages, app))
+        try:
+            assert select.select([program_ends], [], [], 60)[0], "the program waits for the stage"
+        finally:
+            process.send_signal(signal.SIGCONT)
+        os.close(program_ends)
+        process.wait(LIMIT_S)
+        said = process.stderr.read().decode()
+    assert "wrong 0" in printed.read_text()
+    if stage == ("profile",):
+        assert process.returncode == 0, said
+        assert "have no time and are not in the table" in said
+
+
+def test_a_stage_that_is_stopped_in_the_middle_of_a_capture_holds_the_program_no_longer_than_asked(
+    stages, program, large_mib
+):
+    printed = stages.folder / "printed"
+    app = program("large")
+    process = start(stages, app, large_mib, options=("--wait", 5, "--app-stdout", printed))
+    wait_until_captured_in_part(stages, process)
+    process.send_signal(signal.SIGSTOP)
+    program_ends = os.pidfd_open(process_of(stages, app))
+    try:
+        assert select.select([program_ends], [], [], 60)[0], "the program waits for the stage"
+    finally:
+        process.send_signal(signal.SIGCONT)
+    os.close(program_ends)
+    _, err = process.communicate(timeout=LIMIT_S)
+    assert "done 1" in printed.read_text()
+    assert process.returncode == ExitCode.DEVICE, err
+    assert "the collector took no more data" in err
+    assert Store.open(stages.store).artifacts() == []

@@ -8,6 +8,7 @@
 //   noise BYTES      sends a stream of that many bytes that nothing compresses, at next to no cost: a device's copies
 //                    would not use the processor either
 //   records COUNT    writes that many dispatch records
+//   notes            sends notes until one is not taken
 //   fork             forks; the child waits for its standard input's end, and tries to send
 //   die              ends by SIGKILL
 //   wait             waits until the collector wants no more, and says why
@@ -144,6 +145,10 @@ int main(int argc, char** argv) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view what = argv[i];
     if (what == "every") send_every(channel);
+    if (what == "notes") {
+      while (channel.send(messages::Note{.text = "mind this"})) {
+      }
+    }
     if (what == "select") select(channel);
     if (what == "fact") {
       channel.send(messages::Facts{.scope = k_no_device, .facts = {{argv[i + 1], argv[i + 2]}}});

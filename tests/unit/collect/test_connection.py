@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 
-from kerncap_stages.collect.connection import has_memory
+from kerncap_stages.collect.connection import Connection, Settings, has_memory
+from kerncap_stages.collect.protocol import Mode, Up
+from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 
 
 def test_a_process_that_has_ended_has_no_memory_though_it_is_still_listed():
@@ -15,3 +18,22 @@ def test_a_process_that_has_ended_has_no_memory_though_it_is_still_listed():
     assert not has_memory(ended.pid)
     ended.wait()
     assert has_memory(os.getpid())
+
+
+def test_a_collector_that_hears_nothing_is_given_up_and_finds_what_was_said(tmp_path):
+    """As one that was stopped: the program goes on, and the collector hears of that once it goes on, too."""
+    path = str(tmp_path / "socket")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as server:
+        server.bind(path)
+        server.listen()
+        client = subprocess.Popen(
+            [LIBRARY_FOLDER / "capture_client", "notes"], env={**os.environ, "KERNCAP_SOCKET": path}
+        )
+        connection = Connection(server.accept()[0], lambda _: None)
+        connection.shake_hands(Settings(Mode.CAPTURE, wait_ms=500))
+        assert client.wait(60) == 0
+        said = [Up(int.from_bytes(message[:4], "little")) for message in connection.messages() if message]
+        assert len(said) > 10
+        assert set(said) == {Up.NOTE}
+        assert connection.lost()
+        connection.close()
