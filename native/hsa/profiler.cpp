@@ -17,7 +17,8 @@ namespace {
 constexpr long k_calm_ns = 500'000;
 constexpr long k_soon_ns = 50'000;
 constexpr long k_hurry_ns = 10'000;
-// Entries that may be overtaken by a later dispatch of the same queue without delaying it.
+// Entries at which each look looks: programs look often, and a queue may hold thousands. Behind a kernel that runs on
+// while more than these come and go, only our thread looks further.
 constexpr std::uint64_t k_window = 256;
 
 }  // namespace
@@ -80,11 +81,11 @@ bool Profiler::time(Queue& queue, Packet& packet) noexcept {
   return true;
 }
 
-bool Profiler::harvest(PendingRing& ring) noexcept {
+bool Profiler::harvest(PendingRing& ring, std::uint64_t most) noexcept {
   const std::uint64_t head = ring.head.load(std::memory_order_acquire);
   std::uint64_t tail = ring.tail.load(std::memory_order_relaxed);
   bool hurry = false;
-  for (std::uint64_t at = tail; at < head && at < tail + k_window && !tool()->gone.load(); ++at) {
+  for (std::uint64_t at = tail; at < head && at - tail < most && !tool()->gone.load(); ++at) {
     PendingRing::Entry& entry = ring.entries[at % ring.size];
     if (entry.waiting.load(std::memory_order_relaxed)) {
       if (api().core.hsa_signal_load_scacquire_fn(entry.ours) > 0) {
@@ -110,25 +111,31 @@ bool Profiler::harvest(PendingRing& ring) noexcept {
   return hurry;
 }
 
-void Profiler::harvest() noexcept {
+void Profiler::harvest() noexcept { harvest_all(false); }
+
+void Profiler::harvest_all(bool beyond_window) noexcept {
   const std::lock_guard lock(m_mutex);
   bool hurry = false;
   for (const auto& ring : m_rings) {
     // The window moves with each pass over it: go on while it does.
     for (std::uint64_t before = ~std::uint64_t{0}; before != ring->tail.load(std::memory_order_relaxed);) {
       before = ring->tail.load(std::memory_order_relaxed);
-      hurry = harvest(*ring) || hurry;
+      hurry = harvest(*ring, k_window) || hurry;
     }
+    if (!beyond_window) continue;
+    const std::uint64_t tail = ring->tail.load(std::memory_order_relaxed);
+    if (ring->stuck_at == tail && ring->under_way() > k_window) hurry = harvest(*ring, ring->size) || hurry;
+    ring->stuck_at = tail;
   }
   m_hurry.store(hurry, std::memory_order_relaxed);
 }
 
 void Profiler::end() noexcept {
-  // Late only where the collector takes nothing in: then the signals are the runtime's to count.
+  // Late only where the runtime itself does not answer: then the signals are its to count.
   if (!m_thread.ended(k_end_limit)) return;
-  harvest();
   const std::lock_guard lock(m_mutex);
   for (const auto& ring : m_rings) {
+    (void)harvest(*ring, ring->size);
     for (std::uint32_t i = 0; i < ring->size; ++i) {
       // The device may still write to that of a dispatch under way.
       PendingRing::Entry& entry = ring->entries[i];
@@ -141,7 +148,7 @@ void Profiler::run() noexcept {
   timespec pause{0, k_soon_ns};
   std::uint64_t seen = 0;
   while (enabled()) {
-    harvest();
+    harvest_all(true);
     const std::uint64_t records = tool()->channel->control().record_head.load(std::memory_order_relaxed);
     pause.tv_nsec = records != seen ? k_soon_ns : std::min(2 * pause.tv_nsec, k_calm_ns);
     if (m_hurry.load(std::memory_order_relaxed)) pause.tv_nsec = k_hurry_ns;

@@ -30,6 +30,7 @@ struct PendingRing {
   std::unique_ptr<Entry[]> entries;
   alignas(64) std::atomic<std::uint64_t> head{0};
   alignas(64) std::atomic<std::uint64_t> tail{0};
+  std::uint64_t stuck_at = ~std::uint64_t{0};   // the harvester's: the tail at the thread's last look
 
   [[nodiscard]] std::uint64_t under_way() const noexcept {
     const std::uint64_t read = tail.load(std::memory_order_acquire);
@@ -54,7 +55,9 @@ class Profiler {
 
  private:
   void run() noexcept;
-  [[nodiscard]] bool harvest(PendingRing& ring) noexcept;   // true: the program waits for one of its signals
+  void harvest_all(bool beyond_window) noexcept;
+  // Looks at the first `most` entries. True: the program waits for one of its signals.
+  [[nodiscard]] bool harvest(PendingRing& ring, std::uint64_t most) noexcept;
 
   std::mutex m_mutex;                          // rings, and one harvester at a time
   std::vector<std::unique_ptr<PendingRing>> m_rings;

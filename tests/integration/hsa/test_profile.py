@@ -142,3 +142,12 @@ def test_a_command_beside_a_profile_replaces_its_own(stages, program):
     capture = stages.show(digest)
     assert capture["program"]["command"][1:] == ["1", "1"]
     assert capture["kernel"]["mangled_name"] == stages.show(profile)["kernels"][0]["mangled_name"]
+
+
+def test_a_kernel_that_runs_on_does_not_hold_what_it_need_not(stages, program):
+    """More than the profiler looks at each time."""
+    words = [program("persistent_kernel"), program("words_kernels"), 600]
+    profile = stages.run("profile", "--json", "--", *words).must().manifest
+    assert profile["program"]["exit_code"] == 0
+    calls = {kernel["name"]: kernel["calls"] for kernel in profile["kernels"]}
+    assert calls == {"spin_until_set": 1, "unread": 600}
