@@ -23,9 +23,13 @@ class Holder {
   core::Result<void> hold(const Queue& target, hsa_signal_t resume, const std::vector<const Queue*>& stopped,
                           Deadline deadline) noexcept;
 
-  // The queues that were only blocked are blocked still, and those left alone are as they were: nothing slipped past
-  // while we copied.
-  [[nodiscard]] bool still_held() const noexcept;
+  // A queue that was just made, and of which the program does not know yet: held like the others of the capture under
+  // way, if there is one. From the thread that made it.
+  void hold_too(Queue& queue) noexcept;
+
+  // The queues that were only blocked are blocked still, those left alone are as they were, and all that were made
+  // since are held: nothing slipped past while we copied. Of a queue that the program has destroyed nobody can say.
+  [[nodiscard]] bool still_held() noexcept;
 
   // The capture of `resume` is over. Its signals are destroyed by a later `tidy`, once no queue needs them.
   void let_go(hsa_signal_t resume) noexcept;
@@ -50,12 +54,18 @@ class Holder {
     bool over;
   };
   static constexpr std::uint64_t k_not_blocked = ~std::uint64_t{0};
-  void put_away() noexcept;
+  core::Result<void> hold_one(Queue& queue) noexcept;
+  [[nodiscard]] bool all_at_rest(bool blocked_is_enough, bool& moved) noexcept;
+  void put_away() noexcept;   // under the lock
+  void forget(hsa_signal_t drained) noexcept;
 
-  hsa_signal_t m_resume{};
-  std::vector<Held> m_held;             // of the capture under way
-  std::vector<LeftAlone> m_left_alone;  // likewise
+  // Never taken by who appends to a queue: that comes to its callback, and from there to locks under which we are
+  // called.
   std::mutex m_mutex;
+  hsa_signal_t m_resume{};
+  std::vector<Held> m_held;             // of the capture under way; before its packets are there
+  std::vector<LeftAlone> m_left_alone;  // likewise
+  bool m_slipped = false;               // likewise: a queue that was made since could not be held
   std::vector<Spent> m_spent;
 };
 

@@ -168,7 +168,7 @@ bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t t
   made->size = queue->size;
   made->is_cooperative = type == HSA_QUEUE_TYPE_COOPERATIVE;
   // Registered last: from then on the callback may come. Until then nobody else knows the queue.
-  const std::lock_guard lock(m_mutex);
+  std::unique_lock lock(m_mutex);
   made->index = static_cast<std::uint32_t>(
       tool()->channel->control().queues.fetch_add(1, std::memory_order_relaxed));
   if (tool()->profiling()) made->pending = tool()->profiler.add_queue(agent, device, made->index, made->size);
@@ -179,7 +179,9 @@ bool Queues::watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t t
   api().ext.hsa_amd_profiling_set_profiler_enabled_fn(queue, 1);
   learn_doorbell(*made);
   m_table.add(queue, made.get());
-  m_queues.push_back(std::move(made));
+  Queue& known = *m_queues.emplace_back(std::move(made));
+  lock.unlock();
+  tool()->snapshots.hold_too(known);
   return true;
 }
 
@@ -223,7 +225,7 @@ hsa_status_t Queues::create_cooperative(hsa_agent_t agent, std::uint32_t device,
   constexpr hsa_queue_type32_t type = HSA_QUEUE_TYPE_COOPERATIVE;
   const std::lock_guard lock(m_cooperative_mutex);
   for (Queue* known : live()) {
-    if (known->below == nullptr || known->device != device) continue;
+    if (known->below == nullptr || known->device != device || known->gone.load()) continue;
     ++known->users;
     *queue = known->handle;
     return HSA_STATUS_SUCCESS;
@@ -248,7 +250,7 @@ bool Queues::leave_cooperative(const hsa_queue_t* handle) noexcept {
   if (queue == nullptr || queue->below == nullptr) return false;
   const std::lock_guard lock(m_cooperative_mutex);
   if (--queue->users == 0) {
-    queue->gone.store(true, std::memory_order_release);
+    (void)give_up(*queue);
     api().core.hsa_queue_destroy_fn(queue->below);
     api().core.hsa_queue_destroy_fn(queue->below);
     queue->destroyed.store(true, std::memory_order_release);
@@ -257,27 +259,44 @@ bool Queues::leave_cooperative(const hsa_queue_t* handle) noexcept {
 }
 
 Queue* Queues::forget(const hsa_queue_t* handle) noexcept {
-  const std::lock_guard lock(m_mutex);
-  for (const auto& queue : m_queues) {
-    if (queue->handle == handle && !queue->gone.exchange(true)) return queue.get();
+  Queue* found = nullptr;
+  {
+    const std::lock_guard lock(m_mutex);
+    for (const auto& queue : m_queues) {
+      if (queue->handle == handle && !queue->gone.load()) found = queue.get();
+    }
   }
-  return nullptr;
+  return found != nullptr && give_up(*found) ? found : nullptr;
+}
+
+bool Queues::give_up(Queue& queue) noexcept {
+  {
+    // Who rings for the device does so under the lock.
+    const std::lock_guard lock(m_mutex);
+    if (queue.gone.exchange(true, std::memory_order_seq_cst)) return false;
+  }
+  while (queue.in_use.load(std::memory_order_seq_cst) != 0 && enabled()) {
+    const timespec pause{0, 20'000};
+    ::nanosleep(&pause, nullptr);
+  }
+  return true;
 }
 
 std::vector<Queue*> Queues::live() const {
   std::vector<Queue*> result;
   const std::lock_guard lock(m_mutex);
   for (const auto& queue : m_queues) {
-    if (!queue->gone.load(std::memory_order_acquire)) result.push_back(queue.get());
+    if (!queue->destroyed.load(std::memory_order_acquire)) result.push_back(queue.get());
   }
   return result;
 }
 
-core::Result<void> Queues::append(Queue& queue, const Packet* packets, std::uint64_t count,
+core::Result<bool> Queues::append(Queue& queue, const Packet* packets, std::uint64_t count,
                                   std::uint64_t limit_ms) noexcept {
   hsa_queue_t* handle = queue.handle;
   const auto& core = api().core;
-  for (std::uint64_t waited_ms = 0;; ++waited_ms) {
+  const QueueUse use(queue);
+  for (std::uint64_t waited_ms = 0; use && !queue.gone.load(std::memory_order_acquire); ++waited_ms) {
     std::uint64_t write = core.hsa_queue_load_write_index_relaxed_fn(handle);
     const std::uint64_t read = done_by_device(queue, core.hsa_queue_load_read_index_scacquire_fn(handle), 0);
     if (write + count - read <= handle->size &&
@@ -286,19 +305,22 @@ core::Result<void> Queues::append(Queue& queue, const Packet* packets, std::uint
       for (std::uint64_t i = 0; i < count; ++i) publish(ring[(write + i) & (handle->size - 1)], packets[i]);
       core.hsa_signal_store_screlease_fn(handle->doorbell_signal,
                                          static_cast<hsa_signal_value_t>(write + count - 1));
-      return {};
+      return true;
     }
+    if (!enabled()) return core::Error{core::ErrorCode::io, k_runtime_ends};
     if (waited_ms >= limit_ms) {
       return core::Error{core::ErrorCode::timeout, "another queue stayed full while it had to be held"};
     }
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   }
+  return false;
 }
 
 std::uint64_t Queues::read_index(const hsa_queue_t* handle, std::uint64_t taken) noexcept {
   Queue* queue = m_table.find(handle);
-  if (queue == nullptr) return taken;
+  // The address may be that of another queue by now, which is none of ours.
+  if (queue == nullptr || queue->gone.load(std::memory_order_acquire)) return taken;
   const std::uint64_t done = done_by_device(*queue, taken, std::min<std::uint64_t>(k_spare_packets, queue->size / 8));
   std::uint64_t shown = queue->shown_read_index.load(std::memory_order_relaxed);
   while (shown < done && !queue->shown_read_index.compare_exchange_weak(shown, done, std::memory_order_relaxed)) {

@@ -30,6 +30,7 @@ struct Queue {
   std::atomic<const hsa_queue_t*> hardware{nullptr};
   std::atomic<std::uint64_t> shown_read_index{0};   // the latest that the program was told; never goes back
   std::atomic<bool> gone{false};         // the program gives it back
+  mutable std::atomic<std::uint32_t> in_use{0};   // by us: see QueueUse
   std::atomic<bool> destroyed{false};    // the device takes nothing from its signals any more
   bool has_copied_doorbell = false;      // ROCr does not see what a kernel stores there: device_doorbells.cpp
   std::int64_t quiet_doorbell = 0;       // what it holds while no kernel has rung it
@@ -38,6 +39,24 @@ struct Queue {
   bool marked = false;                   // callback only: the marker packet was sent
   Packet* scratch = nullptr;             // callback only: where a submission is rewritten, `size` + 16 packets
   PendingRing* pending = nullptr;        // profiling only
+};
+
+// While one lives, the runtime does not destroy the queue: the program's call waits. So nothing that holds one may wait
+// for longer than a moment once the queue is gone. False: the program is about to destroy it, or has.
+class QueueUse {
+ public:
+  explicit QueueUse(const Queue& queue) noexcept : m_queue(queue) {
+    m_queue.in_use.fetch_add(1, std::memory_order_seq_cst);
+    m_can_use = !m_queue.gone.load(std::memory_order_seq_cst);
+  }
+  QueueUse(const QueueUse&) = delete;
+  QueueUse& operator=(const QueueUse&) = delete;
+  ~QueueUse() { m_queue.in_use.fetch_sub(1, std::memory_order_seq_cst); }
+  explicit operator bool() const noexcept { return m_can_use; }
+
+ private:
+  const Queue& m_queue;
+  bool m_can_use;
 };
 
 // The interceptor: sees what is submitted to a queue (`data`) before the device does.
@@ -54,16 +73,17 @@ class Queues {
                                   hsa_queue_type32_t type, ErrorCallback callback, void* data,
                                   std::uint32_t private_bytes, std::uint32_t group_bytes,
                                   hsa_queue_t** queue) noexcept;
-  // The program is about to destroy it: null where it is none of ours.
+  // The program is about to destroy it: null where it is none of ours. Waits for those of us who use it.
   [[nodiscard]] Queue* forget(const hsa_queue_t* handle) noexcept;
   // One user of a cooperative queue fewer. False: it is no queue of that kind.
   [[nodiscard]] bool leave_cooperative(const hsa_queue_t* handle) noexcept;
 
-  // Queue objects are never freed: a late callback may still name one.
+  // All that the device may still take packets from. Queue objects are never freed: a late callback may still name one.
   [[nodiscard]] std::vector<Queue*> live() const;
 
-  // Appends packets to a queue as one more producer. Waits for room, not longer than `limit_ms`.
-  [[nodiscard]] core::Result<void> append(Queue& queue, const Packet* packets, std::uint64_t count,
+  // Appends packets to a queue as one more producer. Waits for room, not longer than `limit_ms`. False: the program
+  // gives the queue back.
+  [[nodiscard]] core::Result<bool> append(Queue& queue, const Packet* packets, std::uint64_t count,
                                           std::uint64_t limit_ms) noexcept;
 
   // What the program is told of a queue's read index: see queues.cpp. `taken`: what the runtime would tell.
@@ -84,6 +104,9 @@ class Queues {
   void learn_doorbell(Queue& queue) noexcept;
   void watch_doorbells() noexcept;
   [[nodiscard]] bool ring_for_the_device() noexcept;
+
+  // From here on none of us uses the queue, and nobody begins to. False: that was said before.
+  bool give_up(Queue& queue) noexcept;
 
   // Becomes one of an intercept queue's interceptors. False: it is no intercept queue, or memory is short.
   bool watch(hsa_agent_t agent, std::uint32_t device, hsa_queue_type32_t type, hsa_queue_t* queue,

@@ -69,6 +69,9 @@ class Snapshots {
   void refuse(const Kernel& kernel, capture::FailureCode code, const char* reason) noexcept;
   void warn(const char* text) noexcept;
 
+  // The program has made a queue: while a capture holds the others, it is held from its first packet on.
+  void hold_too(Queue& queue) noexcept { m_holder.hold_too(queue); }
+
   // The program may be about to end: destroys signals that are done with, and waits a moment for those that soon are.
   void stop() noexcept;
   // The runtime is about to go: lets everything go, ends the thread, destroys what is ours of the runtime's. Bounded.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import struct
 
 import pytest
+from stages import region_at
 
 from kerncap_stages.errors import ExitCode
 
@@ -62,3 +63,20 @@ def test_a_target_that_hangs_does_not_stall_those_behind_it(stages, program):
     )
     assert "wrong 0" in printed
     assert [capture["dispatch"]["index_of_kernel"] for capture in captures] == [2]
+
+
+def test_queues_that_are_made_during_a_capture_are_held(stages, program):
+    captures, printed = stages.capture_and_listen(
+        "target", program("new_queues"), program("words_kernels"), 128, options=("--wait", 30)
+    )
+    assert "wrong 0" in printed
+    counter = region_at(captures[0], int(printed.split("counter ")[1].split()[0], 16))
+    assert counter["pre"] == counter["post"]
+
+
+def test_a_queue_that_is_destroyed_while_it_is_about_to_be_held(stages, program):
+    captures, printed = stages.capture_and_listen(
+        "target", program("full_queue_goes"), program("words_kernels")
+    )
+    assert "wrong 0" in printed
+    assert len(captures) == 1
