@@ -255,7 +255,7 @@ void Snapshots::end() noexcept {
     const std::lock_guard lock(m_mutex);
     m_changed.notify_all();
   }
-  // Late only where the collector takes nothing in. Then what we hold goes with the runtime.
+  // Late only where the runtime itself does not answer. Then what we hold goes with it.
   if (!m_thread.ended(k_end_limit)) return;
   std::deque<std::unique_ptr<Job>> jobs;
   {
@@ -280,8 +280,6 @@ void Snapshots::stop() noexcept {
     const timespec pause{0, 1'000'000};
     ::nanosleep(&pause, nullptr);
   }
-  const std::lock_guard lock(m_mutex);
-  m_leaving.clear();
 }
 
 // The program may read the dispatch's times from its own signal.

@@ -45,3 +45,10 @@ def test_a_runtime_that_is_shut_down_and_started_again_is_captured_on(stages, pr
     assert "wrong 0" in printed
     assert [capture["dispatch"]["index_of_kernel"] for capture in captures] == [0, 1]
     assert len({capture["dispatch"]["process_id"] for capture in captures}) == 1
+
+
+def test_a_target_that_hangs_until_the_program_ends_completes_the_programs_signal(stages, program):
+    printed = stages.folder / "printed"
+    options = ["--kernel", "spin_until_set", "--wait", 1, "--app-stdout", printed, "--count", 2]
+    done = stages.run("capture", *options, "--", program("late_completion"), program("words_kernels"))
+    assert printed.read_text() == "late_completion: ended\n", done.err
