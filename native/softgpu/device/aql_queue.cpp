@@ -13,6 +13,9 @@
 namespace kerncap::softgpu {
 namespace {
 
+// How long a packet may lie in the ring without having been announced.
+constexpr std::uint64_t k_unannounced_ns = 200'000;
+
 [[nodiscard]] TimeStamps now() noexcept {
   const std::uint64_t ticks = gpu_ticks();
   return {ticks, ticks};
@@ -60,6 +63,33 @@ void AqlQueue::note_doorbell() noexcept {
   if (static_cast<std::int64_t>(announced - m_submitted) > 0) m_submitted = announced;
 }
 
+// Hardware sees each ring. Here a ring that comes late takes the place of a higher one that nobody has read yet, and
+// the packets between the two are never announced. A packet that is whole belongs to the packet processor, announced
+// or not; it waits for a moment, as some programs write the header before the rest.
+bool AqlQueue::has_unannounced() noexcept {
+  const auto reserved = m_memory.load<std::uint64_t>(m_settings.write_pointer_va);
+  if (!reserved || static_cast<std::int64_t>(*reserved - m_next) <= 0) return false;
+  // The slot may still hold the packet that was in it one round ago.
+  const std::uint64_t round = m_settings.ring_bytes / aql::k_packet_bytes;
+  if (!m_in_flight.empty() && m_next - m_in_flight.front().index >= round) return false;
+  const auto header = m_memory.load<std::uint16_t>(packet_address(m_next));
+  return header && static_cast<aql::PacketType>(*header & 0xFF) != aql::PacketType::invalid;
+}
+
+bool AqlQueue::has_announced() noexcept {
+  note_doorbell();
+  if (m_next != m_submitted || !has_unannounced()) {
+    m_unannounced_since_ns = 0;
+    return m_next != m_submitted;
+  }
+  const std::uint64_t now_ns = read_clock_ns(CLOCK_MONOTONIC);
+  if (m_unannounced_since_ns == 0) m_unannounced_since_ns = now_ns;
+  if (now_ns - m_unannounced_since_ns < k_unannounced_ns) return false;
+  m_submitted = m_next + 1;
+  m_unannounced_since_ns = 0;
+  return true;
+}
+
 Queue::Progress AqlQueue::advance() {
   bool worked = false;
   while (m_state == State::running && !is_suspended()) {
@@ -71,8 +101,10 @@ Queue::Progress AqlQueue::advance() {
       m_scratch_requested = false;
       continue;
     }
-    note_doorbell();
-    if (m_next == m_submitted) break;
+    if (!has_announced()) {
+      if (m_unannounced_since_ns != 0) return worked ? Progress::worked : Progress::polls;
+      break;
+    }
     switch (start(m_next)) {
       case Start::started:
         ++m_next;

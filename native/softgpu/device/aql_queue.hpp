@@ -40,6 +40,8 @@ class AqlQueue final : public Queue, public std::enable_shared_from_this<AqlQueu
   // All of these with m_mutex held.
   Progress advance();
   void note_doorbell() noexcept;
+  [[nodiscard]] bool has_announced() noexcept;
+  [[nodiscard]] bool has_unannounced() noexcept;
   Start start(std::uint64_t index);
   Start start_kernel(std::uint64_t index, const aql::KernelDispatch& packet);
   Start finish_barrier(std::uint64_t index, const aql::Barrier& packet, bool any);
@@ -67,6 +69,7 @@ class AqlQueue final : public Queue, public std::enable_shared_from_this<AqlQueu
   State m_state = State::running;
   std::uint64_t m_submitted = 0;   // packets below this index have been announced by the doorbell
   std::uint64_t m_next = 0;        // the next packet to start
+  std::uint64_t m_unannounced_since_ns = 0;  // 0: the next packet is announced, or there is none
   std::uint64_t m_traced = 0;      // packets below this index have been told to who traces
   std::deque<InFlight> m_in_flight;
   unsigned m_running = 0;          // kernels in the engine

@@ -124,6 +124,8 @@ class AqlTester : public Device {
     return m_written++;
   }
   void ring(std::uint64_t doorbell) noexcept { m_doorbell = doorbell; }
+  // What the program says that it has reserved.
+  void write_index(std::uint64_t index) noexcept { memory.at<aql::Queue>(k_queue_at)->write_dispatch_id = index; }
   [[nodiscard]] std::uint64_t read_index() const noexcept { return memory.at<aql::Queue>(k_queue_at)->read_dispatch_id; }
   [[nodiscard]] std::uint32_t error() const noexcept { return static_cast<std::uint32_t>(signal(k_inactive).value); }
   Queue::Progress step() { return run(*queue); }

@@ -1,7 +1,9 @@
 // The AQL packet processor: order, barriers, dependencies, what is refused and how, what a dispatch is made of.
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
+#include <thread>
 
 #include "check.hpp"
 #include "queue_harness.hpp"
@@ -125,6 +127,36 @@ void announced_but_unwritten_packets_are_waited_for() {
   std::memcpy(&t.slot(0), &late, sizeof late);
   CHECK(t.step() == Queue::Progress::polls);
   CHECK(t.signal(0).value == 0 && t.read_index() == 1 && t.error() == 0);
+}
+
+// Producers of one queue ring in any order, and a later ring takes the place of one that nobody has read yet.
+void a_ring_that_an_older_one_wrote_over_is_no_packet_lost() {
+  AqlTester t;
+  for (unsigned i = 0; i < 3; ++i) t.signal(i).value = 1;
+  for (unsigned i = 0; i < 3; ++i) t.put(barrier(k_barrier_and, {}, t.signal_va(i)));
+  t.write_index(3);
+  t.ring(0);
+  CHECK(t.step() == Queue::Progress::polls);
+  CHECK(t.signal(0).value == 0 && t.signal(1).value == 1);  // it may be written still, and rung for later
+  for (int i = 0; i < 1000 && t.signal(2).value != 0; ++i) {
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    t.step();
+  }
+  CHECK(t.signal(1).value == 0 && t.signal(2).value == 0 && t.read_index() == 3);
+  CHECK(t.step() == Queue::Progress::rests);
+}
+
+void a_place_that_is_only_reserved_is_not_taken_for_a_packet() {
+  AqlTester t;
+  for (std::uint64_t i = 0; i < k_ring_packets; ++i) t.put(kernel(t));
+  t.step();
+  CHECK(submitted().size() == k_ring_packets);
+  t.write_index(2 * k_ring_packets);  // the ring is full: these wait for room
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(t.step() == Queue::Progress::rests && submitted().size() == k_ring_packets);
+  for (std::uint64_t i = 0; i < k_ring_packets; ++i) end(0);
+  std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  CHECK(t.step() == Queue::Progress::rests && submitted().empty());
 }
 
 void the_ring_goes_round() {
@@ -301,6 +333,8 @@ int main() {
   barriers_wait_for_their_dependencies();
   barrier_value_knows_four_conditions();
   announced_but_unwritten_packets_are_waited_for();
+  a_ring_that_an_older_one_wrote_over_is_no_packet_lost();
+  a_place_that_is_only_reserved_is_not_taken_for_a_packet();
   the_ring_goes_round();
   a_dispatch_has_all_of_its_packet();
   time_stamps_only_where_profiling_is_on();
