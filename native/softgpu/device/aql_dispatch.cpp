@@ -184,7 +184,9 @@ void AqlQueue::on_kernel_end(std::uint64_t index, const aql::KernelDispatch& pac
   entry->done = true;
   retire();
   // Waits for memory are the runner's to poll.
-  if (advance() == Progress::polls) m_context.changed();
+  Progress progress = Progress::worked;
+  while (progress == Progress::worked) progress = advance();
+  if (progress == Progress::polls) m_context.changed();
 }
 
 // The fault with what its page table cannot know: whose memory it is.

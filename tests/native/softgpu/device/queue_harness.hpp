@@ -73,12 +73,15 @@ class Device {
     return events.wait({&data, 1}, true, 0) == KFD_IOC_WAIT_RESULT_COMPLETE;
   }
 
-  [[nodiscard]] QueueContext context() { return {gpu, events, engine, nullptr, [] {}}; }
+  [[nodiscard]] QueueContext context() {
+    return {gpu, events, engine, nullptr, [this] { ++changes; }};
+  }
 
   Memory memory;
   Gpu gpu;
   EventTable events;
   Engine engine;
+  unsigned changes = 0;  // how often the runner was woken
 
  private:
   std::uint32_t m_memory_event, m_hardware_event;

@@ -117,6 +117,19 @@ void barrier_value_knows_four_conditions() {
   }
 }
 
+// The runner sleeps while a kernel is all that a queue waits for.
+void what_waits_for_memory_behind_a_kernel_is_looked_at() {
+  AqlTester t;
+  t.signal(0).value = 1;
+  t.put(kernel(t));
+  t.put(barrier(k_barrier_and | k_barrier_bit, {}, 0));
+  t.put(barrier(k_barrier_and, {t.signal_va(0)}, 0));
+  CHECK(t.step() == Queue::Progress::rests);
+  t.changes = 0;
+  end(0);
+  CHECK(t.changes != 0);
+}
+
 void announced_but_unwritten_packets_are_waited_for() {
   AqlTester t;
   t.signal(0).value = 1;
@@ -335,6 +348,7 @@ int main() {
   announced_but_unwritten_packets_are_waited_for();
   a_ring_that_an_older_one_wrote_over_is_no_packet_lost();
   a_place_that_is_only_reserved_is_not_taken_for_a_packet();
+  what_waits_for_memory_behind_a_kernel_is_looked_at();
   the_ring_goes_round();
   a_dispatch_has_all_of_its_packet();
   time_stamps_only_where_profiling_is_on();
