@@ -18,7 +18,6 @@ from kerncap_stages.collect.resident import ResidentMemory
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.collect.write_set import GAP_BYTES
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
-from kerncap_stages.errors import Refused
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, Reach
 from kerncap_stages.manifests.memory import LoadedCodeObject
@@ -85,8 +84,7 @@ class CaptureBuilder:
         self._pre_chunks: dict[int, tuple[Digest | None, ...]] = {}
         self._begun = time.monotonic()
         self._received_bytes = 0
-        self._transaction_context = context.store.transaction()
-        self._transaction = self._transaction_context.__enter__()
+        self._transaction = context.store.transaction()  # closed when the capture is published or abandoned
 
     @property
     def number(self) -> int:
@@ -109,8 +107,7 @@ class CaptureBuilder:
     def abandon(self) -> None:
         """Leave nothing in the store."""
         self.is_abandoned = True
-        stop = Refused("abandoned")
-        self._transaction_context.__exit__(type(stop), stop, None)
+        self._transaction.close()
 
     def add_regions(self, regions: Iterable[protocol.Region]) -> None:
         """Take in some of the regions, in the order of their indices."""
@@ -206,7 +203,7 @@ class CaptureBuilder:
             ),
         )
         digest = self._transaction.publish(dump(capture), "capture", self._context.parents)
-        self._transaction_context.__exit__(None, None, None)
+        self._transaction.close()
         return digest, capture
 
     def _loaded(self, payload: FileRef) -> Iterator[LoadedCodeObject]:

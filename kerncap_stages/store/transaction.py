@@ -41,6 +41,10 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Throw away what was not published; nothing can be staged any more."""
         native, self._native = self._native, None
         if native is not None:
             native.discard()  # now, not when the last frame of a traceback forgets it
