@@ -1,4 +1,4 @@
-"""What an argument of a stage means: an artifact of the store, or a project's folder, which has its own."""
+"""Resolve an argument of a stage: an artifact in the store, or a project's folder with its own store."""
 
 from __future__ import annotations
 
@@ -18,31 +18,34 @@ if TYPE_CHECKING:
 
 
 def find_capture(store_folder: Path | None, text: str) -> tuple[Store, Digest]:
-    """The store and the capture that an argument leads to: a capture, what was made from one, or a project.
+    """Find the capture that an argument names, and its store.
 
-    Raises ArtifactNotFound if it leads to none.
+    The argument may name a capture, an artifact made from a capture, or a project's folder.
+    Raises ArtifactNotFound if there is no such capture.
     """
     store, captures = find_captures(store_folder, text)
     return store, captures[0]
 
 
 def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Digest, ...]]:
-    """Like ``find_capture``, with every capture of a project that has several.
+    """Like ``find_capture``, but return every capture of a project.
 
-    Of a project that may only be read it is the user's store, where the project's artifacts are now, too.
+    If the project's own store is read-only, copy the project's artifacts to the user's store and return that.
     """
     project = project_of(text)
     if project is not None:
         own = Store.open(project.store, create=False)
-        return (own if own.folder.is_writable() else _in_users(own, project, store_folder)), project.captures
+        if not own.folder.is_writable():
+            own = _copy_to_user(own, project, store_folder)
+        return own, project.captures
     store = Store.open(store_folder, create=False)
     return store, (capture_of(store, store.resolve(text)),)
 
 
-def _in_users(own: Store, project: Project, store_folder: Path | None) -> Store:
-    """The user's store, with what a read-only project consists of; the project's own where that cannot be.
+def _copy_to_user(own: Store, project: Project, store_folder: Path | None) -> Store:
+    """Copy a read-only project's artifacts to the user's store, and return that store.
 
-    The project's own store still answers what it remembers.
+    Returns the project's own store if the copy fails: results of earlier runs can still be read from it.
     """
     try:
         users = Store.open(store_folder)
@@ -57,10 +60,10 @@ def _in_users(own: Store, project: Project, store_folder: Path | None) -> Store:
 
 
 def list_for_user(store: Store, digest: Digest, store_folder: Path | None) -> str | None:
-    """List what was made in a project's store in the user's, too: the next stage looks for it there.
+    """List a new artifact of a project's store in the user's store too: the next stage looks there.
 
-    store_folder: as ``--store`` gave it. Nothing is done if ``store`` is the user's.
-    Returns what people have to know where it cannot be listed there.
+    store_folder: the value of ``--store``. Nothing is done if ``store`` is the user's store.
+    Returns a note for the user if the artifact could not be listed there, else None.
     """
     try:
         users = Store.open(store_folder)
@@ -69,7 +72,7 @@ def list_for_user(store: Store, digest: Digest, store_folder: Path | None) -> st
                 also_list(store, digest, users, report)
     except (KerncapError, OSError) as error:
         return (
-            f"{digest.short} is in the project's store alone, where `kc-show --store {store.root}` finds it: "
+            f"{digest.short} is only in the project's store, where `kc-show --store {store.root}` finds it: "
             f"{error}"
         )
     return None

@@ -31,7 +31,7 @@ class MissingDashesError(UsageError):
 
 
 class ProgramCommand(TyperCommand):
-    """``cls=`` of a command that takes a program: it says where that stands, and where ``--`` is missing."""
+    """``cls=`` of a command that takes a program after ``--``: shows that in the usage line and in errors."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """The words of the usage line."""
@@ -41,7 +41,7 @@ class ProgramCommand(TyperCommand):
         return [self.options_metavar or "", *pieces, program]
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse; an option that only the program has is told as a forgotten ``--``."""
+        """Parse the words. If a program comes before an unknown option, suggest the missing ``--``."""
         self._words = list(args)
         try:
             return super().parse_args(ctx, args)
@@ -56,7 +56,7 @@ class ProgramCommand(TyperCommand):
             ) from error
 
     def invoke(self, ctx: Any) -> Any:
-        """Run it; where a program was taken for an artifact, say how the same is written with ``--``."""
+        """Run the command. If it took a program for an artifact, show the command line with ``--``."""
         try:
             return super().invoke(ctx)
         except MissingDashesError as error:
@@ -65,33 +65,33 @@ class ProgramCommand(TyperCommand):
             raise
 
     def _first_argument(self) -> int | None:
-        """Where the first word stands that is no option; None if an option before it is unknown."""
+        """Find the index of the first word that is not an option; None if an unknown option comes first."""
         at = 0
         while at < len(self._words) and self._is_option(self._words[at]):
-            room = self._room(self._words[at])
-            if room is None:
+            length = self._count_words(self._words[at])
+            if length is None:
                 return None
-            at += room
+            at += length
         return at if at < len(self._words) else None
 
     def _split(self) -> tuple[list[str], list[str]]:
-        """The words that are options, with their values, and all others, in their order."""
+        """Split the words into options with their values, and all others. Both keep their order."""
         options: list[str] = []
         arguments: list[str] = []
         at = 0
         while at < len(self._words):
-            room = (self._room(self._words[at]) or 1) if self._is_option(self._words[at]) else 1
+            length = (self._count_words(self._words[at]) or 1) if self._is_option(self._words[at]) else 1
             into = options if self._is_option(self._words[at]) else arguments
-            into += self._words[at : at + room]
-            at += room
+            into += self._words[at : at + length]
+            at += length
         return options, arguments
 
     @staticmethod
     def _is_option(word: str) -> bool:
         return len(word) > 1 and word.startswith("-")
 
-    def _room(self, word: str) -> int | None:
-        """How many words an option takes with its value: 1 or 2; None if there is no such option."""
+    def _count_words(self, word: str) -> int | None:
+        """Count the words of an option and its value: 1 or 2; None if there is no such option."""
         name, equals, _ = word.partition("=")
         for param in self.params:
             for each in (*param.opts, *param.secondary_opts):
@@ -108,9 +108,9 @@ def _is_program(text: str) -> bool:
 
 
 def take_command(argv: list[str] | None = None) -> tuple[str, ...] | None:
-    """Cut the command off ``sys.argv`` and return it; none when there is no ``--``.
+    """Remove the program's command from ``sys.argv`` and return it; None if there is no ``--``.
 
-    Done before the options are parsed: an argument of the program must never be taken for one of ours.
+    Runs before the options are parsed, so that the program's options are never taken for the stage's.
     """
     arguments = sys.argv if argv is None else argv
     if "--" not in arguments:
@@ -122,16 +122,17 @@ def take_command(argv: list[str] | None = None) -> tuple[str, ...] | None:
 
 
 def resolve_artifact(store: Store, text: str, needs: Sequence[str] = ()) -> Digest:
-    """The artifact of a text, where a program may have been meant, which ``needs`` these options.
+    """Resolve an artifact. If there is none but a program has that name, suggest the missing ``--``.
 
-    Raises MissingDashesError for a program, if no artifact is called like it, else what the store raises.
+    needs: options that must be added as well if a program was meant.
+    Raises MissingDashesError for a program, else what the store raises.
     """
     try:
         return store.resolve(text)
     except KerncapError as error:
         if not _is_program(text):
             if not text.startswith("@"):
-                error.hint = f"{error.hint}; a kernel is named by --kernel"
+                error.hint = f"{error.hint}; use --kernel to name a kernel"
             raise
         raise MissingDashesError(
             f"no artifact is called {text}, which is a program: `--` is missing before it", needs

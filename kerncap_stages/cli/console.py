@@ -1,7 +1,7 @@
 """The frame of every executable.
 
-Results go to standard output, people's output to standard error, and errors become text and exit codes here
-and nowhere else. Rich is imported on first use only, so that ``--help`` and a stage in a pipe start fast.
+Results go to standard output, messages to standard error. Errors become text and exit codes here and nowhere
+else. Rich is imported on first use only, so that ``--help`` and a stage in a pipe start fast.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ N."""
 # sysexits.h EX_SOFTWARE. Python's own code for an uncaught exception is 1, which here is an answer.
 _OUR_FAULT = 70
 
-# Commands that look into a store; "kc-capture's" and "kc-capture:" are words about one.
+# Commands that take --store. "kc-capture's" and "kc-capture:" in a text do not count: they are not commands.
 _WITH_STORE = r"\bkc-(?:profile|capture|locate|generate|validate|replay|extract|show|store [a-z]+)\b(?![-':])"
 
 _FREE_SPACE = "free space where this writes to, and run it again"
@@ -55,22 +55,22 @@ _NEXT_STEPS = {
     errno.EMFILE: "`ulimit -n 4096`, and run it again",
     errno.ENOMEM: "close other programs, or use a machine with more memory",
 }
-_untold: list[Digest] = []  # made, while standard output is closed
+_unprinted: list[Digest] = []  # artifacts made while standard output is closed
 
 
 def epilog(example: str, exit_codes: str = EXIT_CODES) -> str:
-    """Return what stands below the options in ``--help``: an example, and the exit codes."""
+    """Return the text below the options in ``--help``: an example, and the exit codes."""
     # A backspace keeps typer from refilling the lines of a paragraph.
-    return f"\b\nExample:\n{_indented(example)}\n\n\b\n{exit_codes}"
+    return f"\b\nExample:\n{_indent(example)}\n\n\b\n{exit_codes}"
 
 
 def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
-    """Run a typer application to its exit code. The only place that catches KerncapError.
+    """Run a typer application and exit with its code. The only place that catches KerncapError.
 
-    program: the command behind ``--``, which the application's commands find as ``obj`` of their context.
+    program: the program's command after ``--``; the application's commands read it as ``context.obj``.
     """
-    # Imports make many objects that live to the end: to look at them again and again would take a tenth of
-    # the time of a short command.
+    # Imports make many objects that live until the process ends. Scanning them again and again would take a
+    # tenth of the time of a short command.
     gc.set_threshold(50_000)
     for stream in (sys.stdout, sys.stderr):
         if stream is not None:
@@ -81,14 +81,14 @@ def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
     ended_by: list[signal.Signals] = []
     try:
         _interrupt_on_request(ended_by)
-        # Who ignores it, and hands that on, is not told how a child ended: a crash would pass for success.
+        # If the caller ignores SIGCHLD, a child's exit status is lost: a crash would look like success.
         signal.signal(signal.SIGCHLD, signal.SIG_DFL)
         _fill_closed_descriptors()
         code = app(standalone_mode=False, obj=program)
         _flush()
-        _require_told()
+        _require_printed()
     except SystemExit as leaving:
-        # typer meets a reader that has gone by sys.exit(1): 1 is an answer here, so tell the two apart.
+        # If the reader of the pipe is gone, typer calls sys.exit(1). Here 1 means that the answer is no.
         if isinstance(leaving.__context__, BrokenPipeError):
             _end_by(signal.SIGPIPE)
         raise
@@ -98,12 +98,12 @@ def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
         _end_by(ended_by[-1] if ended_by else signal.SIGINT)
     except Exception as error:
         if ended_by and not isinstance(error, KerncapError):
-            _end_by(ended_by[-1])  # native code, as pydantic's, makes an error of its own of an interrupt
+            _end_by(ended_by[-1])  # native code such as pydantic's turns an interrupt into its own error
         code = report(error)
         _drop_unwritable_output()
         sys.exit(code)
     finally:
-        # What is left is Python's own end: nothing of ours to undo, so an interrupt just ends it.
+        # Only Python's own shutdown is left, and nothing must be undone: an interrupt may just end it.
         if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
             signal.signal(signal.SIGINT, signal.SIG_DFL)
     if code == 128 + signal.SIGINT:  # typer turns KeyboardInterrupt into this code
@@ -112,7 +112,7 @@ def run(app: typer.Typer, program: tuple[str, ...] | None = None) -> NoReturn:
 
 
 def report(error: Exception) -> int:
-    """Tell people of an error on standard error; returns the exit code that goes with it."""
+    """Write an error to standard error; returns its exit code."""
     program = os.path.basename(sys.argv[0])  # noqa: PTH119 - pathlib is not needed for this
     if isinstance(error, KerncapError):
         say_error(program, str(error), error.hint)
@@ -121,7 +121,9 @@ def report(error: Exception) -> int:
         context = getattr(error, "ctx", None)  # of the command whose arguments are wrong
         command = program if context is None else context.command_path
         say_error(
-            program, _plain(error.format_message()), f"`{command} --help` shows the arguments and an example"
+            program,
+            _reword(error.format_message()),
+            f"`{command} --help` shows the arguments and an example",
         )
         return ExitCode.USAGE
     if isinstance(error, OSError):
@@ -137,14 +139,14 @@ def report(error: Exception) -> int:
     return _OUR_FAULT
 
 
-def _plain(message: str) -> str:
-    """A message of the parser's in words: it speaks of `int range`, and of `1<=x<=5`."""
+def _reword(message: str) -> str:
+    """Put a message of the parser in plain words: it says `int range` and `1<=x<=5`."""
     message = re.sub(r"is not a valid int(?:eger)?(?: range)?\b", "is not a whole number", message)
     message = re.sub(r"is not a valid float(?: range)?\b", "is not a number", message)
-    return re.sub(r"is not in the range (\S+?)\.?$", lambda found: _limits(found[1]), message)
+    return re.sub(r"is not in the range (\S+?)\.?$", lambda found: _describe_range(found[1]), message)
 
 
-def _limits(text: str) -> str:
+def _describe_range(text: str) -> str:
     found = re.fullmatch(r"(?:(.+)<=)?x(?:<=(.+))?|x>=(.+)", text)
     least, most = ("", "") if found is None else (found[1] or found[3], found[2])
     if least and most:
@@ -155,9 +157,9 @@ def _limits(text: str) -> str:
 
 
 def say(line: str = "") -> None:
-    """Write a line for people; nothing happens when nobody can read it.
+    """Write a line to standard error; does nothing if that is closed or cannot be written.
 
-    It is one write, also under ``PYTHONUNBUFFERED``: the user's program may write to the same place.
+    The line is a single write even under ``PYTHONUNBUFFERED``: the user's program may write there too.
     """
     if sys.stderr is not None:
         try:
@@ -168,17 +170,17 @@ def say(line: str = "") -> None:
 
 
 def say_error(program: str, message: str, hint: str | None) -> None:
-    """Write an error and the next step. Further lines are indented: a name cannot forge a message."""
-    say(f"{program}: error: " + _indented(printable(message, keep_lines=True)).lstrip())
+    """Write an error and the next step. Further lines are indented, so that a name cannot forge a message."""
+    say(f"{program}: error: " + _indent(printable(message, keep_lines=True)).lstrip())
     if hint:
-        hint = with_typed_store(hint)
-        say("  next: " + _indented(printable(hint, keep_lines=True)).lstrip())
+        hint = add_store_option(hint)
+        say("  next: " + _indent(printable(hint, keep_lines=True)).lstrip())
 
 
-def with_typed_store(text: str, typed: Sequence[str] | None = None) -> str:
-    """Name the ``--store`` that was typed in the commands of a next step, so that they find what is there.
+def add_store_option(text: str, typed: Sequence[str] | None = None) -> str:
+    """Add the ``--store`` that the user typed to the commands that a text suggests.
 
-    typed: the words of our command line; else those of this process.
+    typed: the words of the command line; if None, those of this process.
     """
     words = sys.argv if typed is None else typed
     stores = [word.partition("=")[2] for word in words if word.startswith("--store=")]
@@ -190,12 +192,12 @@ def with_typed_store(text: str, typed: Sequence[str] | None = None) -> str:
 
 
 def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
-    """Write the one line of an artifact: its digest, or the manifest that ``--json`` asked for.
+    """Write one line for an artifact to standard output: its digest, or its manifest if that is given.
 
-    manifest: the model, or the bytes that are stored.
+    manifest: for ``--json``; the model, or the stored bytes.
     """
     if sys.stdout is None:
-        _untold.append(digest)
+        _unprinted.append(digest)
         return
     text = f"{digest}\n"
     if isinstance(manifest, bytes):
@@ -210,20 +212,20 @@ def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
         raise
     except OSError as error:
         raise DeviceError(
-            f"{digest} was made and cannot be written to standard output: {error.strerror}",
+            f"{digest} was made, but its digest cannot be written to standard output: {error.strerror}",
             hint="`kc-show` with that digest shows it",
         ) from error
 
 
 def people() -> Console:
-    """Return a console on standard error that obeys no markup in the text that it is given."""
+    """Return a console on standard error. It does not interpret markup."""
     from rich.console import Console
 
     return Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
 def page() -> Console:
-    """Return such a console on standard output, for executables whose product is a page.
+    """Return a console on standard output, for executables whose result is a page. No markup either.
 
     Raises UsageError if standard output is closed.
     """
@@ -234,7 +236,7 @@ def page() -> Console:
 
 
 def require_output() -> None:
-    """Raise UsageError if standard output, where the product goes, is closed."""
+    """Raise UsageError if standard output is closed: the result goes there."""
     if sys.stdout is None:
         raise UsageError("standard output is closed", hint="redirect it to a file, or pipe it into a program")
 
@@ -244,7 +246,7 @@ def version_text(program: str) -> str:
     return f"{program} (kerncap-stages) {__version__}"
 
 
-def _indented(text: str) -> str:
+def _indent(text: str) -> str:
     return "\n".join("  " + line for line in text.splitlines())
 
 
@@ -254,7 +256,7 @@ def _flush() -> None:
 
 
 def _drop_unwritable_output() -> None:
-    """Python would try again at exit what could not be written, and change the exit code to 120."""
+    """Discard output that cannot be written. Python would retry at exit, and end with exit code 120."""
     try:
         _flush()
     except OSError:
@@ -262,9 +264,9 @@ def _drop_unwritable_output() -> None:
 
 
 def _interrupt_on_request(came: list[signal.Signals]) -> None:
-    """Take `kill`, `timeout` and a closed terminal for Ctrl-C: what was begun is undone, programs are ended.
+    """Treat SIGTERM and SIGHUP like Ctrl-C: unfinished work is undone, and programs are ended.
 
-    What comes of these signals is added to ``came``.
+    Adds each signal that arrives to ``came``.
     """
 
     def interrupt(number: int, _frame: object) -> None:
@@ -272,31 +274,34 @@ def _interrupt_on_request(came: list[signal.Signals]) -> None:
         raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as it is under nohup
+        if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores it
             signal.signal(number, interrupt)
-    # launch.py leaves it to the system
+    # launch.py set the system's own action.
     if signal.getsignal(signal.SIGINT) in (signal.SIG_DFL, signal.default_int_handler):
         signal.signal(signal.SIGINT, interrupt)
 
 
 def _fill_closed_descriptors() -> None:
-    """Keep files of ours from standard input, output and error where a caller closed one (`>&-`)."""
-    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # the lowest that is free
+    """Open /dev/null for each standard stream that the caller closed (`>&-`).
+
+    Otherwise a file that a stage opens would get the number of a standard stream.
+    """
+    while (fd := os.open(os.devnull, os.O_RDWR)) <= 2:  # open returns the lowest free number
         os.set_inheritable(fd, True)
     os.close(fd)
 
 
-def _require_told() -> None:
-    """Raise DeviceError if the digest of what was made could not be written anywhere."""
-    if _untold:
+def _require_printed() -> None:
+    """Raise DeviceError if artifacts were made whose digests could not be printed."""
+    if _unprinted:
         raise DeviceError(
-            f"standard output is closed, and nobody was told of what was made: {' '.join(_untold)}",
+            f"standard output is closed, so the digest could not be printed: {' '.join(_unprinted)}",
             hint="`kc-show` with that digest shows it; redirect standard output to a file, or to /dev/null",
         )
 
 
 def _end_by(number: signal.Signals) -> NoReturn:
-    """End as if the signal had: a shell sees 128 + N, and one that runs a loop stops it on Ctrl-C."""
+    """End as if by the signal: a shell then sees 128 + N, and stops its loop on Ctrl-C."""
     signal.signal(number, signal.SIG_DFL)
     os.kill(os.getpid(), number)
     os._exit(128 + number)  # the signal was blocked

@@ -1,7 +1,7 @@
-"""Which artifacts a stage works on: those of its arguments, else those that the stage before it names.
+"""Which artifacts a stage works on: its arguments, else the digests that standard input holds.
 
-``kc-capture ... | kc-locate | kc-generate``: each stage writes one digest a line, and the next one reads them
-as they come, so that it starts on the first while the stage before still makes the second.
+``kc-capture ... | kc-locate | kc-generate``: each stage writes one digest a line. The next stage reads each
+line as it comes: it starts on the first artifact while the stage before it still makes the second.
 """
 
 from __future__ import annotations
@@ -18,11 +18,12 @@ from kerncap_stages.errors import ArtifactNotFound, UsageError
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-# Longer than any digest, name or path; a pipe full of something else is refused, not read to its end.
+# Longer than any digest, name or path. Longer lines are refused without reading them to the end.
 _LONGEST_LINE = 4096
 _MISSING = "no artifact given"
 _NAME_ONE = (
-    "name one, as `@capture` for the latest capture (`kc-store ls` lists them), or pipe a stage into this one"
+    "name one, for example `@capture`, the latest capture (`kc-store ls` lists artifacts), or pipe a stage "
+    "into this one"
 )
 
 
@@ -32,13 +33,13 @@ def artifact_texts(
     otherwise: str | None = None,
     missing: tuple[str, str] = (_MISSING, _NAME_ONE),
 ) -> Iterator[str]:
-    """Yield what the user, or the stage before in a pipe, calls the artifacts.
+    """Yield the names of artifacts: the arguments, else the lines of standard input.
 
-    Standard input names artifacts where it is a pipe or a file. If that is empty, the stage before failed:
-    nothing is taken instead. A terminal, ``/dev/null`` and a closed standard input name none.
-    ``otherwise``: what is taken, and said to be, in these three cases.
-    ``missing``: what is said without it, and the next step.
-    Raises UsageError without it, ArtifactNotFound when the stage before made nothing.
+    Standard input is read if it is a pipe or a file. An empty one means that the stage before failed, so
+    ``otherwise`` is not used then. A terminal, ``/dev/null`` and a closed standard input name nothing.
+    ``otherwise``: the default in these three cases; a message says that it is used.
+    ``missing``: the error's message and next step if there is no default.
+    Raises UsageError if nothing is named, ArtifactNotFound if the pipe or file is empty.
     """
     if arguments:
         yield from arguments
@@ -46,7 +47,7 @@ def artifact_texts(
     stream = sys.stdin if stream is None else stream
     if stream is None or not _names_artifacts(stream):
         if otherwise is not None:
-            say(f"no artifact given: {f'the latest {otherwise[1:]}'.strip()} is taken ({otherwise})")
+            say(f"no artifact given: using {f'the latest {otherwise[1:]}'.strip()} ({otherwise})")
             yield otherwise
             return
         raise UsageError(missing[0], hint=missing[1])
@@ -65,7 +66,7 @@ def _names_artifacts(stream: TextIO) -> bool:
         return not stream.isatty()
     except OSError:
         return False
-    # Some shells make their pipes of sockets.
+    # Some shells use sockets for pipes.
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
@@ -78,17 +79,17 @@ def _lines(stream: TextIO) -> Iterator[str]:
         if text.startswith("{"):
             raise UsageError(
                 "standard input holds JSON, and a pipe carries digests",
-                hint="leave out `--json` in the stage before: this one finds the manifest by its digest",
+                hint="leave out `--json` in the stage before: this stage finds the manifest by its digest",
             )
         if len(line) > _LONGEST_LINE or not text.isprintable():
             raise UsageError(
-                "standard input is not a list of artifacts, one digest a line",
+                "standard input is not a list of artifacts with one digest a line",
                 hint="pipe a kc- stage into this one, or give the artifact as an argument",
             )
         found = True
         yield text
     if not found:
         raise ArtifactNotFound(
-            "no artifact came through the pipe: the stage before this one failed or made none",
-            hint="its own message is above; if no stage stands before this one, name the artifact",
+            "standard input is empty: the stage before this one failed or made no artifact",
+            hint="that stage's own message is above; if there is no stage before this one, name the artifact",
         )

@@ -16,7 +16,7 @@ from kerncap_stages.machine.time_limits import check_seconds
 
 
 def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
-    """Offer what an artifact can be called that begins like this: names, the latest ones, digests."""
+    """Offer the names, `@kind` forms and digests that begin with the word."""
     try:
         from kerncap_stages.store import Store
 
@@ -37,32 +37,32 @@ def _print_version(wanted: bool) -> None:
         raise typer.Exit
 
 
-def checked_seconds(param: typer.CallbackParam, value: float | None) -> float | None:
+def check_seconds_option(param: typer.CallbackParam, value: float | None) -> float | None:
     """``callback=`` of an option that takes seconds."""
     check_seconds(f"--{param.name}", value)
     return value
 
 
-def checked_count(param: typer.CallbackParam, value: int | None) -> int | None:
+def check_count_option(param: typer.CallbackParam, value: int | None) -> int | None:
     """``callback=`` of an option that counts dispatches: the capture library's numbers have 60 bits."""
-    if value is not None and value > _MOST:
+    if value is not None and value > _MAX_COUNT:
         raise UsageError(
-            f"--{param.name} {value}: no program dispatches so often", hint="give a smaller number"
+            f"--{param.name} {value}: at most {_MAX_COUNT} dispatches", hint="give a smaller number"
         )
     return value
 
 
-def _store_folder(text: str) -> Path:
-    """The value of ``--store``: of a variable that is not set it must not be the working folder."""
+def _read_store_folder(text: str) -> Path:
+    """Read the value of ``--store``. An unset shell variable must not select the working folder."""
     if not text:
-        raise UsageError("--store takes a folder, not nothing", hint="leave it out for your own store")
+        raise UsageError("--store needs a folder, not an empty text", hint="leave it out for your own store")
     return Path(text)
 
 
-_MOST = 1 << 60
+_MAX_COUNT = 1 << 60
 _ARTIFACT = "A digest or its first digits, a name, `@` for the latest, or `@capture` for the latest of a kind"
 _OR_PROJECT = f"{_ARTIFACT}; or the folder of a generated project"
-_PIPED = "Without any: one a line from standard input"
+_PIPED = "If none is given: read from standard input, one a line"
 
 
 def _artifacts(help_text: str, metavar: str = "ARTIFACT...") -> Any:
@@ -77,7 +77,7 @@ ProfileArguments = Annotated[
 ]
 ArtifactOrProjectArguments = Annotated[list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}.")]
 ArtifactOrLatestArguments = Annotated[
-    list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}, or the latest where that is no pipe.")
+    list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}; if that is no pipe, the latest is used.")
 ]
 OneArtifactArgument = Annotated[
     str,
@@ -93,28 +93,34 @@ StoreOption = Annotated[
     typer.Option(
         "--store",
         metavar="DIR",
-        parser=_store_folder,
-        help="The store; else KERNCAP_STORE, else a folder in the user's data folder.",
+        parser=_read_store_folder,
+        help="The store. Default: KERNCAP_STORE, else a folder in the user's data folder.",
         show_default=False,
     ),
 ]
 AppStdoutOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="The program's standard output; else standard error."),
+    typer.Option(metavar="FILE", help="The program's standard output. Default: standard error."),
 ]
 AppStdinOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="The program's standard input; else empty.")
+    Path | None, typer.Option(metavar="FILE", help="The program's standard input. Default: empty.")
 ]
 ProgramTimeoutOption = Annotated[
     float | None,
     typer.Option(
-        "--timeout", metavar="SECONDS", callback=checked_seconds, help="End the program after this."
+        "--timeout",
+        metavar="SECONDS",
+        callback=check_seconds_option,
+        help="End the program after this time.",
     ),
 ]
 ReplayTimeoutOption = Annotated[
     float,
     typer.Option(
-        "--timeout", metavar="SECONDS", callback=checked_seconds, help="End each replay after this."
+        "--timeout",
+        metavar="SECONDS",
+        callback=check_seconds_option,
+        help="End each replay after this time.",
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of its digest.")]
@@ -126,7 +132,7 @@ VersionOption = Annotated[
 
 
 class _Command(TyperCommand):
-    """A command whose usage line shows arguments as they are typed: typer puts needed ones in braces."""
+    """A command whose usage line shows arguments as they are typed; typer puts required ones in braces."""
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         return [
@@ -140,9 +146,10 @@ class _App(typer.Typer):
 
 
 def stage_app(help_text: str | None = None) -> typer.Typer:
-    """Return the typer application of an executable; the help text is for one with several commands.
+    """Return the typer application of an executable.
 
-    Plain help (no markup) and no typer tracebacks: rich would double the time of ``--help``.
+    help_text: for an executable with several commands.
+    Help is plain text and tracebacks are Python's: rich would double the time of ``--help``.
     """
     return _App(
         help=help_text,

@@ -1,4 +1,4 @@
-"""How far a long operation is, on standard error: share, speed and time left."""
+"""Progress of a long operation on standard error: share, speed and time left."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from kerncap_stages.text import formats
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    Report = Callable[[int, int], None]  # done, in all
-    PhaseReport = Callable[[str, int, int], None]  # phase, done, in all
+    Report = Callable[[int, int], None]  # done, total
+    PhaseReport = Callable[[str, int, int], None]  # phase, done, total
 
 
 @contextmanager
 def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
-    """Show a bar while something is on its way; yields the function to call with (done, in all).
+    """Show a bar while an operation runs; yields the function to call with (done, total).
 
-    Nothing is shown where standard error is no terminal: a log needs no bar.
+    Shows nothing if standard error is not a terminal: a log needs no bar.
     """
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _done, _total: None
@@ -36,7 +36,7 @@ def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
         TransferSpeedColumn,
     )
 
-    sizes = (DownloadColumn(binary_units=True), TransferSpeedColumn())  # speeds are decimal everywhere
+    sizes = (DownloadColumn(binary_units=True), TransferSpeedColumn())  # speeds use decimal units everywhere
     amounts = sizes if counts_bytes else (MofNCompleteColumn(),)
     bar = Progress(
         TextColumn("{task.description}", markup=False),
@@ -49,7 +49,7 @@ def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
     task = bar.add_task(title, total=None)
 
     def report(done: int, total: int) -> None:
-        # Only while there is something to show.
+        # The bar is on the screen only while the operation is unfinished.
         bar.update(task, completed=done, total=total)
         if done < total:
             bar.start()
@@ -63,9 +63,9 @@ def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
 
 
 class Lines:
-    """Progress in whole lines: a bar goes back to its begin, where a program may have written since.
+    """Progress in whole lines: a bar would overwrite what the user's program wrote since.
 
-    One line every two seconds, and one at the end of what is large or took more than a second.
+    Writes a line every two seconds, and one at the end of an operation that is large or took over a second.
     """
 
     _FIRST_S, _EVERY_S = 1.0, 2.0
@@ -77,17 +77,17 @@ class Lines:
         self._done = self._total = 0
 
     def report(self, done_bytes: int, total_bytes: int) -> None:
-        """So many bytes of so many are done."""
+        """Take note that ``done_bytes`` of ``total_bytes`` are done, and write a line if one is due."""
         now = time.monotonic()
         if total_bytes != self._total or done_bytes <= self._done:
             self._began, self._at_begin = now, done_bytes
             self._next = now + self._FIRST_S
-            self._told = total_bytes >= self._LARGE_BYTES
+            self._shows_end = total_bytes >= self._LARGE_BYTES
         self._done, self._total = done_bytes, total_bytes
         is_over = done_bytes >= total_bytes
-        if now < self._next and not (is_over and self._told):
+        if now < self._next and not (is_over and self._shows_end):
             return
-        self._next, self._told = now + self._EVERY_S, True
+        self._next, self._shows_end = now + self._EVERY_S, True
         self._write(self._line(now - self._began))
 
     def _line(self, seconds: float) -> str:
@@ -102,7 +102,7 @@ class Lines:
 
 @contextmanager
 def lines(title: str) -> Iterator[Report]:
-    """Show how many bytes are done while a program of the user's may write to the same terminal."""
+    """Show how many bytes are done, in whole lines: the user's program may write to the same terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
@@ -111,7 +111,7 @@ def lines(title: str) -> Iterator[Report]:
 
 @contextmanager
 def phases(*, counting_bytes: str) -> Iterator[PhaseReport | None]:
-    """Show a bar for each phase of the block, one after the other; yields None where nobody would see them.
+    """Show a bar for each phase of an operation in turn; yields None if standard error is not a terminal.
 
     ``counting_bytes``: the phase whose numbers are bytes.
     """

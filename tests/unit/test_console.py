@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from kerncap_stages import __version__, errors
-from kerncap_stages.cli.console import with_typed_store
+from kerncap_stages.cli.console import add_store_option
 
 STAGE = [sys.executable, str(Path(__file__).parents[1] / "programs" / "frame_stage.py")]
 
@@ -237,7 +237,7 @@ def check_interrupt():
     ],
 )  # fmt: skip
 def test_a_next_step_names_the_store_that_was_typed(typed, hint, shown):
-    assert with_typed_store(hint, ["kc-locate", *typed]) == shown
+    assert add_store_option(hint, ["kc-locate", *typed]) == shown
 
 
 def test_closed_standard_error_does_not_hide_the_exit_code():

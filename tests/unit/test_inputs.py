@@ -18,7 +18,7 @@ class Terminal(io.StringIO):
 
 def test_on_a_terminal_the_latest_is_taken_and_said_where_a_stage_offers_it(capsys):
     assert list(artifact_texts(None, Terminal(), otherwise="@capture")) == ["@capture"]
-    assert "the latest capture is taken (@capture)" in capsys.readouterr().err
+    assert "using the latest capture (@capture)" in capsys.readouterr().err
     with pytest.raises(UsageError):
         list(artifact_texts(None, Terminal()))
 
@@ -31,7 +31,7 @@ def test_dev_null_names_no_artifact_and_an_empty_pipe_is_a_failed_stage(capsys, 
                 list(artifact_texts(None, nothing))
         else:
             assert list(artifact_texts(None, nothing, otherwise=otherwise)) == [otherwise]
-            assert f"is taken ({otherwise})" in capsys.readouterr().err
+            assert f"using the latest capture ({otherwise})" in capsys.readouterr().err
     reader, writer = os.pipe()
     os.close(writer)
     with os.fdopen(reader) as empty, pytest.raises(ArtifactNotFound, match="the stage before"):

@@ -73,7 +73,7 @@ def test_the_latest_artifact_is_shown_without_arguments(show, store, capture):
     done = show()
     assert done.returncode == 0
     assert f"capture {capture}" in done.stdout
-    assert "no artifact given: the latest is taken (@)" in done.stderr
+    assert "no artifact given: using the latest (@)" in done.stderr
     profile = executables.publish(store, examples.profile().model_copy(update={"wall_ns": 1}))
     assert f"profile {profile}" in show().stdout
     assert hashlib.sha256(show("--json").stdout.encode()).hexdigest() == profile

@@ -1,1 +1,1 @@
-"""One module per stage. Stages never import each other: they meet only in the store."""
+"""One module for each executable: its options and help. Stages never import each other."""

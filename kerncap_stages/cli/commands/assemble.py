@@ -13,7 +13,7 @@ from kerncap_stages.cli.options import VersionOption, stage_app
 app = stage_app()
 
 
-@app.command(epilog=epilog("kc-assemble ./isolated/scale      what `make assemble` runs there"))
+@app.command(epilog=epilog("kc-assemble ./isolated/scale      `make assemble` in the project runs this"))
 def assemble(
     project: Annotated[Path, typer.Argument(metavar="PROJECT", help="The project's folder.")] = Path(),
     output: Annotated[
@@ -22,14 +22,14 @@ def assemble(
             "--output",
             "-o",
             metavar="FILE",
-            help="The code object to write; else optimized.hsaco in the project.",
+            help="The code object to write. Default: optimized.hsaco in the project.",
         ),
     ] = None,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> None:
     """Put the edited instructions of a project back into its code object.
 
-    Reads kernel_variant.s. Without an edit the result is the captured code object, byte for byte.
+    Reads kernel_variant.s. If that file is unedited, the result is the captured code object, byte for byte.
     """
     from kerncap_stages.cli.flows.assemble import assemble_project
 

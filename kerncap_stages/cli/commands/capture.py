@@ -1,4 +1,4 @@
-"""kc-capture: take one dispatch of a kernel out of a running program, with everything that it could reach."""
+"""kc-capture: capture dispatches of a kernel in a running program, with all memory that it could reach."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from kerncap_stages.cli.options import (
     ProgramTimeoutOption,
     StoreOption,
     VersionOption,
-    checked_count,
-    checked_seconds,
+    check_count_option,
+    check_seconds_option,
     stage_app,
 )
 
@@ -31,7 +31,7 @@ KernelOption = Annotated[
         "--kernel",
         "-k",
         metavar="NAME",
-        help="Part of the kernel's name. Repeat it for a capture of each.",
+        help="Part of the kernel's name. Repeat it to capture several kernels.",
     ),
 ]
 ExactOption = Annotated[
@@ -44,7 +44,7 @@ RankOption = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        help="The N-th kernel of a profile. Else the program's own kernel that takes most time.",
+        help="The N-th kernel of the profile. Default: the program's own kernel that takes most time.",
     ),
 ]
 DispatchOption = Annotated[
@@ -52,9 +52,9 @@ DispatchOption = Annotated[
     typer.Option(
         metavar="N",
         min=0,
-        callback=checked_count,
-        help="Which of its dispatches, from 0. Else the first; of a profile, the first in the launch "
-        "shape that took most time.",
+        callback=check_count_option,
+        help="Which dispatch of the kernel, counted from 0. Default: the first; with a profile, the first in "
+        "the launch shape that took most time.",
     ),
 ]
 CountOption = Annotated[
@@ -62,13 +62,15 @@ CountOption = Annotated[
     typer.Option(
         metavar="N",
         min=1,
-        callback=checked_count,
-        help="How many dispatches to capture, from that one on.",
+        callback=check_count_option,
+        help="How many dispatches to capture, beginning with --dispatch.",
     ),
 ]
 EveryOption = Annotated[
     int,
-    typer.Option(metavar="N", min=1, callback=checked_count, help="Capture every N-th dispatch from there."),
+    typer.Option(
+        metavar="N", min=1, callback=check_count_option, help="With --count: capture every N-th dispatch."
+    ),
 ]
 GridBlocksOption = Annotated[
     str | None,
@@ -83,25 +85,28 @@ BlockOption = Annotated[
     typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of this work-group size; 0 matches any."),
 ]
 PostOption = Annotated[
-    bool, typer.Option("--post/--no-post", help="Capture the memory after the kernel, too.")
+    bool, typer.Option("--post/--no-post", help="Also capture the memory as the kernel leaves it.")
 ]
 ReachableOption = Annotated[
-    bool, typer.Option("--reachable", help="Capture only memory that the kernel's arguments lead to.")
+    bool, typer.Option("--reachable", help="Capture only memory that the kernel's arguments point to.")
 ]
 HoldOption = Annotated[
     bool,
     typer.Option(
         "--hold",
-        help="Keep the program waiting until all is stored, if it may end right after the kernel.",
+        help="Keep the program waiting until the capture is stored. Needed if the program may end right "
+        "after the kernel.",
     ),
 ]
-StopAfterOption = Annotated[bool, typer.Option("--stop-after", help="End the program once all is captured.")]
+StopAfterOption = Annotated[
+    bool, typer.Option("--stop-after", help="End the program once everything is captured.")
+]
 WaitOption = Annotated[
     float,
     typer.Option(
         metavar="SECONDS",
-        callback=checked_seconds,
-        help="How long the program's GPU work may be held up.",
+        callback=check_seconds_option,
+        help="The longest time for which the program's GPU work may be held.",
     ),
 ]
 MaxMemoryOption = Annotated[
@@ -142,7 +147,7 @@ def capture(
 ) -> None:
     """Run a program and capture dispatches of a kernel, with all memory that they can reach.
 
-    The program's command stands after `--`, or comes with a profile.
+    Give the program's command after `--`, or a profile, which records it. Prints one digest for each capture.
     """
     from kerncap_stages.cli.flows.capture import Words, capture_dispatches, name_match
 

@@ -21,7 +21,7 @@ app = stage_app(help_text="Make a project from a captured kernel.")
 
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
+    typer.Option("--output", "-o", metavar="DIR", help="The project's folder. Default: ./isolated/KERNEL."),
 ]
 SourceDirOption = Annotated[
     list[Path] | None,
@@ -29,20 +29,23 @@ SourceDirOption = Annotated[
         "--source-dir",
         "-s",
         metavar="DIR",
-        help="Where the kernel's source lies; else where the program ran or lies. May be repeated.",
+        help="Folder with the kernel's source. Default: the folders of the program and of its run. May be "
+        "repeated.",
     ),
 ]
 TogetherOption = Annotated[
     bool,
-    typer.Option("--together", help="One project for all kernels, which must be of one translation unit."),
+    typer.Option("--together", help="Make one project of all kernels. They must share a translation unit."),
 ]
 AssemblyOption = Annotated[
     bool,
-    typer.Option("--assembly", help="Edit the kernel's instructions, even if its source is known."),
+    typer.Option(
+        "--assembly", help="Make a project to edit the kernel's instructions, even if its source is known."
+    ),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")]
 FreshOption = Annotated[
-    bool, typer.Option("--fresh", help="Make it again even if nothing has changed; edits are kept.")
+    bool, typer.Option("--fresh", help="Make the project again even if nothing has changed. Edits are kept.")
 ]
 
 
@@ -66,9 +69,9 @@ def generate(
 ) -> None:
     """Make a project in which one captured kernel can be edited, rebuilt, replayed and validated.
 
-    Takes a capture, whose source is located first, or what kc-locate printed. Of a kernel without source the
-    instructions are edited. The folder can be moved to another machine. Prints the digest of one reproducer
-    artifact for each.
+    Takes captures, whose source it locates first, or the artifacts that kc-locate printed. If a kernel has no
+    source, its instructions can be edited instead. The folder can be moved to another machine. Prints the
+    digest of one reproducer artifact for each project.
     """
     from kerncap_stages.cli.flows.generate import generate_projects
 

@@ -22,13 +22,14 @@ app = stage_app(help_text="Find the source of a captured kernel.")
 SourceDirOption = Annotated[
     list[Path] | None,
     typer.Option(
-        "--source-dir", "-s", metavar="DIR", help="Where the kernel's source lies. May be repeated."
+        "--source-dir", "-s", metavar="DIR", help="Folder with the kernel's source. May be repeated."
     ),
 ]
 CompileCommandsOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="PATH", help="compile_commands.json, or its folder; else looked for near --source-dir."
+        metavar="PATH",
+        help="compile_commands.json, or its folder. Default: searched near --source-dir.",
     ),
 ]
 DefineOption = Annotated[
@@ -36,7 +37,7 @@ DefineOption = Annotated[
     typer.Option("--define", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."),
 ]
 CompilerOption = Annotated[
-    str | None, typer.Option(metavar="PATH", help="The compiler, instead of the one that the build used.")
+    str | None, typer.Option(metavar="PATH", help="The compiler. Default: the one that the build used.")
 ]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Search again even if nothing has changed.")]
 
@@ -60,8 +61,7 @@ def locate(
 ) -> None:
     """Find the source of a captured kernel: its definition, compile command and headers.
 
-    Prints the digest of one source artifact for each capture. A kernel without source is a result too: the
-    artifact says which case it is.
+    Prints the digest of one source artifact for each capture. If there is no source, the artifact says why.
     """
     from kerncap_stages.cli.flows.locate import locate_sources
 

@@ -26,12 +26,15 @@ app = stage_app()
 
 WordsArgument = Annotated[list[str] | None, typer.Argument(hidden=True)]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON, too.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Also write the profile as JSON.")
 ]
 TopOption = Annotated[int, typer.Option(metavar="N", min=1, help="How many kernels the table shows.")]
 FromRocprofv3Option = Annotated[
     list[Path] | None,
-    typer.Option(metavar="FILE", help="Read rocprofv3's kernel statistics or kernel trace CSV instead."),
+    typer.Option(
+        metavar="FILE",
+        help="Run no program: read rocprofv3's kernel statistics or kernel trace (CSV). May be repeated.",
+    ),
 ]
 
 
@@ -54,8 +57,8 @@ def profile(
 ) -> ExitCode:
     """Run a program and rank its kernels by GPU time.
 
-    The program's command stands after `--`. Every dispatch is timed by the device's own time stamps. Where a
-    signal ends the program, the profile holds what ran until then, and the exit code is 5.
+    Give the program's command after `--`. The device's own time stamps time every dispatch. If a signal ends
+    the program, the profile holds what ran until then, and the exit code is 5. Prints the profile's digest.
     """
     from kerncap_stages.cli.flows import profile as flow
 
@@ -68,7 +71,7 @@ def profile(
     if from_rocprofv3:
         if program is not None:
             raise UsageError(
-                "--from-rocprofv3 reads a file, and a command is given", hint="leave one of them out"
+                "--from-rocprofv3 runs no program, but a command is given", hint="leave one of them out"
             )
         flow.profile_files(store, from_rocprofv3, table, as_json=json)
         return ExitCode.DONE

@@ -1,4 +1,4 @@
-"""kc-replay: run a captured dispatch again, alone, at its own addresses; compare its results, or time it."""
+"""kc-replay: run a captured dispatch again, alone, at its original addresses; compare or time it."""
 
 from __future__ import annotations
 
@@ -34,17 +34,17 @@ VariantOption = Annotated[
 CompareOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", help="Run the captured code object and this one in turn, and compare times."
+        metavar="FILE", help="Run the captured code object and this one in turn, and compare their times."
     ),
 ]
 IterationsOption = Annotated[
     int,
     typer.Option(
-        "--iterations", "-n", metavar="N", min=1, max=10**9, help="How many times the kernel is run."
+        "--iterations", "-n", metavar="N", min=1, max=10**9, help="How many times to run the kernel."
     ),
 ]
 WarmupOption = Annotated[
-    int, typer.Option(metavar="N", min=0, max=10**9, help="Runs before these, which are not timed.")
+    int, typer.Option(metavar="N", min=0, max=10**9, help="Untimed runs before the iterations.")
 ]
 FlushCacheOption = Annotated[
     bool,
@@ -52,17 +52,19 @@ FlushCacheOption = Annotated[
 ]
 HipLaunchOption = Annotated[
     bool,
-    typer.Option("--hip-launch", help="Launch through the HIP runtime, where profilers of HIP see it."),
+    typer.Option(
+        "--hip-launch", help="Launch through the HIP runtime, so that HIP's profilers see the kernel."
+    ),
 ]
 NoVerifyOption = Annotated[
-    bool, typer.Option("--no-verify", help="Do not verify the snapshot's digests again.")
+    bool, typer.Option("--no-verify", help="Do not verify the digests of the captured memory.")
 ]
 DumpOutputOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write all memory to files there after the last run.")
+    Path | None, typer.Option(metavar="DIR", help="Write all memory to files in DIR after the last run.")
 ]
 GridBlocksOption = Annotated[
     str | None,
-    typer.Option(metavar="X,Y,Z", help="Work-groups (CUDA: blocks) instead of those captured."),
+    typer.Option(metavar="X,Y,Z", help="The grid in work-groups (CUDA: blocks). Default: as captured."),
 ]
 GridWorkItemsOption = Annotated[
     str | None,
@@ -70,12 +72,14 @@ GridWorkItemsOption = Annotated[
         "--grid-work-items",
         "--grid",
         metavar="X,Y,Z",
-        help="The same in work-items (CUDA: threads, in whole blocks). --grid is the older spelling.",
+        help="The grid in work-items (CUDA: threads, in whole blocks). --grid is the older spelling.",
     ),
 ]
 BlockOption = Annotated[
     str | None,
-    typer.Option(metavar="X,Y,Z", help="Work-items of a work-group (CUDA: threads of a block)."),
+    typer.Option(
+        metavar="X,Y,Z", help="Work-items of a work-group (CUDA: threads of a block). Default: as captured."
+    ),
 ]
 LdsOption = Annotated[
     int | None,
@@ -83,11 +87,11 @@ LdsOption = Annotated[
         metavar="BYTES",
         min=0,
         max=2**32 - 1,
-        help="Dynamic LDS of a work-group (CUDA: shared memory of a block).",
+        help="Dynamic LDS of a work-group (CUDA: shared memory of a block). Default: as captured.",
     ),
 ]
 DeviceOption = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Run it on this GPU, counted from 0.")
+    int | None, typer.Option(metavar="N", min=0, help="The GPU to run on, counted from 0.")
 ]
 
 
@@ -112,13 +116,16 @@ def replay(
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001
 ) -> ExitCode:
-    """Run a captured dispatch again and compare its results with those of the program, byte for byte."""
+    """Run a captured dispatch again, and compare its results with the program's, byte for byte.
+
+    Prints the digest of one replay artifact for each capture.
+    """
     from kerncap_stages.cli.flows.replay import read_block, read_shape, replay_captures
 
     if variant is not None and compare is not None:
         raise UsageError("--variant runs one code object, --compare two", hint="give one of them")
     if grid_blocks is not None and grid_work_items is not None:
-        raise UsageError("--grid-blocks and --grid-work-items say the same", hint="give one of them")
+        raise UsageError("--grid-blocks and --grid-work-items exclude each other", hint="give one of them")
     options = ReplayOptions(
         variant=variant or compare,
         interleave=compare is not None,

@@ -1,4 +1,4 @@
-"""kc-show: artifacts as readable pages."""
+"""kc-show: show artifacts as readable pages."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from kerncap_stages.cli.options import (
 _EXAMPLES = """\
 kc-show                              the latest artifact; `kc-store ls` lists all
 kc-show @capture                     the latest capture
-kc-profile -- ./app | kc-show        what a stage just made
+kc-profile -- ./app | kc-show        the artifact that a stage just made
 kc-show ./isolated/scale             the project in a folder
 kc-show --json @capture | jq .launch"""
 
 app = stage_app()
 
 
-TreeOption = Annotated[bool, typer.Option("--tree", help="Show what the artifact was made from.")]
+TreeOption = Annotated[bool, typer.Option("--tree", help="Show the artifacts that it was made from.")]
 AboutOption = Annotated[
-    bool, typer.Option("--about", help="Show what this installation and this machine have.")
+    bool, typer.Option("--about", help="Show this installation's parts, and this machine's GPUs and tools.")
 ]
 
 
@@ -40,7 +40,7 @@ def show(
     store: StoreOption = None,
     version: VersionOption = False,  # noqa: ARG001
 ) -> None:
-    """Show artifacts as pages: without any, the latest. `kc-store ls` lists them."""
+    """Show artifacts as pages. `kc-store ls` lists artifacts."""
     from kerncap_stages.cli.flows import show as flow
 
     if about:

@@ -26,9 +26,9 @@ app = stage_app()
 
 
 def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False) -> NoReturn:
-    """Become the command, with the software GPU before its eyes.
+    """Replace this process by the command, which then sees the software GPU.
 
-    Raises UsageError for settings that no GPU can have, DeviceError without the library or without ROCm,
+    Raises UsageError for settings that no GPU can have, DeviceError if the library or ROCm is missing,
     ProgramError if the command cannot be started.
     """
     gpu.check()
@@ -41,14 +41,14 @@ def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False)
         raise cannot_run(command[0], Path.cwd(), error) from error
 
 
-def _with_seed(schedule: str | None, command: Sequence[str]) -> str | None:
-    """Choose a seed where none was given, one for all processes of the program, and say how to repeat it."""
+def _add_seed(schedule: str | None, command: Sequence[str]) -> str | None:
+    """Choose a seed if none was given, the same for all processes, and print how to repeat the run."""
     if schedule != "adversarial":
         return schedule
     chosen = f"{schedule}:{secrets.randbelow(10**6)}"
     words = sys.argv[1 : len(sys.argv) - len(command)]
     words = [chosen if word == schedule else word.replace(f"={schedule}", f"={chosen}") for word in words]
-    say(f"to run it like this again: {printable(shlex.join(['kc-softgpu', *words, *command]))}")
+    say(f"to repeat this run: {printable(shlex.join(['kc-softgpu', *words, *command]))}")
     return chosen
 
 
@@ -57,43 +57,48 @@ def _with_seed(schedule: str | None, command: Sequence[str]) -> str | None:
     context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
 )
 def softgpu(
-    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARGS]...", help="What to run.")],
+    command: Annotated[list[str], typer.Argument(metavar="-- COMMAND [ARGS]...", help="The program to run.")],
     target: Annotated[
-        str | None, typer.Option(metavar="ISA", help=f"One of {', '.join(TARGETS)}; else gfx90a.")
+        str | None, typer.Option(metavar="ISA", help=f"One of {', '.join(TARGETS)}. Default: gfx90a.")
     ] = None,
     gpus: Annotated[
-        int | None, typer.Option(metavar="N", help="How many GPUs the program sees; else one.")
+        int | None, typer.Option(metavar="N", help="How many GPUs the program sees. Default: one.")
     ] = None,
     vram: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Memory of each GPU, as 8GiB; else what this machine can back."),
+        typer.Option(
+            metavar="SIZE",
+            help="Memory of each GPU, for example 8GiB. Default: what this machine can provide.",
+        ),
     ] = None,
     workers: Annotated[
-        int | None, typer.Option(metavar="N", help="Interpreter threads; else one for each core.")
+        int | None, typer.Option(metavar="N", help="Interpreter threads. Default: one for each core.")
     ] = None,
     schedule: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Order of waves: hardware-like, or adversarial[:SEED], which makes data races show.",
+            help="Order of waves: hardware-like, or adversarial[:SEED], which provokes data races.",
         ),
     ] = None,
     count: Annotated[
         bool,
-        typer.Option("--count", help="Print the instructions of each kernel, by class, to standard error."),
+        typer.Option("--count", help="Print each kernel's instruction counts by class to standard error."),
     ] = False,
     count_file: Annotated[
         str | None,
         typer.Option(
-            "--count-file", metavar="FILE", help="The same as JSON, one object a line, appended to FILE."
+            "--count-file",
+            metavar="FILE",
+            help="Append each kernel's instruction counts to FILE, as one JSON object a line.",
         ),
     ] = None,
     lds: Annotated[
         str | None,
         typer.Option(
             metavar="report|stop",
-            help="Report accesses beyond a work-group's LDS, or stop at the first. Else as on hardware: "
-            "reads give 0, and writes are dropped.",
+            help="Report accesses beyond a work-group's LDS, or stop at the first. Default: as on hardware, "
+            "reads return 0 and writes are dropped.",
         ),
     ] = None,
     trace: Annotated[
@@ -101,13 +106,15 @@ def softgpu(
     ] = False,
     own_rocm: Annotated[
         bool,
-        typer.Option("--own-rocm", help="The program brings its own ROCm libraries: do not look for others."),
+        typer.Option(
+            "--own-rocm", help="The program has its own ROCm libraries: do not check that ROCm is installed."
+        ),
     ] = False,
     version: VersionOption = False,  # noqa: ARG001 - acts when it is parsed
 ) -> None:
-    """Run a program on a GPU made of software: real ROCm, no GPU, no driver.
+    """Run a program on the software GPU: with the real ROCm, but without a GPU or its driver.
 
-    Its time stamps mean nothing for performance; instruction counts do.
+    Its times say nothing about performance on hardware. Its instruction counts can be compared.
     """
     if count and count_file is not None:
         raise UsageError("--count and --count-file exclude each other", hint="give one of them")
@@ -116,7 +123,7 @@ def softgpu(
         gpus=gpus,
         vram_bytes=parse_size(vram) if vram is not None else None,
         workers=workers,
-        schedule=_with_seed(schedule, command),
+        schedule=_add_seed(schedule, command),
         count="-" if count else count_file,
         lds=lds,
         trace=trace,

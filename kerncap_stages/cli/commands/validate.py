@@ -1,4 +1,4 @@
-"""kc-validate: whether a rebuilt kernel does what the captured one did."""
+"""kc-validate: check that a rebuilt kernel gives the captured kernel's results."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ VariantOption = Annotated[
     ),
 ]
 BaselineOption = Annotated[
-    bool, typer.Option("--baseline", help="Check the captured kernel itself, whatever was rebuilt.")
+    bool, typer.Option("--baseline", help="Check the captured kernel itself, not the rebuilt one.")
 ]
 ToleranceOption = Annotated[
     float | None,
@@ -46,17 +46,17 @@ RtolOption = Annotated[
     ),
 ]
 UlpOption = Annotated[
-    int | None, typer.Option(metavar="N", min=0, help="Largest distance in representable values (ULP).")
+    int | None, typer.Option(metavar="N", min=0, help="Largest error in units in the last place (ULP).")
 ]
 DtypeOption = Annotated[
     str | None,
     typer.Option(
         metavar="TYPE",
-        help="Type of all outputs, whatever the arguments say: fp64 fp32 fp16 bf16 fp8_... int32 ...",
+        help="Element type of all outputs: fp64 fp32 fp16 bf16 fp8_... int32 ... Default: the argument's.",
     ),
 ]
 RunsOption = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Replays of the baseline that look for nondeterminism.")
+    int, typer.Option(metavar="N", min=1, help="Runs of the baseline, compared to find nondeterminism.")
 ]
 VariantRunsOption = Annotated[
     int | None,
@@ -64,15 +64,18 @@ VariantRunsOption = Annotated[
         metavar="N",
         min=1,
         max=10**9,
-        help="Runs of the variant from the captured pre-state, compared with each other; without it as "
-        "many, up to 32, as a tenth of a second allows, and two at least.",
+        help="Runs of the variant from the captured pre-state, compared with each other. Default: as many as "
+        "a tenth of a second allows, at least 2 and at most 32.",
     ),
 ]
-QuickOption = Annotated[bool, typer.Option("--quick", help="Try the captured pre-state only.")]
-ReportOption = Annotated[
-    Path | None, typer.Option(metavar="DIR", help="Write a page with pictures of where outputs differ.")
+QuickOption = Annotated[
+    bool, typer.Option("--quick", help="Use only the captured pre-state, and no perturbed ones.")
 ]
-VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show outputs that pass too.")]
+ReportOption = Annotated[
+    Path | None,
+    typer.Option(metavar="DIR", help="Write an HTML page to DIR, with pictures of where outputs differ."),
+]
+VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Also show outputs that pass.")]
 FreshOption = Annotated[bool, typer.Option("--fresh", help="Replay again even if nothing has changed.")]
 
 
@@ -101,18 +104,18 @@ def validate(
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> ExitCode:
-    """Compare what a rebuilt kernel writes with what the captured one wrote in the program.
+    """Compare what a rebuilt kernel writes with what the captured kernel wrote in the program.
 
-    Takes a project's folder, or a capture. In a project the variant is candidate.hsaco, else optimized.hsaco
-    (CUDA: the same names in .cubin, else optimized.ptx). Without a variant the captured kernel itself is
-    checked. Without a tolerance every byte must be the same.
+    Takes a project's folder or a capture. In a project the variant is candidate.hsaco, else optimized.hsaco
+    (CUDA: candidate.cubin, else optimized.cubin, else optimized.ptx). Without a variant, the captured kernel
+    itself is checked. Without a tolerance, every byte must be the same. Prints the verdict's digest.
     """
     from kerncap_stages.cli.flows.validate import Words, checked_settings, validate_variants
 
     if baseline and variant is not None:
         raise UsageError(
-            f"--baseline checks the captured kernel itself, and --variant {variant} another one",
-            hint="leave one of the two out",
+            f"--baseline checks the captured kernel itself, but --variant {variant} names another one",
+            hint="leave one of them out",
         )
     settings = checked_settings(
         tolerance,

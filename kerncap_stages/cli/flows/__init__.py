@@ -1,1 +1,1 @@
-"""What each executable does, once its words are read: one module for each, imported by its command alone."""
+"""What each executable does after its command line is parsed. Only its command imports a module."""

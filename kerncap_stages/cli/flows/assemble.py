@@ -1,4 +1,4 @@
-"""What kc-assemble does: put a project's edited instructions back, and write the code object."""
+"""What kc-assemble does: put a project's edited instructions into its code object, and write that."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 def assemble_project(folder: Path, output: Path | None) -> None:
-    """Write the code object of a project's instructions to ``output``, else into the project."""
+    """Assemble a project's instructions and write the code object to ``output``, else into the project."""
     target = output or folder / "optimized.hsaco"
     made = run_assemble(open_project(folder))
     if output is None:
@@ -36,9 +36,9 @@ def assemble_project(folder: Path, output: Path | None) -> None:
 
 
 def run_assemble(project: Project) -> Assembled:
-    """The code object of a project with the instructions of its ``kernel_variant.s``.
+    """Put the instructions of a project's ``kernel_variant.s`` into its code object.
 
-    Raises UsageError if there is no such file, or with the assembler's words for what is wrong in it.
+    Raises UsageError if there is no such file, or with the assembler's messages if it has errors.
     """
     source = project.folder / HipProject.assembly
     if not source.is_file():

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.command_line import resolve_artifact
-from kerncap_stages.cli.console import emit, say, with_typed_store
+from kerncap_stages.cli.console import add_store_option, emit, say
 from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.cli.progress import lines
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
@@ -40,7 +40,7 @@ _MISSING = (
 
 @dataclass(frozen=True)
 class Words:
-    """The words of the command line that say which dispatches are wanted, and how they are captured."""
+    """The options that say which dispatches to capture, and how."""
 
     names: tuple[str, ...]
     match: NameMatch
@@ -61,7 +61,7 @@ class Words:
     program_stdin: Path | None
 
     def selections(self, request: CaptureRequest) -> tuple[Selection, ...]:
-        """The dispatches that are wanted of one program."""
+        """Select the dispatches to capture in one program."""
         grid, block = self.grid_blocks, self.block_work_items
         selections = tuple(
             Selection(
@@ -82,7 +82,7 @@ class Words:
         return selections
 
     def options(self, request: CaptureRequest, report: Callable[[int, int], None]) -> CaptureOptions:
-        """How they are captured. ``report``: called with the bytes that are copied, and all bytes."""
+        """Say how to capture them. ``report``: called with the bytes copied so far, and the total."""
         return CaptureOptions(
             selections=self.selections(request),
             parents=request.parents,
@@ -99,9 +99,9 @@ class Words:
 
 
 def name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch:
-    """How names are compared; parts of names if nothing is said.
+    """Choose how names are matched: by a part of the name if no option is given.
 
-    Raises UsageError if several ways are asked for.
+    Raises UsageError if several options are given.
     """
     if exact + regex + mangled > 1:
         raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
@@ -118,11 +118,13 @@ def capture_dispatches(
     *,
     as_json: bool,
 ) -> None:
-    """Capture what is wanted of a program, or of the programs of profiles; print the captures' digests."""
+    """Capture dispatches of a program, or of the programs of profiles; print the captures' digests."""
     store = Store.open(store_folder)
     if any(not name for name in words.names):
-        raise UsageError("--kernel takes a name, not nothing", hint="`kc-profile -- ./app` finds the names")
-    # All are read before the first program runs.
+        raise UsageError(
+            "--kernel needs a name, not an empty text", hint="`kc-profile -- ./app` finds the names"
+        )
+    # All profiles are read before the first program runs.
     requests = list(_requests(store, program, profiles, words))
     with lines("capture") as report:
         for request in requests:
@@ -146,7 +148,7 @@ def _requests(
 
 
 def _tell(text: str) -> None:
-    say(f"kc-capture: {printable(with_typed_store(text), keep_lines=True)}")
+    say(f"kc-capture: {printable(add_store_option(text), keep_lines=True)}")
 
 
 def _summary(capture: Capture) -> str:

@@ -1,4 +1,4 @@
-"""What kc-generate does: locate a capture's source, make its project, and write that into a folder."""
+"""What kc-generate does: locate a capture's source, make its project, and write the project to a folder."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Words:
-    """How projects are made. ``assembly``: instructions are edited. ``force``: edits are overwritten."""
+    """How to make projects. ``assembly``: for editing instructions. ``force``: overwrite edited files."""
 
     options: Options
     assembly: bool
@@ -51,40 +51,41 @@ def generate_projects(
     fresh: bool,
     as_json: bool,
 ) -> None:
-    """Write the project of each artifact, or one of all (``together``); print the reproducers' digests."""
+    """Write a project for each artifact, or one for all (``together``); print the reproducers' digests."""
     store = Store.open(store_folder)
     if assembly and source_dirs:
         raise UsageError("--assembly needs no source", hint="leave out --source-dir")
     words = Words(Options(tuple(source_dirs)), assembly, force, fresh)
-    for count, texts in enumerate(_grouped(artifact_texts(artifacts), together=together)):
+    for count, texts in enumerate(_group(artifact_texts(artifacts), together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
         inputs = [store.resolve(text) for text in texts]
         if not assembly:
-            inputs = [_located(store, each, words) for each in inputs]
-        digest, made, checkout = _in_place(store, inputs, place, words) or _write(store, inputs, place, words)
+            inputs = [_locate_capture(store, each, words) for each in inputs]
+        found = _find_in_place(store, inputs, place, words)
+        digest, made, checkout = found or _write(store, inputs, place, words)
         _report(checkout, made)
         emit(digest, store.get(digest) if as_json else None)
 
 
-def _grouped(texts: Iterator[str], *, together: bool) -> Iterator[list[str]]:
-    """One artifact at a time, so that a pipe is worked on as it comes; or all of them at once."""
+def _group(texts: Iterator[str], *, together: bool) -> Iterator[list[str]]:
+    """Yield one artifact at a time, as the pipe delivers it; or all of them at once."""
     if together:
         yield list(texts)
     else:
         yield from ([text] for text in texts)
 
 
-def _located(store: Store, digest: Digest, words: Words) -> Digest:
-    """The source artifact of a capture, located first; any other artifact as it is.
+def _locate_capture(store: Store, digest: Digest, words: Words) -> Digest:
+    """Locate the source of a capture and return the source artifact; return any other artifact as it is.
 
-    Raises UsageError if a given folder is not there, or the artifact is none that is looked for in folders.
+    Raises UsageError if a given folder does not exist, or if folders are given for another kind of artifact.
     """
     with viewing(store, digest) as given:
         is_capture = given.kind == "capture"
     if not is_capture:
         if words.options.source_dirs:
             raise UsageError(
-                f"--source-dir is for captures, and {digest.short} is none",
+                f"--source-dir is for captures, and {digest.short} is not a capture",
                 hint="kc-locate @capture --source-dir DIR | kc-generate",
             )
         return digest
@@ -93,16 +94,16 @@ def _located(store: Store, digest: Digest, words: Words) -> Digest:
     except UsageError:
         raise
     except KerncapError as error:
-        say(f"the source could not be looked for: {printable(str(error))}")
+        say(f"the source could not be located: {printable(str(error))}")
         return digest
     say(source_summary(made))
     return located
 
 
-def _in_place(
+def _find_in_place(
     store: Store, inputs: Sequence[Digest], place: Path | None, words: Words
 ) -> tuple[Digest, View, Checkout] | None:
-    """The project that lies there already, if it is the one of these inputs; found without the models."""
+    """Find the project of these inputs if its folder already holds it. Does not import the models."""
     known = None if words.fresh else remembered(store, project_key(store, inputs, assembly=words.assembly))
     if known is None:
         return None
@@ -113,7 +114,7 @@ def _in_place(
 def _write(
     store: Store, inputs: Sequence[Digest], place: Path | None, words: Words
 ) -> tuple[Digest, Reproducer, Checkout]:
-    # The models and the templates are not needed where the project lies in its place.
+    # The models and the templates are not needed if the project is already in its folder.
     from kerncap_stages.generate.engine import run_generate
 
     digest, made = run_generate(store, *inputs, assembly=words.assembly, fresh=words.fresh)

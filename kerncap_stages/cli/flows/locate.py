@@ -1,4 +1,4 @@
-"""What kc-locate does: name the source of each capture, found before or searched for now."""
+"""What kc-locate does: locate the source of each capture, or reuse an earlier result."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ def locate_sources(
 def locate_source(
     store: Store, capture: Digest, options: Options, *, fresh: bool
 ) -> tuple[Digest, Source | View]:
-    """The source artifact of a capture: what was found before if nothing has changed, else a new one."""
+    """Return the source artifact of a capture: the earlier one if nothing has changed, else a new one."""
     known = None if fresh else known_source(store, capture, options)
     return known or _search(store, capture, options)
 
 
 def _search(store: Store, capture: Digest, options: Options) -> tuple[Digest, Source]:
-    # The models and the search are not needed where the source is known.
+    # The models and the search are not needed if the source is known.
     from kerncap_stages.locate.locating import run_locate
 
     return run_locate(store, capture, options, fresh=True)

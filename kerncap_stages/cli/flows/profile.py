@@ -1,4 +1,4 @@
-"""What kc-profile does: run a program, or read another profiler's table; rank kernels; keep the profile."""
+"""What kc-profile does: run a program or read rocprofv3's tables, rank the kernels, and store the profile."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 
 class Table:
-    """The ranking on the screen, and the profile as JSON in a file.
+    """Shows the ranking, and writes the profile as JSON to a file.
 
-    A file that cannot be written is an error, but only once the profile is in the store.
+    If the file cannot be written, the error is raised only after the profile is in the store.
     """
 
     def __init__(self, top: int, output: Path | None) -> None:
-        """top: kernels to show. Raises UsageError if ``output`` cannot be a file."""
+        """top: how many kernels to show. Raises UsageError if ``output`` cannot be a file."""
         if output is not None and (output.is_dir() or not output.absolute().parent.is_dir()):
             why = "it is a folder" if output.is_dir() else f"there is no folder {output.absolute().parent}"
             raise UsageError(f"--output {output}: {why}", hint="give a file in a folder that exists")
@@ -60,7 +60,7 @@ def profile_program(
     timeout_s: float | None,
     as_json: bool,
 ) -> ExitCode:
-    """Profile a program and print the profile's digest; the exit code is PROGRAM if a signal ended it.
+    """Profile a program and print the profile's digest; returns PROGRAM if a signal ended the program.
 
     streams: the program's standard output and input.
     """
@@ -89,7 +89,7 @@ def profile_program(
 
 
 def profile_files(store_folder: Path | None, files: Sequence[Path], table: Table, *, as_json: bool) -> None:
-    """Keep what rocprofv3 measured as a profile, and print its digest."""
+    """Store rocprofv3's measurements as a profile, and print its digest."""
     digest, made = import_profile(Store.open(store_folder), files)
     table.show(made)
     table.require_written()

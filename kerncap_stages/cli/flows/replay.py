@@ -1,4 +1,4 @@
-"""What kc-replay does: replay each capture, and say how its results compare."""
+"""What kc-replay does: replay each capture, and print how its results compare."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
-from kerncap_stages.cli.console import emit, say, with_typed_store
+from kerncap_stages.cli.console import add_store_option, emit, say
 from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.cli.progress import phases
 from kerncap_stages.errors import ExitCode, UsageError
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.base import Dim3
     from kerncap_stages.store import Store
 
-_MOST_IN_BLOCK = 1024  # work-items, of either vendor
+_MAX_BLOCK_WORK_ITEMS = 1024  # on AMD's and NVIDIA's GPUs
 
 
 def replay_captures(
@@ -36,14 +36,14 @@ def replay_captures(
 ) -> ExitCode:
     """Replay each capture and print the digests of the replays.
 
-    The exit code is that of the worst: DEVICE if the kernel did not end, ANSWER_IS_NO if the captured kernel
-    left other results.
+    Returns the exit code of the worst replay: DEVICE if a kernel did not complete, ANSWER_IS_NO if the
+    captured kernel's results differ.
     """
     if options.variant is not None and options.variant.is_file():
         for note in about_variant(options.variant.parent, options.variant):
             say(f"note: {printable(note)}")
     worst = ExitCode.DONE
-    for number, (store, capture, is_one_of_many) in enumerate(_captures(store_folder, artifacts)):
+    for number, (store, capture, is_one_of_many) in enumerate(_find_captures(store_folder, artifacts)):
         each = options
         if options.dump_folder is not None and number > 0:
             each = replace(options, dump_folder=options.dump_folder / str(number))
@@ -52,7 +52,7 @@ def replay_captures(
         with phases(counting_bytes="restore") as report:
             digest, made, result = run_replay(store, capture, replace(each, progress=report))
         for line in result_lines(made, result):
-            say(with_typed_store(line) if "next: " in line else line)
+            say(add_store_option(line) if "next: " in line else line)
         if (unlisted := list_for_user(store, digest, store_folder)) is not None:
             say(f"note: {printable(unlisted)}")
         emit(digest, made if as_json else None)
@@ -63,34 +63,36 @@ def replay_captures(
     return worst
 
 
-def _captures(
+def _find_captures(
     store_folder: Path | None, artifacts: Sequence[str] | None
 ) -> Iterator[tuple[Store, Digest, bool]]:
-    """Each capture with its store, and whether its project has several."""
+    """Yield each capture with its store, and whether its project has several captures."""
     for text in artifact_texts(artifacts, otherwise="@capture"):
         store, captures = find_captures(store_folder, text)
         yield from ((store, capture, len(captures) > 1) for capture in captures)
 
 
 def read_shape(flag: str, text: str | None) -> Dim3 | None:
-    """Read ``X[,Y[,Z]]`` of an option. Raises UsageError for anything else, and for more than fits."""
+    """Read ``X[,Y[,Z]]`` of an option. Raises UsageError for anything else, and for numbers too large."""
     if text is None:
         return None
     parts = [*text.split(","), "1", "1"][: max(3, text.count(",") + 1)]
     if len(parts) != 3 or not all(re.fullmatch("0*[1-9][0-9]{0,9}", part) for part in parts):
-        raise UsageError(f"{flag} takes up to three numbers above 0, not {text!r}", hint=f"{flag} 1024,1,1")
+        raise UsageError(f"{flag} needs one to three numbers above 0, not {text!r}", hint=f"{flag} 1024,1,1")
     x, y, z = (int(part) for part in parts)
     if max(x, y, z) > MOST_WORK_ITEMS:
-        raise UsageError(f"{flag} {text}: at most {MOST_WORK_ITEMS} fit", hint="give a smaller shape")
+        raise UsageError(
+            f"{flag} {text}: at most {MOST_WORK_ITEMS} in each dimension", hint="give a smaller shape"
+        )
     return (x, y, z)
 
 
 def read_block(text: str | None) -> Dim3 | None:
     """Read ``--block``. Raises UsageError like ``read_shape``, and for more than a work-group holds."""
     block = read_shape("--block", text)
-    if block is not None and math.prod(block) > _MOST_IN_BLOCK:
+    if block is not None and math.prod(block) > _MAX_BLOCK_WORK_ITEMS:
         raise UsageError(
-            f"--block {text}: {math.prod(block)} work-items, and at most {_MOST_IN_BLOCK} make a work-group",
+            f"--block {text}: {math.prod(block)} work-items; the maximum is {_MAX_BLOCK_WORK_ITEMS}",
             hint="give a smaller shape",
         )
     return block

@@ -1,4 +1,4 @@
-"""Writes the page of a verdict, with pictures."""
+"""Write the HTML page of a verdict, with pictures."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def write_report_of(store: Store, verdict: Digest, folder: Path, below: str) -> Path:
-    """Write the page of a verdict into ``folder``, or ``below/`` in it; returns the page."""
+    """Write the page of a verdict into ``folder``, or into ``below/`` in it; returns the page's path."""
     manifest = load_as(store, verdict, Validation)
     capture = load_as(store, manifest.capture.digest, Capture)
     return write_report(manifest, capture.kernel.demangled_name, folder, below)

@@ -1,4 +1,4 @@
-"""What kc-show does: print artifacts as pages or as JSON, or say what this installation has."""
+"""What kc-show does: print artifacts as pages or as JSON, or describe this installation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def show_artifacts(
     store_folder: Path | None, artifacts: Sequence[str] | None, *, tree: bool, as_json: bool
 ) -> None:
-    """Print each artifact, or that of a project's folder: its page, its parents as a tree, or its bytes."""
+    """Print each artifact, or a project's: its page, its parents as a tree, or its bytes."""
     require_output()
     for text in artifact_texts(artifacts, otherwise="@"):
         project = project_of(text)
@@ -53,12 +53,12 @@ def show_page(store: Store, digest: Digest) -> None:
 def _print_json(store: Store, digest: Digest) -> None:
     """Print the stored bytes, so that `kc-show --json X | sha256sum` prints X."""
     payload = store.get(digest)
-    parse(payload, digest.short)  # refused here as it would be by a stage
+    parse(payload, digest.short)  # refuse what a stage would refuse
     print(payload.decode(), end="")
 
 
 def show_about(*, as_json: bool) -> None:
-    """Print what this installation and this machine have."""
+    """Print this installation's parts, and this machine's GPUs and tools."""
     require_output()
     facts = describe_installation()
     if as_json:

@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 
 def list_artifacts(store_folder: Path | None, kind: str | None, *, quiet: bool, as_json: bool) -> None:
-    """Print artifacts, newest first; a store that no stage has made yet holds none.
+    """Print artifacts, newest first. A store that does not exist yet has none.
 
-    quiet: their digests alone.
+    quiet: print only their digests.
     """
     root = (store_folder or default_path()).expanduser().absolute()
     if is_still_to_come(root):
@@ -24,8 +24,8 @@ def list_artifacts(store_folder: Path | None, kind: str | None, *, quiet: bool, 
             print("[]")
         else:
             say(
-                f"no artifacts yet: {printable(str(root))} holds no store; "
-                "a stage makes it, as `kc-profile -- ./app` does"
+                f"no artifacts yet: there is no store in {printable(str(root))}; "
+                "the first stage makes it, for example `kc-profile -- ./app`"
             )
         return
     store = Store.open(store_folder, create=False)
@@ -34,7 +34,7 @@ def list_artifacts(store_folder: Path | None, kind: str | None, *, quiet: bool, 
         for entry in entries:
             print(entry.digest)
     elif entries or as_json:
-        # A pipe of digests needs no tables.
+        # The table's modules are not needed for digests alone.
         from kerncap_stages.cli.flows.store_upkeep import show_artifacts
 
         show_artifacts(store, entries, as_json=as_json)

@@ -1,4 +1,4 @@
-"""What kc-store does to put contents into the store and to take them out."""
+"""What kc-store's commands do that put files into the store and take them out."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def export_artifacts(store_folder: Path | None, artifacts: Sequence[str] | None, output: Path) -> None:
-    """Write artifacts with all that they need as one file. Raises UsageError if the file is there."""
+    """Write artifacts, with everything they refer to, to one file. Raises UsageError if the file exists."""
     if output.exists():
-        raise UsageError(f"{output} exists", hint="give a new name: nothing is ever overwritten")
+        raise UsageError(f"{output} exists", hint="give a new name: kc-store never overwrites a file")
     store = Store.open(store_folder, create=False)
     digests = [store.resolve(text) for text in artifact_texts(artifacts)]
     with progress("exporting", counts_bytes=True) as report_progress:
@@ -32,7 +32,7 @@ def export_artifacts(store_folder: Path | None, artifacts: Sequence[str] | None,
 
 
 def import_archives(store_folder: Path | None, archives: Sequence[Path]) -> None:
-    """Add what archives hold, and print the digests of their artifacts."""
+    """Add the contents of archives to the store, and print the digests of their artifacts."""
     store = Store.open(store_folder)
     for archive in archives:
         with progress("importing", counts_bytes=True) as report_progress:
@@ -49,14 +49,14 @@ def put_paths(store_folder: Path | None, paths: Sequence[Path]) -> None:
 
 
 def get_artifact(store_folder: Path | None, artifact: str, destination: Path | None) -> None:
-    """Write stored files to ``destination``, else to their own name in this folder."""
+    """Write stored files to ``destination``, else to the artifact's own name in the working folder."""
     store = Store.open(store_folder, create=False)
     manifest = load_as(store, store.resolve(artifact), Files)
     get_files(store, manifest, destination or Path(manifest.name))
 
 
 def print_object(store_folder: Path | None, what: str, path: str | None) -> None:
-    """Write an object's bytes to standard output. Raises UsageError if that is closed."""
+    """Write an object's bytes to standard output. Raises UsageError if standard output is closed."""
     require_output()
     store = Store.open(store_folder, create=False)
     content = find_content(store, what, path)

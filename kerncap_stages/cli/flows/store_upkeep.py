@@ -1,4 +1,4 @@
-"""What kc-store does to keep the store whole, small and in order."""
+"""What kc-store's commands do that check the store, list it and free space."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ if TYPE_CHECKING:
 
 
 def check_all(store_folder: Path | None, *, percent: float | None, repair: bool, as_json: bool) -> None:
-    """Read objects again and print what is wrong.
+    """Read objects again and print the faults.
 
-    Raises ArtifactError if something is, UsageError for ``nan`` per cent.
+    Raises ArtifactError if there are faults, UsageError if ``percent`` is not a number.
     """
     if percent is not None and math.isnan(percent):
         raise UsageError("nan is no percentage", hint="`--sample 5` reads one object in twenty")
@@ -42,10 +42,10 @@ def check_all(store_folder: Path | None, *, percent: float | None, repair: bool,
     _show(report, check_page(report), as_json=as_json)
     if not report.ok:
         found = f"{count(len(report.faults), 'fault')} in {store.root}"
-        raise ArtifactError(found, hint=_how_to_mend(report, repair=repair))
+        raise ArtifactError(found, hint=_suggest_repair(report, repair=repair))
 
 
-def _how_to_mend(report: CheckReport, *, repair: bool) -> str:
+def _suggest_repair(report: CheckReport, *, repair: bool) -> str:
     kinds = {fault.kind for fault in report.faults}
     if kinds == {"stray"}:
         return "move these files elsewhere: nothing in the store reads them"
@@ -53,11 +53,11 @@ def _how_to_mend(report: CheckReport, *, repair: bool) -> str:
         return (
             "`kc-store check --repair` sets damaged objects aside; then make or import those artifacts again"
         )
-    return "make or import the artifacts that they spoil again, or `kc-store rm` them"
+    return "make or import the affected artifacts again, or remove them with `kc-store rm`"
 
 
 def collect(store_folder: Path | None, *, dry_run: bool, as_json: bool) -> None:
-    """Remove what nothing needs, and print how much that was."""
+    """Remove the objects that nothing needs, and print how much that freed."""
     store = Store.open(store_folder, create=False)
     with progress("collecting", counts_bytes=True) as report_progress:
         report = collect_garbage(store, dry_run=dry_run, progress=report_progress)
@@ -70,7 +70,7 @@ def show_artifacts(store: Store, entries: Sequence[ArtifactEntry], *, as_json: b
 
 
 def show_usage(store_folder: Path | None, artifacts: Sequence[str] | None, *, as_json: bool) -> None:
-    """Print the room that artifacts take; without any, that of all listed ones."""
+    """Print how much space artifacts take; if none are given, all listed ones."""
     store = Store.open(store_folder, create=False)
     entries = {entry.digest: entry.kind for entry in store.artifacts()}
     asked = artifacts or has_piped_input()
@@ -85,7 +85,7 @@ def show_usage(store_folder: Path | None, artifacts: Sequence[str] | None, *, as
 
 
 def _show(report: Any, sections: Any, *, as_json: bool) -> None:
-    """Print a report, as the sections of a page or as JSON."""
+    """Print a report as the sections of a page, or as JSON."""
     require_output()
     if as_json:
         print(json.dumps(report, indent=1, default=dataclasses.asdict))

@@ -1,4 +1,4 @@
-"""What kc-validate does: for each capture of a project, judge the variant, and say what was found."""
+"""What kc-validate does: judge the variant for each capture of a project, and print the verdicts."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _MISSING = (
 
 @dataclass(frozen=True)
 class Words:
-    """What is judged, and what is shown. ``baseline``: the captured kernel itself."""
+    """What to judge and what to show. ``baseline``: judge the captured kernel itself."""
 
     variant: Path | None
     baseline: bool
@@ -53,9 +53,9 @@ class Words:
 
 
 def validate_variants(store_folder: Path | None, artifacts: Sequence[str] | None, words: Words) -> ExitCode:
-    """Judge the variant of each project or capture; the exit code is ANSWER_IS_NO if one verdict is FAIL."""
+    """Judge the variant of each project or capture; returns ANSWER_IS_NO if one verdict is FAIL."""
     if words.report is not None and words.report.exists() and not words.report.is_dir():
-        raise UsageError(f"{words.report} is no folder", hint="give a new or an empty folder to --report")
+        raise UsageError(f"{words.report} is not a folder", hint="give --report a new or an empty folder")
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts, missing=_MISSING):
         store, captures = find_captures(store_folder, text)
@@ -78,9 +78,9 @@ def validate_variants(store_folder: Path | None, artifacts: Sequence[str] | None
 
 
 def _choose_variant(folder: Path, words: Words) -> Path | None:
-    """The code object that was asked for, or that was built in a project; None for the captured kernel.
+    """Choose the code object: the one of --variant, else the one built in the project.
 
-    Raises UsageError if sources were edited and nothing was built of them.
+    Returns None for the captured kernel. Raises UsageError if sources were edited but nothing was built.
     """
     if words.baseline:
         return None
@@ -91,12 +91,12 @@ def _choose_variant(folder: Path, words: Words) -> Path | None:
     elif unbuilt := unbuilt_edits(folder):
         raise UsageError(
             f"{', '.join(unbuilt)} was edited, and there is no code object built of it",
-            hint=f"{_how_to_build(folder, unbuilt)}, or --baseline to check the captured kernel",
+            hint=f"{_suggest_build(folder, unbuilt)}, or --baseline to check the captured kernel",
         )
     return variant
 
 
-def _how_to_build(folder: Path, edited: Sequence[str]) -> str:
+def _suggest_build(folder: Path, edited: Sequence[str]) -> str:
     target = "assemble" if "kernel_variant.s" in edited else "recompile"
     if os.access(folder, os.W_OK):
         return f"`{shlex.join(['make', '-C', str(folder), target])}`"
@@ -112,7 +112,7 @@ def _judge(
 
 
 def _write_report(store: Store, verdict: Digest, folder: Path, below: str) -> None:
-    # The models and the templates are not needed without a report.
+    # The models and the templates are needed for a report only.
     from kerncap_stages.cli.flows.report import write_report_of
 
     say(f"report: {write_report_of(store, verdict, folder, below)}")

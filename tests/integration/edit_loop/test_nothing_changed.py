@@ -128,7 +128,7 @@ def test_what_is_made_of_a_project_is_listed_in_both_stores(loop):
 def test_a_verdict_that_the_users_store_cannot_take_is_told_to_be_elsewhere(loop):
     (loop.stages.folder / "file").write_text("no store")
     done = loop.stages.run("validate", "project", "--quick", KERNCAP_STORE=str(loop.stages.folder / "file"))
-    assert "is in the project's store alone" in done.must().err
+    assert "is only in the project's store" in done.must().err
 
 
 def test_a_changed_header_is_a_new_search_and_a_new_project(loop):

@@ -142,7 +142,7 @@ def test_without_a_variant_the_baseline_is_checked(on):
 def test_the_captured_kernel_and_a_variant_are_not_both_what_is_checked(on, variant):
     stages, digest = on("by_symbol", 0)
     done = stages.run("validate", digest, "--baseline", "--variant", variant("nothing")).must(code=2)
-    assert "leave one of the two out" in done.err
+    assert "leave one of them out" in done.err
 
 
 def test_nothing_changed_returns_at_once_and_fresh_does_not(on, variant):

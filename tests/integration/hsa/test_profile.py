@@ -74,7 +74,7 @@ def test_a_program_without_kernels_is_an_answer(stages):
         (("--output", "/nowhere/x.json", "--", "true"), "there is no folder /nowhere"),
         (("--app-stdin", "/nowhere", "--", "true"), "cannot open /nowhere"),
         (("--app-stdout", "/nowhere/x", "--", "true"), "cannot open /nowhere/x"),
-        (("--from-rocprofv3", "x.csv", "--", "true"), "reads a file, and a command is given"),
+        (("--from-rocprofv3", "x.csv", "--", "true"), "runs no program, but a command is given"),
     ],
 )
 def test_what_makes_no_sense_is_refused_before_the_program_runs(stages, words, says):

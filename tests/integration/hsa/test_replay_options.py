@@ -58,7 +58,7 @@ def test_a_variant_under_either_name_of_the_option(stages, scaled, variant):
 def test_without_an_argument_the_latest_capture_is_replayed_but_not_after_an_empty_pipe(stages, scaled):
     done = stages.run("replay", "--json").must()  # standard input is /dev/null
     assert done.manifest["capture"] == f"manifest:{scaled}"
-    assert "the latest capture is taken (@capture)" in done.err
+    assert "using the latest capture (@capture)" in done.err
     empty = stages.run("replay", stdin="").must(ExitCode.ARTIFACT)
     assert "the stage before this one failed" in empty.err
 

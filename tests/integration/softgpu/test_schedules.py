@@ -66,7 +66,7 @@ def test_launcher_says_the_seed_that_it_chose():
         assert chosen.startswith("adversarial:")
         assert int(chosen.partition(":")[2]) >= 0
         lead, again = done.stderr.strip().split(": ", 1)
-        assert lead == "to run it like this again"
+        assert lead == "to repeat this run"
         assert shlex.split(again)[: len(words) + 1] == [
             "kc-softgpu",
             *(word.replace("adversarial", chosen) for word in words),

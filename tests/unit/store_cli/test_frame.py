@@ -84,7 +84,7 @@ def test_list_of_a_folder_that_is_to_become_a_store_is_empty(tmp_path, exists):
     for arguments, store in (((), place), (("--store", place), tmp_path)):
         done = executables.run("kc-store", "ls", *arguments, store=store)
         assert (done.returncode, done.stdout) == (0, "")
-        assert done.stderr.startswith(f"no artifacts yet: {place} holds no store")
+        assert done.stderr.startswith(f"no artifacts yet: there is no store in {place}")
         done = executables.run("kc-store", "ls", *arguments, "--json", store=store)
         assert (done.returncode, done.stdout) == (0, "[]\n")
     assert place.exists() == exists
@@ -113,7 +113,7 @@ def test_an_empty_store_option_is_not_the_working_folder(tmp_path):
     for words in (("kc-store", "ls"), ("kc-show",), ("kc-capture", "-k", "a")):
         done = executables.run(*words, "--store", "", store=tmp_path, cwd=tmp_path)
         assert done.returncode == 2
-        assert f"{words[0]}: error: --store takes a folder, not nothing" in done.stderr
+        assert f"{words[0]}: error: --store needs a folder, not an empty text" in done.stderr
     assert not list(tmp_path.iterdir())
 
 

@@ -8,8 +8,8 @@ from kerncap_stages.cli.options import VersionOption, stage_app
 
 app = stage_app("""Keep the store whole, small and in order; put files in and take them out.
 
-Every command takes `--store DIR` behind its name; without it the store is
-KERNCAP_STORE, else a folder in the user's data folder.""")
+Every command takes `--store DIR` after its name. The default is KERNCAP_STORE,
+else a folder in the user's data folder.""")
 
 
 @app.callback(epilog=epilog("kc-store check\nkc-store ls --kind capture\nkc-store prune --keep-last 5"))

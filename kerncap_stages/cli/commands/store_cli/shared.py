@@ -1,4 +1,4 @@
-"""What the commands of kc-store have in common."""
+"""Options that commands of kc-store share."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 
-def _checked_kind(value: str | None) -> str | None:
+def _check_kind(value: str | None) -> str | None:
     from kerncap_stages.manifests import KINDS
 
     if value is not None and value not in KINDS:
@@ -33,7 +33,7 @@ KindOption = Annotated[
     typer.Option(
         "--kind",
         metavar="KIND",
-        callback=_checked_kind,
+        callback=_check_kind,
         autocompletion=_complete_kind,
         help="Only artifacts of this kind: profile, capture, source, reproducer, validation, replay, files.",
         show_default=False,

@@ -1,4 +1,4 @@
-"""kc-store's commands that put contents into the store and take them out."""
+"""kc-store's commands that put files into the store and take them out."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def export_(
     artifacts: ArtifactArguments = None,
     store: StoreOption = None,
 ) -> None:
-    """Write artifacts with all that they need as one file."""
+    """Write artifacts, with everything that they refer to, to one archive."""
     from kerncap_stages.cli.flows.store_transfer import export_artifacts
 
     export_artifacts(store, artifacts, output)
@@ -32,9 +32,9 @@ def import_(
     ],
     store: StoreOption = None,
 ) -> None:
-    """Add the artifacts of archives, verified.
+    """Verify archives and add their artifacts to the store.
 
-    Prints their digests.
+    Prints the digests of the artifacts.
     """
     from kerncap_stages.cli.flows.store_transfer import import_archives
 
@@ -61,14 +61,16 @@ def get(
     destination: Annotated[
         Path | None,
         typer.Argument(
-            metavar="PATH", help="Where to; else its own name, in this folder.", show_default=False
+            metavar="PATH",
+            help="The file or folder to write. Default: the artifact's own name, in this folder.",
+            show_default=False,
         ),
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Take files out of the store again, verified.
+    """Verify stored files and write them to a folder.
 
-    Nothing is ever overwritten.
+    Never overwrites a file.
     """
     from kerncap_stages.cli.flows.store_transfer import get_artifact
 
@@ -86,9 +88,9 @@ def cat(
     ] = None,
     store: StoreOption = None,
 ) -> None:
-    """Write an object to standard output, verified.
+    """Verify an object and write it to standard output.
 
-    A manifest, a file or a memory; what is damaged is not written.
+    The object is a manifest, a file or a memory. Damaged bytes are not written.
     """
     from kerncap_stages.cli.flows.store_transfer import print_object
 

@@ -11,7 +11,7 @@ from kerncap_stages.cli.commands.store_cli.shared import (
     ReportAsJson,
     open_store,
 )
-from kerncap_stages.cli.console import epilog, say, with_typed_store
+from kerncap_stages.cli.console import add_store_option, epilog, say
 from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
 from kerncap_stages.text.formats import count
@@ -27,14 +27,14 @@ def check(
             min=0.0,
             max=100.0,
             metavar="PERCENT",
-            help="Read only so much of it, chosen at random.",
+            help="Read only this share of the objects, chosen at random.",
             show_default=False,
         ),
     ] = None,
     repair: Annotated[
         bool,
         typer.Option(
-            "--repair", help="Set damaged objects aside: the stage that made one can then make it again."
+            "--repair", help="Set damaged objects aside. The stage that made one can then make it again."
         ),
     ] = False,
     json: ReportAsJson = False,
@@ -42,7 +42,7 @@ def check(
 ) -> None:
     """Read every object again and follow every reference.
 
-    Ends with 3 when something is wrong.
+    The exit code is 3 if an object is missing or damaged.
     """
     from kerncap_stages.cli.flows.store_upkeep import check_all
 
@@ -51,11 +51,11 @@ def check(
 
 @app.command(epilog=epilog("kc-store gc --dry-run"))
 def gc(
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only tell what would be removed.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     json: ReportAsJson = False,
     store: StoreOption = None,
 ) -> None:
-    """Remove objects that no artifact and no name needs."""
+    """Remove objects that no listed or named artifact needs."""
     from kerncap_stages.cli.flows.store_upkeep import collect
 
     collect(store, dry_run=dry_run, as_json=json)
@@ -80,9 +80,9 @@ def du(
     json: ReportAsJson = False,
     store: StoreOption = None,
 ) -> None:
-    """Show the room that artifacts take and share.
+    """Show how much space artifacts take, and how much of it they share.
 
-    Without any, and without a pipe, all listed ones and the whole store.
+    If none is given and standard input is no pipe: all listed artifacts, and the whole store.
     """
     from kerncap_stages.cli.flows.store_upkeep import show_usage
 
@@ -95,7 +95,7 @@ def name(
     artifact: OneArtifactArgument,
     store: StoreOption = None,
 ) -> None:
-    """Give an artifact a name, by which it is kept and found."""
+    """Give an artifact a name. It can be found by that name, and `kc-store prune` keeps it."""
     opened = open_store(store)
     opened.name(name, opened.resolve(artifact))
 
@@ -105,7 +105,7 @@ def unname(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     store: StoreOption = None,
 ) -> None:
-    """Take a name away.
+    """Remove a name.
 
     The artifact stays on the list.
     """
@@ -114,12 +114,12 @@ def unname(
 
 @app.command(epilog=epilog("kc-store rm @capture\nkc-store ls --kind replay --quiet | kc-store rm"))
 def rm(artifacts: ArtifactArguments = None, store: StoreOption = None) -> None:
-    """Take artifacts and their names off the list.
+    """Remove artifacts and their names from the list.
 
-    `kc-store gc` then frees what nothing else needs.
+    `kc-store gc` then frees the objects that nothing else needs.
     """
     opened = open_store(store)
-    # All are looked up first: one wrong name removes nothing, and `@` means what it meant at the start.
+    # All are resolved first: a wrong name removes nothing, and `@` keeps the meaning that it had before.
     for digest in dict.fromkeys(opened.resolve(text) for text in artifact_texts(artifacts)):
         opened.remove(digest)
         say(f"removed {digest.short}")
@@ -127,16 +127,16 @@ def rm(artifacts: ArtifactArguments = None, store: StoreOption = None) -> None:
 
 @app.command(epilog=epilog("kc-store prune --keep-last 5 --kind replay"))
 def prune(
-    keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="How many of each kind stay.")],
+    keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="How many of each kind to keep.")],
     kind: KindOption = None,
     store: StoreOption = None,
 ) -> None:
-    """Take all but the latest of each kind off the list.
+    """Remove all but the latest artifacts of each kind from the list.
 
-    Those with a name stay. Prints the digests of those that do not.
+    Artifacts with a name stay. Prints the digests of the removed artifacts.
     """
     gone = open_store(store).prune(keep_last, kind)
     for digest in gone:
         print(digest)
-    what = f"{count(len(gone), 'artifact')} taken off the list"
-    say(with_typed_store(f"{what}; `kc-store gc` frees their room"))
+    what = f"{count(len(gone), 'artifact')} removed from the list"
+    say(add_store_option(f"{what}; `kc-store gc` frees their space"))
