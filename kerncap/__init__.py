@@ -1,4 +1,4 @@
-"""The documented Python package of that name: class ``Kerncap`` and its results, from ``kerncap_stages``."""
+"""The documented package ``kerncap``: class ``Kerncap`` and its results, from ``kerncap_stages``."""
 
 from kerncap_stages import (
     ExtractResult,

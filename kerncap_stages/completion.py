@@ -1,4 +1,4 @@
-"""What bash hands over for completion, as typer expects it."""
+"""Convert bash's variables of completion to what typer expects."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ if TYPE_CHECKING:
 
 
 def join_words(variables: MutableMapping[str, str]) -> None:
-    """Join what bash has cut off behind `@`: `kc-show @cap` comes as three words, of which it replaces two.
+    """Join words that bash splits at `@`: it passes `kc-show @cap` as `kc-show`, `@` and `cap`.
 
-    Where it has cut is not told: a word behind a lone `@` is joined to it, too.
+    bash does not say where it split. So `@ cap` with a blank between is joined too.
     """
     words = variables.get("COMP_WORDS", "").split("\n")
     at = variables.get("COMP_CWORD", "")

@@ -1,8 +1,8 @@
-"""Names of stored objects: a digest, and the typed references by which manifests point at objects.
+"""Digests of stored objects, and the typed references by which manifests refer to objects.
 
 A manifest writes every reference to a stored object as ``manifest:<hex>``, ``memory:<hex>`` or
-``file:<hex>``, so that the store can walk any manifest without knowing its kind. The digest of something
-that is not stored is written bare, and is never followed.
+``file:<hex>``. So the store can walk any manifest without knowing its kind. The digest of something that is
+not stored is written bare, and is never followed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Digest(_PatternString):
 
     @property
     def short(self) -> str:
-        """The form that people see."""
+        """The first digits, as messages and pages show them."""
         return self[:SHORT_LENGTH]
 
 
@@ -57,7 +57,7 @@ class Reference(_PatternString):
 
     @classmethod
     def to(cls, digest: str) -> Self:
-        """Point at the object of that digest."""
+        """Make a reference to the object with that digest."""
         return cls(cls.prefix + digest)
 
     @property

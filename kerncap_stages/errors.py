@@ -49,7 +49,7 @@ class ArtifactError(KerncapError):
 
 
 class ArtifactNotFound(ArtifactError):  # noqa: N818
-    """No artifact, object or name answers to what was given."""
+    """No artifact, object or name matches what was given."""
 
 
 class DigestMismatch(ArtifactError):  # noqa: N818
@@ -57,7 +57,7 @@ class DigestMismatch(ArtifactError):  # noqa: N818
 
 
 class StoreError(ArtifactError):
-    """The system would not let the store be read or written: a full disk, missing rights, an I/O error."""
+    """The store cannot be read or written: a full disk, missing rights, or an I/O error."""
 
 
 class ManifestUnreadable(ArtifactError):  # noqa: N818
@@ -75,10 +75,10 @@ class ProgramError(KerncapError):
 
 
 class ProgramTimedOut(ProgramError, TimeoutError):  # noqa: N818
-    """The program had not done what was asked for within its time limit, and was ended."""
+    """The program reached its time limit before its work was done, and was ended."""
 
 
 class Refused(KerncapError):  # noqa: N818
-    """We decline, and say why: unsupported memory kind, wrong GPU."""
+    """The request is refused, and the message says why: for example an unsupported kind of memory."""
 
     exit_code = ExitCode.REFUSED

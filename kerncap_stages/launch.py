@@ -1,16 +1,17 @@
-"""Where every executable begins: Ctrl-C ends it without a traceback from the first moment on.
+"""Start an executable, so that Ctrl-C ends it without a traceback from the first moment on.
 
-Only the console scripts import this: it changes what a signal does. While a stage is being imported there is
-nothing to undo, so SIGINT has the system's own action; ``console.run`` takes it over once there is.
-Until the first lines below have run, Python answers with a traceback, so they load nothing: ``_signal`` is in
-the interpreter, while ``signal`` and ``typing`` take ten milliseconds.
+Only the console scripts import this module, because it changes what a signal does. While a stage is imported,
+nothing must be undone, so SIGINT has the system's own action; ``console.run`` handles it later. Until the
+first lines below have run, Ctrl-C prints a traceback. So they load no module from disk: ``_signal`` is built
+into the interpreter, while ``signal`` and ``typing`` take ten milliseconds.
 """
 
 from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found]  # typeshed has no stub of it
 
-# None of a script in the background, which ignores it, nor of a program that has its own.
+# Leave SIGINT alone if it is ignored, as in a shell's background job, or if a program has set its own
+# handler.
 if _signal.getsignal(_signal.SIGINT) is _signal.default_int_handler:
     _signal.signal(_signal.SIGINT, _signal.SIG_DFL)
 
@@ -41,7 +42,7 @@ _MODULES = {
 
 
 def __getattr__(name: str) -> Callable[[], object]:
-    """The function of an executable, which is called like it with `_` for `-`."""
+    """Return the function that starts an executable; its name is the executable's, with `_` for `-`."""
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 

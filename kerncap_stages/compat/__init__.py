@@ -1,4 +1,4 @@
-"""The front: what runs several stages, and the documented class and commands of kerncap.
+"""All stages in one command, and the documented class and commands of kerncap.
 
-It stands above the stages and may import them; nothing but the package's own ``__init__`` imports it.
+It may import the stages. Only the package's own ``__init__`` imports it.
 """

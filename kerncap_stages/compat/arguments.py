@@ -1,4 +1,4 @@
-"""What the documented arguments mean, and which are refused."""
+"""Check the documented arguments: split commands, and refuse what is not supported."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _SHELL_WORDS = frozenset({"|", "||", "&&", "&", ";", ">", ">>", "<", "2>&1"})
 
 
 def split_command(text: str) -> tuple[str, ...]:
-    """Split a command as a shell would, without one.
+    """Split a command into words as a shell would. No shell is involved.
 
-    Raises UsageError for what only a shell could run.
+    Raises UsageError for a command that only a shell could run.
     """
     try:
         words = shlex.split(text)
@@ -40,7 +40,7 @@ def split_command(text: str) -> tuple[str, ...]:
 
 
 def check_language(language: str | None, triton_backend: str) -> None:
-    """Raise UsageError for an unknown word, Refused for what is not offered."""
+    """Raise UsageError for an unknown value, Refused for the Python capture backend."""
     if language is not None and language not in LANGUAGES:
         raise UsageError(f"unknown language {language!r}", hint="hip, cuda or triton; or leave it out")
     if triton_backend == "python":
@@ -52,10 +52,10 @@ def check_language(language: str | None, triton_backend: str) -> None:
         raise UsageError(f"unknown Triton backend {triton_backend!r}", hint="hsa is the only one")
 
 
-def program_words(cmd: Sequence[str] | str) -> tuple[str, ...]:
-    """The program and its arguments; a string is split as a shell would.
+def read_command(cmd: Sequence[str] | str) -> tuple[str, ...]:
+    """Return the program and its arguments. A string is split as a shell would.
 
-    Raises UsageError if there are none.
+    Raises UsageError if the command is empty.
     """
     words = split_command(cmd) if isinstance(cmd, str) else tuple(cmd)
     if not words:

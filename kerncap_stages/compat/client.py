@@ -1,7 +1,7 @@
-"""Class ``Kerncap``: profile, extract, replay and validate from Python, as kerncap's users know them.
+"""Class ``Kerncap``: profile, extract, replay and validate from Python, with kerncap's documented interface.
 
-Errors are the classes of ``kerncap_stages.errors``; each has a ``hint`` that says what to do next. Whatever
-the class does is also in the store: its artifacts can be listed and shown with ``kc-show``.
+Errors are the classes of ``kerncap_stages.errors``; each has a ``hint`` that says what to do next. The class
+stores the artifacts that it makes: ``kc-store ls`` lists them, and ``kc-show`` shows them.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compat.arguments import check_language, program_words
+from kerncap_stages.compat.arguments import check_language, read_command
 from kerncap_stages.errors import UsageError
 from kerncap_stages.machine.time_limits import check_seconds
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 class Kerncap:
     """Take kernels out of programs and work on them alone.
 
-    ``store``: folder of the store; else ``KERNCAP_STORE``, else a folder in the user's data folder.
+    ``store``: folder of the store. Default: ``KERNCAP_STORE``, else a folder in the user's data folder.
     """
 
     def __init__(self, store: AnyPath | None = None) -> None:
@@ -42,17 +42,17 @@ class Kerncap:
     ) -> list[KernelStat]:
         """Run a program and rank its kernels by total GPU time, the largest first.
 
-        ``cmd``: the program and its arguments; no shell is involved, a string is split as a shell would.
-        ``output_path``: write the result there as JSON, too. ``timeout``: end the program after so many
-        seconds. ``warn`` is called with each thing that makes the ranking incomplete, as a program that
-        failed; without it these are Python warnings (RuntimeWarning).
-        Raises AnswerIsNo if no kernel ran, ProgramError if the program failed before one did, DeviceError if
-        the file cannot be written.
+        ``cmd``: the program and its arguments. A string is split as a shell would, but no shell runs it.
+        ``output_path``: also write the result to this file, as JSON. ``timeout``: end the program after this
+        many seconds. ``warn``: called with the reason if the ranking is incomplete, for example because the
+        program failed; without it the reason is a Python warning (RuntimeWarning).
+        Raises AnswerIsNo if no kernel ran, ProgramError if the program failed before a kernel ran,
+        DeviceError if the file cannot be written.
         """
         from kerncap_stages.compat.profiling import profile_program
 
         check_seconds("timeout", timeout)
-        return profile_program(self._store, program_words(cmd), output_path, timeout, warn)
+        return profile_program(self._store, read_command(cmd), output_path, timeout, warn)
 
     def extract(
         self,
@@ -71,28 +71,28 @@ class Kerncap:
     ) -> ExtractResult:
         """Capture one dispatch of a kernel and make a project of it.
 
-        ``kernel_name``: part of the demangled name, or the whole symbol. ``dispatch``: which of its
-        dispatches, from 0; -1 is the first. ``output``: the project's folder, else
-        ``./isolated/<kernel_name>``. ``language``: ``hip``, ``cuda`` or ``triton``; found out when left out.
-        ``defines``: macros for the compiler, ``NAME`` or ``NAME=VALUE``. ``timeout``: end the program after
-        so many seconds; it is ended anyway once the dispatch is captured. ``force``: overwrite files of the
-        project that were edited. ``on_step`` is called after each step.
+        ``kernel_name``: part of the demangled name, or the whole symbol. ``dispatch``: which dispatch of the
+        kernel, counted from 0; -1 is the first. ``output``: the project's folder; the default is
+        ``./isolated/<kernel_name>``. ``language``: ``hip``, ``cuda`` or ``triton``; by default it is
+        detected. ``defines``: macros for the compiler, ``NAME`` or ``NAME=VALUE``. ``timeout``: end the
+        program after this many seconds; it always ends once the dispatch is captured. ``force``: overwrite
+        edited files of the project. ``on_step``: called after each step.
 
-        A source that cannot be found is no error: ``has_source`` is false and ``notes`` say why.
+        If the source is not found, that is not an error: ``has_source`` is false, and ``notes`` say why.
         Raises UsageError before anything runs, AnswerIsNo if the kernel is never dispatched, ProgramError if
-        the program fails before, Refused for memory that cannot be captured, DeviceError.
+        the program fails before the dispatch, Refused for memory that cannot be captured, DeviceError.
         """
         from kerncap_stages.compat.extraction import extract_kernel
 
         if not kernel_name.strip():
-            raise UsageError("the name of a kernel is empty", hint="`kerncap profile` lists kernels")
+            raise UsageError("the kernel's name is empty", hint="`kerncap profile` lists kernels")
         check_language(language, triton_backend)
         check_seconds("timeout", timeout)
         if dispatch < -1:
             raise UsageError(f"dispatch {dispatch}: they are numbered from 0; -1 is the first")
         return extract_kernel(
             self._store,
-            program_words(cmd),
+            read_command(cmd),
             kernel_name,
             max(0, dispatch),
             output=None if output is None else Path(output),
@@ -116,13 +116,13 @@ class Kerncap:
     ) -> ReplayResult:
         """Run the captured dispatch again, alone, at its original addresses.
 
-        ``reproducer_dir``: the project, or the ``capture`` folder in it. ``hsaco``: this code object instead
-        of the captured one; a relative path is looked for in the current folder, then in the project.
-        ``iterations``: how often, each from the captured state. ``dump_output``: write every region after the
-        last one to ``output/`` in the folder given. ``hip_launch``: through the HIP runtime instead of HSA.
-        ``timeout``: in seconds.
-        A fault, a crash or a hang of the kernel is a result with another ``returncode`` than 0.
-        Raises ArtifactError for a folder that is no project, UsageError, DeviceError, and Refused for the
+        ``reproducer_dir``: the project, or the ``capture`` folder in it. ``hsaco``: run this code object
+        instead of the captured one; a relative path is searched in the current folder, then in the project.
+        ``iterations``: how many runs, each from the captured state. ``dump_output``: after the last run,
+        write every region to ``output/`` in ``reproducer_dir``. ``hip_launch``: launch through the HIP
+        runtime instead of HSA. ``timeout``: in seconds.
+        If the kernel faults, crashes or hangs, that is a result: its ``returncode`` is not 0.
+        Raises ArtifactError for a folder that is not a project, UsageError, DeviceError, and Refused for the
         wrong GPU.
         """
         from kerncap_stages.compat.replaying import replay_project
@@ -150,17 +150,18 @@ class Kerncap:
         dtype: str | None = None,
         timeout: float = 300.0,
     ) -> ValidationResult:
-        """Whether a rebuilt code object does what the captured one did in the program.
+        """Judge whether a rebuilt code object gives the results that the captured one gave in the program.
 
-        ``hsaco``: the rebuilt one, else ``candidate.hsaco`` or ``optimized.hsaco`` in the project; without
-        any the captured kernel itself is replayed and checked (mode ``smoke``). Bytes are compared unless a
-        bound is given: then elements of type ``dtype`` must be within ``tolerance + rtol * |captured|``,
-        where the bound that is left out is 1e-6 or 1e-5. ``timeout``: for each replay, in seconds.
-        A kernel that faults or hangs is a failed verdict, not an error.
-        Raises ArtifactError for a folder that is no project, UsageError, DeviceError, Refused.
+        ``hsaco``: the rebuilt code object; the default is ``candidate.hsaco``, else ``optimized.hsaco`` in
+        the project. Without any, the captured kernel itself is replayed and checked (mode ``smoke``). Bytes
+        are compared unless a bound is given. Then elements of type ``dtype`` must be within
+        ``tolerance + rtol * |captured|``. If only one bound is given, ``tolerance`` defaults to 1e-6 and
+        ``rtol`` to 1e-5. ``timeout``: for each replay, in seconds.
+        If a kernel faults or hangs, the verdict is FAIL; that is not an error.
+        Raises ArtifactError for a folder that is not a project, UsageError, DeviceError, Refused.
         """
-        from kerncap_stages.compat.validating import settings_of, validate_project
+        from kerncap_stages.compat.validating import read_settings, validate_project
 
         check_seconds("timeout", timeout)
-        settings = settings_of(tolerance, rtol, dtype, timeout)
+        settings = read_settings(tolerance, rtol, dtype, timeout)
         return validate_project(self._store, Path(reproducer_dir), hsaco, settings)

@@ -1,4 +1,4 @@
-"""What a shell is offered for the arguments of the front's commands."""
+"""Completion of kernel names in a shell."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ import typer
 def complete_kernel(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Offer the kernels of the latest profile, by name without parameters."""
     try:
-        from kerncap_stages.compat.offers import kernels_of_latest_profile
+        from kerncap_stages.compat.offers import list_latest_kernels
 
-        offers = kernels_of_latest_profile(context.params.get("store"))
+        offers = list_latest_kernels(context.params.get("store"))
     except Exception:  # completing a word must never show a traceback
         return []
     return [(name, share) for name, share in offers if name.startswith(incomplete)]

@@ -1,4 +1,4 @@
-"""Manifests in the form of the documented results."""
+"""Convert manifests to the documented results."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def extract_result(extraction: Extraction, language: str | None) -> ExtractResult:
-    """The documented form of an extraction; ``language`` is what the user said."""
+    """Convert an extraction to its documented result. ``language``: the user's argument."""
     folder = extraction.folder.resolve()
     paths = [file.path for file in extraction.reproducer.files]
     source = extraction.source
@@ -37,7 +37,7 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
         known = source.language if source is not None else extraction.capture.kernel.language
         if source is not None and source.outcome is Outcome.TRITON_KERNEL:
             known = Language.TRITON
-        language = known.value.removesuffix("_cpp")  # in the words of --language
+        language = known.value.removesuffix("_cpp")  # as --language spells it
     notes = extraction.notes
     if found and not extraction.compile_command_found:
         assumed = extraction.reproducer.can_recompile
@@ -64,7 +64,7 @@ def validation_result(
     names: Sequence[str],
     notes: Sequence[str],
 ) -> ValidationResult:
-    """The verdicts on every kernel of a project, as one; the footer sums them up."""
+    """Combine the verdicts on all kernels of a project into one documented result."""
     counts = [region_counts(manifest) for manifest in manifests]
     worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
     mode = MODES[worst.mode.value]

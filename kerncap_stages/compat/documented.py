@@ -1,4 +1,4 @@
-"""The frame of the documented commands: their exit codes, and options that several of them share."""
+"""What the documented commands share: their exit codes and several options."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import typer
 
 from kerncap_stages.cli.console import epilog, run, say
 from kerncap_stages.compat.client import Kerncap
-from kerncap_stages.compat.plain_json import plain
+from kerncap_stages.compat.plain_json import replace_non_finite
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.text.terminal import printable
 
@@ -29,7 +29,7 @@ HsacoOption = Annotated[
         "--hsaco",
         "--variant",
         metavar="FILE",
-        help="A rebuilt code object. Looked for in the working folder, then in DIR.",
+        help="A rebuilt code object. It is searched in the working folder, then in DIR.",
         show_default=False,
     ),
 ]
@@ -52,12 +52,12 @@ HipLaunchOption = Annotated[
 
 
 def documented_epilog(example: str) -> str:
-    """What stands below the options in ``--help``: an example, and the three documented exit codes."""
+    """Return the text below the options in ``--help``: an example, and the documented exit codes."""
     return epilog(example, EXIT_CODES)
 
 
 def run_documented(app: typer.Typer) -> NoReturn:
-    """Run an application; whatever fails ends with 1 but wrong usage, which ends with 2."""
+    """Run an application. The exit code is 2 for wrong usage, and 1 for any other failure."""
     try:
         run(app)
     except SystemExit as leaving:
@@ -68,7 +68,7 @@ def run_documented(app: typer.Typer) -> NoReturn:
 def replay_command(
     folder: Path, hsaco: Path | None, iterations: int, *, dump: bool, hip: bool, timeout: float, as_json: bool
 ) -> int:
-    """``kerncap replay`` and ``kerncap-replay``: run, report, and return the exit code."""
+    """Do what ``kerncap replay`` and ``kerncap-replay`` do: replay, report, and return the exit code."""
     result = Kerncap().replay(folder, hsaco, iterations, dump, hip, timeout=timeout)
     if as_json:
         print_json(result.report)
@@ -80,5 +80,5 @@ def replay_command(
 
 
 def print_json(value: object) -> None:
-    """Write JSON to standard output, indented for people too."""
-    print(json.dumps(plain(value), indent=2, allow_nan=False))
+    """Write indented JSON to standard output."""
+    print(json.dumps(replace_non_finite(value), indent=2, allow_nan=False))

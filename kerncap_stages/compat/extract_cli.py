@@ -31,7 +31,7 @@ KernelOption = Annotated[
         "--kernel",
         "-k",
         metavar="NAME",
-        help="Part of the kernel's name. Of those that match, the one that takes most time.",
+        help="Part of the kernel's name. If several match: the one that takes most time.",
         autocompletion=complete_kernel,
     ),
 ]
@@ -41,14 +41,18 @@ ExactOption = Annotated[
 RegexOption = Annotated[bool, typer.Option("--regex", help="NAME is a regular expression.")]
 MangledOption = Annotated[bool, typer.Option("--mangled", help="NAME is a mangled name (a symbol).")]
 NoProfileOption = Annotated[
-    bool, typer.Option("--no-profile", help="Run once: take the first dispatch that matches NAME.")
+    bool,
+    typer.Option(
+        "--no-profile", help="Run the program once, and capture the first dispatch that matches NAME."
+    ),
 ]
 DispatchOption = Annotated[
     int | None,
     typer.Option(
         metavar="N",
         min=0,
-        help="Which of its dispatches, from 0. Else the first in the launch shape that took most time.",
+        help="Which dispatch of the kernel, counted from 0. Default: the first in the launch shape that took "
+        "most time.",
     ),
 ]
 GridBlocksOption = Annotated[
@@ -61,12 +65,14 @@ BlockOption = Annotated[
 ]
 SourceDirOption = Annotated[
     list[Path] | None,
-    typer.Option("--source-dir", "-s", metavar="DIR", help="Where the source lies. May be repeated."),
+    typer.Option(
+        "--source-dir", "-s", metavar="DIR", help="Folder with the kernel's source. May be repeated."
+    ),
 ]
 CompileCommandsOption = Annotated[
     Path | None,
     typer.Option(
-        metavar="PATH", help="compile_commands.json, or its folder; else looked for near the source."
+        metavar="PATH", help="compile_commands.json, or its folder. Default: searched near the source."
     ),
 ]
 DefineOption = Annotated[
@@ -74,27 +80,30 @@ DefineOption = Annotated[
     typer.Option("--define", "-D", metavar="NAME[=VALUE]", help="A macro for the compiler. May be repeated."),
 ]
 CompilerOption = Annotated[
-    str | None, typer.Option(metavar="PATH", help="The compiler, instead of the one that the build used.")
+    str | None, typer.Option(metavar="PATH", help="The compiler. Default: the one that the build used.")
 ]
 OutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
+    typer.Option("--output", "-o", metavar="DIR", help="The project's folder. Default: ./isolated/KERNEL."),
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")]
 FreshOption = Annotated[
     bool, typer.Option("--fresh", help="Do each step again, even if nothing has changed.")
 ]
 ValidateOption = Annotated[
-    bool, typer.Option("--validate/--no-validate", help="Replay the captured kernel at the end.")
+    bool,
+    typer.Option("--validate/--no-validate", help="Replay the captured kernel at the end, and check it."),
 ]
-StopAfterOption = Annotated[bool, typer.Option("--stop-after", help="End the program once captured.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the digests and steps as JSON instead.")]
+StopAfterOption = Annotated[
+    bool, typer.Option("--stop-after", help="End the program once the dispatch is captured.")
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Print digests and steps as JSON, on one line.")]
 
 
 @app.command(
     cls=ProgramCommand,
     epilog=epilog(
-        "kc-extract -- ./app                                   the kernel that takes the most time\n"
+        "kc-extract -- ./app                                   the kernel that takes most time\n"
         "kc-extract --kernel 'scale<float>' --source-dir src -- ./app\n"
         "kc-profile -- ./app | kc-extract | kc-replay"
     ),
@@ -126,10 +135,11 @@ def extract(
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> ExitCode:
-    """Take a kernel out of a program: profile, capture, locate, generate, and a check that it replays.
+    """Take a kernel out of a program: profile, capture, locate, generate, and check that it replays.
 
-    The program's command stands after `--`, or comes with a profile. Prints the digest of the project's
-    artifact. Steps that could not do all of their work say why; without source the project replays only.
+    Give the program's command after `--`, or a profile, which records it. Each step says what it could not
+    do. If the kernel has no source, the project can be replayed, but not rebuilt. Prints the digest of the
+    reproducer artifact.
     """
     from kerncap_stages.compat.extracting import Words, extract_kernels, name_match
 

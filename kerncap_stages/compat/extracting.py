@@ -1,4 +1,4 @@
-"""What kc-extract does: for each program, run every step, and say how each went."""
+"""What kc-extract does: run every step for each program, and print the result of each step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Words:
-    """The words of the command line that say what is extracted, and how."""
+    """The options that say what to extract, and how."""
 
     kernel: str | None
     match: NameMatch | None
@@ -57,15 +57,17 @@ class Words:
     as_json: bool
 
     def shapes(self) -> tuple[Dim3 | None, Dim3 | None]:
-        """Work-groups, and work-items of one, that a launch must have. Raises UsageError for other words."""
+        """Read the grid and the block that a launch must have. Raises UsageError for anything else."""
         grid, block = self.grid_blocks, self.block_work_items
         return (
             None if grid is None else shape_of("--grid-blocks", "work-groups", grid),
             None if block is None else shape_of("--block", "work-items", block),
         )
 
-    def request(self, spec: ProgramSpec | None, profile: Digest | None, told: _Told) -> ExtractRequest:
-        """What is asked for of a program, or of the program of a profile."""
+    def request(
+        self, spec: ProgramSpec | None, profile: Digest | None, messages: _Messages
+    ) -> ExtractRequest:
+        """Make the request for a program, or for the program of a profile."""
         grid_blocks, block_work_items = self.shapes()
         return ExtractRequest(
             spec=spec,
@@ -86,14 +88,14 @@ class Words:
             stop_after=self.stop_after,
             timeout_s=self.timeout_s,
             validate=self.validate,
-            on_start=told.start,
-            on_step=told.end,
-            on_copied=told.copied,
+            on_start=messages.start,
+            on_step=messages.end,
+            on_copied=messages.show_copied,
         )
 
 
 def name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch | None:
-    """How names are compared; None if nothing is said. Raises UsageError if several ways are asked for."""
+    """Choose how names are matched; None if no option is given. Raises UsageError for several options."""
     if exact + regex + mangled > 1:
         raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
     if exact:
@@ -104,16 +106,16 @@ def name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch | None:
 def extract_kernels(
     store_folder: Path | None, program: tuple[str, ...] | None, profiles: Sequence[str] | None, words: Words
 ) -> ExitCode:
-    """Extract a kernel of a program, or one of each profile; print the digests of the projects' artifacts.
+    """Extract a kernel of a program, or of each profile's program; print the digests of the reproducers.
 
-    The exit code is ANSWER_IS_NO if a captured kernel does not replay to the same results.
+    Returns ANSWER_IS_NO if a captured kernel does not replay to the same results.
     """
-    spec, artifacts, store = _sources(store_folder, program, profiles, words)
+    spec, artifacts, store = _read_sources(store_folder, program, profiles, words)
     worst = ExitCode.DONE
     with ExitStack() as stack:
-        told = _Told(stack)
+        messages = _Messages(stack)
         for artifact in artifacts:
-            extraction = run_extract(store, words.request(spec, artifact, told))
+            extraction = run_extract(store, words.request(spec, artifact, messages))
             _report(extraction, as_json=words.as_json)
             if extraction.failure is not None:
                 raise extraction.failure
@@ -122,10 +124,10 @@ def extract_kernels(
     return worst
 
 
-def _sources(
+def _read_sources(
     store_folder: Path | None, program: tuple[str, ...] | None, profiles: Sequence[str] | None, words: Words
 ) -> tuple[ProgramSpec | None, list[Digest | None], Store]:
-    """The program, or profiles of programs; everything is checked before one runs."""
+    """Return the program, or the profiles. Checks everything before a program runs."""
     if words.no_profile and words.kernel is None:
         raise UsageError("--no-profile needs a kernel", hint="kc-extract --no-profile --kernel NAME -- ./app")
     spec = None
@@ -146,30 +148,30 @@ def _sources(
     if spec is None:
         artifacts = [resolve_artifact(store, text) for text in texts]
     if words.output is not None and len(artifacts) > 1:
-        raise UsageError("--output names one folder, and there are several profiles", hint="leave it out")
+        raise UsageError("--output names one folder, but there are several profiles", hint="leave it out")
     return spec, artifacts, store
 
 
-class _Told:
-    """What people see while it runs: the steps, and how much of the memory is copied."""
+class _Messages:
+    """The messages while the steps run: each step, and how much memory is copied."""
 
     def __init__(self, stack: ExitStack) -> None:
         self._stack = stack
         self._report: Callable[[int, int], None] | None = None
 
     def start(self, step: str) -> None:
-        """A step begins."""
+        """Say that a step begins."""
         say(f"{step} ...")
         if step == CAPTURE:
             self._report = self._stack.enter_context(lines("capture"))
 
-    def copied(self, done_bytes: int, total_bytes: int) -> None:
-        """So much of a capture is copied."""
+    def show_copied(self, done_bytes: int, total_bytes: int) -> None:
+        """Show how many bytes of a capture are copied."""
         if self._report is not None:
             self._report(done_bytes, total_bytes)
 
     def end(self, step: Step) -> None:
-        """A step ended."""
+        """Print the result of a step, and its notes."""
         self._stack.close()
         self._report = None
         digest = step.digest.short if step.digest is not None else "-"
@@ -187,13 +189,13 @@ def _report(extraction: Extraction, *, as_json: bool) -> None:
     else:
         say(f"next: make -C {folder} run; it cannot be rebuilt, as the notes above say")
     if as_json:
-        print(json.dumps(extraction_object(extraction)), flush=True)
+        print(json.dumps(make_json_object(extraction)), flush=True)
     else:
         print(extraction.digests["generate"], flush=True)
 
 
-def extraction_object(extraction: Extraction) -> dict[str, Any]:
-    """What ``--json`` prints: one line; durations in nanoseconds."""
+def make_json_object(extraction: Extraction) -> dict[str, Any]:
+    """Make the object that ``--json`` prints on one line. Durations are in nanoseconds."""
     validation = extraction.validation
     return {
         "folder": str(extraction.folder.resolve()),

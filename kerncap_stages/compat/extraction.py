@@ -1,7 +1,7 @@
 """profile, capture, locate, generate and a smoke validation, one after the other.
 
-The stages stay what they are: each is called through its typed function and publishes its own artifact. A
-step that could not do all of its work says so, and the next one makes the best of it.
+Each stage is called through its typed function and publishes its own artifact. If a step cannot do all of its
+work, it notes why, and the next step continues with what there is.
 """
 
 from __future__ import annotations
@@ -66,8 +66,8 @@ if TYPE_CHECKING:
 def run_extract(store: Store, request: ExtractRequest) -> Extraction:
     """Run every step and check the project out into its folder.
 
-    Raises what stops the job: UsageError before anything runs, and what profiling and capturing raise. A
-    source that is not found, or a validation that cannot be run, is noted in the result.
+    Raises UsageError before anything runs, and what profiling and capturing raise. If the source is not
+    found, or the validation cannot run, the result says so.
     """
     _check(request)
     steps = Steps(request)
@@ -80,7 +80,7 @@ def run_extract(store: Store, request: ExtractRequest) -> Extraction:
 
 
 def _check(request: ExtractRequest) -> None:
-    """Refuse before the program is run what would be refused after it."""
+    """Refuse wrong arguments before the program runs, not after it."""
     for folder in request.source_dirs:
         if not folder.is_dir():
             raise UsageError(
@@ -107,7 +107,7 @@ def _check_output(folder: Path) -> None:
 def _choose(
     store: Store, request: ExtractRequest, steps: Steps
 ) -> tuple[ProgramSpec, Selection, tuple[Digest, ...]]:
-    """The program and which dispatch of it; a profile is made or read to find the kernel."""
+    """Choose the program and the dispatch. Makes or reads a profile to find the kernel."""
     named = Selection(
         match=request.match or NameMatch.SUBSTRING,
         pattern=request.kernel,
@@ -159,9 +159,9 @@ def _choose(
 
 
 def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
-    """Of the kernels that match, the one that takes the most time."""
+    """Choose the kernel that takes most time, of those that match."""
     rule = KernelRule.of(named) if named.pattern is not None else None
-    # In order of their time. HIP's own copies and fills are taken where they are asked for.
+    # Kernels are in order of their time. HIP's own copies and fills are chosen only by name.
     for kernel in of_the_program(profile.kernels) if rule is None else profile.kernels:
         is_wanted = rule is None or rule.wants(kernel.mangled_name or "", kernel.name)
         if is_wanted and has_shape(kernel, named.grid_blocks, named.block_work_items):
@@ -169,13 +169,13 @@ def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
             return named.model_copy(update={"match": match, "pattern": pattern})
     if named.grid_blocks is not None or named.block_work_items is not None:
         raise AnswerIsNo(
-            f"no kernel in profile {digest.short} that matches was launched in this shape",
+            f"no matching kernel in profile {digest.short} was launched in this shape",
             hint=f"`kc-show {digest.short}` lists the launch shapes",
         )
     close = close_names(named.pattern or "", [kernel.name for kernel in profile.kernels])
     raise AnswerIsNo(
         f"no kernel in profile {digest.short} matches {named.pattern!r}",
-        hint="kernels that come close: " + ", ".join(close) if close else f"`kc-show {digest.short}`",
+        hint="similar names: " + ", ".join(close) if close else f"`kc-show {digest.short}` lists the kernels",
     )
 
 
@@ -205,7 +205,9 @@ def _capture(
     digest, capture = made[0]
     if len(made) > 1:
         others = ", ".join(other.short for other, _ in made[1:])
-        notes.append(f"{len(made)} processes dispatched it; this is the first one's, the others': {others}")
+        notes.append(
+            f"{len(made)} processes dispatched it; this capture is of the first, and of the others: {others}"
+        )
     size = formats.size(sum(region.size_bytes for region in capture.regions))
     written = formats.size(sum(region.written_size_bytes or 0 for region in capture.regions))
     summary = f"{capture.kernel.demangled_name}: {size}, {written} changed"
@@ -221,10 +223,10 @@ def _locate(
     try:
         digest, source = run_locate(store, capture, options, fresh=request.fresh)
     except KerncapError as error:
-        steps.end(LOCATE, None, "failed: the project can be replayed, not rebuilt", str(error))
+        steps.end(LOCATE, None, "failed: the project can be replayed, but not rebuilt", str(error))
         return None, None
     if source.definition is None:
-        summary = f"{source.outcome.value.replace('_', ' ')}: the project can be replayed, not rebuilt"
+        summary = f"{source.outcome.value.replace('_', ' ')}: the project can be replayed, but not rebuilt"
         steps.end(LOCATE, digest, summary, source.explanation or "")
     else:
         place = f"{os_string(source.definition.path)}:{source.definition.line}"
@@ -253,7 +255,7 @@ def _generate(
 def _validate(
     store: Store, capture: Digest, request: ExtractRequest, steps: Steps
 ) -> tuple[Validation | None, KerncapError | None]:
-    """Replay the captured kernel and compare with what it did in the program."""
+    """Replay the captured kernel and compare its results with those in the program."""
     steps.start(VALIDATE)
     if not request.validate:
         steps.end(VALIDATE, None, "not asked for")
@@ -281,7 +283,7 @@ def extract_kernel(
     force: bool,
     on_step: Callable[[Step], None],
 ) -> ExtractResult:
-    """What ``Kerncap.extract`` does: no profile, and the program ends once the dispatch is captured."""
+    """Do what ``Kerncap.extract`` does: no profile, and the program ends once the dispatch is captured."""
     request = ExtractRequest(
         spec=ProgramSpec(program),
         profile_first=False,

@@ -55,7 +55,7 @@ def kerncap(verbose: VerboseOption = False, version: VersionOption = False) -> N
 
 CmdArgument = Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")]
 OutputOption = Annotated[
-    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Write the profile as JSON.")
+    Path | None, typer.Option("--output", "-o", metavar="FILE", help="Also write the profile as JSON.")
 ]
 
 
@@ -85,7 +85,7 @@ KernelNameArgument = Annotated[
     str,
     typer.Argument(
         metavar="KERNEL",
-        help="Part of the kernel's name; the first dispatch that matches is taken.",
+        help="Part of the kernel's name. The first dispatch that matches is captured.",
         autocompletion=complete_kernel,
         show_default=False,
     ),
@@ -93,23 +93,28 @@ KernelNameArgument = Annotated[
 CmdOption = Annotated[
     str,
     typer.Option(
-        "--cmd", metavar="COMMAND", help="The program and its arguments, as one word.", show_default=False
+        "--cmd",
+        metavar="COMMAND",
+        help="The program and its arguments, quoted as one word.",
+        show_default=False,
     ),
 ]
 SourceDirOption = Annotated[
-    Path | None, typer.Option("--source-dir", metavar="DIR", help="Where the kernel's source lies.")
+    Path | None, typer.Option("--source-dir", metavar="DIR", help="Folder with the kernel's source.")
 ]
 ExtractOutputOption = Annotated[
     Path | None,
-    typer.Option("--output", "-o", metavar="DIR", help="The project's folder; else ./isolated/KERNEL."),
+    typer.Option("--output", "-o", metavar="DIR", help="The project's folder. Default: ./isolated/KERNEL."),
 ]
 LanguageOption = Annotated[
     str | None,
-    typer.Option("--language", metavar="hip|cuda|triton", help="The kernel's language; else found out."),
+    typer.Option("--language", metavar="hip|cuda|triton", help="The kernel's language. Default: detected."),
 ]
 DispatchOption = Annotated[
     int,
-    typer.Option("--dispatch", metavar="N", min=-1, help="Which of its dispatches, from 0; -1: the first."),
+    typer.Option(
+        "--dispatch", metavar="N", min=-1, help="Which dispatch of the kernel, from 0; -1 is the first."
+    ),
 ]
 DefinesOption = Annotated[
     list[str] | None,
@@ -118,7 +123,7 @@ DefinesOption = Annotated[
     ),
 ]
 TritonBackendOption = Annotated[
-    str, typer.Option("--triton-backend", metavar="hsa", help="Only hsa: `python` is refused.")
+    str, typer.Option("--triton-backend", metavar="hsa", help="hsa only; `python` is refused.")
 ]
 ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that were edited.")]
 
@@ -144,7 +149,7 @@ def extract(
 ) -> None:
     """Capture a kernel and make a project of it.
 
-    One dispatch is captured, with all memory that it can reach.
+    Captures one dispatch, with all memory that it can reach.
     """
     result = Kerncap().extract(
         kernel_name,
@@ -184,7 +189,7 @@ def replay(
 ) -> int:
     """Run a project's captured dispatch again.
 
-    It runs alone, at its original addresses.
+    The dispatch runs alone, at its original addresses.
     """
     return replay_command(
         reproducer_dir, hsaco, iterations, dump=dump_output, hip=hip_launch, timeout=timeout, as_json=json
@@ -198,16 +203,16 @@ ToleranceOption = Annotated[
         "-t",
         metavar="X",
         min=0.0,
-        help="Largest absolute error. Without it and --rtol every byte must be the same.",
+        help="Largest absolute error. Without --tolerance and --rtol, every byte must be the same.",
     ),
 ]
 RtolOption = Annotated[
     float | None,
-    typer.Option("--rtol", metavar="X", min=0.0, help="Largest error relative to what was captured."),
+    typer.Option("--rtol", metavar="X", min=0.0, help="Largest error relative to the captured value."),
 ]
 DtypeOption = Annotated[
     str | None,
-    typer.Option(metavar="TYPE", help="Type of the outputs where a bound is given: fp32, bf16, ..."),
+    typer.Option(metavar="TYPE", help="With a bound: the type of the outputs, for example fp32 or bf16."),
 ]
 ValidateVerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Print a line for each region.")]
 
@@ -230,7 +235,7 @@ def validate(
 ) -> int:
     """Compare a rebuilt kernel with the captured one.
 
-    What it writes is compared with what the captured kernel wrote in the program.
+    Compares what it writes with what the captured kernel wrote in the program.
     """
     result = Kerncap().validate(reproducer_dir, tolerance, rtol, hsaco, dtype=dtype, timeout=timeout)
     for note in result.notes:

@@ -1,4 +1,4 @@
-"""The lines that users of kerncap and their scripts look for, to the letter, and the documented JSON."""
+"""The documented lines and JSON of kerncap. Users' scripts read the lines, so they must stay exactly so."""
 
 from __future__ import annotations
 
@@ -24,20 +24,20 @@ MODES = {"smoke": "smoke", "baseline": "smoke", "byte_exact": "byte-exact", "num
 
 
 def edited_and_built(files: Sequence[str]) -> tuple[str, str]:
-    """The file of a project that is edited, and what ``make recompile`` makes of it."""
+    """Name the file of a project to edit, and the file that ``make recompile`` makes of it."""
     names = {Path(path).name for path in files}
     if "kernel_variant.cu" not in names:
         return "kernel_variant.cpp", "optimized.hsaco"
-    # Of CUDA's projects alone: compilers and their formats are not needed for HIP's.
+    # Only CUDA projects need the modules of compilers and their formats.
     from kerncap_stages.compilers.nvcc import find_cuda_tool
 
-    # clang makes PTX, and runs no ptxas of its own accord in a project.
+    # In a project clang only makes PTX; the Makefile runs ptxas if there is one.
     is_ptx = "vfs.yaml" in names and find_cuda_tool("ptxas") is None
     return "kernel_variant.cu", "optimized.ptx" if is_ptx else "optimized.cubin"
 
 
 def replay_lines(manifest: Replay, iterations: int) -> list[str]:
-    """What ``kerncap replay`` prints: the times, each in a line of its own, and the result line."""
+    """Return the lines of ``kerncap replay``: one for each time, and the result line."""
     times = _times_us(manifest)
     titles = ("Average GPU time", "Min", "Max")
     return [
@@ -47,9 +47,9 @@ def replay_lines(manifest: Replay, iterations: int) -> list[str]:
 
 
 def replay_footer(returncode: int, iterations: int, times_us: Sequence[float] = ()) -> str:
-    """``Result: PASS  replayed N iteration(s) OK (avg = ... us, min = ..., max = ...)``, or FAIL.
+    """Return ``Result: PASS  replayed N iteration(s) OK (avg = ... us, min = ..., max = ...)``, or FAIL.
 
-    times_us: average, least and most; empty where nothing was timed.
+    times_us: average, minimum and maximum; empty if nothing was timed.
     """
     if returncode != 0:
         return f"Result: FAIL  (replay exited with code {returncode})"
@@ -68,7 +68,7 @@ def _times_us(manifest: Replay) -> tuple[float, ...]:
 
 
 def exit_code(manifest: Replay) -> int:
-    """0 for a replay that ran to its end; else the replayer's own code, 128 + N for signal N, or 1."""
+    """Return 0 for a replay that completed; else 128 + N for signal N, the replayer's exit code, or 1."""
     if manifest.outcome.value == "completed":
         return 0
     if manifest.exit_signal is not None:
@@ -77,12 +77,12 @@ def exit_code(manifest: Replay) -> int:
 
 
 def atol(manifest: Validation) -> float:
-    """The absolute bound, 0 without one."""
+    """Return the absolute bound, 0 if there is none."""
     return (manifest.tolerance.absolute if manifest.tolerance else None) or 0.0
 
 
 def region_lines(manifest: Validation) -> list[str]:
-    """One line for each output that was compared, and one for each region with stray writes."""
+    """Return one line for each output that was compared, and one for each region with stray writes."""
     lines = [_region_line(region) for region in manifest.regions]
     for stray in manifest.stray_writes:
         first = stray.ranges[0][0] if stray.ranges else 0
@@ -94,8 +94,8 @@ def region_lines(manifest: Validation) -> list[str]:
 
 
 def details(manifest: Validation) -> list[str]:
-    """All that ``kerncap validate -v`` prints above the result line."""
-    found = [_what_was_compared(manifest)]
+    """Return the lines that ``kerncap validate -v`` prints above the result line."""
+    found = [_describe_comparison(manifest)]
     for region, line in zip(manifest.regions, region_lines(manifest), strict=False):
         found.append(line)
         if region.heat and region.size_bytes:
@@ -107,7 +107,7 @@ def details(manifest: Validation) -> list[str]:
     ]
 
 
-def _what_was_compared(manifest: Validation) -> str:
+def _describe_comparison(manifest: Validation) -> str:
     if MODES[manifest.mode.value] == "smoke":
         return "the captured kernel was replayed (smoke test)"
     how = "byte for byte" if manifest.mode.value == "byte_exact" else "within bounds"
@@ -137,7 +137,7 @@ def _region_line(region: RegionResult) -> str:
 
 
 def profile_table(kernels: Sequence[KernelStat], longest: int = 20) -> list[str]:
-    """The top kernels. The name comes last and is never cut: it is what ``extract`` takes."""
+    """Return the table of the top kernels. The name comes last and is whole: ``extract`` takes it."""
     lines = [f"{'Rank':>4}  {'Calls':>8}  {'Total (ms)':>12}  {'Avg (us)':>12}  {'%':>6}  Kernel"]
     for rank, kernel in enumerate(kernels[:longest], start=1):
         lines.append(
@@ -150,7 +150,7 @@ def profile_table(kernels: Sequence[KernelStat], longest: int = 20) -> list[str]
 
 
 def replay_json(manifest: Replay, capture: Capture, hsaco: Path) -> dict[str, Any]:
-    """The documented object of ``kerncap replay --json``; ``timing`` is left out where nothing was timed.
+    """Make the documented object of ``kerncap replay --json``. It has no ``timing`` if nothing was timed.
 
     hsaco: the code object that ran.
     """
@@ -169,7 +169,7 @@ def replay_json(manifest: Replay, capture: Capture, hsaco: Path) -> dict[str, An
         }
     return {
         "kernel": {"name": capture.kernel.demangled_name, "hsaco_path": str(hsaco)},
-        # Every iteration starts from the captured state: nothing is carried over.
+        # Every iteration starts from the captured state: no memory is carried over.
         "execution": {"iterations": manifest.plan.iterations, "mode": "stateless"},
         "environment": {
             "gpu_arch": device.architecture,

@@ -1,4 +1,4 @@
-"""One call of a tool: a worker process, its progress, its answer, and its end."""
+"""One call of a tool: start a worker process, pass on its progress, return its answer, and end it."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ if TYPE_CHECKING:
 
 _WORKER = (sys.executable, "-P", "-m", "kerncap_stages.compat.mcp_worker")
 _LONGEST_LINE_BYTES = 256 << 20
-# The worker asks what it runs to end, and kills it 5 s later.
+# The worker asks its program to end, and kills it 5 s later.
 _GRACE_S = 15.0
-# Two programs at once on one GPU would spoil each other's times, and two extractions write one folder.
+# Two programs on one GPU would disturb each other's times, and two extractions would write one folder.
 _turn = anyio.Lock()
 
 
 async def call(
     tool: str, arguments: dict[str, Any], context: Context[Any, Any], *, in_turn: bool = True
 ) -> dict[str, Any]:
-    """Have a worker run a tool, and pass on its progress. Raises ToolError with our message.
+    """Have a worker run a tool, and pass on its progress. Raises ToolError with the worker's message.
 
     in_turn: wait until no other call is running.
     """
@@ -60,7 +60,7 @@ async def _answer(process: Process, request: dict[str, Any], context: Context[An
 
 
 async def _end(process: Process) -> None:
-    """Close the worker's input, at which it ends what it runs; kill it if it does not."""
+    """Close the worker's input, so that it ends its program and itself; kill it if it does not."""
     assert process.stdin is not None
     with suppress(anyio.BrokenResourceError):
         await process.stdin.aclose()

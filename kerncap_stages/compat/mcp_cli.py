@@ -1,4 +1,4 @@
-"""kerncap-mcp: the documented tools for language models, over standard streams or HTTP on this machine."""
+"""kerncap-mcp: serve the documented tools for language models, over standard streams or local HTTP."""
 
 from __future__ import annotations
 
@@ -29,20 +29,23 @@ class Transport(StrEnum):
     )
 )
 def kerncap_mcp(
-    transport: Annotated[Transport, typer.Option(help="How a client talks to it.")] = Transport.STDIO,
+    transport: Annotated[Transport, typer.Option(help="How a client talks to the server.")] = Transport.STDIO,
     host: Annotated[
         str,
-        typer.Option(metavar="ADDRESS", help="The address of http: 127.0.0.1 or ::1. Any other is refused."),
+        typer.Option(
+            metavar="ADDRESS",
+            help="For http: the address, 127.0.0.1 or ::1. Any other address is refused.",
+        ),
     ] = "127.0.0.1",
     port: Annotated[
-        int, typer.Option(metavar="N", min=0, max=65535, help="The port of http; 0 takes a free one.")
+        int, typer.Option(metavar="N", min=0, max=65535, help="For http: the port; 0 takes a free one.")
     ] = 8000,
-    path: Annotated[str, typer.Option(metavar="PATH", help="The path of the URL, for http.")] = "/kerncap",
+    path: Annotated[str, typer.Option(metavar="PATH", help="For http: the path of the URL.")] = "/kerncap",
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
 ) -> None:
     """Serve profile, extract, validate, replay and show as tools of the Model Context Protocol.
 
-    A client runs programs by it, as the user who started it. Nothing runs but what a call names.
+    A client can run programs as the user who started the server. The server runs only what a call names.
     """
     if find_spec("mcp") is None:
         raise DeviceError("the Python package mcp is not installed", hint="pip install 'kerncap-stages[mcp]'")

@@ -1,7 +1,7 @@
-"""Keeps other users of this machine away from a server on the loopback address.
+"""Refuses connections of this machine's other users to a server on the loopback address.
 
-Linux lists every TCP socket with its owner. Of a connection within the machine both ends are in that list, so
-the owner of the client's end is known without a secret.
+Linux lists every TCP socket with its owner. If both ends of a connection are on this machine, both are in the
+list. So the server knows the client's user without a secret.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _TABLES = (Path("/proc/net/tcp"), Path("/proc/net/tcp6"))
 _ROOT = 0
 
 
-def owners(client_port: int, server_port: int, tables: tuple[Path, ...] = _TABLES) -> set[int]:
-    """User ids of the sockets with these two ports that are connected, as seen from the client's end.
+def find_owners(client_port: int, server_port: int, tables: tuple[Path, ...] = _TABLES) -> set[int]:
+    """Find the user ids of the client's sockets that connect these two ports.
 
     A line of the table: ``0: 0100007F:D431 0100007F:1F90 01 ... UID ...``, with addresses and ports in
     hexadecimal.
@@ -36,7 +36,7 @@ def owners(client_port: int, server_port: int, tables: tuple[Path, ...] = _TABLE
 
 
 class OwnUserOnly:
-    """Answers 403 to requests that another user's socket sent, and to those whose owner is not known."""
+    """Answers 403 to requests from another user's socket, and from a socket whose owner is unknown."""
 
     def __init__(self, application: ASGIApp) -> None:
         self._application = application
@@ -50,5 +50,5 @@ class OwnUserOnly:
 
     @staticmethod
     def _is_allowed(client: Any, server: Any) -> bool:
-        known = owners(client[1], server[1])
+        known = find_owners(client[1], server[1])
         return bool(known) and known <= {os.geteuid(), _ROOT}

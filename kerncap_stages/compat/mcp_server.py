@@ -1,7 +1,7 @@
-"""The tools of kerncap-mcp and the two ways to serve them, by the official SDK of the protocol.
+"""The tools of kerncap-mcp, and the two ways to serve them, by the protocol's official SDK.
 
-Each call is done by a process of its own (``mcp_worker``). It ends when the client cancels the call or goes
-away, and takes the program that it runs with it.
+A process of its own (``mcp_worker``) does each call. When the client cancels the call or disconnects, that
+process ends the program that it runs, and then itself.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from kerncap_stages.compat.mcp_peers import OwnUserOnly
 from kerncap_stages.errors import DeviceError, Refused, UsageError
 
 _INSTRUCTIONS = """\
-Takes one GPU kernel out of a running program and works on it alone: profile_kernels ranks kernels,
-extract_kernel makes a project of one, edit kernel_variant.cpp in it and run `make recompile` there,
-validate_reproducer judges what was rebuilt, replay_reproducer times it. Paths are relative to the folder in
-which the server was started."""
+These tools take one GPU kernel out of a running program, so that you can work on it alone. profile_kernels
+ranks the program's kernels. extract_kernel makes a project of one kernel. Edit kernel_variant.cpp in the
+project and run `make recompile` there. validate_reproducer judges the rebuilt kernel, and replay_reproducer
+times it. Paths are relative to the folder in which the server was started."""
 
-_GRACE_S = 2  # for connections, when a signal ends the server
+_GRACE_S = 2  # how long connections may stay open when a signal ends the server
 _Project = Annotated[str, Field(description="Folder of a project that extract_kernel made.")]
 _Hsaco = Annotated[
     str | None,
-    Field(description="A rebuilt code object; looked for in the current folder, then in the project."),
+    Field(description="A rebuilt code object; searched in the current folder, then in the project."),
 ]
 
 
 async def profile_kernels(
     cmd: Annotated[list[str], Field(description="The program and its arguments; no shell is involved.")],
     context: Context[Any, Any],
-    output_path: Annotated[str | None, Field(description="Write the profile to this file, too.")] = None,
+    output_path: Annotated[str | None, Field(description="Also write the profile to this file.")] = None,
 ) -> dict[str, Any]:
     """Run a program and rank its GPU kernels by total time, the largest first."""
     return await call("profile_kernels", {"cmd": cmd, "output_path": output_path}, context)
@@ -48,16 +48,20 @@ async def profile_kernels(
 
 async def extract_kernel(
     kernel_name: Annotated[
-        str, Field(description="Part of the kernel's name, long enough that one matches.")
+        str, Field(description="Part of the kernel's name, long enough to match only one kernel.")
     ],
     cmd: Annotated[str, Field(description="The program and its arguments; no shell runs it.")],
     context: Context[Any, Any],
-    source_dir: Annotated[str | None, Field(description="Where the kernel's source lies.")] = None,
-    output: Annotated[str | None, Field(description="The project's folder; else ./isolated/KERNEL.")] = None,
-    language: Annotated[
-        str | None, Field(description="hip, cuda or triton; found out when left out.")
+    source_dir: Annotated[str | None, Field(description="Folder with the kernel's source.")] = None,
+    output: Annotated[
+        str | None, Field(description="The project's folder. Default: ./isolated/KERNEL.")
     ] = None,
-    dispatch: Annotated[int, Field(description="Which of its dispatches, from 0; -1 is the first.")] = -1,
+    language: Annotated[
+        str | None, Field(description="hip, cuda or triton. By default it is detected.")
+    ] = None,
+    dispatch: Annotated[
+        int, Field(description="Which dispatch of the kernel, counted from 0; -1 is the first.")
+    ] = -1,
 ) -> dict[str, Any]:
     """Run a program, capture one dispatch of a kernel with all its memory, and make a project of it."""
     arguments = {
@@ -75,15 +79,15 @@ async def validate_reproducer(
     reproducer_dir: _Project,
     context: Context[Any, Any],
     tolerance: Annotated[
-        float | None, Field(description="Largest absolute error; without bounds bytes are compared.")
+        float | None, Field(description="Largest absolute error. Without bounds, bytes are compared.")
     ] = None,
-    rtol: Annotated[float | None, Field(description="Largest error relative to what was captured.")] = None,
+    rtol: Annotated[float | None, Field(description="Largest error relative to the captured value.")] = None,
     hsaco: _Hsaco = None,
 ) -> dict[str, Any]:
     """Compare what a rebuilt kernel writes with what the captured one wrote in the program.
 
-    Without hsaco, candidate.hsaco or optimized.hsaco in the project is taken; without any the captured kernel
-    itself is checked (mode smoke).
+    Without hsaco, candidate.hsaco, else optimized.hsaco in the project is used. If there is neither, the
+    captured kernel itself is checked (mode smoke).
     """
     arguments = {"reproducer_dir": reproducer_dir, "tolerance": tolerance, "rtol": rtol, "hsaco": hsaco}
     return await call("validate_reproducer", arguments, context)
@@ -93,9 +97,9 @@ async def replay_reproducer(
     reproducer_dir: _Project,
     context: Context[Any, Any],
     hsaco: _Hsaco = None,
-    iterations: Annotated[int, Field(description="How often, each from the captured state.")] = 1,
+    iterations: Annotated[int, Field(description="How many runs, each from the captured state.")] = 1,
     dump_output: Annotated[
-        bool, Field(description="Write every region after the last run to output/ in the project.")
+        bool, Field(description="After the last run, write every region to output/ in the project.")
     ] = False,
     hip_launch: Annotated[bool, Field(description="Launch through the HIP runtime instead of HSA.")] = False,
 ) -> dict[str, Any]:
@@ -113,22 +117,20 @@ async def replay_reproducer(
 async def show_artifact(
     artifact: Annotated[
         str,
-        Field(
-            description="Digest, the start of one, name, @ or @kind for the latest, or a project's folder."
-        ),
+        Field(description="A digest or its start, a name, @ or @kind for the latest, or a project's folder."),
     ],
     context: Context[Any, Any],
 ) -> dict[str, Any]:
-    """The manifest of an artifact in the store: everything that is recorded of it."""
+    """Return the manifest of an artifact in the store: everything that is recorded about it."""
     return await call("show_artifact", {"artifact": artifact}, context, in_turn=False)
 
 
 def make_server() -> MCPServer[Any]:
-    """The server with its tools."""
+    """Make the server with its tools."""
     server: MCPServer[Any] = MCPServer(
         "kerncap", version=__version__, instructions=_INSTRUCTIONS, log_level="WARNING"
     )
-    # Of what these two run, which the client chooses, no harmlessness can be claimed.
+    # These two run a program that the client chooses, so the server cannot say that they are harmless.
     server.add_tool(profile_kernels)
     server.add_tool(extract_kernel)
     confined = ToolAnnotations(destructive_hint=False, open_world_hint=False)
@@ -146,11 +148,11 @@ def serve_stdio() -> None:
 def serve_http(host: str, port: int, path: str) -> None:
     """Serve over HTTP on the loopback address, until a signal comes.
 
-    Raises Refused for any other address, UsageError for a path that is none, DeviceError for a taken port.
+    Raises Refused for any other address, UsageError for a path without a slash, DeviceError for a used port.
     """
-    address = _loopback(host)
+    address = _read_loopback(host)
     if not path.startswith("/"):
-        raise UsageError(f"--path {path}: it begins with a slash", hint="--path /kerncap")
+        raise UsageError(f"--path {path}: it must begin with a slash", hint="--path /kerncap")
     with socket.socket(socket.AF_INET6 if address.version == 6 else socket.AF_INET) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -161,7 +163,8 @@ def serve_http(host: str, port: int, path: str) -> None:
             ) from error
         port = listener.getsockname()[1]
         shown = f"[{address}]" if address.version == 6 else str(address)
-        # A page in a browser may not reach the server under a name that leads here (DNS rebinding).
+        # A page in a browser must not reach the server by a name that resolves to this machine (DNS
+        # rebinding).
         hosts = [f"{name}:{port}" for name in (shown, "localhost")]
         security = TransportSecuritySettings(
             allowed_hosts=hosts, allowed_origins=[f"http://{name}" for name in hosts]
@@ -178,15 +181,15 @@ def serve_http(host: str, port: int, path: str) -> None:
         anyio.run(server.serve, [listener])
 
 
-def _loopback(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
-    """Raises Refused for an address that other machines can reach, and for names, which may lead anywhere."""
+def _read_loopback(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address:
+    """Read a loopback address. Raises Refused for other addresses, and for names, which may lead anywhere."""
     try:
         address = ipaddress.ip_address("127.0.0.1" if host == "localhost" else host.strip("[]"))
     except ValueError:
         address = None
     if address is None or not address.is_loopback:
         raise Refused(
-            f"--host {host}: whoever reaches it can run programs as you, so it serves this machine alone",
-            hint="leave --host out; from elsewhere, forward the port: ssh -L 8000:127.0.0.1:8000",
+            f"--host {host}: every client can run programs as you, so kerncap-mcp serves this machine only",
+            hint="leave --host out; from another machine, forward the port: ssh -L 8000:127.0.0.1:8000",
         )
     return address

@@ -1,9 +1,9 @@
-"""The process that does the work of one call of a tool of kerncap-mcp.
+"""The process that does one call of a tool of kerncap-mcp.
 
-It reads one line of JSON, ``{"tool": NAME, "arguments": {...}}``, and writes lines: ``{"done", "total",
-"about"}`` as the work goes on, and at the end ``{"result": {...}}`` or ``{"error": TEXT, "hint": TEXT or
-null}``. When its input ends before, nobody waits any more: it is interrupted as by Ctrl-C, and ends the
-program that it runs.
+It reads one line of JSON, ``{"tool": NAME, "arguments": {...}}``. It writes ``{"done", "total", "about"}``
+lines while it works, and at the end ``{"result": {...}}`` or ``{"error": TEXT, "hint": TEXT or null}``. If
+its input ends before that, nobody waits for the answer any more. The process then acts as on Ctrl-C, and ends
+the program that it runs.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.compat.client import Kerncap
-from kerncap_stages.compat.plain_json import plain
+from kerncap_stages.compat.plain_json import replace_non_finite
 from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.project.artifacts import project_of
 from kerncap_stages.store import Store
@@ -47,13 +47,13 @@ def extract_kernel(report: Report, kernel_name: str, cmd: str, **options: Any) -
     """See ``mcp_server.extract_kernel``."""
     done = 0
 
-    def ended(step: Step) -> None:
+    def report_step(step: Step) -> None:
         nonlocal done
         done += 1
         report(done, _STEPS, f"{step.name}: {step.summary}")
 
     report(0, _STEPS, f"running {cmd}")
-    return asdict(Kerncap().extract(kernel_name, cmd, on_step=ended, **options))
+    return asdict(Kerncap().extract(kernel_name, cmd, on_step=report_step, **options))
 
 
 def validate_reproducer(report: Report, reproducer_dir: str, **options: Any) -> dict[str, Any]:
@@ -81,17 +81,17 @@ TOOLS = (profile_kernels, extract_kernel, validate_reproducer, replay_reproducer
 
 
 def main() -> None:
-    """Do the work of one call."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # also where a shell had it ignored
-    # What the program prints must not come between the lines of the answer.
+    """Do one call."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # even if a shell had SIGINT ignored
+    # The program's output must not mix with the lines of the answer.
     with os.fdopen(os.dup(1), "w", encoding="utf-8") as answers:
         os.dup2(2, 1)
 
         def answer(message: dict[str, Any]) -> None:
-            print(json.dumps(plain(message), allow_nan=False), file=answers, flush=True)
+            print(json.dumps(replace_non_finite(message), allow_nan=False), file=answers, flush=True)
 
-        def last(message: dict[str, Any]) -> None:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)  # our input may end from now on
+        def finish(message: dict[str, Any]) -> None:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)  # the end of the input no longer interrupts
             answer(message)
 
         def report(done: int, total: int, about: str) -> None:
@@ -101,15 +101,15 @@ def main() -> None:
         threading.Thread(target=_interrupt_at_end_of_input, daemon=True).start()
         tool = next(tool for tool in TOOLS if tool.__name__ == request["tool"])
         try:
-            last({"result": tool(report, **request["arguments"])})
+            finish({"result": tool(report, **request["arguments"])})
         except KerncapError as error:
-            last({"error": str(error), "hint": error.hint})
+            finish({"error": str(error), "hint": error.hint})
         except OSError as error:
-            last({"error": str(error), "hint": None})
+            finish({"error": str(error), "hint": None})
         except Exception as error:
             traceback.print_exc()
             text = f"{type(error).__name__}: {error}"
-            last({"error": text, "hint": "this is a bug of kerncap-stages: report it"})
+            finish({"error": text, "hint": "this is a bug of kerncap-stages: report it"})
 
 
 def _interrupt_at_end_of_input() -> None:

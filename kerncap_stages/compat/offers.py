@@ -1,4 +1,4 @@
-"""The kernels that a shell is offered for an argument."""
+"""List the kernels that a shell offers for an argument."""
 
 from __future__ import annotations
 
@@ -14,8 +14,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def kernels_of_latest_profile(store_folder: Path | None) -> list[tuple[str, str]]:
-    """Names without parameters, each with its share of the time; none that a terminal would not show."""
+def list_latest_kernels(store_folder: Path | None) -> list[tuple[str, str]]:
+    """List the latest profile's kernels without parameters, each with its share of the time.
+
+    Leaves out names with characters that a terminal cannot show.
+    """
     store = Store.open(store_folder, create=False)
     kernels = load_as(store, store.resolve("@profile"), Profile).kernels
     offers = ((without_parameters(kernel.name), f"{kernel.share:.1%} of the GPU time") for kernel in kernels)

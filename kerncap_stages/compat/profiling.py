@@ -27,13 +27,13 @@ def profile_program(
     timeout_s: float | None,
     warn: Callable[[str], None] | None,
 ) -> list[KernelStat]:
-    """Run a program and rank its kernels; without ``warn`` warnings are Python's, of the caller's caller."""
-    said: list[str] = []
-    options = ProfileOptions(timeout_s, warn or said.append)
+    """Run a program and rank its kernels. Without ``warn``, Python warns at the caller's line."""
+    warnings_made: list[str] = []
+    options = ProfileOptions(timeout_s, warn or warnings_made.append)
     try:
         _, profile = run_profile(Store.open(store_folder), ProgramSpec(words), options)
     finally:
-        for text in said:
+        for text in warnings_made:
             warnings.warn(text, RuntimeWarning, stacklevel=3)
     kernels = kernel_stats(profile)
     if output_path is not None:

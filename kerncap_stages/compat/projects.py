@@ -1,4 +1,4 @@
-"""Folders of projects, and code objects in them, as the documentation names them."""
+"""Find the folders of projects, and code objects in them, by their documented names."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from os import PathLike
 
 
-def as_folder(given: Path) -> Path:
-    """A project's folder, of it or of the ``capture`` in it.
+def find_project(given: Path) -> Path:
+    """Find a project's folder; ``given`` is that folder, or ``capture`` in it.
 
     Raises ArtifactError if it is neither.
     """
@@ -25,10 +25,10 @@ def as_folder(given: Path) -> Path:
 
 
 def find_variant(folder: Path, hsaco: str | PathLike[str] | None) -> Path | None:
-    """Where a code object is: in the current folder, else in the project.
+    """Find a code object in the current folder, else in the project.
 
-    In a project of a CUDA kernel, what the documentation calls ``optimized.hsaco`` is a cubin or PTX.
-    Raises UsageError if it is in neither.
+    In a project of a CUDA kernel, ``optimized.hsaco`` also names the cubin or the PTX.
+    Raises UsageError if it is in neither folder.
     """
     if hsaco is None:
         return None
@@ -39,5 +39,6 @@ def find_variant(folder: Path, hsaco: str | PathLike[str] | None) -> Path | None
         if path.is_file():
             return path
     raise UsageError(
-        f"no such code object: {hsaco}, neither here nor in {folder}", hint="`make recompile` makes one"
+        f"no such code object: {hsaco} is neither in the working folder nor in {folder}",
+        hint="`make recompile` makes one",
     )

@@ -1,4 +1,4 @@
-"""kerncap-replay: the documented replay command of a project."""
+"""kerncap-replay: the documented command that replays a project."""
 
 from __future__ import annotations
 
@@ -26,7 +26,8 @@ def kerncap_replay(
     dump_output: documented.DumpOption = False,
     hip_launch: documented.HipLaunchOption = False,
     no_recopy: Annotated[
-        bool, typer.Option("--no-recopy", help="Refused: it would carry memory over from run to run.")
+        bool,
+        typer.Option("--no-recopy", help="Refused: a run would start from the results of the run before."),
     ] = False,
     timeout: ReplayTimeoutOption = 300.0,
     version: VersionOption = False,  # noqa: ARG001 - the option acts by itself
@@ -34,8 +35,8 @@ def kerncap_replay(
     """Run a project's captured dispatch again, alone, at its original addresses."""
     if no_recopy:
         raise Refused(
-            "--no-recopy: every run starts from the captured state, or it would be another computation",
-            hint="leave it out: only what the kernel writes is restored between runs",
+            "--no-recopy is refused: a run that starts from another run's results is another computation",
+            hint="leave it out: between runs only the memory that the kernel writes is restored",
         )
     return documented.replay_command(
         reproducer_dir, hsaco, iterations, dump=dump_output, hip=hip_launch, timeout=timeout, as_json=json

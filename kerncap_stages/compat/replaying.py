@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_capture, list_for_user
 from kerncap_stages.compat.lines import exit_code, replay_json, replay_lines
-from kerncap_stages.compat.projects import as_folder, find_variant
+from kerncap_stages.compat.projects import find_project, find_variant
 from kerncap_stages.compat.results import ReplayResult
 from kerncap_stages.generate.kinds import kind_of
 from kerncap_stages.manifests import load_as
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.replay import Replay
 
-# Repeated replays begin with one that does not count: the first run of a kernel pays for cold caches.
+# The first run of a kernel finds cold caches. So repeated replays begin with one that does not count.
 WARMUP_RUNS = 1
 
 
@@ -35,8 +35,8 @@ def replay_project(
     hip_launch: bool,
     timeout_s: float | None,
 ) -> ReplayResult:
-    """Replay the first capture of a project, or a code object in its place."""
-    folder = as_folder(project)
+    """Replay the first capture of a project, or another code object instead of the captured one."""
+    folder = find_project(project)
     store, capture = find_capture(store_folder, str(folder.resolve()))
     variant = find_variant(folder, hsaco)
     options = ReplayOptions(
@@ -52,8 +52,8 @@ def replay_project(
     timing = manifest.timing
     return ReplayResult(
         returncode=exit_code(manifest),
-        stdout=_text(replay_lines(manifest, iterations)),
-        stderr=_text(_remarks(manifest, list_for_user(store, digest, store_folder))),
+        stdout=_join(replay_lines(manifest, iterations)),
+        stderr=_join(_remarks(manifest, list_for_user(store, digest, store_folder))),
         timing_us=None if timing is None else timing.mean_ns / 1e3,
         min_us=None if timing is None else timing.min_ns / 1e3,
         max_us=None if timing is None else timing.max_ns / 1e3,
@@ -82,5 +82,5 @@ def _is_of_software(manifest: Replay) -> bool:
     return manifest.timing is not None and manifest.timing.source is TimeSource.SOFTWARE_GPU
 
 
-def _text(lines: list[str]) -> str:
+def _join(lines: list[str]) -> str:
     return "".join(f"{line}\n" for line in lines)

@@ -1,4 +1,4 @@
-"""What the methods of class ``Kerncap`` return: the documented attributes, and a few more."""
+"""The results of class ``Kerncap``'s methods: the documented attributes, and a few more."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kerncap_stages.pages.verdict import result_line
 
 @dataclass(frozen=True)
 class KernelStat:
-    """All dispatches of one kernel; times are the device's own, in nanoseconds.
+    """All dispatches of one kernel. Times are measured by the device, in nanoseconds.
 
     ``percentage``: of the GPU time of all kernels, 0 to 100.
     """
@@ -31,8 +31,8 @@ class ExtractResult:
 
     ``has_source``: the kernel's source was found and copied. ``can_recompile``: ``make recompile`` works.
     ``notes``: what a step could not do, and why. ``generated_files``: paths in the project's folder;
-    ``capture/`` stands for all that is in there. ``language``: ``hip``, ``cuda`` or ``triton``; ``unknown``
-    where neither source nor code object tells.
+    ``capture/`` stands for everything in that folder. ``language``: ``hip``, ``cuda`` or ``triton``;
+    ``unknown`` if neither source nor code object tells.
     ``capture`` and ``reproducer``: digests of the artifacts in the store.
     """
 
@@ -51,13 +51,13 @@ class ExtractResult:
 class ReplayResult:
     """A dispatch that was run again.
 
-    ``returncode``: 0 when every iteration ran to its end. ``timing_us``: the mean over the counted
-    iterations, in microseconds by the device's clock; none when nothing was timed. One iteration that is not
-    counted comes first when there are several. ``stdout`` and ``stderr``: what ``kerncap replay`` prints.
-    ``matches_capture``: whether memory was as after the captured dispatch; none where it was not compared.
-    ``software_gpu``: the times are those of an interpreter and say nothing about hardware; ``instructions``
-    of one dispatch, counted for each wave, are known there and can be compared. ``report``: what
-    ``--json`` prints; ``replay``: the artifact's digest, in the project's store.
+    ``returncode``: 0 if every iteration ran to its end. ``timing_us``: the mean over the counted iterations,
+    in microseconds by the device's clock; None if nothing was timed. If there are several iterations, one
+    that is not counted comes first. ``stdout`` and ``stderr``: what ``kerncap replay`` prints.
+    ``matches_capture``: whether memory was as after the captured dispatch; None if it was not compared.
+    ``software_gpu``: the times are an interpreter's and say nothing about hardware. ``instructions``: on the
+    software GPU, the instructions that the waves of one dispatch executed; these can be compared.
+    ``report``: what ``--json`` prints. ``replay``: the artifact's digest, in the project's store.
     """
 
     returncode: int
@@ -79,14 +79,14 @@ class ReplayResult:
 
 @dataclass(frozen=True)
 class ValidationResult:
-    """The verdict on a variant, or with ``mode`` ``smoke`` on the captured kernel itself.
+    """The verdict on a variant, or if ``mode`` is ``smoke``, on the captured kernel itself.
 
     ``mode``: ``smoke``, ``byte-exact`` or ``numeric``. ``max_error``: the largest absolute error of an
-    element; NaN when NaNs differ. ``atol``: the absolute bound, none unless numeric. ``bounds``: all bounds,
+    element; NaN if NaNs differ. ``atol``: the absolute bound; None unless numeric. ``bounds``: all bounds,
     as ``result_line`` names them. ``region_lines``: one line for each region. ``details``: the lines that
-    ``kerncap validate -v`` prints above ``result_line``. ``outputs_total`` and ``outputs_passed``: the same
-    counts, for results of numeric comparisons. ``notes``: what the verdict does not cover, as sources that
-    were edited after the code object was built.
+    ``kerncap validate -v`` prints above ``result_line``. ``outputs_total`` and ``outputs_passed``: the counts
+    of numeric comparisons. ``notes``: what the verdict does not cover, for example sources that were edited
+    after the code object was built.
     """
 
     passed: bool

@@ -1,4 +1,4 @@
-"""A profile in the documented forms."""
+"""Convert a profile to the documented forms."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def kernel_stats(profile: Profile) -> list[KernelStat]:
-    """The documented form of a profile."""
+    """Return the documented form of each kernel of a profile."""
     return [
         KernelStat(
             name=kernel.name,
@@ -33,7 +33,7 @@ def kernel_stats(profile: Profile) -> list[KernelStat]:
 
 
 def profile_object(command: Sequence[str], kernels: Sequence[KernelStat]) -> dict[str, Any]:
-    """The documented JSON of a profile."""
+    """Make the documented JSON object of a profile."""
     return {
         "cmd": shlex.join(command),
         "timestamp": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),

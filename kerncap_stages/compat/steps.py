@@ -1,4 +1,4 @@
-"""What an extraction is asked for, its steps as they end, and what it comes to."""
+"""The request of an extraction, its steps, and its result."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PROFILE, CAPTURE, LOCATE, GENERATE, VALIDATE = "profile", "capture", "locate", "
 
 @dataclass(frozen=True)
 class Step:
-    """What came of one step. ``digest``: its artifact, none when it made none.
+    """The result of one step. ``digest``: its artifact; None if it made none.
 
     ``notes``: what it could not do, and why.
     """
@@ -38,19 +38,19 @@ class Step:
 
 @dataclass(frozen=True)
 class ExtractRequest:
-    """What to take, from where, and where to put it.
+    """Which kernel to extract, from which program, and into which folder.
 
-    One of ``spec`` and ``profile`` is needed; with ``profile_first`` the program is profiled before, so that
-    of several kernels that match the one that takes the most time is captured.
+    ``spec`` or ``profile`` is needed. With ``profile_first`` the program is profiled first. If several
+    kernels match, the one that takes most time is then captured.
     """
 
     spec: ProgramSpec | None = None
     profile: Digest | None = None
     profile_first: bool = True
     kernel: str | None = None
-    match: NameMatch | None = None  # none: part of the name
-    dispatch: int | None = None  # none: the first in the launch shape that took most time
-    grid_blocks: Dim3 | None = None  # of the dispatch; 0 is any
+    match: NameMatch | None = None  # None: part of the name
+    dispatch: int | None = None  # None: the first in the launch shape that took most time
+    grid_blocks: Dim3 | None = None  # of the dispatch; 0 matches any
     block_work_items: Dim3 | None = None
     output: Path | None = None
     force: bool = False
@@ -69,7 +69,7 @@ class ExtractRequest:
 
 @dataclass(frozen=True)
 class Extraction:
-    """A project and how it came about. ``failure``: what kept the project from being checked, if anything."""
+    """A project, and the steps that made it. ``failure``: why the project could not be checked, if so."""
 
     steps: tuple[Step, ...]
     folder: Path
@@ -81,13 +81,13 @@ class Extraction:
 
     @property
     def compile_command_found(self) -> bool:
-        """Whether the build said how the source is compiled; else flags are assumed."""
+        """Whether the build gave the compile command; otherwise its flags are assumed."""
         command = None if self.source is None else self.source.compile_command
         return command is not None and command.database is not None
 
     @property
     def notes(self) -> list[str]:
-        """All that the steps could not do."""
+        """Everything that the steps could not do."""
         return [note for step in self.steps for note in step.notes]
 
     @property
@@ -110,7 +110,7 @@ class Steps:
         self._request.on_start(name)
 
     def end(self, name: str, digest: Digest | None, summary: str, *notes: str) -> None:
-        """Say what came of it; empty notes are none."""
+        """Report the result of the step. Empty notes are dropped."""
         duration_ns = time.monotonic_ns() - self._started_ns
         step = Step(name, digest, summary, tuple(note for note in notes if note), duration_ns)
         self.done.append(step)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.compat.conversion import validation_result
-from kerncap_stages.compat.projects import as_folder, find_variant
+from kerncap_stages.compat.projects import find_project, find_variant
 from kerncap_stages.project.artifacts import kernel_name
 from kerncap_stages.project.built import about_variant, unbuilt_edits
 from kerncap_stages.project.variants import built_variant
@@ -26,7 +26,7 @@ def validate_project(
     store_folder: Path | None, project: Path, hsaco: str | PathLike[str] | None, settings: Settings
 ) -> ValidationResult:
     """Judge the variant of a project for each of its captures."""
-    folder = as_folder(project)
+    folder = find_project(project)
     store, captures = find_captures(store_folder, str(folder.resolve()))
     variant = find_variant(folder, hsaco) or built_variant(folder)
     made = [run_validate(store, capture, variant, settings) for capture in captures]
@@ -39,8 +39,10 @@ def validate_project(
     return validation_result([manifest for _, manifest in made], [digest for digest, _ in made], names, notes)
 
 
-def settings_of(tolerance: float | None, rtol: float | None, dtype: str | None, timeout_s: float) -> Settings:
-    """The documented bounds: bytes are compared unless one is given, and the other one has a default."""
+def read_settings(
+    tolerance: float | None, rtol: float | None, dtype: str | None, timeout_s: float
+) -> Settings:
+    """Apply the documented defaults: without bounds, bytes are compared; one bound gets a second."""
     if tolerance is None and rtol is None:
         checked_settings(None, None, None, dtype)
         return Settings(timeout_s=timeout_s)

@@ -9,15 +9,15 @@ import anyio
 import pytest
 
 from kerncap_stages.compat import mcp_peers
-from kerncap_stages.compat.mcp_peers import OwnUserOnly, owners
+from kerncap_stages.compat.mcp_peers import OwnUserOnly, find_owners
 
 
 def test_the_owner_of_a_connection_is_found():
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = server.getsockname()
         with socket.create_connection(address) as client:
-            assert owners(client.getsockname()[1], address[1]) == {os.geteuid()}
-        assert owners(0, address[1]) == set()
+            assert find_owners(client.getsockname()[1], address[1]) == {os.geteuid()}
+        assert find_owners(0, address[1]) == set()
 
 
 TABLE = """\
@@ -31,9 +31,9 @@ TABLE = """\
 def test_only_the_clients_end_counts(tmp_path):
     table = tmp_path / "tcp"
     table.write_text(TABLE)
-    assert owners(0xD431, 0x1F90, (table, tmp_path / "tcp6")) == {1234}
-    assert owners(0x1F90, 0, (table,)) == {1000}
-    assert owners(1, 2, (table,)) == set()
+    assert find_owners(0xD431, 0x1F90, (table, tmp_path / "tcp6")) == {1234}
+    assert find_owners(0x1F90, 0, (table,)) == {1000}
+    assert find_owners(1, 2, (table,)) == set()
 
 
 @pytest.mark.parametrize(
@@ -41,7 +41,7 @@ def test_only_the_clients_end_counts(tmp_path):
     [({os.geteuid()}, 200), ({0}, 200), ({os.geteuid() + 1}, 403), ({os.geteuid(), 1234}, 403), (set(), 403)],
 )
 def test_requests_of_others_are_refused(monkeypatch, known, status):
-    monkeypatch.setattr(mcp_peers, "owners", lambda _client, _server: known)
+    monkeypatch.setattr(mcp_peers, "find_owners", lambda _client, _server: known)
     sent = []
 
     async def application(_scope, _receive, send):

@@ -200,7 +200,7 @@ def test_a_page_in_a_browser_does_not_reach_the_server(shell, headers, status):
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_an_address_that_others_reach_is_refused(shell, host):
     done = shell.run(["kerncap-mcp", "--transport", "http", "--host", host, "--port", "0"], code=1)
-    assert "serves this machine alone" in done.err
+    assert "serves this machine only" in done.err
 
 
 def test_a_port_that_is_taken_is_told(shell):
