@@ -1,4 +1,4 @@
-"""Manifests as readable pages, by rich: imported only when somebody is going to read one."""
+"""Manifests as readable pages, made with rich. Imported only when a page is shown."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def render(about: dict[str, Any]) -> Iterator[RenderableType]:
-    """Show the versions, what was built, and what the machine has."""
+    """Show the versions, the parts that were built, and the machine's GPUs and tools."""
     libraries = ", ".join(f"{name} {number or 'missing'}" for name, number in about["libraries"].items())
     yield heading(f"kerncap-stages {about['kerncap_stages']}")
     yield facts(
@@ -27,22 +27,18 @@ def render(about: dict[str, Any]) -> Iterator[RenderableType]:
         ]
     )
     yield heading("Native parts")
-    rows = ((part["name"], part["purpose"], _state(part)) for part in about["native_parts"])
+    rows = ((part["name"], part["purpose"], _describe_state(part)) for part in about["native_parts"])
     yield table(["part", "for", "built"], rows)
     yield heading("This machine")
     gpus = ((gpu["name"], gpu["architecture"], gpu["driver"]) for gpu in about["gpus"])
-    yield (
-        table(["GPU", "architecture", "driver"], gpus)
-        if about["gpus"]
-        else note("no GPU that a driver lists")
-    )
+    yield (table(["GPU", "architecture", "driver"], gpus) if about["gpus"] else note("no driver lists a GPU"))
     tools = ((tool["name"], tool["purpose"], tool["path"] or "not found") for tool in about["tools"])
     yield table(["tool", "for", "found"], tools)
 
 
-def _state(part: dict[str, Any]) -> str:
+def _describe_state(part: dict[str, Any]) -> str:
     if not part["built"]:
-        return f"no: {part['left_out_reason']} (it takes {part['needs']})"
+        return f"no: {part['left_out_reason']} (it needs {part['needs']})"
     if part["missing_files"]:
         return f"yes, but {', '.join(part['missing_files'])} is missing: install again"
     return "yes"

@@ -1,4 +1,4 @@
-"""What is around a manifest: its head, its parents as a tree, and lists of artifacts."""
+"""The head of an artifact's page, the tree of its parents, and lists of artifacts."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.base import Manifest
     from kerncap_stages.store import ArtifactEntry, Store
 
-# Longer than any chain of stages; a tree that goes on is shown cut.
-_DEEPEST_TREE = 16
-_LONGEST_TREE = 200
-# Bounds what a page reads, whatever a store holds: about half a second.
+# Deeper than any chain of stages; a tree that goes on is cut.
+_MAX_TREE_DEPTH = 16
+_MAX_TREE_LINES = 200
+# These limit what a page reads to about half a second, whatever the store holds.
 _SHORT_BYTES = 256 << 10
-_MOST_LONG_BYTES = 16 << 20  # of manifests that are not short
-_MOST_COMPARED_BYTES = 4 << 20
+_MAX_LONG_BYTES = 16 << 20  # in all, of manifests that are not short
+_MAX_COMPARED_BYTES = 4 << 20
 
 
 def head(digest: Digest, manifest: Manifest, store: Store) -> Iterator[RenderableType]:
@@ -40,29 +40,29 @@ def head(digest: Digest, manifest: Manifest, store: Store) -> Iterator[Renderabl
             ("names", ", ".join(names) or None),
             ("made by", manifest.made_by),
             *(("parent", summaries.line(reference.digest)) for reference in manifest.parents),
-            *_room(digest, store),
+            *_show_size(digest, store),
         ]
     )
 
 
-def _room(digest: Digest, store: Store) -> Iterator[Fact]:
+def _show_size(digest: Digest, store: Store) -> Iterator[Fact]:
     latest_first = [entry.digest for entry in store.artifacts()]
     listed = len(latest_first)
-    usage, compared = usage_beside(store, digest, latest_first, _MOST_COMPARED_BYTES)
+    usage, compared = usage_beside(store, digest, latest_first, _MAX_COMPARED_BYTES)
     yield "size", f"{formats.size(usage.logical_bytes)}, {formats.size(usage.stored_bytes)} on disk"
     shared = formats.size(usage.shared_bytes)
     if compared < listed:
         yield (
             "shared",
             f"{shared} of that with the latest {compared:,} of {listed:,} artifacts; "
-            f"`kc-store du {digest.short}` looks at all",
+            f"`kc-store du {digest.short}` compares with all",
         )
     else:
         yield "shared", f"{shared} of that with other artifacts"
 
 
 def tree(digest: Digest, store: Store) -> Tree:
-    """Show an artifact above those that it was made from, and so on to the first; parents once."""
+    """Show an artifact, below it its parents, below them theirs, and so on; each artifact's once."""
     summaries = _Summaries(store)
     top = Tree(text(summaries.line(digest)))
     waiting = [(top, digest, 0)]
@@ -72,7 +72,7 @@ def tree(digest: Digest, store: Store) -> Tree:
         branch, child, depth = waiting.pop(0)
         for parent in summaries.of(child).parents:
             lines += 1
-            if depth == _DEEPEST_TREE or lines > _LONGEST_TREE:
+            if depth == _MAX_TREE_DEPTH or lines > _MAX_TREE_LINES:
                 branch.add(text("..."))
                 break
             above = branch.add(text(summaries.line(parent) + "  (see above)" * (parent in shown)))
@@ -101,29 +101,29 @@ def listing(entries: Sequence[ArtifactEntry], store: Store, now: float) -> Rende
 
 
 class _Summaries:
-    """Summaries for one page, which reads long manifests only up to a bound."""
+    """Summaries for one page. It reads long manifests only up to a limit."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._left_bytes = _MOST_LONG_BYTES
+        self._left_bytes = _MAX_LONG_BYTES
         self._read: dict[Digest, Summary] = {}
 
     def of(self, digest: Digest) -> Summary:
-        """What a manifest is about, or why that is not said."""
+        """Return what a manifest is about, or why it was not read."""
         if digest not in self._read:
-            self._read[digest] = self._summary(digest)
+            self._read[digest] = self._summarise(digest)
         return self._read[digest]
 
     def line(self, digest: Digest) -> str:
-        """The same in one line with its digest."""
+        """Return the digest and the summary in one line."""
         summary = self.of(digest)
         return f"{digest.short}  {summary.kind}  {summary.subject}"
 
-    def _summary(self, digest: Digest) -> Summary:
+    def _summarise(self, digest: Digest) -> Summary:
         size_bytes = self._store.declared_size(digest)
         if size_bytes > _SHORT_BYTES:
             if size_bytes > self._left_bytes:
-                return Summary("?", f"not read here: its manifest has {formats.size(size_bytes)}", ())
+                return Summary("?", f"not read: its manifest has {formats.size(size_bytes)}", ())
             self._left_bytes -= size_bytes
         try:
             return summary_of(self._store.get(digest))

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def render(capture: Capture) -> Iterator[RenderableType]:
-    """Show the kernel first, then the memory, then where it came from."""
+    """Show the kernel, then the memory, then the dispatch, the program and the machine."""
     yield from kernel_section(capture.kernel)
     yield from launch_section(capture.launch, capture.kernel)
     yield from arguments_section(capture)
@@ -44,7 +44,7 @@ def _regions(regions: tuple[Region, ...]) -> Iterator[RenderableType]:
                 formats.size(region.size_bytes),
                 _kind(region),
                 "host" if region.device_index is None else str(region.device_index),
-                _written(region),
+                _describe_changes(region),
             )
             for index, region in enumerate(regions)
             if not _is_tag(region)
@@ -62,7 +62,7 @@ def _kind(region: Region) -> str:
     return ", ".join((region.kind.value, *marks))
 
 
-def _written(part: Snapshot) -> str:
+def _describe_changes(part: Snapshot) -> str:
     if part.pre is None:
         return "left out"
     if part.written is None or part.written_size_bytes is None:
@@ -84,7 +84,7 @@ def _variables(capture: Capture) -> Iterator[RenderableType]:
                 formats.address(variable.address),
                 formats.size(variable.size_bytes),
                 str(variable.device_index),
-                _written(variable),
+                _describe_changes(variable),
             )
             for variable in capture.module_variables
             if not _is_tag(variable)
@@ -94,7 +94,7 @@ def _variables(capture: Capture) -> Iterator[RenderableType]:
 
 
 def _is_tag(part: Region | ModuleVariable) -> bool:
-    """Whether it is an object without contents, as CUDA's C++ library has by the dozen."""
+    """Whether it is an object without contents. CUDA's C++ library has dozens of these."""
     return part.size_bytes == 1 and part.pre is not None and part.written is not None and not part.written
 
 
@@ -105,16 +105,16 @@ def _tags(noun: str, parts: Sequence[Region | ModuleVariable]) -> Iterator[Rende
 
 
 def _dispatch(capture: Capture) -> Iterator[RenderableType]:
-    dispatch, cost, asked = capture.dispatch, capture.cost, capture.selection
+    dispatch, cost, selection = capture.dispatch, capture.cost, capture.selection
     took = None
     if dispatch.duration_ns is not None:
         source = "" if dispatch.time_source is None else f" ({formats.clock(dispatch.time_source)})"
         took = formats.duration(dispatch.duration_ns) + source
-    pattern = "" if asked.pattern is None else f" {asked.pattern!r}"
+    pattern = "" if selection.pattern is None else f" {selection.pattern!r}"
     yield heading("Dispatch")
     yield facts(
         [
-            ("asked for", f"{asked.match.value}{pattern}, number {asked.dispatch}"),
+            ("selection", f"{selection.match.value}{pattern}, number {selection.dispatch}"),
             (
                 "dispatch",
                 f"{dispatch.index_in_process:,} of the process, {dispatch.index_of_kernel:,} of these",

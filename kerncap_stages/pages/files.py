@@ -1,4 +1,4 @@
-"""The page of files that were put by hand."""
+"""The page of files that ``kc-store put`` stored."""
 
 from __future__ import annotations
 
@@ -42,4 +42,4 @@ def render(files: Files) -> Iterator[RenderableType]:
     if files.links:
         yield heading("Links")
         yield table(["link", "to"], ((link.path, link.target) for link in files.links[:_LONGEST_LIST]))
-    yield note("`kc-store get` gives them back")
+    yield note("`kc-store get` writes them to a folder")

@@ -1,4 +1,4 @@
-"""What this installation is made of: versions, native parts, why one is missing; and what the machine has."""
+"""Describe this installation: versions, native parts and why one is missing; and this machine."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ _LIBRARIES = ("typer", "rich", "pydantic", "numpy", "zstandard", "jinja2")
 
 
 def describe_installation() -> dict[str, Any]:
-    """Return plain facts, for a page and for ``--json``."""
+    """Return the facts, for the page and for ``--json``."""
     return {
         "kerncap_stages": __version__,
         "python": platform.python_version(),
         "system": f"{platform.system()} {platform.release()} {platform.machine()}",
         "installed_in": str(native_paths.LIBRARY_FOLDER.parent),
         "executable": sys.executable,
-        "libraries": {name: _version_of(name) for name in _LIBRARIES},
+        "libraries": {name: _find_version(name) for name in _LIBRARIES},
         "compiler": native_paths.compiler(),
-        "native_version": _native_version(),
+        "native_version": _find_native_version(),
         "native_parts": [_describe_part(part) for part in native_paths.native_parts()],
         **describe_machine(),
     }
@@ -38,14 +38,14 @@ def _describe_part(part: native_paths.NativePart) -> dict[str, Any]:
     return dataclasses.asdict(part) | {"built": built, "missing_files": absent if built else []}
 
 
-def _version_of(name: str) -> str | None:
+def _find_version(name: str) -> str | None:
     try:
         return version(name)
     except PackageNotFoundError:
         return None
 
 
-def _native_version() -> str | None:
+def _find_native_version() -> str | None:
     try:
         return str(import_module("kerncap_stages._native").version())
     except ImportError:

@@ -1,4 +1,4 @@
-"""The kernel of a capture, its launch, and its arguments with their values."""
+"""Sections of a capture's page: the kernel, its launch, and its arguments with their values."""
 
 from __future__ import annotations
 
@@ -36,15 +36,16 @@ class _Words:
     scratch: str = "scratch"
 
 
-_OF_CUDA = _Words("warp", "threads", "parameters", "threads", "shared memory", "local memory")
+_CUDA_WORDS = _Words("warp", "threads", "parameters", "threads", "shared memory", "local memory")
 
 
-def _words(kernel: Kernel) -> _Words:
-    return _Words() if kernel.code_object.format == "elf_amdgpu" else _OF_CUDA  # it may be a view
+def _choose_words(kernel: Kernel) -> _Words:
+    # A view holds the format as text, so compare with text.
+    return _Words() if kernel.code_object.format == "elf_amdgpu" else _CUDA_WORDS
 
 
 def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
-    """Show what the code object says of the kernel."""
+    """Show what the code object records about the kernel."""
     registers = ", ".join(
         f"{number} {name}"
         for name, number in (
@@ -59,7 +60,7 @@ def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
     )
     preload = kernel.kernarg_preload_length_dwords
     ptx = kernel.code_object.ptx
-    words = _words(kernel)
+    words = _choose_words(kernel)
     yield heading("Kernel")
     yield facts(
         [
@@ -87,8 +88,8 @@ def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
 
 
 def launch_section(launch: Launch, kernel: Kernel) -> Iterator[RenderableType]:
-    """Show the shape, in both units."""
-    words = _words(kernel)
+    """Show the shape of the launch, in work-items and in blocks."""
+    words = _choose_words(kernel)
     yield heading("Launch")
     yield table(
         ["", ">x", ">y", ">z"],
@@ -111,7 +112,7 @@ def launch_section(launch: Launch, kernel: Kernel) -> Iterator[RenderableType]:
 
 
 def arguments_section(capture: Capture) -> Iterator[RenderableType]:
-    """Show each argument with its value; a pointer with the region that it leads to."""
+    """Show each argument with its value; for a pointer also the region that it points to."""
     kernarg = bytes.fromhex(capture.kernarg)
     explicit = [slot for slot in capture.kernel.slots if not slot.is_hidden]
     hidden = len(capture.kernel.slots) - len(explicit)
@@ -145,8 +146,8 @@ def slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, ...]) -
     if letter is None:
         return raw[:16].hex(" ", 4) + (" ..." if len(raw) > 16 else "")
     (number,) = struct.unpack("<" + letter, raw)
-    if slot.value_kind != "by_value" or (len(raw) == 8 and _is_in(number, regions)):
-        return _pointer(number, regions)
+    if slot.value_kind != "by_value" or (len(raw) == 8 and _is_address(number, regions)):
+        return _describe_pointer(number, regions)
     real = _FLOATS.get(slot.type_name or "")
     if real is not None and struct.calcsize(real) == len(raw):
         return repr(struct.unpack("<" + real, raw)[0])
@@ -156,12 +157,12 @@ def slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, ...]) -
     return f"{number} (0x{number:x})" if number > 9 else str(number)
 
 
-def _is_in(value: int, regions: tuple[Region, ...]) -> bool:
+def _is_address(value: int, regions: tuple[Region, ...]) -> bool:
     """Whether a number is an address of the capture: a cubin does not say which parameters are pointers."""
     return any(region.contains(value) for region in regions)
 
 
-def _pointer(value: int, regions: tuple[Region, ...]) -> str:
+def _describe_pointer(value: int, regions: tuple[Region, ...]) -> str:
     for index, region in enumerate(regions):
         offset = value - region.base_address
         if 0 <= offset < region.size_bytes:

@@ -1,4 +1,4 @@
-"""Pieces of a page: headings, lists of facts, tables. Every text passes through ``printable`` here."""
+"""Parts of a page: headings, lists of facts, tables. They pass every text through ``printable``."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ Fact = tuple[str, str | None]
 # rich's own Padding would measure and lay out every table twice.
 _INDENT = "  "
 _NEVER_FOLDED = (">", "=")
-_LEAST_FOLDED = 12  # characters of a column that folds
-_BETWEEN = 3  # columns, by their border
+_MIN_FOLDED = 12  # characters of a column that folds
+_BETWEEN = 3  # characters between two columns
 
 
 def text(value: str, style: str = "") -> Text:
-    """Wrap text from a manifest: no markup is read in it, and no control character is left in it."""
+    """Wrap text from a manifest: markup in it has no effect, and control characters are replaced."""
     return Text(printable(value), style=style)
 
 
@@ -35,7 +35,7 @@ def heading(title: str, note: str = "") -> Text:
 
 
 def facts(rows: Iterable[Fact]) -> Table:
-    """List facts, name by value; one that is none is left out."""
+    """List facts as name and value. A fact without a value is left out."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
@@ -46,25 +46,25 @@ def facts(rows: Iterable[Fact]) -> Table:
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Rows:
-    """Show rows. A column that begins with `>` is aligned right, one with `=` is never folded.
+    """Show rows. A title that begins with `>` aligns its column right; neither it nor one with `=` is folded.
 
-    Others fold where the terminal is narrow: a name is never cut.
+    Other columns fold if the terminal is narrow. A name is never cut.
     """
     return Rows(columns, [[printable(cell) for cell in row] for row in rows])
 
 
 class Rows:
-    """A table; on a terminal too narrow to read it, a list of facts for each row instead."""
+    """A table. On a terminal that is too narrow for it, a list of facts for each row."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """Mark columns as for ``table``; every cell is printable."""
+        """columns: titles as for ``table``. rows: printable cells."""
         self._marks = [column[:1] for column in columns]
         self._titles = [column.removeprefix(">").removeprefix("=") for column in columns]
         self._rows = rows
 
     def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
-        if self._least_width() <= options.max_width:
-            yield self._table()
+        if self._find_min_width() <= options.max_width:
+            yield self._make_table()
             return
         for row in self._rows:
             yield facts(
@@ -72,16 +72,16 @@ class Rows:
             )
             yield ""
 
-    def _least_width(self) -> int:
-        """Columns that fold can be read while they have room for a word or two."""
+    def _find_min_width(self) -> int:
+        """Find the width below which the table cannot be read: a column that folds needs a word or two."""
         width = len(_INDENT) - _BETWEEN
         for place, (mark, title) in enumerate(zip(self._marks, self._titles, strict=True)):
             longest = max((cell_len(row[place]) for row in self._rows), default=0)
             folds = mark not in _NEVER_FOLDED
-            width += _BETWEEN + max(min(longest, _LEAST_FOLDED) if folds else longest, cell_len(title))
+            width += _BETWEEN + max(min(longest, _MIN_FOLDED) if folds else longest, cell_len(title))
         return width
 
-    def _table(self) -> Table:
+    def _make_table(self) -> Table:
         result = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="cyan")
         for place, (mark, title) in enumerate(zip(self._marks, self._titles, strict=True)):
             justify: JustifyMethod = "right" if mark == ">" else "left"

@@ -1,4 +1,4 @@
-"""The page of a profile: kernels by the time they took, with a bar each."""
+"""The page of a profile: the kernels in order of their time, each with a bar."""
 
 from __future__ import annotations
 
@@ -18,20 +18,21 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.profile import KernelStatistics, Profile
 
 _LONGEST_LIST = 20
-_MOST_SHAPES = 8  # of a kernel
+_MAX_SHAPES = 8  # of a kernel
 _BAR_WIDTH, _SHORT_BAR_WIDTH = 20, 8
-# Terminals narrower than these get no launch and deviation, then a short bar, then no extremes, then no bar.
+# What a terminal narrower than each of these loses, in turn: launch and standard deviation; half of the bar;
+# minimum and maximum; the bar.
 _FULL = 150
 _WIDE = 120
 _MIDDLE = 105
 _NARROW = 75
-_INDENTED = 2  # by `table`
-_BETWEEN = 3  # columns, by its borders
-_LEAST_NAME = 12
+_INDENT = 2  # of `table`
+_BETWEEN = 3  # characters between two columns
+_MIN_NAME = 12
 
 
 def render(profile: Profile) -> Iterator[RenderableType]:
-    """Show the top kernels, then the run that they are from."""
+    """Show the top kernels, then the run of the program."""
     yield from kernels_section(profile, _LONGEST_LIST)
     yield from _shapes_section(profile)
     wall = None if profile.wall_ns is None else formats.duration(profile.wall_ns)
@@ -54,11 +55,11 @@ def kernels_section(profile: Profile, longest: int) -> Iterator[RenderableType]:
 
 
 def _shapes_section(profile: Profile) -> Iterator[RenderableType]:
-    """List the shapes of kernels that have several: one name may stand for many configurations."""
+    """List the launch shapes of kernels that have several: one name may have many configurations."""
     rows = []
     for rank, kernel in enumerate(profile.kernels[:_LONGEST_LIST], 1):
         shapes = list(enumerate(kernel.launch_shapes))
-        shown = [each for each in shapes if each[0] < _MOST_SHAPES or each[0] == kernel.last_shape]
+        shown = [each for each in shapes if each[0] < _MAX_SHAPES or each[0] == kernel.last_shape]
         for number, shape in shown if len(shapes) > 1 else ():
             mean_ns = shape.total_ns / shape.calls
             rows.append(
@@ -80,9 +81,9 @@ def _shapes_section(profile: Profile) -> Iterator[RenderableType]:
 
 
 class _Ranking:
-    """The table as wide as the terminal: one line a kernel, its name getting what the rest leaves.
+    """The table, as wide as the terminal, with one line for each kernel. The name gets the remaining width.
 
-    Names that are too long are shortened; ``--json`` has them whole.
+    Names that are too long are shortened; ``--json`` prints them whole.
     """
 
     def __init__(self, kernels: Sequence[KernelStatistics]) -> None:
@@ -105,11 +106,11 @@ class _Ranking:
             max(map(len, [title.removeprefix(">"), *(row[place] for row in rows)])) + _BETWEEN
             for place, title in enumerate(titles)
         )
-        room = max(width - used - _INDENTED, _LEAST_NAME)
+        name_width = max(width - used - _INDENT, _MIN_NAME)
         names = [printable(kernel.name) for kernel in self._kernels]
         yield table(
             [*titles, "kernel"],
-            ([*row, shorten(name, room)] for row, name in zip(rows, names, strict=True)),
+            ([*row, shorten(name, name_width)] for row, name in zip(rows, names, strict=True)),
         )
 
 
@@ -122,12 +123,12 @@ def _cells(rank: int, kernel: KernelStatistics, bar_width: int) -> tuple[str, ..
         formats.duration(kernel.total_ns),
         f"{kernel.calls:,}",
         *map(formats.duration, times),
-        _launch(kernel),
+        _describe_launch(kernel),
     )
 
 
-def _launch(kernel: KernelStatistics) -> str:
-    """Work-groups and their work-items of the most frequent launch, and how many other shapes there are."""
+def _describe_launch(kernel: KernelStatistics) -> str:
+    """Describe the first launch shape, and say how many others there are."""
     if not kernel.launch_shapes:
         return ""
     first = kernel.launch_shapes[0]

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def render(replay: Replay) -> Iterator[RenderableType]:
-    """Show how it ended, then the times."""
+    """Show the outcome, then the times."""
     ended = replay.outcome.value.replace("_", " ")
     if replay.exit_signal is not None:
         ended += f", by signal {replay.exit_signal}"

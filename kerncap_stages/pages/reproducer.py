@@ -38,7 +38,7 @@ def render(reproducer: Reproducer) -> Iterator[RenderableType]:
             for kernel in reproducer.kernels
         ),
     )
-    yield heading("Files", "* is meant to be edited")
+    yield heading("Files", "* marks files to edit")
     yield table(
         ["=digest", ">size", "", "file"],
         (
@@ -51,4 +51,4 @@ def render(reproducer: Reproducer) -> Iterator[RenderableType]:
             for file in reproducer.files
         ),
     )
-    yield note("`kc-generate` checks the project out into a folder")
+    yield note("`kc-generate` writes the project to a folder")

@@ -1,4 +1,4 @@
-"""Sections that pages of several kinds have in common."""
+"""Sections that several pages share."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ def environment_section(environment: Environment) -> Iterator[RenderableType]:
 
 
 def same_instructions_fact(unedited: Unedited | None) -> str | None:
-    """Whether a source becomes the captured instructions before it is edited; none where there is none."""
+    """Say whether the unedited source compiles to the captured instructions; None without a source."""
     return None if unedited is None else f"same instructions: {formats.same_instructions(unedited)}"
 
 
 def program_section(program: Program) -> Iterator[RenderableType]:
-    """Show what was run, as a shell would take it."""
+    """Show the program's command as one would type it in a shell, and how the program ended."""
     ended: Fact = ("ended", None)
     if program.exit_signal is not None:
         ended = ("ended", f"by signal {program.exit_signal}")

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def render(source: Source) -> Iterator[RenderableType]:
-    """Show where the kernel is defined, how it is compiled, and from which files."""
+    """Show where the kernel is defined, how it is compiled, and its files."""
     found = source.definition
     yield heading("Source")
     yield facts(

@@ -1,4 +1,4 @@
-"""Pages of what ``kc-store`` reports."""
+"""Pages of ``kc-store``'s reports."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
     from kerncap_stages.store.collect import GcReport
     from kerncap_stages.store.usage import Usage
 
-_MOST_FAULTS = 50
+_MAX_FAULTS = 50
 
 
 def check_page(report: CheckReport) -> Iterator[RenderableType]:
-    """Show what was read, and each fault with the artifacts that it spoils."""
+    """Show how much was read, and each fault with the artifacts that it affects."""
     part = "" if report.checked_objects == report.objects else f"{report.checked_objects:,} of "
     yield text(
         f"{part}{formats.count(report.objects, 'object')} read, "
@@ -31,7 +31,7 @@ def check_page(report: CheckReport) -> Iterator[RenderableType]:
     if not report.faults:
         return
     yield table(
-        ["fault", "=object", "what", "spoils"],
+        ["fault", "=object", "what", "affects"],
         (
             (
                 fault.kind,
@@ -39,17 +39,17 @@ def check_page(report: CheckReport) -> Iterator[RenderableType]:
                 fault.message.removeprefix(f"object {fault.what}").removeprefix(": ").removeprefix(" "),
                 ", ".join(artifact.short for artifact in fault.artifacts) or "nothing listed",
             )
-            for fault in report.faults[:_MOST_FAULTS]
+            for fault in report.faults[:_MAX_FAULTS]
         ),
     )
     if report.set_aside:
         yield text(f"  {formats.count(len(report.set_aside), 'damaged object')} set aside", "dim")
-    if len(report.faults) > _MOST_FAULTS:
-        yield text(f"  and {len(report.faults) - _MOST_FAULTS:,} more: see `--json`", "dim")
+    if len(report.faults) > _MAX_FAULTS:
+        yield text(f"  and {len(report.faults) - _MAX_FAULTS:,} more: see `--json`", "dim")
 
 
 def gc_page(report: GcReport) -> RenderableType:
-    """Show what a collection removed, or would."""
+    """Show what a collection removed, or would remove."""
     removed = f"{formats.count(report.removed_objects, 'object')}, {formats.size(report.removed_bytes)}"
     return facts(
         [
@@ -61,7 +61,7 @@ def gc_page(report: GcReport) -> RenderableType:
 
 
 def usage_page(rows: Sequence[tuple[str, str, Usage]], total: Usage) -> Iterator[RenderableType]:
-    """Show sizes of artifacts, (digest, kind, usage) each, then of the whole store."""
+    """Show the sizes of artifacts, then of the whole store. rows: (digest, kind, usage) of each artifact."""
     yield table(
         ["=artifact", "kind", ">objects", ">size", ">on disk", ">shared"],
         [

@@ -30,9 +30,9 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ("mode", validation.mode.value.replace("_", " ")),
             ("bounds", None if validation.tolerance is None else _bounds(validation.tolerance)),
             *(("because", reason) for reason in validation.reasons),
-            ("runs of it", str(validation.variant_runs) if validation.variant_runs else None),
+            ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),
             ("pre-states", str(validation.pre_states)),
-            ("poisoned", formats.size(validation.poisoned_size_bytes)),
+            ("perturbed", formats.size(validation.poisoned_size_bytes)),
         ]
     )
     yield heading("Outputs")

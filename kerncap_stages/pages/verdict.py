@@ -1,6 +1,6 @@
-"""What people read of a validation: lines, and a heat map of a line for each part that differs.
+"""The lines of a verdict, and a heat map of one line for each output that differs.
 
-It may be a view: what is not finite is a text there, and ``float`` reads both.
+The validation may be a model or a view. A view holds NaN and infinity as text, and ``float`` reads both.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import RegionResult, Tolerance, Validation
 
-# From nothing to all bytes of a column; plain characters, for every terminal and log.
+# From no byte of a column to all bytes. ASCII characters, for every terminal and log.
 _SHADES = " .:-=+*#%@"
 _COLUMNS = 64
-_MOST_LINES = 24
+_MAX_LINES = 24
 
 
 def footer(*manifests: Validation | View) -> str:
-    """The one line that scripts look for: the verdict on one kernel, or on all those of a project."""
+    """Return the result line, which scripts look for: the verdict on one kernel, or on all of a project."""
     worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
     counts = [region_counts(manifest) for manifest in manifests]
     total, agreeing = (sum(count[which] for count in counts) for which in (0, 1))
@@ -34,9 +34,9 @@ def footer(*manifests: Validation | View) -> str:
 
 
 def result_line(mode: str, passed: bool, total: int, agreeing: int, max_error: float, bounds: str) -> str:
-    """The line of a verdict. ``agreeing``: of ``total`` outputs; it says how many differ where some do.
+    """Return the result line. ``agreeing``: how many of ``total`` outputs agree.
 
-    bounds: of a numeric verdict, as ``bounds_text`` names them.
+    bounds: of a numeric verdict, as ``bounds_text`` returns them.
     """
     words = [mode]
     differing = total - agreeing
@@ -50,7 +50,7 @@ def result_line(mode: str, passed: bool, total: int, agreeing: int, max_error: f
 
 
 def bounds_text(tolerance: Tolerance | View | None) -> str:
-    """The absolute bound; where none was given, what was, and that there is no absolute one."""
+    """Return the absolute bound; if none was given, the other bounds, and that there is no absolute one."""
     if tolerance is None:
         return "atol = 0"
     if tolerance.absolute is not None:
@@ -61,14 +61,14 @@ def bounds_text(tolerance: Tolerance | View | None) -> str:
 
 
 def largest(errors: Sequence[float]) -> float:
-    """The largest of several errors; not a number where one of them is none."""
+    """Return the largest of several errors; NaN if one of them is NaN."""
     return math.nan if any(map(math.isnan, errors)) else max(errors)
 
 
 def region_counts(manifest: Validation | View) -> tuple[int, int]:
-    """How many regions were compared, and how many agree everywhere and in every state that was tried.
+    """Count the regions that were compared, and those that agree everywhere, in every state that was tried.
 
-    One that the captured kernel leaves alone counts, as differing, if the variant wrote there.
+    A region that only the variant wrote to counts as compared and as differing.
     """
     stray = {write.base_address for write in manifest.stray_writes}
     bad = {region.base_address for region in manifest.regions if not region.passed} | stray
@@ -77,21 +77,21 @@ def region_counts(manifest: Validation | View) -> tuple[int, int]:
 
 
 def max_error(manifest: Validation | View) -> float:
-    """The largest absolute error of any element; not a number where the variant alone made NaNs."""
+    """Return the largest absolute error of any element; NaN if the NaNs differ."""
     if any(region.nan_actual != region.nan_expected for region in manifest.regions):
         return float("nan")
     return max((float(region.max_absolute_error or 0.0) for region in manifest.regions), default=0.0)
 
 
 def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str]:
-    """Everything above the footer; parts that pass only if something failed or all was asked for."""
+    """Return the lines above the footer. They list outputs that pass if one fails, or if ``verbose``."""
     shown = [region for region in manifest.regions if verbose or not manifest.passed]
     shown.sort(key=lambda region: region.passed)
-    for region in shown[:_MOST_LINES]:
+    for region in shown[:_MAX_LINES]:
         yield from _region_lines(region, exact=manifest.mode != "numeric")
-    if len(shown) > _MOST_LINES:
-        yield f"  and {len(shown) - _MOST_LINES} more"
-    for stray in manifest.stray_writes[:_MOST_LINES]:
+    if len(shown) > _MAX_LINES:
+        yield f"  and {len(shown) - _MAX_LINES} more"
+    for stray in manifest.stray_writes[:_MAX_LINES]:
         first = stray.ranges[0][0] if stray.ranges else 0
         yield (
             f"  STRAY {formats.count(stray.size_bytes, 'byte')} in region {stray.base_address:#x}, "
@@ -105,7 +105,7 @@ def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str
 
 
 def heat_text(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> str:
-    """Differing bytes along a part of a region, one character for each of at most ``columns`` pieces."""
+    """Show where bytes differ along an output: one character for each of at most ``columns`` pieces."""
     count = min(columns, len(heat))
     sums = [sum(heat[i * len(heat) // count : (i + 1) * len(heat) // count]) for i in range(count)]
     room = max(1.0, size_bytes / count)

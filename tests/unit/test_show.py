@@ -109,7 +109,7 @@ def test_a_long_manifest_is_passed_over_and_named(show, listed, store):
     for done in (listed(), show("--tree", long)):
         assert done.returncode == 0
         assert long[:12] in done.stdout
-        assert "not read here: its manifest has 40.0 MiB" in " ".join(done.stdout.split())
+        assert "not read: its manifest has 40.0 MiB" in " ".join(done.stdout.split())
     assert "scale(float*, float*, float, int), dispatch 2" in listed().stdout
 
 
@@ -117,7 +117,7 @@ def test_manifests_that_are_long_together_are_passed_over(listed, store):
     for number in range(6):
         publish_long(store, 4 << 20, number)
     text = listed().stdout
-    assert text.count("not read here: its manifest has 4.00 MiB") == 3
+    assert text.count("not read: its manifest has 4.00 MiB") == 3
     assert text.count("./app --size 512") == 3
 
 
