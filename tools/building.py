@@ -1,4 +1,4 @@
-"""A build that says how far it is. What else it prints is kept, and shown where it fails."""
+"""Run a build and show its progress. Its other output is shown only if it fails."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, TextIO
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-# Ninja's, indented or not: "[7/296] Compiling …". The files of the wheel are counted, too, without a verb.
+# A line of ninja, indented or not: "[7/296] Compiling …". meson-python also counts the wheel's files, without
+# a verb.
 _STEP = re.compile(r"\s*\[(\d+/\d+)\] [A-Z]\w+ing ")
 PAUSE_S = 10.0  # between two lines of a log
 
@@ -21,7 +22,7 @@ def build(
 ) -> int:
     """Run a command that prints ninja's steps; returns its exit code.
 
-    The count stands on one line of a terminal, and is a line of its own now and then elsewhere.
+    On a terminal one line shows the count of steps. Elsewhere a line is printed every ``pause_s`` seconds.
     """
     clear = "\r\x1b[K" if shown.isatty() else ""
     kept: list[str] = []

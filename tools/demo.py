@@ -1,7 +1,7 @@
-"""What `make demo` shows: a kernel taken out of a running program, edited, rebuilt and judged, step by step.
+"""`make demo`: take a kernel out of a running program, edit it, rebuild it and judge it, step by step.
 
-Runs inside the ROCm root with the package installed, and goes through the executables, as a user would.
-Besides what it prints it writes a page, demo.html in the cache or what KERNCAP_DEMO_PAGE says.
+It runs inside the ROCm root with the package installed, and calls the executables as a user would. It also
+writes an HTML page: the file that KERNCAP_DEMO_PAGE names, else demo.html in the cache.
 """
 
 from __future__ import annotations
@@ -27,24 +27,24 @@ RUN = Run(device="", is_software=True)
 
 
 def page_path() -> Path:
-    """Where the page goes: a place that outlives the root."""
+    """Return the page's path, outside the root."""
     cache = os.environ.get("KERNCAP_ROOT_CACHE") or tempfile.gettempdir()
     return Path(os.environ.get("KERNCAP_DEMO_PAGE") or Path(cache) / "demo.html")
 
 
 def bold(text: str) -> str:
-    """Text for a terminal; elsewhere it stays as it is."""
+    """Make text bold on a terminal; elsewhere return it unchanged."""
     return f"\033[1m{text}\033[0m" if sys.stdout.isatty() else text
 
 
 def step(text: str) -> None:
-    """Say what comes next."""
+    """Begin a chapter, and print its title."""
     RUN.chapters.append(Chapter(text))
     print(bold(f"\n{len(RUN.chapters)}. {text}"), flush=True)
 
 
 def shell(command: str, *, expect: int = 0) -> str:
-    """Show a command, run it, return its standard output; another exit code than expected ends all."""
+    """Print a command, run it, and return its standard output. Any exit code but ``expect`` ends the demo."""
     print(f"$ {command}", flush=True)
     words = ["bash", "-o", "pipefail", "-c", command]
     done = subprocess.run(words, capture_output=True, text=True, errors="replace", check=False)
@@ -53,12 +53,12 @@ def shell(command: str, *, expect: int = 0) -> str:
         print(f"  {line}", flush=True)
     RUN.chapters[-1].commands.append(Command(command, done.returncode, done.stdout, done.stderr))
     if done.returncode != expect:
-        sys.exit(f"demo: exit code {done.returncode} instead of {expect}")
+        sys.exit(f"demo: the exit code is {done.returncode}, not {expect}")
     return done.stdout
 
 
 def manifest(artifact: str, *options: str) -> dict[str, Any]:
-    """An artifact as JSON, without showing the command."""
+    """Return an artifact's manifest, without printing the command."""
     command = ["kc-show", "--json", *options, artifact]
     found: dict[str, Any] = json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
     return found
@@ -82,7 +82,7 @@ def edit(project: Path, *changes: tuple[str, str]) -> None:
     before = after = file.read_text()
     for old, new in changes:
         if old not in after:
-            sys.exit(f"demo: {file} is not as expected")
+            sys.exit(f"demo: {file} has no line {old.strip()!r}")
         after = after.replace(old, new)
     file.write_text(after)
     difference = unified_diff(file.name, before, after)
@@ -109,7 +109,7 @@ def judge(title: str, *, accepted: bool) -> None:
 
 
 def describe() -> None:
-    """Note what was captured, for the page."""
+    """Record for the page what was captured."""
     capture, profile = manifest("@capture"), manifest("@profile")
     device = capture["environment"]["devices"][capture["dispatch"]["device_index"]]
     RUN.device = f"{device['name']} ({device['target']})"
@@ -121,37 +121,37 @@ def describe() -> None:
 
 
 def walk(folder: Path) -> None:
-    """Walk through the whole job."""
+    """Do the whole job."""
     project = folder / "project"
-    step("A HIP program with a slow kernel, built as any project is")
+    step("Build a HIP program that has a slow kernel")
     build(folder / "app")
-    step("Rank the kernels; take the second dispatch of the slow one, find its source, make a project of it")
+    step("Rank the kernels; capture the second dispatch of the slow one, find its source, make a project")
     shell(
-        "kc-profile -- ./app/demo 50"  # so many steps that its share is no accident
+        "kc-profile -- ./app/demo 50"  # enough steps to make its share of the time certain
         " | kc-capture --kernel add_rows --dispatch 1"
         " | kc-locate --source-dir app"
         " | kc-generate --output project"
     )
     shell("kc-show @capture")
     describe()
-    step("Replay the kernel alone, at its original addresses: does it do what it did in the program?")
+    step("Replay the kernel alone, at its original addresses, and compare with its results in the program")
     shell("kc-replay @capture")
-    step("Rebuild the unchanged source, this kernel alone, and compare byte for byte")
+    step("Rebuild this kernel alone from the unchanged source, and compare byte for byte")
     judge("unchanged source, rebuilt", accepted=True)
-    step("The same work with less: keep the sum in a register")
+    step("Make it faster: keep the sum in a register")
     edit(
         project,
         ("  for (int column", "  float sum = result[row];\n  for (int column"),
         (SLOW_LOOP, FAST_LOOP),
     )
     judge("the sum in a register", accepted=True)
-    step("A mistake: one row is not written. It is found, with its place")
+    step("Make a mistake: one row is not written. kc-validate finds it and says where")
     edit(project, ("  result[row] = sum;", "  if (row != 77) result[row] = sum;"))
     judge("one row is not written", accepted=False)
-    step("A kernel that writes nothing at all is not mistaken for a right one")
+    step("Make a kernel that writes nothing: kc-validate rejects it")
     edit(project, ("row != 77", "sum == 12345.0f"))
     judge("nothing is written", accepted=False)
-    step("All of it is in a store whose damage is found")
+    step("Damage the store that holds all of this: kc-store check finds the damage")
     shell("kc-store ls && kc-store check")
     victim = max((folder / "store/objects").glob("*/*"), key=lambda path: path.stat().st_size)
     victim.chmod(0o600)
@@ -163,7 +163,7 @@ def walk(folder: Path) -> None:
 
 
 def summary() -> None:
-    """The verdicts, for those who read only the end."""
+    """Print the verdicts at the end."""
     print(bold(f"\nDone in {RUN.seconds:.0f} s."), RUN.kernel)
     for attempt in RUN.attempts:
         measured = "" if attempt.ratio is None else f"{attempt.ratio:.3f} of the captured kernel's "
@@ -176,7 +176,7 @@ def summary() -> None:
 
 
 def main() -> None:
-    """Run it in a folder of its own."""
+    """Run the demo in a temporary folder."""
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="kerncap-demo-") as name:
         os.environ["KERNCAP_STORE"] = str(Path(name) / "store")

@@ -1,6 +1,6 @@
-"""The page of a demo run: one HTML file that needs nothing else, for whoever was not there.
+"""The page of a demo run: one HTML file that needs no other file.
 
-Every text of a program, a kernel or a command is escaped by the template; pictures are inline SVG.
+The template escapes every text of a program, a kernel or a command. Pictures are inline SVG.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _MAP_WIDTH, _MAP_HEIGHT = 640, 28
 
 @dataclass(frozen=True)
 class Command:
-    """A command line with what came of it."""
+    """A command line, its exit code and its outputs."""
 
     line: str
     exit_code: int
@@ -28,7 +28,7 @@ class Command:
     err: str
 
     @property
-    def said(self) -> str:
+    def output(self) -> str:
         """Both outputs, as plain text."""
         return _COLOURS.sub("", self.err + self.out).strip("\n")
 
@@ -44,7 +44,7 @@ class Chapter:
 
 @dataclass(frozen=True)
 class Attempt:
-    """An edit of the kernel and its verdict. ``ratio``: of the work of the captured kernel."""
+    """An edit of the kernel and its verdict. ``ratio``: its work divided by the captured kernel's work."""
 
     title: str
     validation: dict[str, Any]
@@ -58,7 +58,7 @@ class Attempt:
 
     @property
     def places(self) -> list[dict[str, Any]]:
-        """Regions in which the variant's output is not the captured kernel's."""
+        """Regions in which the variant's output differs from the captured kernel's."""
         return [_place(region) for region in self.validation["regions"] if not region["passed"]]
 
 
@@ -77,7 +77,7 @@ class Run:
 
 
 def unified_diff(name: str, before: str, after: str) -> str:
-    """An edit, as programmers read it."""
+    """Return an edit as a unified diff."""
     lines = difflib.unified_diff(
         before.splitlines(), after.splitlines(), f"a/{name}", f"b/{name}", lineterm=""
     )
@@ -85,7 +85,7 @@ def unified_diff(name: str, before: str, after: str) -> str:
 
 
 def write_page(run: Run, path: Path) -> None:
-    """Write the page; it appears whole or not at all."""
+    """Write the page. The file appears whole or not at all."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
@@ -116,7 +116,7 @@ def _place(region: dict[str, Any]) -> dict[str, Any]:
 
 
 def heat_map(heat: list[int]) -> Markup:
-    """A strip of the region from its first to its last byte: the redder, the more bytes differ there."""
+    """Draw a strip from the region's first byte to its last; it is redder where more bytes differ."""
     most = max(heat, default=0)
     width = _MAP_WIDTH / max(1, len(heat))
     cells = [
@@ -125,7 +125,7 @@ def heat_map(heat: list[int]) -> Markup:
         f'{round(180 * (1 - value / most)) if value else 232})"/>'
         for index, value in enumerate(heat)
     ]
-    return Markup(  # noqa: S704 - numbers of ours only
+    return Markup(  # noqa: S704 - it holds only numbers that are computed here
         f'<svg viewBox="0 0 {_MAP_WIDTH} {_MAP_HEIGHT}" role="img" aria-label="where outputs differ">'
         + "".join(cells)
         + "</svg>"

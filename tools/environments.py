@@ -1,7 +1,7 @@
-"""Where the commands of a checkout run: pinned packages, and with them the wheel.
+"""The environments in which the commands of a checkout run: pinned packages and the checkout's wheel.
 
-A wheel of other content makes an environment of its own, so nothing is replaced under a running command.
-One that no command uses any more is removed with the next build.
+Each wheel with other content gets a new environment, so no file is replaced under a running command. The next
+build removes environments that no command uses.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ _WHOLE = "whole"
 
 
 def is_whole(folder: Path) -> bool:
-    """Whether the environment was made to its end."""
+    """Whether the environment is complete."""
     return (folder / _WHOLE).exists()
 
 
 def use(folder: Path) -> None:
     """Keep an environment until this process ends."""
-    lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_CREAT, 0o600)  # closed by the end of the process
+    lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_CREAT, 0o600)  # closed when the process ends
     fcntl.flock(lock, fcntl.LOCK_SH)
 
 
 def remove_unused(folders: Iterable[Path]) -> None:
-    """Remove the environments that no process uses. The caller sees to it that none begins to meanwhile."""
+    """Remove the environments that no process uses. The caller must keep others from starting to."""
     for folder in folders:
         lock = os.open(folder / _LOCK, os.O_RDONLY | os.O_CREAT, 0o600)
         try:
@@ -51,19 +51,20 @@ def make_pinned(
     call: Callable[..., None],
     python: str | Path = sys.executable,
 ) -> None:
-    """The packages that building, testing and the stages need, at the versions of ``constraints``."""
+    """Install the packages that building, testing and the stages need, at the versions of ``constraints``."""
     shutil.rmtree(folder, ignore_errors=True)
     call(python, "-m", "venv", folder)
-    # Their bytecode is compiled now, once, not at the first import of each test run.
+    # Compile the bytecode once now, not at the first import of each test run.
     call(folder / "bin/pip", "install", "-q", "-c", constraints, *requirements,
          variables={"PYTHONDONTWRITEBYTECODE": ""})  # fmt: skip
     (folder / _WHOLE).touch()
 
 
 def make_installed(folder: Path, pinned: Path, wheel: Path, call: Callable[..., None]) -> None:
-    """An environment of its own: what ``pinned`` holds, and the wheel, which is kept in it as ``dist/*.whl``.
+    """Make an environment: the packages of ``pinned``, and the wheel, which stays in it as ``dist/*.whl``.
 
-    Files of ``pinned`` are shared by hard links, which take no room: pip replaces files and writes into none.
+    The files of ``pinned`` are hard links, which take no space. That is safe: pip replaces files, and never
+    writes into one.
     """
     shutil.rmtree(folder, ignore_errors=True)
     own = shutil.ignore_patterns(_LOCK, _WHOLE)
@@ -74,7 +75,7 @@ def make_installed(folder: Path, pinned: Path, wheel: Path, call: Callable[..., 
         content = script.read_bytes()
         if os.fsencode(pinned) in content:
             mode = script.stat().st_mode
-            script.unlink()  # the other one stays as it is
+            script.unlink()  # so that the file of ``pinned`` stays unchanged
             script.write_bytes(content.replace(os.fsencode(pinned), os.fsencode(folder)))
             script.chmod(mode)
     (folder / "dist").mkdir()

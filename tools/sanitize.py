@@ -1,7 +1,7 @@
-"""The store's native part and the software GPU's device under sanitizers; the store's object reader fuzzed.
+"""Test native/core and the software GPU's device under sanitizers, and fuzz the store's object reader.
 
-clang makes the store's builds, because libFuzzer needs it; the software GPU is written for gcc. The builds
-lie beside the usual one, each with one part alone.
+clang compiles native/core, because libFuzzer needs it; gcc compiles the software GPU. Each build has a folder
+of its own beside the usual one, and contains one part only.
 """
 
 from __future__ import annotations
@@ -13,20 +13,20 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from pathlib import Path
 
-# The name of a build, and what `-fsanitize=` is given.
+# The name of each build, and its value of `-fsanitize=`.
 BUILDS = {"address": "address,undefined", "thread": "thread"}
-# How a report ends the program.
+# A report ends the program.
 OPTIONS = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", "TSAN_OPTIONS": "halt_on_error=1"}
-# The software GPU handles these itself: it reads memory that the program may take away.
+# The software GPU handles these signals itself: it reads memory that the program may unmap.
 SOFTGPU_OPTIONS = OPTIONS | {"ASAN_OPTIONS": "handle_segv=0:handle_sigbus=0"}
-# The tests of the device that need no interpreter, whose build takes minutes under each sanitizer.
+# The tests of the device that need no interpreter: its build takes minutes under each sanitizer.
 DEVICE_TESTS = ("address_space", "events", "host_guard", "memory_file", "svm")
-# gcc's thread sanitizer puts a handler of its own, with other signal masks, before each that is installed.
+# gcc's thread sanitizer wraps each signal handler in one of its own, with other signal masks.
 NOT_FOR_THREADS = ("host_guard",)
 
 
 def clang() -> str:
-    """Name of clang's C compiler; a root has one, with its version in the name."""
+    """Find the name of clang's C compiler. In a root the name has a version."""
     names = ["clang", *(f"clang-{version}" for version in range(30, 14, -1))]
     return next(name for name in names if shutil.which(name))
 
@@ -34,9 +34,9 @@ def clang() -> str:
 def sanitize(folder: Path, top: Path, meson: Path, fuzz_s: int, call: Callable[..., None]) -> None:
     """Build and test native/core under each sanitizer, then fuzz for ``fuzz_s`` seconds.
 
-    folder: keeps the builds and what the fuzzer has learnt.
-    meson: of an environment that stays as long as the builds, which name it.
-    call: ``call(*words, variables=…)`` runs a command, and ends the program if that fails.
+    folder: holds the builds and the fuzzer's corpus.
+    meson: of an environment that lives as long as the builds, because they name it.
+    call: ``call(*words, variables=…)`` runs a command, and ends the program if the command fails.
     """
     compiler = clang()
     chosen = {"CC": f"ccache {compiler}", "CXX": f"ccache {compiler.replace('clang', 'clang++')}"}
@@ -80,7 +80,7 @@ def _test(build: Path, tests: Sequence[str], options: dict[str, str], call: Call
 
 
 def fuzz(programs: Path, corpus: Path, seconds: int, call: Callable[..., None]) -> None:
-    """Let libFuzzer change what it has found so far; what breaks the reader is kept beside the corpus."""
+    """Fuzz the object reader from the corpus. Inputs that break the reader are kept beside the corpus."""
     call(programs / "fuzz_corpus", corpus)
     limits = [f"-max_total_time={seconds}", "-timeout=10", "-rss_limit_mb=1024", "-max_len=65536"]
     quiet = ["-verbosity=0", "-print_funcs=0", "-print_final_stats=1", f"-artifact_prefix={corpus}-failed-"]

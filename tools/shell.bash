@@ -1,14 +1,14 @@
-# For the bash of `make shell`: the user's own settings, a prompt that says where one is, completion of our executables.
+# Start file of the bash of `make shell`: the user's own settings, the prompt, and completion of the executables.
 for file in /etc/bash.bashrc ~/.bashrc; do
   if [ -r "$file" ]; then . "$file"; fi
 done
 unset file
 PS1=$KERNCAP_PROMPT
 unset KERNCAP_PROMPT
-# The last command's exit code is no error of the shell: make would say that it is.
+# End with 0, whatever the last command returned: otherwise make would report an error of the shell.
 trap 'exit 0' EXIT
 
-# Asks an executable for its completion when it is first needed; 124 has bash try again with that.
+# Load an executable's completion when it is first needed. After 124 bash tries the completion again.
 _kerncap_completion() {
   local variable=_${1//-/_}_COMPLETE
   eval "$(env "${variable^^}=source_bash" "$1")" && return 124

@@ -1,7 +1,7 @@
-"""What `make shell` opens: programs that are started in it run on the software GPU where there is no other.
+"""`make shell`: start a shell, or a command as if typed there. Programs in it run on the software GPU.
 
-Run by the Python of the checkout's environment, whose package is meant: shell.py [COMMAND ...]. A command
-runs as if it were typed in the shell. pytest gets no GPU from it: tests choose theirs themselves.
+If the machine has a GPU, programs run on that. The Python of the checkout's environment runs this file:
+shell.py [COMMAND ...]. pytest gets no GPU from it, because tests choose their own.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from kerncap_stages.machine.softgpu import for_shell
 from kerncap_stages.rocm_root.enter import MARKER
 
 START_FILE = Path(__file__).with_name("shell.bash")
-# Every bash takes functions from variables of such names.
+# bash defines a function from each variable with a name of this form.
 _PYTEST = {"BASH_FUNC_pytest%%": '() { env -u LD_PRELOAD -u KERNCAP_SOFTGPU pytest "$@"; }'}
 
 
 def prompt(rocm: str, *, is_on_software_gpu: bool) -> str:
-    """Say where one is, and what programs run on."""
+    """Return a prompt that names the ROCm version, and the software GPU if programs run on it."""
     place = f"ROCm {rocm}" + (", software GPU" if is_on_software_gpu else "")
     return rf"[{place}] \w\$ "
 

@@ -1,4 +1,4 @@
-"""What a wheel for other machines holds: licences of what it brings are added, the rest is checked."""
+"""The contents of a wheel for other machines: add the licences of its libraries, and check the rest."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-# What the wheel brings of the system; for the stages alone.
+# Libraries of the system that the wheel contains. Only the stages use them.
 BROUGHT = ("libcrypto", "libzstd")
 REPLAYERS = ("kc-replay-cuda", "kc-replay-hsa")
 IN_PROGRAMS = ("libkerncap_cuda.so", "libkerncap_hsa.so", "libkerncap_softgpu.so")
@@ -22,7 +22,7 @@ LICENCE_WITH_BROUGHT = "MIT AND Apache-2.0 AND BSD-3-Clause"
 
 
 def add_licences(wheel: Path, texts: Mapping[str, Path], work: Path, call: Callable[..., None]) -> None:
-    """Put the licences of what the wheel brings beside ours, and name them in its metadata."""
+    """Add the licences of the libraries in the wheel, and name them in its metadata."""
     call("wheel", "unpack", "--dest", work / "unpacked", wheel)
     (content,) = (work / "unpacked").iterdir()
     (metadata,) = content.glob("*.dist-info/METADATA")
@@ -30,8 +30,8 @@ def add_licences(wheel: Path, texts: Mapping[str, Path], work: Path, call: Calla
         (metadata.parent / "licenses" / name).write_bytes(source.read_bytes())
     named = "".join(f"License-File: {name}\n" for name in texts)
     text = metadata.read_text(encoding="utf-8")
-    said, meant = (f"License-Expression: {licence}\n" for licence in (LICENCE, LICENCE_WITH_BROUGHT))
-    text = text.replace(said, meant, 1)
+    before, after = (f"License-Expression: {licence}\n" for licence in (LICENCE, LICENCE_WITH_BROUGHT))
+    text = text.replace(before, after, 1)
     text = text.replace("License-File: LICENSE\n", f"License-File: LICENSE\n{named}", 1)
     metadata.write_text(text, encoding="utf-8")
     wheel.unlink()
@@ -39,7 +39,7 @@ def add_licences(wheel: Path, texts: Mapping[str, Path], work: Path, call: Calla
 
 
 def faults(wheel: Path, folder: Path, builders: Iterable[Path]) -> list[str]:
-    """Unpack a wheel to ``folder``; what belongs into none, as paths in ``builders`` do, or is missing."""
+    """Unpack a wheel to ``folder``, and list its faults, such as missing files or paths in ``builders``."""
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if not name.endswith("/")]
         archive.extractall(folder)
@@ -76,7 +76,7 @@ def _library_faults(libraries: Path) -> list[str]:
         needed = subprocess.run(command, capture_output=True, text=True, check=True).stdout
         if name in IN_PROGRAMS and any(library in needed for library in BROUGHT):
             found.append(f"{name} is loaded into programs and must not need {BROUGHT}")
-        # auditwheel gives what it brings names of its own: libcrypto-HASH.so.3
+        # auditwheel renames the libraries that it adds: libcrypto-HASH.so.3
         if name in REPLAYERS and not all(f"[{library}-" in needed for library in BROUGHT):
             found.append(f"{name} does not use the libraries that the wheel brings")
         for path in re.findall(r"\((?:RPATH|RUNPATH)\).*\[(.*)\]", needed):

@@ -1,7 +1,7 @@
-"""What `make` runs inside the ROCm root: an environment of pinned versions, an incremental build, the checks.
+"""What `make` runs inside the ROCm root: it makes an environment of pinned versions, builds, and runs checks.
 
-Everything made here lives in the cache, in a folder of this checkout's own, so that nothing is left in the
-source tree and a second run builds only what changed.
+Its files are in the cache, in a folder for this checkout. So it leaves nothing in the source tree, and a
+second run builds only what has changed.
 """
 
 from __future__ import annotations
@@ -35,32 +35,32 @@ if TYPE_CHECKING:
 
 CACHE = Path(os.environ["KERNCAP_ROOT_CACHE"])
 CONSTRAINTS = TOP / "tools/constraints.txt"
-FUZZ_S = 20  # of each `make test`; what it learns is kept for the next
-WORKERS = 2  # two captures at once, or a capture and a compiler, want less than CI's memory
+FUZZ_S = 20  # in each `make test`; the corpus is kept for the next run
+WORKERS = 2  # two captures at once, or a capture and a compiler, need less than CI's memory
 
 
 def key(*parts: str) -> str:
-    """A short name for what was made from ``parts``."""
+    """Return a short name for what was made from ``parts``."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
 
 
-def _content(wheel: Path) -> str:
-    """Identify what a wheel holds, whatever the times of its members."""
+def _hash_content(wheel: Path) -> str:
+    """Return a name for a wheel's content. It does not depend on the times of the wheel's members."""
     with zipfile.ZipFile(wheel) as archive:
         return key(*sorted(f"{member.filename} {member.CRC}" for member in archive.infolist()))
 
 
-def _beside(folder: Path) -> Path:
-    """Show the source tree in ``folder`` too, to this process and its children alone.
+def _mount_sources(folder: Path) -> Path:
+    """Mount the source tree in ``folder``, for this process and its children only.
 
-    From the build folder it has the same relative path in every checkout then, so that all of them share what
-    ccache holds. Where mounting is not allowed (a container), the tree is built from where it is.
+    Then it has the same path relative to the build folder in every checkout, and all checkouts share ccache's
+    entries. If mounting is not allowed, as in a container, the tree is built at its own place.
     """
     place = folder / "tree"
     place.mkdir(parents=True, exist_ok=True)
     try:
         namespaces.bind(TOP, place)
-        namespaces.make_read_only(place)  # whoever clears the cache must not reach the sources
+        namespaces.make_read_only(place)  # deleting the cache must not delete the sources
     except OSError:
         return TOP
     return place
@@ -71,7 +71,7 @@ class Workbench:
 
     def __init__(self) -> None:
         rocm = json.loads(MARKER.read_text())["rocm"]
-        # One for each root too: their headers and compilers differ.
+        # Each root has its own folder, because headers and compilers differ.
         self.folder = CACHE / "checkouts" / f"{TOP.name}-{key(str(TOP))}-rocm-{rocm}"
         project = tomllib.loads((TOP / "pyproject.toml").read_text())
         package = project["project"]
@@ -82,7 +82,7 @@ class Workbench:
         interpreter = (str(python), str(python.stat().st_mtime_ns))
         state = key("pinned", *self.requirements, CONSTRAINTS.read_text(), *interpreter)
         self.pinned = self.folder / f"venv-{state}"
-        self.source = _beside(self.folder)
+        self.source = _mount_sources(self.folder)
         self.build = self.folder / "objects"
         self.wheels = self.folder / "wheels"
         os.environ["PATH"] = f"{self.pinned}/bin:/usr/lib/ccache:{os.environ['PATH']}"
@@ -93,7 +93,7 @@ class Workbench:
 
     @contextmanager
     def alone(self) -> Iterator[None]:
-        """Nobody else builds meanwhile, or tests what lies in the build folders."""
+        """Keep other commands of this checkout from building, and from testing the build, in this block."""
         self._forget_lost_checkouts()
         with (self.folder / "lock").open("w") as lock:
             try:
@@ -104,14 +104,14 @@ class Workbench:
             yield
 
     def prepare(self) -> None:
-        """Virtual environment, build, and the wheel installed: what this command and its children run."""
+        """Make the environment, build, and install the wheel, for this command and its children."""
         if not environments.is_whole(self.pinned):
             environments.remove_unused((*self.folder.glob("pkg-*"), *self.folder.glob("venv-*")))
             say(f"virtual environment {self.pinned}")
             environments.make_pinned(self.pinned, CONSTRAINTS, self.requirements, call)
         environments.use(self.pinned)
         wheel = self._build_wheel()
-        content = key("linked", _content(wheel), self.pinned.name)
+        content = key("linked", _hash_content(wheel), self.pinned.name)
         installed = self.folder / f"pkg-{content}"
         if not environments.is_whole(installed):
             environments.remove_unused(self.folder.glob("pkg-*"))
@@ -120,7 +120,7 @@ class Workbench:
         os.environ["PATH"] = f"{installed}/bin:{os.environ['PATH']}"
 
     def _forget_lost_checkouts(self) -> None:
-        """Remove what belonged to source trees that are gone."""
+        """Remove the folders of checkouts that no longer exist."""
         self.folder.mkdir(parents=True, exist_ok=True)
         (self.folder / "source").write_text(str(TOP))
         for source in self.folder.parent.glob("*/source"):
@@ -133,40 +133,40 @@ class Workbench:
         settings = [f"-Csetup-args={option}" for option in ("-Dnative_tests=enabled", "-Dwerror=true")]
         settings += [f"-Cbuild-dir={self.build}", "--no-deps", "--no-build-isolation", "--no-index"]
         words = ["pip", "wheel", "-v", "--no-cache-dir", *settings, "-w", str(self.wheels), str(self.source)]
-        _must_be_0(build(words, say))
+        _exit_on_failure(build(words, say))
         (wheel,) = self.wheels.glob("*.whl")
         return wheel
 
     def native_tests(self) -> None:
-        """Native tests, also under sanitizers."""
+        """Run native tests, also under sanitizers."""
         say("native tests")
         call("meson", "test", "-C", self.build, "--no-rebuild", "--print-errorlogs", "--quiet")
         self.sanitize(FUZZ_S)
 
     def pytest(self, selection: list[str]) -> None:
-        """Pytest against the installed wheel."""
+        """Run pytest with the installed wheel."""
         say("pytest")
-        # By file: what the tests of one share is made once. What comes later on the line counts: ARGS='-n 0'.
+        # Tests of one file run in one process and share fixtures. A later -n overrides this one: ARGS='-n 0'.
         words = ["-n", WORKERS, "--dist", "loadfile", *selection]
         call("pytest", *words, variables={"PYTEST_DEBUG_TEMPROOT": str(self._test_folder())})
 
     def sanitize(self, fuzz_s: int) -> None:
-        """The store's native part under sanitizers, and fuzzed."""
+        """Test native/core under sanitizers, and fuzz it."""
         say(f"native/core under sanitizers, fuzzed for {fuzz_s} s")
         sanitize(self.folder, self.source, self.pinned / "bin/meson", fuzz_s, call)
 
     def sanitize_all(self, seconds: int) -> None:
-        """The software GPU's device too, and what both read of others, fuzzed for ``seconds`` each."""
+        """Also test the software GPU's device under sanitizers, and fuzz both, ``seconds`` each."""
         self.sanitize(seconds)
         say("the software GPU's device under sanitizers")
         sanitize_softgpu(self.folder, self.source, self.pinned / "bin/meson", call)
         seed = time.time_ns() % 1_000_000
-        say(f"what the software GPU reads of programs, fuzzed for {seconds} s from seed {seed}")
+        say(f"the software GPU's input from programs, fuzzed for {seconds} s from seed {seed}")
         for program in ("fuzz_inputs", "fuzz_images"):
             call(self.build / "tests/native/softgpu" / program, seed, seconds)
 
     def _test_folder(self) -> Path:
-        """The user's own: inside the root everybody has the same name, but /tmp is shared."""
+        """Return this user's folder for tests. In the root all users have the same name, but share /tmp."""
         machine_uid = Path("/proc/self/uid_map").read_text().split()[1]
         folder = Path(f"/tmp/kerncap-tests-{machine_uid}")  # noqa: S108 - ownership is checked by pytest
         folder.mkdir(mode=0o700, exist_ok=True)
@@ -174,44 +174,46 @@ class Workbench:
 
 
 def _is_gone(source: Path) -> bool:
-    """Whether a source tree is no more. A root shows only trees that it was started from: ask outside."""
-    outside = Path(f"/proc/{os.getppid()}/root")  # of make, which started us
+    """Whether a source tree no longer exists. Looks outside the root, where all trees are visible."""
+    outside = Path(f"/proc/{os.getppid()}/root")  # the root file system of make, the parent process
     try:
         if outside.samefile("/"):
             return False
         outside.joinpath(*source.parts[1:]).stat()
     except FileNotFoundError:
         return True
-    except OSError:  # not ours to look at
+    except OSError:  # this user may not look there
         pass
     return False
 
 
 def say(text: str) -> None:
-    """Progress, for people."""
+    """Print progress."""
     print(f"workbench: [{time.monotonic() - STARTED:5.0f} s] {text}", file=sys.stderr, flush=True)
 
 
 def call(*command: object, variables: dict[str, str] | None = None) -> None:
-    """Run a command in the source tree; a failure ends everything with its exit code."""
+    """Run a command in the source tree. If it fails, exit with its exit code."""
     words = [str(word) for word in command]
-    _must_be_0(subprocess.run(words, cwd=TOP, env=os.environ | (variables or {}), check=False).returncode)
+    _exit_on_failure(
+        subprocess.run(words, cwd=TOP, env=os.environ | (variables or {}), check=False).returncode
+    )
 
 
-def _must_be_0(code: int) -> None:
+def _exit_on_failure(code: int) -> None:
     if code != 0:
         sys.exit(code if code > 0 else 128 - code)
 
 
 def write_protocol() -> None:
-    """Put the collector's half of the protocol where mypy looks for it; a build writes its own."""
+    """Write the collector's half of the protocol into the source tree, for mypy. A build writes its own."""
     folder = TOP / "native/capture/protocol"
     output = TOP / "kerncap_stages/collect/protocol.py"
     call("python", folder / "generate.py", folder / "protocol.py.j2", folder / "protocol.toml", output)
 
 
 def main() -> None:
-    """One verb, and what follows it goes to pytest."""
+    """Do one verb of `make`. Most verbs pass the words after it to their command."""
     verb, *rest = sys.argv[1:]
     bench = Workbench()
     with bench.alone():
@@ -223,7 +225,7 @@ def main() -> None:
                 call("python", TOP / "benchmarks", "--build", bench.build, *rest)
             case "sanitize":
                 bench.sanitize_all(int(rest[0]) if rest else 5 * 60)
-    # From here on others may build: what this command uses stays.
+    # From here on other commands may build. The environment of this command stays.
     match verb:
         case "bench" | "sanitize":
             pass
@@ -239,7 +241,7 @@ def main() -> None:
             write_protocol()
             call("mypy")
         case "format":
-            call("ruff", "check", "--fix", "--exit-zero", ".")  # long lines may be what formatting mends
+            call("ruff", "check", "--fix", "--exit-zero", ".")  # formatting may repair long lines
             call("ruff", "format", ".")
         case "golden":
             call("pytest", "--rewrite-golden", *rest)

@@ -1,5 +1,5 @@
-"""A ROCm user land in a root file system of its own, for machines that have no GPU.
+"""ROCm in a root file system of its own, for machines without ROCm.
 
-``kc-root make`` builds it, ``kc-root run -- CMD`` runs a command in it. Pure standard library: it runs from a
-source tree, before anything is installed, as ``python3 -m kerncap_stages.rocm_root``.
+``kc-root make`` builds it, ``kc-root run -- CMD`` runs a command in it. It uses the standard library only, so
+that it runs from a source tree before anything is installed: ``python3 -m kerncap_stages.rocm_root``.
 """

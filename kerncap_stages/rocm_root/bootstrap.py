@@ -1,4 +1,4 @@
-"""Finds mmdebstrap, or unpacks it into the cache: nothing is installed on the machine for it."""
+"""Find mmdebstrap, or unpack it into the cache. Nothing is installed on the machine."""
 
 from __future__ import annotations
 
@@ -20,16 +20,16 @@ _PACKAGES = ("debian-archive-keyring", "mmdebstrap")
 
 
 def command(suite: str, mirror: str | None, apt_options: Sequence[str], log: TextIO) -> list[str]:
-    """Arguments that write a minimal system with apt, as a tar stream, to standard output.
+    """Return the command that writes a minimal system with apt to standard output, as a tar stream.
 
-    Without a ``mirror`` mmdebstrap takes its own; ``mirror_of`` tells afterwards which that is.
+    Without a ``mirror`` mmdebstrap chooses one; ``mirror_of`` finds it in the new system.
     """
     for needed in ("apt-get", "dpkg-deb", "perl", "tar"):
         if shutil.which(needed) is None:
             raise Refused(
                 f"making a root needs {needed}", hint="on a machine without apt, use the Containerfile"
             )
-    # Images without recommended packages have perl-base, whose perl lacks most of its modules.
+    # Images without recommended packages have perl-base only, which lacks most of perl's modules.
     complete = ["perl", "-MPod::Usage", "-e", 'require "syscall.ph"']
     if subprocess.run(complete, stderr=subprocess.DEVNULL, check=False).returncode != 0:
         raise Refused("making a root needs perl with its own modules", hint="as root: apt-get install perl")
@@ -44,16 +44,18 @@ def command(suite: str, mirror: str | None, apt_options: Sequence[str], log: Tex
 
 
 def mirror_of(files: Path, suite: str) -> str:
-    """The archive that the system at ``files`` came from, as mmdebstrap left it written there."""
+    """Find the archive of the system at ``files``; mmdebstrap wrote it there."""
     text = (files / "etc/apt/sources.list").read_text()
     entry = re.search(rf"^deb (?:\[[^\]]*\] )?(\S+) {re.escape(suite)} ", text, re.MULTILINE)
     if entry is None:
-        raise DeviceError(f"the new root's apt has no archive of {suite}", hint="name one with --mirror URL")
+        raise DeviceError(
+            f"the new root's apt names no archive of {suite}", hint="name one with --mirror URL"
+        )
     return entry[1].rstrip("/")
 
 
 def _unpack(log: TextIO) -> Path:
-    """``apt-get download`` as an ordinary user may, and unpack. Returns the folder that holds ``usr/bin``."""
+    """Download and unpack the packages, as any user may. Returns the folder that contains ``usr/bin``."""
     place = cache_folder() / "tools" / "mmdebstrap"
     if (place / "usr/bin/mmdebstrap").exists():
         return place
@@ -75,7 +77,7 @@ def _unpack(log: TextIO) -> Path:
 def _download(folder: Path, log: TextIO) -> None:
     download = ["apt-get", "download", "-q", *_PACKAGES]
     if os.geteuid() == 0:
-        download[1:1] = ["-o", "APT::Sandbox::User=root"]  # the cache is not apt's own user's
+        download[1:1] = ["-o", "APT::Sandbox::User=root"]  # apt's own user cannot write to the cache
     if subprocess.run(download, cwd=folder, stdout=log, stderr=log, check=False).returncode == 0:
         return
     updated = os.geteuid() == 0 and subprocess.run(

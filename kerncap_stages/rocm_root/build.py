@@ -1,6 +1,6 @@
-"""Makes a root: base system by mmdebstrap, the recipe's packages by the root's own apt, then the checks.
+"""Make a root: mmdebstrap makes the base system, the root's own apt installs the recipe's packages.
 
-It is built beside its final place and renamed when it is whole, so that a root that exists is a good one.
+The root is built in a temporary folder, checked, and then renamed. So a root that exists is complete.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ _HOST_CA = Path("etc/kerncap-host-ca.crt")
 
 
 def find(rocm: str, layers: Sequence[str] = ()) -> tuple[Recipe, Root]:
-    """The recipe and the place of a root, made or not."""
+    """Return the recipe and the root, whether it exists or not."""
     recipe = recipe_for(rocm)
     return recipe, Root(recipe.key(tuple(layers), as_root=namespaces.has_all_ids()))
 
 
 def ensure(rocm: str, layers: Sequence[str] = (), *, mirror: str | None = None) -> Root:
-    """A root of this ROCm version with these layers, made now if it is not there yet.
+    """Return the root of this ROCm version with these layers; make it if it does not exist.
 
-    Raises Refused when this machine cannot, DeviceError when a step fails or a version is unsupported.
+    Raises Refused if this machine cannot make roots, DeviceError if a step fails or a version is unsupported.
     """
     recipe, root = find(rocm, layers)
     if root.exists():
         return root
-    in_child(lambda: None, private=True)  # a machine that cannot, says so before anything is downloaded
+    in_child(lambda: None, private=True)  # if this machine cannot, say so before anything is downloaded
     make_cache()
     sweep()
     with locked(root):
-        if not root.exists():  # nobody else made it while we waited
+        if not root.exists():  # no other process made it while this one waited
             base = ensure(rocm, mirror=mirror) if layers else None
             _Build(recipe, root, tuple(layers), host.archive_mirror(mirror)).make(base)
     return root
@@ -63,7 +63,7 @@ class _Build:
         self.started = time.monotonic()
 
     def make(self, base: Root | None) -> None:
-        """All steps; on failure nothing is left but the log."""
+        """Run all steps. If one fails, only the log remains."""
         remove_tree(self.root.making)
         self._check_space()
         self.log_path.parent.mkdir(parents=True, exist_ok=True)
@@ -98,7 +98,7 @@ class _Build:
             )
 
     def _make_base(self, log: TextIO) -> None:
-        """Base system as a tar stream, unpacked inside the namespace that will own the files."""
+        """Make the base system, and unpack its tar stream inside the namespace that will own the files."""
         command = bootstrap.command(self.recipe.suite, self.mirror, host.apt_network_options(), log)
         with self._step("base system"):
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as maker:
@@ -148,7 +148,7 @@ class _Build:
             raise self._failure(f"{base.key} could not be copied")
 
     def _in_root(self, script: str, log: TextIO) -> None:
-        """Run a shell script in the root that is being made, its output in the log."""
+        """Run a shell script in the new root, with its output in the log."""
 
         def become_script() -> None:
             os.dup2(log.fileno(), 1)
@@ -180,7 +180,7 @@ class _Build:
     def _failure(self, what: str) -> KerncapError:
         tail = self.log_path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
         print("\n".join(f"  | {line}" for line in tail), file=sys.stderr, flush=True)
-        return DeviceError(f"{self.root.key}: {what}", hint=f"the whole log is {self.log_path}")
+        return DeviceError(f"{self.root.key}: {what}", hint=f"the whole log is in {self.log_path}")
 
     def _say(self, text: str) -> None:
         print(f"kc-root: [{time.monotonic() - self.started:5.1f} s] {text}", file=sys.stderr, flush=True)
@@ -201,7 +201,7 @@ path-include=/usr/share/doc/*/copyright
 
 
 def install_script(recipe: Recipe, layers: Sequence[str] | None) -> str:
-    """Shell commands that turn a base system into the root, or the root into one with ``layers``."""
+    """Return the shell commands that install the recipe's packages, or with ``layers`` only these layers."""
     install = "apt-get install -y -q --no-install-recommends"
     lines = ["apt-get update -q"]
     if layers is None:

@@ -1,10 +1,10 @@
-"""Where roots are kept, which exist, and the locks that keep two runs from colliding.
+"""The cache of roots: their folders, and the locks that keep runs from disturbing each other.
 
 CACHE/roots/KEY/fs/            the root file system
 CACHE/roots/KEY/versions.json  what is in it
 CACHE/roots/KEY/build.log      how it was made
-CACHE/roots/.making-KEY/       one that is being made; renamed to KEY when it is whole
-CACHE/locks/KEY                flock: shared while a command runs in it, exclusive to make or remove it
+CACHE/roots/.making-KEY/       a root that is being made; renamed to KEY when it is complete
+CACHE/locks/KEY                flock: shared while a command runs in the root, exclusive to make or remove it
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ CACHE_VARIABLE = "KERNCAP_ROOT_CACHE"
 
 
 def cache_folder() -> Path:
-    """``KERNCAP_ROOT_CACHE``, else the user's cache folder."""
+    """Return ``KERNCAP_ROOT_CACHE``, else the user's cache folder."""
     if given := os.environ.get(CACHE_VARIABLE):
         return Path(given).absolute()
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "kerncap-stages"
 
 
 def make_cache() -> None:
-    """Make the folder that roots are kept in. Raises Refused where that cannot be."""
+    """Make the folder of the roots. Raises Refused if that is not possible."""
     folder = cache_folder() / "roots"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ class Root:
         return cache_folder() / "roots" / f".making-{self.key}"
 
     def exists(self) -> bool:
-        """Whether it is there; only a whole one ever is."""
+        """Whether it exists. A root that exists is complete."""
         return self.files.is_dir()
 
     def versions(self) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def all_roots() -> list[Root]:
 
 
 def hold(root: Root, *, exclusive: bool, wait: bool = True) -> int:
-    """Lock a root until the returned file descriptor, and all that inherited it, are closed."""
+    """Lock a root until the returned file descriptor, and all inherited copies of it, are closed."""
     folder = cache_folder() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / root.key, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -106,9 +106,9 @@ def hold(root: Root, *, exclusive: bool, wait: bool = True) -> int:
 
 @contextmanager
 def locked(root: Root, *, wait: bool = True) -> Iterator[None]:
-    """Nobody else makes, removes or uses this root meanwhile."""
+    """Lock a root exclusively: no other process makes, removes or uses it in this block."""
     lock = hold(root, exclusive=True, wait=wait)
-    os.set_inheritable(lock, True)  # programs that outlive a killed kc-root keep others out until they end
+    os.set_inheritable(lock, True)  # if kc-root is killed, its child programs hold the lock until they end
     try:
         yield
     finally:
@@ -116,13 +116,13 @@ def locked(root: Root, *, wait: bool = True) -> Iterator[None]:
 
 
 def remove(root: Root) -> None:
-    """Take a root out of the cache. Raises Refused when a command runs in it."""
+    """Remove a root from the cache. Raises Refused if a command runs in it."""
     with locked(root, wait=False):
         remove_tree(root.folder)
 
 
 def remove_tree(folder: Path) -> None:
-    """Delete files that may belong to the subordinate ids of this user."""
+    """Delete a folder, even if files in it belong to the user's subordinate ids."""
     if not folder.exists():
         return
     dying = folder.with_name(f".dying-{folder.name.lstrip('.')}-{os.getpid()}")
@@ -133,7 +133,7 @@ def remove_tree(folder: Path) -> None:
 
 
 def sweep() -> None:
-    """Delete what runs that were killed left half-made or half-deleted."""
+    """Delete folders that killed runs left half made or half deleted."""
     for path in (cache_folder() / "roots").glob(".*"):
         try:
             if path.name.startswith(".making-"):
@@ -141,5 +141,5 @@ def sweep() -> None:
                     remove_tree(path)
             else:
                 remove_tree(path)
-        except Refused:  # somebody is making it, or deleting it, now
+        except Refused:  # another process is making or deleting it now
             continue

@@ -1,4 +1,4 @@
-"""Work that a child process has to do, because it changes what the process is: its mounts, its root."""
+"""Run work in a child process, because it changes the process's mounts or root."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def in_child(work: Callable[[], object], *, private: bool) -> int:
     """Do ``work`` in a child process, with mounts of its own if ``private``; returns its exit status.
 
-    A KerncapError of the child is raised here. ``work`` may also replace the child by another program.
+    If the child raises a KerncapError, it is raised here. ``work`` may replace the child by another program.
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -1,4 +1,4 @@
-"""``kc-root``: the command line. argparse, because it must run before anything is installed."""
+"""``kc-root``: the command line. It uses argparse, because it must run before anything is installed."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 _DESCRIPTION = """\
-A ROCm user land in a root file system of its own, for machines without a GPU: ROCr, HIP, clang, Python.
-It is made once, kept in KERNCAP_ROOT_CACHE (else the user's cache folder) and shared by every checkout.
+ROCm in a root file system of its own, for machines without ROCm: ROCr, HIP, clang, Python.
+kc-root makes the root once and keeps it in KERNCAP_ROOT_CACHE, else in the user's cache folder.
 
 example: kc-root run -- hipcc --version
 """
 _EPILOG = """\
-exit codes: 0 done; 2 usage; 4 a step failed; 6 this machine cannot, and why; `run` gives the command's own"""
+exit codes: 0 done; 2 wrong usage; 4 a step failed; 6 this machine cannot make or enter roots; `run` returns
+the command's exit code"""
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the executable."""
     options = _parser().parse_args(arguments)
     try:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # launch.py left it so
+        if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # launch.py set it
             signal.signal(signal.SIGINT, signal.default_int_handler)
         options.work(options)
     except KerncapError as error:
@@ -55,10 +56,15 @@ def _parser() -> argparse.ArgumentParser:
         "--rocm",
         choices=list(RECIPES),
         default=DEFAULT_ROCM,
-        help="ROCm version (default: 6.4); none: Debian 12, for wheels",
+        help="ROCm version (default: 6.4); none: Debian 12 without ROCm, for building wheels",
     )
     which.add_argument(
-        "--with", dest="layers", action="append", default=[], metavar="LAYER", help="add llama.cpp"
+        "--with",
+        dest="layers",
+        action="append",
+        default=[],
+        metavar="LAYER",
+        help="add a layer of packages: llama.cpp",
     )
     source = argparse.ArgumentParser(add_help=False)
     source.add_argument(
@@ -68,29 +74,34 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     verb = verbs.add_parser(
-        "make", parents=[which, source], help="make a root, unless it is there; print its folder"
+        "make", parents=[which, source], help="make a root if it does not exist; print its folder"
     )
     verb.set_defaults(work=_make)
     verb = verbs.add_parser(
-        "run", parents=[which, source], help="run a command in a root; make the root if needed"
+        "run", parents=[which, source], help="run a command in a root; make the root if it does not exist"
     )
     verb.add_argument(
-        "--bind", action="append", default=[], type=Path, metavar="PATH", help="show this path inside too"
+        "--bind",
+        action="append",
+        default=[],
+        type=Path,
+        metavar="PATH",
+        help="make this path visible in the root, too",
     )
     verb.add_argument(
-        "command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="command and its arguments"
+        "command", nargs=argparse.REMAINDER, metavar="-- CMD ...", help="the command and its arguments"
     )
     verb.set_defaults(work=_run)
-    verb = verbs.add_parser("list", help="roots in the cache, with sizes")
+    verb = verbs.add_parser("list", help="list the roots in the cache, with their sizes")
     verb.set_defaults(work=_list)
-    verb = verbs.add_parser("versions", parents=[which], help="what is installed in a root, as JSON")
+    verb = verbs.add_parser("versions", parents=[which], help="print the packages of a root, as JSON")
     verb.set_defaults(work=_versions)
     verb = verbs.add_parser("rm", help="remove roots from the cache")
+    verb.add_argument("keys", nargs="*", metavar="KEY", help="a root's key from `list`, or its beginning")
+    verb.add_argument("--all", action="store_true", help="remove every root")
     verb.add_argument(
-        "keys", nargs="*", metavar="KEY", help="as `list` shows it; a unique beginning is enough"
+        "--stale", action="store_true", help="remove roots that this version of kc-root would not make"
     )
-    verb.add_argument("--all", action="store_true", help="every root")
-    verb.add_argument("--stale", action="store_true", help="roots that no recipe of this version makes")
     verb.set_defaults(work=_remove)
     verb = verbs.add_parser(
         "containerfile", parents=[which], help="print a Containerfile that makes the same root"
@@ -116,7 +127,7 @@ def _run(options: argparse.Namespace) -> None:
 def _list(_options: argparse.Namespace) -> None:
     current = _current_keys()
     for root in cache.all_roots():
-        # Seen from inside a root, the machine's folders lie in it.
+        # Inside a root, the machine's folders are mounted below its files.
         others = [f"--exclude={place}" for place in namespaces.mounts_below(root.files)]
         size = subprocess.run(
             ["/usr/bin/du", "-sh", *others, str(root.files)], capture_output=True, text=True, check=False
@@ -137,15 +148,15 @@ def _remove(options: argparse.Namespace) -> None:
         raise UsageError("which roots?", hint="`kc-root list` shows their keys; or --stale, --all")
     current = _current_keys()
     roots = cache.all_roots()
-    named = {_named(key, roots).key for key in options.keys}
+    chosen = {_find_root(key, roots).key for key in options.keys}
     for root in roots:
-        if root.key in named or options.all or (options.stale and root.key not in current):
+        if root.key in chosen or options.all or (options.stale and root.key not in current):
             cache.remove(root)
             print(root.key)
 
 
-def _named(key: str, roots: Sequence[cache.Root]) -> cache.Root:
-    """The one root whose key is this, or begins with it."""
+def _find_root(key: str, roots: Sequence[cache.Root]) -> cache.Root:
+    """Find the one root whose key is ``key`` or begins with it."""
     exact = [root for root in roots if root.key == key]
     found = exact or [root for root in roots if key and root.key.startswith(key)]
     if len(found) == 1:
@@ -155,7 +166,7 @@ def _named(key: str, roots: Sequence[cache.Root]) -> cache.Root:
 
 
 def _current_keys() -> set[str]:
-    """Keys that today's recipes make for this user."""
+    """Return the keys of all roots that the recipes make for this user."""
     keys = set()
     for recipe in RECIPES.values():
         for layers in [(), *((name,) for name in recipe.layers)]:

@@ -1,7 +1,7 @@
-"""Runs a command in a root: private mounts, the caller's folders at the same paths, then exec.
+"""Run a command in a root: make private mounts, show the caller's folders at the same paths, then exec.
 
-The runner becomes the command (exec), so signals, Ctrl-C and exit codes are the command's own, and nothing is
-left behind when it is killed: its mounts belong to itself and its children alone.
+The process becomes the command (exec). So signals, Ctrl-C and exit codes are the command's own. If it is
+killed, nothing remains, because the mounts belong to the process and its children only.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 # Written into every root (and image) that is made by the recipe.
 MARKER = Path("/etc/kerncap-root.json")
 ROOT_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
-# Always the machine's own.
+# These are always the machine's own.
 _DEVICES = ("dev", "proc", "sys", "tmp")
-# Names that mean something on this machine only, or would load its libraries into the root's programs.
+# These are valid on this machine only, or would load its libraries into the root's programs.
 _DROPPED = {
     "CONDA_PREFIX", "CUDA_HOME", "CUDA_PATH", "HIP_PATH", "LC_ALL", "LD_LIBRARY_PATH", "LD_PRELOAD",
     "MANPATH", "PKG_CONFIG_PATH", "ROCM_PATH", "TMPDIR", "VIRTUAL_ENV",
@@ -31,13 +31,13 @@ _DROPPED = {
 
 
 def source_tree() -> Path | None:
-    """Top of the source tree that this module was started from, if it was."""
+    """Return the source tree from which this module was started; None if it is installed."""
     top = Path(__file__).resolve().parents[2]
     return top if (top / "pyproject.toml").is_file() else None
 
 
 def visible_folders(extra: Sequence[Path] = ()) -> list[Path]:
-    """Folders shown inside at the same path: home, project, cache and working folder."""
+    """List the folders that a root shows at the same path: home, project, cache and working folder."""
     wanted = [Path.home(), Path.cwd(), cache_folder(), *extra]
     if top := source_tree():
         wanted.append(top)
@@ -52,7 +52,7 @@ def visible_folders(extra: Sequence[Path] = ()) -> list[Path]:
 
 
 def environment(root_variables: Mapping[str, str]) -> dict[str, str]:
-    """The caller's environment, less what belongs to its own libraries and Python."""
+    """Return the caller's environment without the variables of the machine's libraries and Python."""
     other_python = ("PYENV_", "PYTHON")
     kept = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(other_python)}
     kept.update(PATH=ROOT_PATH, LANG="C.UTF-8", PYTHONNOUSERSITE="1", KERNCAP_ROOT_CACHE=str(cache_folder()))
@@ -61,7 +61,7 @@ def environment(root_variables: Mapping[str, str]) -> dict[str, str]:
 
 
 def run(root: Root, command: Sequence[str], *, folders: Sequence[Path] = ()) -> NoReturn:
-    """Become ``command`` inside ``root``, which stays locked (shared) until its last child has ended."""
+    """Become ``command`` inside ``root``. The root stays locked (shared) until the last child has ended."""
     lock = hold(root, exclusive=False)
     if not root.exists():
         raise Refused(f"root {root.key} was removed meanwhile", hint="run it again")
@@ -76,12 +76,12 @@ def run(root: Root, command: Sequence[str], *, folders: Sequence[Path] = ()) -> 
 
 
 def run_here(command: Sequence[str]) -> NoReturn:
-    """Become ``command`` on a machine that is such a root itself (the image of the Containerfile)."""
+    """Become ``command`` on a machine that is itself a root: the image of the Containerfile."""
     become(command, environment({}))
 
 
 def become(command: Sequence[str], variables: Mapping[str, str]) -> NoReturn:
-    """Replace this process; exit codes 126 and 127 as a shell gives them."""
+    """Replace this process by the command. If that fails, exit with 126 or 127, as a shell does."""
     sys.stdout.flush()
     sys.stderr.flush()
     try:
@@ -122,7 +122,7 @@ def view(files: Path, folders: Sequence[Path], *, read_only: bool) -> None:
 
 
 def hides(path: Path, files: Path) -> bool:
-    """Whether the root has files of its own at ``path``; empty folders are the places of earlier runs."""
+    """Whether the root has its own files at ``path``. Empty folders do not count: earlier runs made them."""
     target = files / path.relative_to("/")
     if os.path.ismount(target):
         return False
@@ -132,7 +132,7 @@ def hides(path: Path, files: Path) -> bool:
 
 
 def _show(path: Path, files: Path) -> None:
-    """Bind ``path``, when this machine has it, at its own name below ``files``."""
+    """Bind ``path`` at the same path below ``files``, if this machine has it."""
     target = files / path.relative_to("/")
     if path.is_dir():
         target.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
-"""What a root takes over from this machine's own configuration: archive mirror, proxies, certificates, pip.
+"""Read the configuration that a root takes over from this machine: mirror, proxies, certificates, pip.
 
-Read here, written nowhere: the caller decides where it goes.
+This module only reads. Its callers write the configuration into the root.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from urllib.parse import urlsplit
 MIRROR_VARIABLE = "KERNCAP_ROOT_MIRROR"
 CA_BUNDLE = Path("/etc/ssl/certs/ca-certificates.crt")
 
-# apt settings that belong to the machine's network, not to its installation.
+# apt settings of the machine's network, as opposed to its installation.
 _NETWORK_OPTION = re.compile(
     r"Acquire::(https?|ftp)::(?!Proxy-Auto-Detect|CAInfo|Ssl)|Acquire::(Check-Valid-Until|Check-Date|Retries|ForceIPv[46])\b"
 )
-# Names of files with certificates that common tools honour.
+# Variables in which common tools look for certificates.
 CA_VARIABLES = (
     "CURL_CA_BUNDLE", "GIT_SSL_CAINFO", "PIP_CERT", "REQUESTS_CA_BUNDLE", "SSL_CERT_DIR", "SSL_CERT_FILE",
 )  # fmt: skip
@@ -35,7 +35,7 @@ def _output(*command: str) -> str:
 
 
 def archive_mirror(given: str | None = None) -> str | None:
-    """Debian's archive: as given, else the machine's Debian mirror, else mmdebstrap's own choice (None)."""
+    """Return Debian's archive: the given one, else the machine's; None lets mmdebstrap choose."""
     if chosen := given or os.environ.get(MIRROR_VARIABLE):
         return chosen.rstrip("/")
     rows = _output(
@@ -50,7 +50,7 @@ def archive_mirror(given: str | None = None) -> str | None:
 
 
 def apt_network_options() -> list[str]:
-    """Lines of apt configuration that a root needs to reach the archive from this machine."""
+    """Return the lines of apt configuration that a root needs to reach the archive from this machine."""
     lines = []
     for line in _output("apt-config", "dump").splitlines():
         name, _, value = line.partition(" ")
@@ -60,9 +60,9 @@ def apt_network_options() -> list[str]:
 
 
 def pip_settings() -> dict[str, str]:
-    """The machine's pip settings, merged in pip's own order, from its files alone (pip may not be installed).
+    """Read the machine's pip settings from pip's files, in pip's order. pip itself may not be installed.
 
-    Variables named ``PIP_…`` are passed through as they are and are not repeated here.
+    Variables named ``PIP_…`` are not included, because commands in the root inherit them.
     """
     home = Path.home()
     files = [Path("/etc/xdg/pip/pip.conf"), Path("/etc/pip.conf"), home / ".pip/pip.conf",
@@ -78,7 +78,7 @@ def pip_settings() -> dict[str, str]:
 
 
 def pip_configuration(settings: dict[str, str]) -> str:
-    """``settings`` as the text of a pip.conf."""
+    """Return ``settings`` as the text of a pip.conf."""
     text = ""
     for section in sorted({key.partition(".")[0] for key in settings}):
         text += f"[{section}]\n"
@@ -90,7 +90,7 @@ def pip_configuration(settings: dict[str, str]) -> str:
 
 
 def local_paths(settings: dict[str, str]) -> list[Path]:
-    """Paths that the settings of certificates and pip name; they must be visible inside the root too."""
+    """List the paths in the settings of certificates and pip. They must be visible in the root, too."""
     names = [os.environ.get(variable, "") for variable in CA_VARIABLES]
     values = list(settings.values()) + [v for k, v in os.environ.items() if k.startswith("PIP_")]
     names += [word for value in values for word in value.split()]

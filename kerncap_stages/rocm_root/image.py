@@ -1,4 +1,4 @@
-"""The same root as a container image, for machines that run containers but let nobody make namespaces."""
+"""The same root as a container image, for machines that run containers but allow no namespaces."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ RUN echo '{marker}' > {marker_path}
 
 
 def containerfile(rocm: str, layers: Sequence[str]) -> str:
-    """Text of a Containerfile that installs what the recipe installs."""
+    """Return the text of a Containerfile that installs what the recipe installs."""
     recipe = recipe_for(rocm)
     steps = []
     if recipe.overlay:
@@ -44,7 +44,7 @@ def containerfile(rocm: str, layers: Sequence[str]) -> str:
 
 
 def inside(rocm: str, layers: Sequence[str]) -> bool:
-    """Whether this process runs inside such a root already."""
+    """Whether this process already runs inside such a root."""
     if not enter.MARKER.exists():
         return False
     here = json.loads(enter.MARKER.read_text())

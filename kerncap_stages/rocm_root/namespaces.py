@@ -1,7 +1,7 @@
-"""Private mount namespaces, as root or through a user namespace, by the kernel's own calls.
+"""Private mount namespaces, as root or through a user namespace, by system calls.
 
-Python 3.11 has no ``os.unshare``, so libc is called directly. Whatever is mounted here belongs to the calling
-process and its children alone: the kernel drops it with the last of them, however they end.
+Python 3.11 has no ``os.unshare``, so this module calls libc directly. Mounts that it makes belong to the
+calling process and its children only. The kernel removes them when the last of these ends, in whatever way.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ ST_RELATIME: Final = 4096
 SUBORDINATE_IDS: Final = 65535
 
 SYSCTL = Path("/proc/sys")
-# Setting, the value that forbids user namespaces, one that allows them.
+# Each setting, with the value that forbids user namespaces and one that allows them.
 _SETTINGS = (
     ("kernel/apparmor_restrict_unprivileged_userns", "1", "0"),
     ("kernel/unprivileged_userns_clone", "0", "1"),
@@ -50,7 +50,7 @@ def _call(name: str, *arguments: object) -> None:
 
 
 def mount(source: str, target: Path, kind: str | None, flags: int, options: str | None = None) -> None:
-    """Mount; raises OSError with the target named."""
+    """Mount ``source`` on ``target``. Raises OSError that names both."""
     encoded = [None if text is None else os.fsencode(text) for text in (source, str(target), kind, options)]
     try:
         _call("mount", encoded[0], encoded[1], encoded[2], ctypes.c_ulong(flags), encoded[3])
@@ -61,12 +61,12 @@ def mount(source: str, target: Path, kind: str | None, flags: int, options: str 
 
 
 def bind(source: Path, target: Path) -> None:
-    """Show ``source`` and everything mounted below it at ``target`` too."""
+    """Bind ``source``, and everything mounted below it, at ``target``."""
     mount(str(source), target, None, MS_BIND | MS_REC)
 
 
 def mounts_below(folder: Path) -> list[Path]:
-    """Where something is mounted in ``folder``, as this process sees it."""
+    """List the mount points below ``folder`` that this process sees."""
     places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     # The kernel writes blanks, tabs, newlines and backslashes as \\ and three octal digits.
     paths = {Path(re.sub(r"\\([0-7]{3})", lambda code: chr(int(code[1], 8)), place)) for place in places}
@@ -74,20 +74,20 @@ def mounts_below(folder: Path) -> list[Path]:
 
 
 def make_read_only(target: Path) -> None:
-    """Make one bind mount read-only, keeping the flags that a user namespace may not drop."""
+    """Make one bind mount read-only. Keeps the flags that a user namespace may not remove."""
     have = os.statvfs(target).f_flag
     flags = have & KEPT_FLAGS | (MS_RELATIME if have & ST_RELATIME else 0)
     mount("none", target, None, MS_REMOUNT | MS_BIND | MS_RDONLY | flags)
 
 
 def has_all_ids() -> bool:
-    """Whether this process may own files as any user: root of the machine, not of a user namespace."""
+    """Whether this process may make files of any user: it is the machine's root, not a user namespace's."""
     rows = Path("/proc/self/uid_map").read_text().split()
     return os.geteuid() == 0 and rows == ["0", "0", str(2**32 - 1)]
 
 
 def enter_private_mounts() -> None:
-    """Give this process mounts of its own. Raises Refused, naming what the machine lacks."""
+    """Give this process mounts of its own. Raises Refused if the machine does not allow that."""
     if os.geteuid() == 0:
         try:
             _call("unshare", CLONE_NEWNS)
@@ -102,7 +102,7 @@ def enter_private_mounts() -> None:
 
 
 def _enter_user_namespace() -> None:
-    """Become root of a user namespace; a child forked before writes the id maps from outside."""
+    """Become root of a user namespace. A child that was forked before writes the id maps from outside."""
     commands = [[tool, str(os.getpid()), "0", str(own), "1", "1", str(start), str(count)]
                 for tool, own, (start, count) in _id_maps()]  # fmt: skip
     ready, go = os.pipe()
@@ -132,7 +132,7 @@ def _enter_user_namespace() -> None:
 
 
 def _id_maps() -> list[tuple[str, int, tuple[int, int]]]:
-    """(tool, own id, subordinate range) for users and for groups."""
+    """Return (tool, own id, subordinate range) for users and for groups."""
     maps = []
     for name, own, table in (
         ("newuidmap", os.getuid(), "/etc/subuid"),
@@ -148,7 +148,7 @@ def _id_maps() -> list[tuple[str, int, tuple[int, int]]]:
 
 
 def subordinate_range(table: Path) -> tuple[int, int]:
-    """First big enough range of this user in /etc/subuid or /etc/subgid. Raises Refused if there is none."""
+    """Find a large enough range of this user in /etc/subuid or /etc/subgid. Raises Refused without one."""
     user = pwd.getpwuid(os.getuid()).pw_name
     lines = table.read_text().splitlines() if table.exists() else []
     for line in lines:
@@ -170,7 +170,7 @@ def _refused_as_root(error: OSError) -> Refused:
 
 
 def refused_as_user(error: OSError) -> Refused:
-    """Name the setting that is in the way, where the kernel shows it."""
+    """Return the error for an ordinary user. It names the setting that forbids namespaces, if one does."""
     for path, bad, good in _SETTINGS:
         file = SYSCTL / path
         if file.exists() and file.read_text().strip() == bad:

@@ -1,4 +1,4 @@
-"""What goes into each root: the one place where suites, packages and supported versions are written."""
+"""What each root contains: its Debian suite, its packages, and their supported versions."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from dataclasses import asdict, dataclass, field
 
 from kerncap_stages.errors import UsageError
 
-# Raised when the build steps themselves change, so that a root made by old steps is not taken for a new one.
+# Raise this if the build steps change, so that a root of the old steps is not used as a new one.
 STEPS_VERSION = 1
 
-# Needed whatever the ROCm version: the project's compiler, its Python and its tools.
+# Every ROCm version needs these: the project's compiler, its Python and its tools.
 COMMON_PACKAGES = (
     "ca-certificates", "ccache", "cmake", "g++", "gdb", "git", "libdrm-dev", "libssl-dev", "libzstd-dev",
     "linux-libc-dev", "make", "ninja-build", "pkgconf", "procps", "python3", "python3-dev", "python3-pip",
@@ -31,9 +31,10 @@ class Layer:
 
 @dataclass(frozen=True)
 class Recipe:
-    """One ROCm version: where its packages come from and which versions of them are known to work.
+    """One ROCm version: where its packages come from, and which versions of them are known to work.
 
-    ``supported`` maps a package to the versions that are good: at least the first, below the second.
+    ``supported`` maps a package to its supported versions: from the first, up to but not including the
+    second.
     """
 
     rocm: str
@@ -48,7 +49,7 @@ class Recipe:
     layers: dict[str, Layer] = field(default_factory=dict)
 
     def chosen_layers(self, names: tuple[str, ...]) -> tuple[Layer, ...]:
-        """Layers by name, sorted; raises UsageError for a name that this ROCm version does not have."""
+        """Return layers, sorted by name. Raises UsageError if this ROCm version has no layer of a name."""
         for name in names:
             if name not in self.layers:
                 have = ", ".join(sorted(self.layers)) or "none"
@@ -56,7 +57,7 @@ class Recipe:
         return tuple(self.layers[name] for name in sorted(set(names)))
 
     def key(self, layers: tuple[str, ...], *, as_root: bool) -> str:
-        """Name of the folder that holds a root made by this recipe."""
+        """Return the name of the folder of a root made by this recipe."""
         parts = [asdict(layer) for layer in self.chosen_layers(layers)]
         plain = {k: v for k, v in asdict(self).items() if k != "layers"}
         text = json.dumps([STEPS_VERSION, COMMON_PACKAGES, plain, parts, as_root], sort_keys=True)
@@ -65,7 +66,7 @@ class Recipe:
         )
 
     def ranges(self, layers: tuple[str, ...]) -> dict[str, tuple[str, str]]:
-        """Supported versions of everything in a root with these layers."""
+        """Return the supported versions of all packages in a root with these layers."""
         ranges = dict(self.supported)
         for layer in self.chosen_layers(layers):
             ranges.update(layer.supported)
@@ -102,7 +103,7 @@ RECIPES = {
         ),
         Recipe(
             rocm="7.2",
-            suite="sid",  # experimental is made to lie on top of sid, not of testing
+            suite="sid",  # experimental extends sid, not testing
             overlay="experimental",
             rocm_packages=(
                 "hipcc", "libamdhip64-7", "libamdhip64-dev", "libhsa-runtime-dev", "libhsa-runtime64-1",
@@ -118,7 +119,7 @@ RECIPES = {
             size_gib=3.0,
             snapshot="20261030T080000Z",
         ),
-        # An old distribution, for wheels: what it compiles runs on newer ones, too.
+        # An old distribution, for wheels: what is compiled there also runs on newer ones.
         Recipe(
             rocm="none",
             suite="bookworm",
@@ -137,7 +138,7 @@ DEFAULT_ROCM = "6.4"
 
 
 def recipe_for(rocm: str) -> Recipe:
-    """Recipe of a ROCm version; raises UsageError when there is none."""
+    """Return the recipe of a ROCm version. Raises UsageError if there is none."""
     try:
         return RECIPES[rocm]
     except KeyError:

@@ -1,4 +1,4 @@
-"""Which versions of packages a root got, and whether they are ones that are known to work."""
+"""Read the versions of a root's packages, and check that they are supported."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def installed(files: Path) -> dict[str, str]:
-    """Package to version, of all that is installed in the root at ``files``, as dpkg's own database says."""
+    """Read the installed packages and their versions from the dpkg database of the root at ``files``."""
     packages = {}
     for paragraph in (files / "var/lib/dpkg/status").read_text().split("\n\n"):
         fields = dict(re.findall(r"^(Package|Status|Version): (.*)$", paragraph, re.MULTILINE))
@@ -25,24 +25,24 @@ def installed(files: Path) -> dict[str, str]:
 
 
 def upstream(version: str) -> tuple[int, ...]:
-    """Numbers of the upstream part: ``1:21.1.8-13`` gives (21, 1, 8)."""
+    """Return the numbers of a version's upstream part: ``1:21.1.8-13`` gives (21, 1, 8)."""
     plain = version.partition(":")[2] or version
     digits = re.match(r"[0-9.]*", plain)
     return tuple(int(part) for part in digits[0].split(".") if part) if digits else ()
 
 
 def check(recipe: Recipe, layers: Sequence[str], packages: Mapping[str, str]) -> None:
-    """Raise DeviceError, naming every package whose version is not a supported one."""
+    """Raise DeviceError if a package is missing or its version is not supported; it names all of these."""
     wrong = []
     for name, (low, high) in recipe.ranges(tuple(layers)).items():
         have = packages.get(name)
         if have is None:
             wrong.append(f"{name} is missing")
         elif not upstream(low) <= upstream(have) < upstream(high):
-            wrong.append(f"{name} is {have}, supported is {low} up to, not including, {high}")
+            wrong.append(f"{name} is {have}; supported are {low} up to, but not including, {high}")
     if wrong:
         raise DeviceError(
             f"the archive's {recipe.suite} no longer has ROCm {recipe.rocm}: " + "; ".join(wrong),
-            hint=f"take the state of {recipe.snapshot} from Debian's snapshot archive: --mirror URL, "
-            f"a URL that ends in /archive/debian/{recipe.snapshot}",
+            hint=f"use Debian's snapshot archive of {recipe.snapshot}: --mirror URL, "
+            f"with a URL that ends in /archive/debian/{recipe.snapshot}",
         )
