@@ -26,9 +26,8 @@ struct ScratchLayout {
 };
 
 [[nodiscard]] ScratchLayout decode_scratch(const Chip& chip, std::uint32_t tmpring) noexcept {
-  const std::uint32_t waves = tmpring & 0xFFF;
-  if (is_cdna(chip.target)) return {std::uint64_t{tmpring >> 12 & 0x1FFF} * 1024, waves * chip.xcc_count};
-  return {std::uint64_t{tmpring >> 12 & 0x7FFF} * 256, waves * (chip.shader_arrays / chip.shader_arrays_per_engine)};
+  const std::uint32_t waves = tmpring & 0xFFF, size = tmpring >> 12 & ((1U << chip.tmpring_size_bits) - 1);
+  return {std::uint64_t{size} * chip.tmpring_unit_bytes, waves * chip.tmpring_parts};
 }
 
 [[nodiscard]] aql::QueueError error_of(const Fault& fault) noexcept {
@@ -120,7 +119,7 @@ AqlQueue::Start AqlQueue::start_kernel(std::uint64_t index, const aql::KernelDis
 AqlQueue::Start AqlQueue::prepare_scratch(std::uint64_t index, const aql::KernelDispatch& packet, Dispatch& dispatch) {
   const Chip& chip = m_context.gpu.chip;
   unsigned lanes = 64;
-  if (chip.wavefront_size == 32) {
+  if (traits(chip.target).lanes == 32) {
     const auto properties = m_memory.load<std::uint16_t>(packet.kernel_object + k_descriptor_properties);
     if (properties && (*properties & k_property_wave32) != 0) lanes = 32;
   }

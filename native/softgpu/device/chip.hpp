@@ -16,9 +16,11 @@ struct Chip {
   unsigned gfx_version;  // major * 10000 + minor * 100 + stepping
   unsigned device_id;
   unsigned family_id;
-  unsigned compute_units, simds_per_unit, waves_per_simd, wavefront_size;
+  unsigned compute_units, simds_per_unit, waves_per_simd, registers_per_simd;
   unsigned shader_arrays, shader_arrays_per_engine, units_per_array;
   unsigned xcc_count;
+  // compute_tmpring_size: the width and unit of its size field, and how many parts of the chip have its number of waves.
+  unsigned tmpring_size_bits, tmpring_unit_bytes, tmpring_parts;
   unsigned lds_kib;
   unsigned clock_mhz, memory_clock_mhz, memory_width_bits;
   unsigned sdma_engines, sdma_xgmi_engines, sdma_queues_per_engine;

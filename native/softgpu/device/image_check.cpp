@@ -63,15 +63,6 @@ constexpr std::string_view k_plain_magic = "__CLANG_OFFLOAD_BUNDLE__", k_compres
 
 [[nodiscard]] bool is_for_gpu(std::string_view name) noexcept { return name.find("amdgcn") != name.npos; }
 
-// What compilers call the code that serves all chips of a family, ours among them.
-[[nodiscard]] std::string_view family(Target target) noexcept {
-  switch (target) {
-    case Target::gfx942: return "gfx9-4-generic";
-    case Target::gfx1100: return "gfx11-generic";
-    default: return {};  // gfx90a is in none
-  }
-}
-
 // Whether HIP finds the entry for this target: its chip or family, built for features that it has. SPIR-V is compiled when it is loaded.
 [[nodiscard]] bool runs_on(std::string_view entry, Target target) noexcept {
   if (!is_for_gpu(entry)) return false;
@@ -80,7 +71,7 @@ constexpr std::string_view k_plain_magic = "__CLANG_OFFLOAD_BUNDLE__", k_compres
   const std::string_view chip = isa.substr(0, isa.find(':'));
   const std::string_view features = isa.substr(chip.size());
   const bool is_built_for_others = features.find(":xnack+") != features.npos || features.find(":sramecc-") != features.npos;
-  return (chip == name(target) || (!chip.empty() && chip == family(target))) && !is_built_for_others;
+  return (chip == name(target) || (!chip.empty() && chip == traits(target).generic_name)) && !is_built_for_others;
 }
 
 [[nodiscard]] ImageVerdict damaged(std::string how) { return {.damage = std::move(how)}; }

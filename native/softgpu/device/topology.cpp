@@ -121,7 +121,7 @@ void Topology::add_gpu_node(unsigned index) {
           .set("mem_banks_count", 1).set("caches_count", cache_count).set("io_links_count", gpus)
           .set("p2p_links_count", 0).set("cpu_core_id_base", 0).set("simd_id_base", 0x80001000U + (index << 16))
           .set("max_waves_per_simd", chip.waves_per_simd).set("lds_size_in_kb", chip.lds_kib)
-          .set("gds_size_in_kb", 0).set("num_gws", 64).set("wave_front_size", chip.wavefront_size)
+          .set("gds_size_in_kb", 0).set("num_gws", 64).set("wave_front_size", traits(chip.target).lanes)
           .set("array_count", chip.shader_arrays).set("simd_arrays_per_engine", chip.shader_arrays_per_engine)
           .set("cu_per_simd_array", chip.units_per_array).set("simd_per_cu", chip.simds_per_unit)
           .set("max_slots_scratch_cu", 32).set("gfx_target_version", chip.gfx_version).set("vendor_id", 0x1002)

@@ -37,11 +37,13 @@ template <typename T>
 
 unsigned KernelDescriptor::initial_sgprs(Target target) const noexcept {
   const unsigned group_ids = 0U + group_id_sgpr[0] + group_id_sgpr[1] + group_id_sgpr[2];
-  return user_sgprs + group_ids + group_info_sgpr + (private_segment && !has_architected_scratch(target));
+  return user_sgprs + group_ids + group_info_sgpr + (private_segment && !traits(target).has_architected_scratch);
 }
 
 core::Result<KernelDescriptor> KernelDescriptor::parse(Target target, std::span<const std::byte, k_descriptor_bytes> bytes) {
-  if (!is_cdna(target)) return core::Error{core::ErrorCode::unsupported, "kernel descriptor: target not implemented"};
+  if (traits(target).encoding != Encoding::gfx9) {
+    return core::Error{core::ErrorCode::unsupported, "kernel descriptor: target not implemented"};
+  }
   KernelDescriptor d;
   d.group_segment_bytes = read<std::uint32_t>(bytes, 0);
   d.private_segment_bytes = read<std::uint32_t>(bytes, 4);

@@ -25,9 +25,6 @@ namespace kerncap::softgpu {
 
 inline constexpr std::size_t k_descriptor_bytes = 64;
 
-// Scratch that the hardware addresses by itself, with no descriptor or wave offset in SGPRs.
-[[nodiscard]] constexpr bool has_architected_scratch(Target target) noexcept { return target != Target::gfx90a; }
-
 struct KernelDescriptor {
   std::uint32_t group_segment_bytes = 0;
   std::uint32_t private_segment_bytes = 0;

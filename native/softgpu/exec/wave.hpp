@@ -70,7 +70,7 @@ struct WaveContext {
   [[nodiscard]] std::uint64_t vcc() const noexcept { return sgpr64(k_vcc); }
   void set_exec(std::uint64_t value) noexcept { set_sgpr64(k_exec, value); }
   [[nodiscard]] bool all_lanes_active() const noexcept { return exec() == k_all_lanes; }
-  [[nodiscard]] std::uint32_t m0() const noexcept { return sgpr[m0_index(target)]; }
+  [[nodiscard]] std::uint32_t m0() const noexcept { return sgpr[traits(target).m0_operand]; }
 
   // EXEC as a row: all ones in active lanes, else zero. Rebuilt when EXEC has changed.
   [[nodiscard]] const Row& exec_row() noexcept {

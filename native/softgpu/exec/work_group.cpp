@@ -117,7 +117,7 @@ void WorkGroup::start_wave(const LaunchPlan& plan, WaveContext& wave, std::uint3
   const std::uint64_t offset = m_slots[wave.index] * dispatch.scratch->bytes_per_wave();
   wave.scratch_base = dispatch.scratch->base() + offset;
   wave.scratch_size_bytes_per_lane = static_cast<std::uint32_t>(dispatch.scratch->bytes_per_wave() / k_lanes);
-  if (has_architected_scratch(dispatch.target)) {
+  if (traits(dispatch.target).has_architected_scratch) {
     wave.set_sgpr64(k_flat_scratch, wave.scratch_base);
   } else if (kernel.private_segment) {
     wave.sgpr[next] = static_cast<std::uint32_t>(offset);

@@ -50,7 +50,8 @@ void decode_flat(Decoding& d, const Opcode& opcode) noexcept {
   const bool has_saddr = saddr != k_no_saddr;
   const bool is_scratch = opcode.format == Format::scratch;
   const bool bit13 = bit(low, 13);
-  if (d.target == Target::gfx90a) {
+  const bool loads_to_lds_by_bit = traits(d.target).flat_bit13 == FlatBit13::to_lds;
+  if (loads_to_lds_by_bit) {
     out.memory.to_lds = bit13;
   } else {
     out.memory.to_lds = opcode.mnemonic.find("_load_lds_") != std::string_view::npos;
@@ -58,8 +59,8 @@ void decode_flat(Decoding& d, const Opcode& opcode) noexcept {
   if (has_saddr) {
     d.sgpr(out.src[2], is_scratch ? OperandInfo{NumberType::b32, 1} : OperandInfo{NumberType::b64, 2}, saddr);
   }
-  // Scratch: gfx942 says in a bit of its own whether there is a vector address, gfx90a has either one or the other.
-  const bool has_vaddr = !is_scratch || (d.target == Target::gfx90a ? !has_saddr : bit13);
+  // Scratch: where bit 13 does not tell, there is either one address or the other.
+  const bool has_vaddr = !is_scratch || (loads_to_lds_by_bit ? !has_saddr : bit13);
   if (has_vaddr) {
     const bool wide = !is_scratch && !has_saddr;
     d.vgpr(out.src[0], wide ? OperandInfo{NumberType::b64, 2} : OperandInfo{NumberType::b32, 1}, bits(high, 7, 0));

@@ -57,7 +57,7 @@ struct Match {
 DecodeStatus decode(Target target, std::span<const std::uint32_t> words, Decoded& out) noexcept {
   if (words.empty()) return DecodeStatus::truncated;
   Match match{};
-  if (!is_cdna(target) || !match_cdna(words[0], match)) return DecodeStatus::unknown_format;
+  if (traits(target).encoding != Encoding::gfx9 || !match_cdna(words[0], match)) return DecodeStatus::unknown_format;
   const Opcode* opcode = OpcodeIndex::of(target).find(match.space, match.number);
   if (opcode == nullptr) return DecodeStatus::unknown_opcode;
   out = Decoded{};

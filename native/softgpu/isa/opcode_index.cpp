@@ -23,9 +23,12 @@ OpcodeIndex::OpcodeIndex(std::span<const Opcode> opcodes) {
 
 const OpcodeIndex& OpcodeIndex::of(Target target) {
   // Never destroyed: programs dispatch from exit handlers, and from static destructors.
-  static const OpcodeIndex* const indices = new OpcodeIndex[k_target_count]{
-      OpcodeIndex(opcodes(Target::gfx90a)), OpcodeIndex(opcodes(Target::gfx942)), OpcodeIndex(opcodes(Target::gfx1100))};
-  return indices[static_cast<unsigned>(target)];
+  static const auto* const indices = [] {
+    auto* made = new std::vector<OpcodeIndex>;
+    for (unsigned i = 0; i < k_target_count; ++i) made->emplace_back(opcodes(static_cast<Target>(i)));
+    return made;
+  }();
+  return (*indices)[static_cast<unsigned>(target)];
 }
 
 std::span<const Opcode> opcodes(Target target) noexcept {

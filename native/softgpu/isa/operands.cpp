@@ -80,7 +80,7 @@ void Decoding::sgpr(Operand& operand, const OperandInfo& info, unsigned index) n
   const unsigned limit = index <= k_last_sgpr ? k_last_sgpr : k_last_scalar;
   const unsigned alignment = info.dwords <= 1 ? 1 : info.dwords == 2 ? 2 : 4;
   if (index + std::max<unsigned>(info.dwords, 1) > limit + 1 || index % alignment != 0) fail(DecodeStatus::bad_operand);
-  if (is_cdna(target) && index == 125) fail(DecodeStatus::bad_operand);
+  if (!traits(target).has_null_operand && index == 125) fail(DecodeStatus::bad_operand);
 }
 
 void Decoding::vector_register(Operand& operand, const OperandInfo& info, unsigned index, bool accumulator) noexcept {

@@ -40,8 +40,8 @@ struct FatBinaryWrapper {
     return RefusedKernels::instance().refuse_module("its code in " + file + " was refused: " + verdict.damage);
   }
   if (verdict.is_for_target) return nullptr;
-  const std::string gpu(name(*target));
-  const std::string why = "not for " + gpu + (is_cdna(*target) ? " (sramecc+, xnack-)" : "");
+  const std::string gpu(name(*target)), features(traits(*target).features);
+  const std::string why = "not for " + gpu + (features.empty() ? "" : " (" + features + ")");
   const std::string entries = verdict.gpu_entries.empty() ? "no GPU" : verdict.gpu_entries;
   static std::atomic<bool> said{false};  // a library may have hundreds of them
   if (!said.exchange(true)) {

@@ -123,7 +123,7 @@ bool serve(WorkerState& worker, WaveContext& wave) {
   wave.agpr_count = static_cast<std::uint16_t>(agpr.size());
   wave.sgpr_count = 102;
   wave.target = target;
-  wave.lanes = is_cdna(target) ? 64 : 32;
+  wave.lanes = traits(target).lanes;
   wave.scc = false;
   wave.set_mode(header.mode);
   wave.worker = &worker;

@@ -12,7 +12,7 @@ using FlushingAddF32 = atomic::FloatAdd<float, atomic::Denormals::flush>;
 
 template <Handler k_keep, Handler k_flush>
 Handler by_target(Target target, Instruction&) {
-  return target == Target::gfx90a ? k_flush : k_keep;
+  return traits(target).f32_atomics_flush_denormals ? k_flush : k_keep;
 }
 
 #define KERNCAP_FLOAT_ATOMICS(prefix, form)                                                     \

@@ -107,8 +107,8 @@ template <class Element>
 
 // This wave's own scratch memory, as scratch instructions and flat accesses to the private aperture see it.
 [[nodiscard]] inline std::uint64_t own_scratch_base(const WaveContext& wave) noexcept {
-  // gfx90a programs hold it in flat_scratch; newer ones cannot see it.
-  return wave.target == Target::gfx90a ? wave.sgpr64(k_flat_scratch) : wave.scratch_base;
+  // Programs hold it in flat_scratch, or cannot see it.
+  return traits(wave.target).has_architected_scratch ? wave.scratch_base : wave.sgpr64(k_flat_scratch);
 }
 
 }  // namespace kerncap::softgpu

@@ -36,7 +36,7 @@ struct Field {
     case k_memory_bases:
       value = static_cast<std::uint32_t>(wave.private_base >> 48) | static_cast<std::uint32_t>(wave.shared_base >> 48) << 16;
       return true;
-    case k_xcc_id: value = 0; return wave.target == Target::gfx942;
+    case k_xcc_id: value = 0; return traits(wave.target).has_xcc_id;
     default: return false;
   }
 }

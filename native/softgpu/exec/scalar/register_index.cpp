@@ -42,7 +42,7 @@ Flow enter_mode(WaveContext& wave, const Instruction& instruction, std::uint32_t
 }
 
 Flow index_on(WaveContext& wave, const Instruction& instruction) noexcept {
-  std::uint32_t& m0 = wave.sgpr[m0_index(wave.target)];
+  std::uint32_t& m0 = wave.sgpr[traits(wave.target).m0_operand];
   const std::uint32_t index = wave.scalar32(instruction.src[0]) & k_index_bits;
   m0 = (m0 & ~(k_index_bits | k_mode_bits)) | index | (static_cast<std::uint32_t>(instruction.offset) & 0xF) << 12;
   return enter_mode(wave, instruction, wave.mode | k_mode_gpr_index);
@@ -53,13 +53,13 @@ Flow index_off(WaveContext& wave, const Instruction& instruction) noexcept {
 }
 
 Flow index_value(WaveContext& wave, const Instruction& instruction) noexcept {
-  std::uint32_t& m0 = wave.sgpr[m0_index(wave.target)];
+  std::uint32_t& m0 = wave.sgpr[traits(wave.target).m0_operand];
   m0 = (m0 & ~k_index_bits) | (wave.scalar32(instruction.src[0]) & k_index_bits);
   return Flow::next;
 }
 
 Flow index_mode(WaveContext& wave, const Instruction& instruction) noexcept {
-  std::uint32_t& m0 = wave.sgpr[m0_index(wave.target)];
+  std::uint32_t& m0 = wave.sgpr[traits(wave.target).m0_operand];
   m0 = (m0 & ~k_mode_bits) | (static_cast<std::uint32_t>(instruction.offset) & 0xF) << 12;
   return Flow::next;
 }

@@ -45,7 +45,7 @@ Flow compare_handler(WaveContext& wave, const Instruction& instruction) noexcept
   if constexpr (k_invert) mask = ~mask;
   mask &= k_plain ? wave.exec() : write_mask(wave, instruction);
   // RDNA's v_cmpx has no other destination than EXEC.
-  if (!k_exec || is_cdna(wave.target)) write_lane_mask(wave, instruction.dst.index, mask);
+  if (!k_exec || !traits(wave.target).compares_to_exec_alone) write_lane_mask(wave, instruction.dst.index, mask);
   if constexpr (k_exec) wave.set_exec(mask);
   return Flow::next;
 }

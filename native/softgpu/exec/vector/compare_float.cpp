@@ -61,7 +61,7 @@ Flow class16(WaveContext& wave, const Instruction& instruction) noexcept {
     result |= static_cast<std::uint64_t>((masks[i] >> class_of<std::uint32_t>(bits, 10, 16)) & 1) << i;
   }
   result &= write_mask(wave, instruction);
-  if (!k_exec || is_cdna(wave.target)) write_lane_mask(wave, instruction.dst.index, result);
+  if (!k_exec || !traits(wave.target).compares_to_exec_alone) write_lane_mask(wave, instruction.dst.index, result);
   if constexpr (k_exec) wave.set_exec(result);
   return Flow::next;
 }

@@ -42,7 +42,7 @@ constexpr HandlerFactory k_integer = saturating<k_dot<k_bits, k_signed>, k_dot_s
 
 // VOP3P: op_sel and neg work on halves, and abs does not exist. The VOP2 forms have neither.
 Flow dot2_f16(WaveContext& wave, const Instruction& instruction) noexcept {
-  const bool flushes = wave.target == Target::gfx90a;
+  const bool flushes = traits(wave.target).dot2_flushes_denormals;
   const bool packed = instruction.opcode->format == Format::vop3p;
   Lanes<float> halves[2][2];
   for (unsigned s = 0; s < 2; ++s) {

@@ -103,10 +103,10 @@ bool dpp_control_exists(Target target, unsigned control) noexcept {
     case 0x100:
     case 0x110:
     case 0x120: return amount != 0;
-    case 0x130: return is_cdna(target) && (amount & 3) == 0;
-    case 0x140: return amount < (is_cdna(target) ? 4 : 2);
+    case 0x130: return traits(target).has_dpp_wave_shift && (amount & 3) == 0;
+    case 0x140: return amount < (traits(target).has_dpp_row_broadcast ? 4 : 2);
     case 0x150: return true;
-    case 0x160: return !is_cdna(target);
+    case 0x160: return traits(target).has_dpp_row_xmask;
     default: return false;
   }
 }

@@ -9,9 +9,9 @@ namespace kerncap::softgpu {
 bool form_is_supported(Target target, const Instruction& instruction) noexcept {
   switch (instruction.variant) {
     case Variant::plain: return true;
-    case Variant::sdwa: return is_cdna(target);
+    case Variant::sdwa: return traits(target).has_sdwa;
     case Variant::dpp: return dpp_control_exists(target, instruction.dpp.control);
-    case Variant::dpp8: return !is_cdna(target);
+    case Variant::dpp8: return traits(target).has_dpp8;
   }
   return false;
 }

@@ -139,7 +139,7 @@ Handler bytes(Target, Instruction& instruction) {
 template <unsigned k_size, unsigned k_blocks>
 Handler doubles(Target target, Instruction& instruction) {
   const bool fits = matrix_operands_fit(instruction, true) && instruction.cbsz == 0 &&
-                    (instruction.blgp == 0 || target == Target::gfx942);
+                    (instruction.blgp == 0 || traits(target).f64_matrix_negates);
   return fits ? double_matrix<k_size, k_blocks> : nullptr;
 }
 

@@ -30,7 +30,7 @@ class MatrixFlushScope {
 };
 
 [[nodiscard]] constexpr bool flushes(Target target, MatrixType type) noexcept {
-  return target == Target::gfx90a && (type == MatrixType::f16 || type == MatrixType::bf16);
+  return traits(target).matrix16_flushes_denormals && (type == MatrixType::f16 || type == MatrixType::bf16);
 }
 
 [[nodiscard]] inline Addend addend_of(WaveContext& wave, const Instruction& instruction) noexcept {

@@ -17,7 +17,7 @@ enum class HighHalf : std::uint8_t { clear, keep };
 }
 
 [[nodiscard]] inline bool keeps_high_half(const WaveContext& wave, HighHalf high) noexcept {
-  return high == HighHalf::keep || wave.target == Target::gfx1100;
+  return high == HighHalf::keep || traits(wave.target).keeps_high_half;
 }
 
 // Source i with DPP and SDWA applied, and, for 16-bit operands, op_sel: the value is in the low half then. Uses
