@@ -96,6 +96,7 @@ AqlQueue::Start AqlQueue::start_kernel(std::uint64_t index, const aql::KernelDis
   dispatch.shared_base = k_lds_aperture;
   dispatch.private_base = k_private_aperture;
   dispatch.max_lds_bytes = chip.lds_kib * 1024;
+  dispatch.units = {chip.compute_units, chip.simds_per_unit, chip.waves_per_simd, chip.registers_per_simd, dispatch.max_lds_bytes};
   dispatch.count_instructions = m_context.log != nullptr;
   if (m_context.lds != nullptr) dispatch.goes_on_beyond_lds = m_context.lds->for_kernel(m_context.gpu.space, packet.kernel_object);
   dispatch.interrupt = [&events = m_context.events](std::uint32_t m0) { events.interrupt(m0); };

@@ -31,6 +31,13 @@ class ScratchSlots {
   std::unique_ptr<std::atomic<std::uint64_t>[]> m_taken;
 };
 
+// What decides how many work-groups the GPU runs at once, as on hardware. count 0: as many as there are.
+struct ComputeUnits {
+  std::uint32_t count = 0;
+  std::uint32_t simds = 4, waves_per_simd = 8, registers_per_simd = 512;  // vector registers: rows of one wavefront's lanes
+  std::uint32_t lds_bytes = 64 * 1024;
+};
+
 struct Dispatch {
   Target target = Target::gfx90a;
   const AddressSpace* space = nullptr;  // outlives the dispatch
@@ -47,6 +54,7 @@ struct Dispatch {
   std::array<std::uint32_t, 4> scratch_descriptor{};  // amd_queue_t::scratch_resource_descriptor
   std::uint64_t shared_base = std::uint64_t{1} << 48, private_base = std::uint64_t{2} << 48;
   std::uint32_t max_lds_bytes = 64 * 1024;
+  ComputeUnits units;
   bool count_instructions = false;
   // s_sendmsg MSG_INTERRUPT with M0: how device code wakes a host that waits for a signal. Called on a worker, inside
   // an open View of `space`: must not change mappings.

@@ -42,6 +42,8 @@ void EngineState::submit(LaunchPlan plan, Engine::Callback done) {
     const std::lock_guard lock(m_mutex);
     if (m_threads.empty()) start_workers();
     plan.sync = &m_syncs[plan.dispatch.space];
+    // In another order the first work-groups may wait for later ones, which hardware never starts after them.
+    if (m_schedule.is_adversarial) plan.max_resident_groups = plan.group_count;
     m_dispatches.push_back(
         std::make_shared<RunningDispatch>(std::move(plan), std::move(done), ++m_submitted, monotonic_ns()));
     m_version.fetch_add(1, std::memory_order_acq_rel);

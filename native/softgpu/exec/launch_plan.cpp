@@ -92,6 +92,20 @@ class SgprWriter {
   return {};
 }
 
+// Work-groups for which all compute units together have wave slots, vector registers and LDS.
+[[nodiscard]] std::uint64_t room_for_groups(const LaunchPlan& plan) noexcept {
+  const Dispatch& dispatch = plan.dispatch;
+  const ComputeUnits& units = dispatch.units;
+  if (units.count == 0) return plan.group_count;
+  const std::uint32_t items = std::uint32_t{dispatch.group[0]} * dispatch.group[1] * dispatch.group[2];
+  const std::uint32_t waves = (items - 1) / k_lanes + 1;
+  const std::uint32_t registers = std::max(1U, 0U + plan.kernel.vgprs + plan.kernel.agprs);
+  const std::uint32_t waves_per_simd = std::min(units.waves_per_simd, units.registers_per_simd / registers);
+  std::uint32_t groups = units.simds * waves_per_simd / waves;
+  if (dispatch.group_segment_size_bytes != 0) groups = std::min(groups, units.lds_bytes / dispatch.group_segment_size_bytes);
+  return std::uint64_t{units.count} * std::max(groups, 1U);
+}
+
 }  // namespace
 
 core::Result<LaunchPlan> LaunchPlan::make(Dispatch dispatch) {
@@ -110,6 +124,7 @@ core::Result<LaunchPlan> LaunchPlan::make(Dispatch dispatch) {
   if (plan.kernel.preload_dwords != 0) plan.entry_pc += k_preload_prologue_bytes;
   if (core::Result<void> sizes = check_sizes(plan); !sizes) return sizes.error();
   if (core::Result<void> filled = fill_user_sgprs(plan, view); !filled) return filled.error();
+  plan.max_resident_groups = room_for_groups(plan);
   return plan;
 }
 

@@ -19,6 +19,7 @@ struct LaunchPlan {
   std::array<std::uint32_t, 16> user_sgprs{};  // as every wave finds them
   std::uint32_t groups[3] = {0, 0, 0};
   std::uint64_t group_count = 0;
+  std::uint64_t max_resident_groups = 0;  // what the compute units have room for; at least one
   GlobalWaveSync* sync = nullptr;  // the engine's, for this GPU
 
   // Reads the descriptor and preloaded arguments. The fault says what cannot be: a descriptor that is not in memory,

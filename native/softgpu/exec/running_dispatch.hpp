@@ -25,16 +25,13 @@ class RunningDispatch {
   [[nodiscard]] bool stopped() const noexcept { return m_stopped.load(std::memory_order_acquire); }
   [[nodiscard]] bool has_untaken() const noexcept { return m_next.load(std::memory_order_relaxed) < m_plan.group_count; }
 
-  // The next work-group nobody has taken; false when there is none.
+  // The next work-group nobody has taken; false when there is none, or no room for it yet.
   [[nodiscard]] bool take(std::uint64_t& group_index) noexcept {
-    std::uint64_t next = m_next.load(std::memory_order_relaxed);
-    while (next < m_plan.group_count) {
-      if (m_next.compare_exchange_weak(next, next + 1, std::memory_order_relaxed)) {
-        group_index = next;
-        return true;
-      }
+    if (m_resident.fetch_add(1, std::memory_order_relaxed) >= m_plan.max_resident_groups || !take_next(group_index)) {
+      m_resident.fetch_sub(1, std::memory_order_relaxed);
+      return false;
     }
-    return false;
+    return true;
   }
 
   // One taken work-group has ended, or was dropped after a stop. True: it was the last of the dispatch.
@@ -44,6 +41,7 @@ class RunningDispatch {
       m_outcome.counts.total += counts.total;
       for (unsigned i = 0; i < k_class_count; ++i) m_outcome.counts.by_class[i] += counts.by_class[i];
     }
+    m_resident.fetch_sub(1, std::memory_order_relaxed);
     return m_unended.fetch_sub(1, std::memory_order_acq_rel) == 1;
   }
 
@@ -68,10 +66,21 @@ class RunningDispatch {
   }
 
  private:
+  [[nodiscard]] bool take_next(std::uint64_t& group_index) noexcept {
+    std::uint64_t next = m_next.load(std::memory_order_relaxed);
+    while (next < m_plan.group_count) {
+      if (m_next.compare_exchange_weak(next, next + 1, std::memory_order_relaxed)) {
+        group_index = next;
+        return true;
+      }
+    }
+    return false;
+  }
+
   LaunchPlan m_plan;
   Engine::Callback m_done;
   std::uint64_t m_serial;
-  std::atomic<std::uint64_t> m_next{0};
+  std::atomic<std::uint64_t> m_next{0}, m_resident{0};
   std::atomic<std::uint64_t> m_unended;
   std::atomic<bool> m_stopped{false};
   std::mutex m_mutex;

@@ -38,7 +38,7 @@ void Worker::run() {
     if (m_residents.empty()) {
       m_turn = 0;
       if (!admit()) {
-        if (waits_for_scratch()) {
+        if (waits_for_room()) {
           nap();
         } else {
           m_dispatches.clear();
@@ -80,7 +80,7 @@ void Worker::end_rotation() {
   m_rotation_slept = true;
 }
 
-bool Worker::waits_for_scratch() const noexcept {
+bool Worker::waits_for_room() const noexcept {
   return std::any_of(m_dispatches.begin(), m_dispatches.end(), [](const auto& d) { return d->has_untaken(); });
 }
 

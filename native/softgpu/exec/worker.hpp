@@ -43,7 +43,7 @@ class Worker {
   bool admit_from(const std::shared_ptr<RunningDispatch>& dispatch);
   void admit_foreign();
   void end_rotation();
-  [[nodiscard]] bool waits_for_scratch() const noexcept;
+  [[nodiscard]] bool waits_for_room() const noexcept;
   [[nodiscard]] bool has_resident_of(const RunningDispatch* dispatch) const noexcept;
   [[nodiscard]] CodeCache& code_for(const RunningDispatch& dispatch);
   [[nodiscard]] SliceEnd slice(Resident& resident);

@@ -95,6 +95,21 @@ constexpr std::uint32_t k_reverse_in_lds[] = {
     0xBF810000,              // s_endpgm
 };
 
+// words[1] counts the work-groups that are inside, words[2] the most that ever were.
+constexpr std::uint32_t k_stay_a_while[] = {
+    0x7E020280,              // v_mov_b32 v1, 0
+    0x7E040281,              // v_mov_b32 v2, 1
+    0xBEFE0181,              // s_mov_b64 exec, 1
+    0xDD098004, 0x03000201,  // global_atomic_add v3, v1, v2, s[0:1] offset:4 glc
+    0x68060681,              // v_add_u32 v3, 1, v3
+    0xDD1C8008, 0x00000301,  // global_atomic_umax v1, v3, s[0:1] offset:8
+    0xBF8E007F,              // s_sleep 127
+    0xBF8E007F,              // s_sleep 127
+    0xBF8E007F,              // s_sleep 127
+    0xDD0C8004, 0x00000201,  // global_atomic_sub v1, v2, s[0:1] offset:4
+    0xBF810000,              // s_endpgm
+};
+
 constexpr std::uint32_t k_forever[] = {0xBF82FFFF};                      // s_branch -1
 constexpr std::uint32_t k_barriers_forever[] = {0xBF8A0000, 0xBF82FFFE};  // s_barrier; s_branch -2
 
@@ -137,6 +152,22 @@ void test_semaphore_releases_all() {
   const Kernel kernel(k_release_all);
   require(!start(one, kernel.dispatch(9)).get().fault, "the waiting waves are let go");
   require(kernel.words()[1] == 8, "each of them went on");
+}
+
+// How many of 400 work-groups of `kernel` were resident at once.
+[[nodiscard]] std::uint32_t most_resident(Engine& engine, Resources resources, std::uint16_t group_size, std::uint32_t lds_bytes) {
+  const Kernel kernel(k_stay_a_while, resources);
+  Dispatch dispatch = kernel.dispatch(400, group_size);
+  dispatch.group_segment_size_bytes = lds_bytes;
+  dispatch.units = {.count = 2, .simds = 2, .waves_per_simd = 4, .registers_per_simd = 512, .lds_bytes = 4096};
+  require(!start(engine, dispatch).get().fault, "work-groups that find room later end, too");
+  return kernel.words()[2];
+}
+
+void test_as_many_work_groups_are_resident_as_hardware_has_room_for(Engine& engine) {
+  require(most_resident(engine, {.vgprs = 64}, 64, 0) == 16, "wave slots bound what is resident");
+  require(most_resident(engine, {.vgprs = 256}, 64, 0) == 8, "registers bound what is resident");
+  require(most_resident(engine, {.vgprs = 64}, 64, 1024) == 8, "LDS bounds what is resident");
 }
 
 void test_barrier_orders_the_waves_of_a_work_group(Engine& engine) {
@@ -254,6 +285,7 @@ int main() {
   test_dispatches_wait_for_each_other_and_the_host(engine);
   test_semaphore_lets_so_many_in(engine);
   test_semaphore_releases_all();
+  test_as_many_work_groups_are_resident_as_hardware_has_room_for(engine);
   test_barrier_orders_the_waves_of_a_work_group(engine);
   test_abort_ends_a_kernel_that_never_would(engine, k_forever);
   test_abort_ends_a_kernel_that_never_would(engine, k_barriers_forever);
