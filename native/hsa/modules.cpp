@@ -1,8 +1,6 @@
 // Describes loaded code objects to the collector. Runs in hsa_executable_freeze, on the program's thread.
 #include "hsa/modules.hpp"
 
-#include <elf.h>
-
 #include <atomic>
 #include <cstring>
 #include <optional>
@@ -12,6 +10,7 @@
 
 #include "capture/send_list.hpp"
 #include "capture/streams.hpp"
+#include "core/elf_file.hpp"
 #include "hsa/api.hpp"
 #include "hsa/tool.hpp"
 
@@ -81,15 +80,9 @@ hsa_status_t sort_symbol(hsa_executable_t, hsa_agent_t, hsa_executable_symbol_t 
 
 std::vector<Elf64_Phdr> load_segments(const Loaded& loaded) {
   std::vector<Elf64_Phdr> found;
-  Elf64_Ehdr header;
-  if (loaded.file.size() < sizeof header) return found;
-  std::memcpy(&header, loaded.file.data(), sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_phentsize != sizeof(Elf64_Phdr)) return found;
-  for (std::size_t i = 0; i < header.e_phnum; ++i) {
-    const std::size_t at = header.e_phoff + i * sizeof(Elf64_Phdr);
-    Elf64_Phdr segment;
-    if (at + sizeof segment > loaded.file.size()) break;
-    std::memcpy(&segment, &loaded.file[at], sizeof segment);
+  const auto file = core::ElfFile::open(loaded.file);
+  if (!file) return found;
+  for (const Elf64_Phdr& segment : file->segments()) {
     if (segment.p_type == PT_LOAD) found.push_back(segment);
   }
   return found;
@@ -121,14 +114,14 @@ void send_variables(const Loaded& loaded, const std::vector<hsa_executable_symbo
 
 // What the file holds of a kernel's descriptor, which is loaded at `address`.
 std::optional<KernelDescriptor> descriptor_in_file(const Loaded& loaded, std::uint64_t address) {
+  const auto file = core::ElfFile::open(loaded.file);
+  if (!file) return std::nullopt;
   const std::uint64_t in_file = address - static_cast<std::uint64_t>(loaded.delta);
   for (const Elf64_Phdr& segment : load_segments(loaded)) {
+    if (in_file < segment.p_vaddr || in_file - segment.p_vaddr >= segment.p_filesz) continue;
     const std::uint64_t into = in_file - segment.p_vaddr;
-    if (in_file < segment.p_vaddr || into + sizeof(KernelDescriptor) > segment.p_filesz) continue;
-    if (segment.p_offset + segment.p_filesz > loaded.file.size()) break;
-    KernelDescriptor found;
-    std::memcpy(found.data(), &loaded.file[segment.p_offset + into], found.size());
-    return found;
+    if (segment.p_filesz - into < sizeof(KernelDescriptor) || !file->holds(segment.p_offset, segment.p_filesz)) continue;
+    return file->read<KernelDescriptor>(segment.p_offset + into);
   }
   return std::nullopt;
 }

@@ -1,7 +1,5 @@
 #include "softgpu/device/metadata_check.hpp"
 
-#include <elf.h>
-
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -11,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "core/elf_file.hpp"
 #include "softgpu/device/msgpack.hpp"
 
 namespace kerncap::softgpu {
@@ -19,47 +18,40 @@ namespace {
 constexpr std::uint32_t k_type_metadata = 32;  // NT_AMDGPU_METADATA
 constexpr std::string_view k_owner("AMDGPU", 7), k_descriptor_suffix = ".kd";
 
-template <typename T>
-[[nodiscard]] T read(std::span<const std::byte> file, std::uint64_t offset) noexcept {
-  T value;
-  std::memcpy(&value, file.data() + offset, sizeof value);
-  return value;
-}
-
 using Metadata = std::vector<std::span<const std::byte>>;
 
-void add_metadata_of_notes(std::span<const std::byte> file, std::uint64_t offset, std::uint64_t size_bytes, Metadata& out) {
+void add_metadata_of_notes(const core::ElfFile& file, std::uint64_t offset, std::uint64_t size_bytes, Metadata& out) {
   const std::uint64_t end = offset + size_bytes;
   while (end - offset >= sizeof(Elf64_Nhdr)) {
-    const auto note = read<Elf64_Nhdr>(file, offset);
-    const std::uint64_t name = (std::uint64_t{note.n_namesz} + 3) / 4 * 4, text = (std::uint64_t{note.n_descsz} + 3) / 4 * 4;
-    offset += sizeof note;
-    const std::string_view owner(reinterpret_cast<const char*>(file.data() + offset), note.n_namesz);
-    if (note.n_type == k_type_metadata && owner == k_owner) out.push_back(file.subspan(offset + name, note.n_descsz));
+    const auto note = file.read<Elf64_Nhdr>(offset);
+    if (!note) return;
+    const std::uint64_t name = (std::uint64_t{note->n_namesz} + 3) / 4 * 4, text = (std::uint64_t{note->n_descsz} + 3) / 4 * 4;
+    offset += sizeof *note;
+    const std::span<const std::byte> owner = file.part(offset, note->n_namesz);
+    const bool is_ours = std::string_view(reinterpret_cast<const char*>(owner.data()), owner.size()) == k_owner;
+    if (note->n_type == k_type_metadata && is_ours) out.push_back(file.part(offset + name, note->n_descsz));
     offset += std::min(end - offset, name + text);
   }
 }
 
 // Where HIP's reader looks. A code object that was linked of several has one for each, and they count together.
-[[nodiscard]] Metadata metadata_of(std::span<const std::byte> file, const Elf64_Ehdr& header) {
+[[nodiscard]] Metadata metadata_of(const core::ElfFile& file) {
   Metadata found;
-  for (unsigned i = 0; i < header.e_phnum; ++i) {
-    const auto segment = read<Elf64_Phdr>(file, header.e_phoff + i * sizeof(Elf64_Phdr));
-    if (segment.p_type == PT_NOTE) add_metadata_of_notes(file, segment.p_offset, segment.p_filesz, found);
+  for (const Elf64_Phdr& segment : file.segments()) {
+    if (segment.p_type != PT_NOTE || !file.holds(segment.p_offset, segment.p_filesz)) continue;
+    add_metadata_of_notes(file, segment.p_offset, segment.p_filesz, found);
   }
   return found;
 }
 
 // Names of the kernel descriptors that can be found by name.
-[[nodiscard]] std::set<std::string_view> descriptors_of(std::span<const std::byte> file, const Elf64_Ehdr& header) {
+[[nodiscard]] std::set<std::string_view> descriptors_of(const core::ElfFile& file) {
   std::set<std::string_view> found;
-  for (unsigned i = 0; i < header.e_shnum; ++i) {
-    const auto section = read<Elf64_Shdr>(file, header.e_shoff + i * sizeof(Elf64_Shdr));
-    if (section.sh_type != SHT_DYNSYM) continue;
-    const auto names = read<Elf64_Shdr>(file, header.e_shoff + section.sh_link * sizeof(Elf64_Shdr));
-    for (std::uint64_t k = 0; k < section.sh_size / sizeof(Elf64_Sym); ++k) {
-      const auto symbol = read<Elf64_Sym>(file, section.sh_offset + k * sizeof(Elf64_Sym));
-      const std::string_view name = reinterpret_cast<const char*>(file.data() + names.sh_offset + symbol.st_name);
+  for (const Elf64_Shdr& section : file.sections()) {
+    const auto names = file.section(section.sh_link);
+    if (section.sh_type != SHT_DYNSYM || !names) continue;
+    for (const Elf64_Sym& symbol : file.symbols(section)) {
+      const std::string_view name = file.text(*names, symbol.st_name).value_or("");
       if (symbol.st_shndx != SHN_UNDEF && name.ends_with(k_descriptor_suffix)) found.insert(name);
     }
   }
@@ -157,15 +149,15 @@ struct Argument {
 
 }  // namespace
 
-std::string damage_of_metadata(std::span<const std::byte> file) {
-  const auto header = read<Elf64_Ehdr>(file, 0);
-  const Metadata notes = metadata_of(file, header);
+std::string damage_of_metadata(std::span<const std::byte> bytes) {
+  const auto file = core::ElfFile::open(bytes);
+  const Metadata notes = file ? metadata_of(*file) : Metadata{};
   if (notes.empty()) return "it has no metadata";
   std::set<std::string_view> described;
   for (const auto& note : notes) {
     if (std::string damage = read_metadata(MsgpackReader(note), described); !damage.empty()) return damage;
   }
-  if (described != descriptors_of(file, header)) return "its metadata and its kernel descriptors do not agree";
+  if (described != descriptors_of(*file)) return "its metadata and its kernel descriptors do not agree";
   return {};
 }
 

@@ -1,74 +1,59 @@
 #include "softgpu/device/symbol_check.hpp"
 
-#include <elf.h>
-
-#include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <map>
 #include <optional>
 #include <string_view>
 #include <tuple>
 
+#include "core/elf_file.hpp"
+
 namespace kerncap::softgpu {
 namespace {
 
-class CodeObject {
- public:
-  explicit CodeObject(std::span<const std::byte> file) noexcept : m_file(file), m_header(read<Elf64_Ehdr>(0)) {}
+using core::ElfFile;
 
-  template <typename T>
-  [[nodiscard]] T read(std::uint64_t offset) const noexcept {
-    T value;
-    std::memcpy(&value, m_file.data() + offset, sizeof value);
-    return value;
-  }
-  [[nodiscard]] std::string_view text(const Elf64_Shdr& names, std::uint64_t at) const noexcept {
-    return reinterpret_cast<const char*>(m_file.data() + names.sh_offset + at);
-  }
-  [[nodiscard]] unsigned section_count() const noexcept { return m_header.e_shnum; }
-  [[nodiscard]] Elf64_Shdr section(std::uint64_t index) const noexcept {
-    return read<Elf64_Shdr>(m_header.e_shoff + index * sizeof(Elf64_Shdr));
-  }
-  [[nodiscard]] std::string_view name(const Elf64_Shdr& section) const noexcept {
-    return text(this->section(m_header.e_shstrndx), section.sh_name);
-  }
-  [[nodiscard]] std::optional<Elf64_Shdr> only(std::uint32_t type) const noexcept {
-    for (unsigned i = 0; i < section_count(); ++i)
-      if (section(i).sh_type == type) return section(i);
-    return std::nullopt;
-  }
+[[nodiscard]] bool is_called(const ElfFile& file, const std::optional<Elf64_Shdr>& section, std::string_view name) noexcept {
+  const auto names = file.section(file.header().e_shstrndx);
+  return section && names && file.text(*names, section->sh_name) == name;
+}
 
- private:
-  std::span<const std::byte> m_file;
-  Elf64_Ehdr m_header;
-};
+[[nodiscard]] std::optional<Elf64_Shdr> first_of(const ElfFile& file, std::uint32_t type) noexcept {
+  for (const Elf64_Shdr& section : file.sections()) {
+    if (section.sh_type == type) return section;
+  }
+  return std::nullopt;
+}
 
 using Symbols = std::map<std::string_view, std::tuple<std::uint64_t, std::uint64_t, unsigned char>>;  // place, size, kind
 
 // What a table shows to others: defined, not local, not hidden.
-[[nodiscard]] Symbols exported_by(const CodeObject& object, const Elf64_Shdr& table) {
+[[nodiscard]] Symbols exported_by(const ElfFile& file, const Elf64_Shdr& table) {
   Symbols found;
-  const Elf64_Shdr names = object.section(table.sh_link);
-  for (std::uint64_t i = 0; i < table.sh_size / sizeof(Elf64_Sym); ++i) {
-    const auto symbol = object.read<Elf64_Sym>(table.sh_offset + i * sizeof(Elf64_Sym));
+  const auto names = file.section(table.sh_link);
+  if (!names) return found;
+  for (const Elf64_Sym& symbol : file.symbols(table)) {
     const unsigned visibility = ELF64_ST_VISIBILITY(symbol.st_other);
     if (symbol.st_shndx == SHN_UNDEF || ELF64_ST_BIND(symbol.st_info) == STB_LOCAL || visibility == STV_HIDDEN || visibility == STV_INTERNAL) continue;
-    found.emplace(object.text(names, symbol.st_name), std::tuple(symbol.st_value, symbol.st_size, symbol.st_info));
+    found.emplace(file.text(*names, symbol.st_name).value_or(""), std::tuple(symbol.st_value, symbol.st_size, symbol.st_info));
   }
   return found;
 }
 
 }  // namespace
 
-std::string damage_of_symbols_for_hip(std::span<const std::byte> file) {
-  const CodeObject object(file);
-  const auto all = object.only(SHT_SYMTAB), exported = object.only(SHT_DYNSYM);
+std::string damage_of_symbols_for_hip(std::span<const std::byte> bytes) {
+  const auto file = ElfFile::open(bytes);
+  if (!file) return {};  // not what HIP takes for a code object
+  const auto all = first_of(*file, SHT_SYMTAB), exported = first_of(*file, SHT_DYNSYM);
   if (!exported) return "it exports nothing";
-  if (object.name(*exported) != ".dynsym" || object.name(object.section(exported->sh_link)) != ".dynstr") return "a table of symbols by another name";
+  const auto are_called = [&](const Elf64_Shdr& table, std::string_view name, std::string_view names) {
+    return is_called(*file, table, name) && is_called(*file, file->section(table.sh_link), names);
+  };
+  if (!are_called(*exported, ".dynsym", ".dynstr")) return "a table of symbols by another name";
   if (!all) return {};
-  if (object.name(*all) != ".symtab" || object.name(object.section(all->sh_link)) != ".strtab") return "a table of symbols by another name";
-  if (exported_by(object, *all) != exported_by(object, *exported)) return "its two tables of symbols do not agree";
+  if (!are_called(*all, ".symtab", ".strtab")) return "a table of symbols by another name";
+  if (exported_by(*file, *all) != exported_by(*file, *exported)) return "its two tables of symbols do not agree";
   return {};
 }
 
