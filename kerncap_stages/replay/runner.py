@@ -217,7 +217,7 @@ def _run(
     report_file: Path,
     standbys: Standbys | None,
 ) -> ReplayResult:
-    command = [*command, "--report", str(report_file)]
+    command = [*command, "--report", str(report_file), "--parent", str(os.getpid())]
     watched = None
     if request.progress is not None:
         watched = (report_file.with_name("progress"), request.progress)

@@ -36,6 +36,7 @@ struct Options {
   bool changes_only = false;              // dump only the chunks that are not as they were before
   bool quiet = false;                     // no output but the report
   std::string report_file;                // empty: standard output
+  pid_t parent = 0;                       // who started this process, and reads the report; 0: not told
   std::string progress_file;              // empty: nobody wants to know how far it is
   std::optional<std::array<std::uint64_t, 3>> grid;
   std::optional<std::array<std::uint32_t, 3>> block;

@@ -1,6 +1,7 @@
 // kc-replay-<back end> PLAN OPTION...: argv to exit code. The result is one JSON object, also when something failed; the
 // stage that started us reads it from the file that it named: kernels may print to standard output.
 #include <sys/prctl.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <charconv>
@@ -30,7 +31,7 @@ constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
     "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES] [--hip-launch] [--no-verify]\n"
     "       [--repeats N] [--repeat-ms MS] [--keep-differing N] [--restore-all] [--untimed] [--quiet] [--report FILE]\n"
-    "       [--progress FILE]\n"
+    "       [--parent PID] [--progress FILE]\n"
     "       kc-replay-<back end> --standby DEVICE      the same words through standard input\n"
     "Run by kc-replay and kc-validate; the plan is theirs.\n";
 
@@ -76,6 +77,7 @@ bool parse(int argc, char** argv, std::string& plan, Options& options) {
     else if (word == "--repeat-ms" && number(value, options.repeat_ms)) ++i;
     else if (word == "--keep-differing" && number(value, options.keep_differing)) ++i;
     else if (word == "--lds" && number(value, options.dynamic_lds_bytes.emplace())) ++i;
+    else if (word == "--parent" && number(value, options.parent)) ++i;
     else if (word == "--report") options.report_file = argv[++i];
     else if (word == "--progress") options.progress_file = argv[++i];
     else if (word == "--dump-output") options.dump_folder = argv[++i];
@@ -121,6 +123,8 @@ int run(int argc, char** argv, Driver& driver) {
   // Nobody would read the report once the stage that asked for it was killed, and a kernel that hangs would hold the
   // device for good.
   if (!options.report_file.empty()) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  // It may have been killed before that.
+  if (options.parent != 0 && ::getppid() != options.parent) return 4;
   Result<Plan> plan = read_plan(path);
   if (!plan) return fail(options, plan.error());
   plan.value().hip_launch = options.hip_launch;

@@ -101,8 +101,8 @@ class Parser {
     else if (what == "software") m_plan.software = words.number() != 0;
     else if (what == "device") { const auto from = words.small(); m_plan.devices[from] = words.small(); }
     else if (what == "kernel_device") m_plan.kernel_device = words.small();
-    else if (what == "grid") { for (std::uint64_t& items : m_plan.grid) items = words.number(); }
-    else if (what == "block") words.dim3(m_plan.block);
+    else if (what == "grid") { for (std::uint64_t& items : m_plan.grid) words.ok = (items = words.number()) != 0 && words.ok; }
+    else if (what == "block") { for (std::uint32_t& items : m_plan.block) words.ok = (items = words.small()) != 0 && words.ok; }
     else if (what == "lds") { m_plan.static_lds_bytes = words.small(); m_plan.dynamic_lds_bytes = words.small(); }
     else if (what == "private") m_plan.private_bytes = words.small();
     else if (what == "cluster") words.dim3(m_plan.cluster);
@@ -291,6 +291,11 @@ Result<Plan> read_plan(const std::string& path) {
                                                       std::to_string(memory->bytes)};
       }
     }
+  }
+  // A comparison takes both states chunk by chunk.
+  for (const Region& region : plan.regions) {
+    if (region.post == nullptr || (region.pre != nullptr && region.pre->chunk_bytes == region.post->chunk_bytes)) continue;
+    return Error{ErrorCode::invalid_argument, path + ": a region has a state after the kernel, and none before it in equal chunks"};
   }
   if (plan.symbol.empty() || plan.baseline.empty()) {
     return Error{ErrorCode::invalid_argument, path + ": no kernel to run"};

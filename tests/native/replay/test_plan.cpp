@@ -36,7 +36,8 @@ void a_line_that_is_not_understood_ends_it() {
   CHECK(parsed(k_head).ok());
   for (const char* bad : {"nonsense 1\n", "grid 1 2\n", "slot baseline 4 8 hidden_heap_v1\n", "slot 0 4 hidden_heap_v1\n",
                           "region 0x1000 4096 gold 0 0x1 0 0x0 4096 0 0 - -\n", "chunk -\n", "kernarg 0\n",
-                          "written 0 0 1\n", "code other /x\n", "store /a\\\n", "store /a\\b\n", "argument 8\n", "attribute 8 00ff\n", "limit\n"}) {
+                          "written 0 0 1\n", "code other /x\n", "store /a\\\n", "store /a\\b\n", "argument 8\n", "attribute 8 00ff\n", "limit\n",
+                          "block 64 0 1\n", "grid 0 1 1\n"}) {
     const auto plan = parsed(k_head + bad);
     CHECK(!plan.ok());
     if (!plan.ok()) CHECK(plan.error().message.find("not understood") != std::string::npos);
@@ -61,6 +62,14 @@ void a_state_is_as_long_as_its_region() {
   const auto plan = parsed(k_head + state + shorter + place + "bb\n");
   CHECK(!plan.ok());
   if (!plan.ok()) CHECK(plan.error().message.find("8192 bytes has a state of 4096") != std::string::npos);
+}
+
+void a_state_after_the_kernel_has_one_before_it_in_equal_chunks() {
+  const std::string before = "memory aa 8192 4096\nchunk -\nchunk -\n", after = "memory bb 8192 8192\nchunk -\n";
+  const std::string place = "region 0x1000 8192 device_coarse 0 0x1 0 0x0 0 0 0 ";
+  CHECK(parsed(k_head + before + place + "aa -\n").ok());
+  CHECK(!parsed(k_head + before + place + "- aa\n").ok());
+  CHECK(!parsed(k_head + before + after + place + "aa bb\n").ok());
 }
 
 void what_a_cuda_launch_asked_for_is_kept() {
@@ -136,6 +145,7 @@ int main() {
   a_line_that_is_not_understood_ends_it();
   a_path_may_hold_a_line_break();
   a_state_is_as_long_as_its_region();
+  a_state_after_the_kernel_has_one_before_it_in_equal_chunks();
   what_a_cuda_launch_asked_for_is_kept();
   regions_ascend_and_do_not_overlap();
   neighbours_of_one_kind_are_one_range_unless_they_share_memory();
