@@ -138,12 +138,16 @@ Result<void> Channel::map_shared(UniqueFd memfd) {
   if (base == MAP_FAILED) return failure("cannot map the collector's shared memory");
   m_base = static_cast<std::byte*>(base);
   m_control = reinterpret_cast<Control*>(base);
+  const std::uint64_t slots_offset = m_control->slots_offset, records_offset = m_control->records_offset;
+  const auto holds = [total](std::uint64_t offset, std::size_t size_bytes) {
+    return offset <= total && size_bytes <= total - offset;
+  };
   if (m_control->magic != k_magic || m_control->version != k_version || m_control->total_bytes != total ||
-      m_control->slots_offset + m_slot_count * m_slot_bytes > total ||
-      m_control->records_offset + k_record_capacity * sizeof(Record) > total) {
+      !holds(slots_offset, m_slot_count * m_slot_bytes) || !holds(records_offset, k_record_capacity * sizeof(Record))) {
     return Error{ErrorCode::damaged, "the collector's shared memory has an unknown layout"};
   }
-  m_records = reinterpret_cast<Record*>(m_base + m_control->records_offset);
+  m_records = reinterpret_cast<Record*>(m_base + records_offset);
+  m_slots = m_base + slots_offset;
   for (std::uint32_t i = m_slot_count; i > 0; --i) m_free_slots.push_back(i - 1);
   return {};
 }

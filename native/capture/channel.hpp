@@ -52,10 +52,10 @@ class Channel {
   [[nodiscard]] std::optional<std::uint32_t> acquire_slot(std::chrono::steady_clock::time_point deadline) noexcept;
   void release_unsent_slot(std::uint32_t slot) noexcept;
   [[nodiscard]] std::span<std::byte> slot(std::uint32_t index) const noexcept {
-    return {m_base + m_control->slots_offset + index * m_slot_bytes, m_slot_bytes};
+    return slots().subspan(index * m_slot_bytes, m_slot_bytes);
   }
   [[nodiscard]] std::span<std::byte> slots() const noexcept {
-    return {m_base + m_control->slots_offset, m_slot_count * m_slot_bytes};
+    return {m_slots, m_slot_count * m_slot_bytes};
   }
 
   // One writer thread. Waits for room, and counts the dispatch as one without a time if there is none: at once, where
@@ -104,6 +104,7 @@ class Channel {
   std::uint32_t m_flags = 0;
   std::uint32_t m_slot_count = 0;
   std::size_t m_slot_bytes = 0;
+  std::byte* m_slots = nullptr;  // found once: who shares the memory may write to it at any time
   std::chrono::milliseconds m_wait_limit{0};
   std::vector<Rule> m_rules;
   std::atomic<bool> m_active{false};

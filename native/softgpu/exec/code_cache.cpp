@@ -30,6 +30,8 @@ const Instruction* CodeCache::find(Translation& memory, std::uint64_t pc, Fault&
   }
   const std::uint64_t base = pc & ~(k_code_page_bytes - 1);
   if (m_last == nullptr || m_last->base() != base || m_last->epoch != m_epoch) {
+    // A page that is gone from memory faults while it is read, and may have been the last one.
+    m_last = nullptr;
     m_last = page(memory, base);
     if (m_last == nullptr) {
       code_fault(fault, m_target, pc, FaultKind::bad_code_address);

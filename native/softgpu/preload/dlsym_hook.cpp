@@ -13,6 +13,12 @@
 #else
 #define KERNCAP_TAIL_CALL
 #endif
+// A compiler without musttail jumps where it optimises, in builds for debugging, too, if it is asked to.
+#if !__has_cpp_attribute(gnu::musttail) && !__has_cpp_attribute(clang::musttail)
+#define KERNCAP_JUMPS_AT_END [[gnu::optimize("O2")]]
+#else
+#define KERNCAP_JUMPS_AT_END
+#endif
 
 namespace kerncap::softgpu {
 namespace {
@@ -61,7 +67,7 @@ DlsymFunction real_dlsym() noexcept {
 }  // namespace kerncap::softgpu
 
 // The jump, not a call, to the real one matters: RTLD_NEXT means "after whoever called".
-extern "C" __attribute__((visibility("default"))) void* dlsym(void* handle, const char* name) noexcept {
+extern "C" KERNCAP_JUMPS_AT_END __attribute__((visibility("default"))) void* dlsym(void* handle, const char* name) noexcept {
   using namespace kerncap::softgpu;
   const auto real = real_dlsym();
   void* ours = handle != RTLD_NEXT && handle != RTLD_DEFAULT ? hook_of(name) : nullptr;
