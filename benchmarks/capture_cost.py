@@ -106,14 +106,14 @@ class Storing:
     def __init__(self, connection: Any, emit: Any, store: Store) -> None:
         self._connection, self._emit, self._store = connection, emit, store
 
-    def hear(self, message: UpMessage) -> None:
+    def handle(self, message: UpMessage) -> None:
         """Take in a stream."""
         if isinstance(message, Open):
             self._context = self._store.transaction()
             self._transaction = self._context.__enter__()
             self._writer = self._transaction.memory_writer(message.size_bytes)
         if isinstance(message, Data):
-            with self._connection.shared.slot(message.slot, message.size_bytes) as view:
+            with self._connection.shared.view_slot(message.slot, message.size_bytes) as view:
                 self._writer.append(view)
             self._connection.send(FreeSlot(message.slot))
         if isinstance(message, Close):
@@ -143,7 +143,7 @@ def sent_and_stored(run: Run, size_bytes: int) -> Seconds:
             lambda connection, emit: Storing(connection, emit, store),
         )
         try:
-            (counts,) = collector.events(600)
+            (counts,) = collector.read_events(600)
         finally:
             collector.close()
         assert counts["new_bytes"] >= size_bytes

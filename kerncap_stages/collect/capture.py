@@ -1,4 +1,4 @@
-"""Captures dispatches of a program that it runs."""
+"""Runs a program and captures dispatches of its kernels."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kerncap_stages.collect.capture_builder import CaptureContext, Progress
 from kerncap_stages.collect.capture_events import Captured, CaptureFailed, ProcessSummary, Warned
 from kerncap_stages.collect.capture_session import CaptureSession
 from kerncap_stages.collect.connection import Connection, Settings
-from kerncap_stages.collect.no_capture import why_none
+from kerncap_stages.collect.no_capture import explain_no_capture
 from kerncap_stages.collect.protocol import MAX_RULES, Mode, WelcomeFlag
 from kerncap_stages.collect.selection import KernelRule
 from kerncap_stages.collect.server import Collector
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CaptureOptions:
-    """What is taken, and how."""
+    """Which dispatches are captured, and how."""
 
     selections: tuple[Selection, ...] = ()
     parents: tuple[Digest, ...] = ()
@@ -45,12 +45,12 @@ class CaptureOptions:
 def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Iterator[tuple[Digest, Capture]]:
     """Run a program and yield each capture as soon as it is in the store.
 
-    Raises AnswerIsNo if no dispatch matched, Refused or DeviceError if one did and could not be captured,
-    ProgramError if the program failed before.
+    Raises AnswerIsNo if no dispatch matched, Refused or DeviceError if one matched but could not be captured,
+    ProgramError if the program failed before a dispatch matched.
     """
     if len(options.selections) > MAX_RULES:
-        raise UsageError(f"at most {MAX_RULES} kernels can be asked for in one run", hint="use several runs")
-    rules = [KernelRule.of(selection) for selection in options.selections]
+        raise UsageError(f"one run captures at most {MAX_RULES} kernels", hint="use several runs")
+    rules = [KernelRule.from_selection(selection) for selection in options.selections]
     flags = (
         (0 if options.with_post else WelcomeFlag.NO_POST)
         | (WelcomeFlag.REACHABLE if options.reachable_only else 0)
@@ -65,7 +65,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     )
     context = CaptureContext(
         store=store,
-        program=lambda: collector.program.manifest(),
+        program=lambda: collector.program.describe(),
         parents=options.parents,
         with_post=options.with_post,
         reach=Reach.REACHABLE if options.reachable_only else Reach.ALL,
@@ -80,7 +80,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
     processes: list[ProcessSummary] = []
     wanted = sum(selection.count for selection in options.selections)
     try:
-        for event in collector.events(options.timeout_s):
+        for event in collector.read_events(options.timeout_s):
             match event:
                 case Captured():
                     captured += 1
@@ -96,25 +96,27 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
                     options.warn(f"process {event.process_id}: {event.text}")
                 case ProcessSummary():
                     processes.append(event)
-                    for why in event.unseen():
+                    for why in event.explain_unseen():
                         options.warn(f"process {event.process_id}: {why}")
     except KeyboardInterrupt:
-        options.warn(f"interrupted: the program is ended; captures made: {captured}")
+        options.warn(f"interrupted: the program is stopped; captures made: {captured}")
         raise
     finally:
         collector.close()
-        for text in collector.afterwards():
+        for text in collector.list_final_warnings():
             options.warn(text)
     if captured == 0 and not failures and collector.timed_out:
         raise ProgramTimedOut(
-            f"{spec.command[0]} did not dispatch the kernel within {options.timeout_s:g} s, and was ended",
-            hint="a larger --timeout, or none",
+            f"{spec.command[0]} did not dispatch the kernel within {options.timeout_s:g} s and was stopped",
+            hint="use a larger --timeout, or none",
         )
     if captured == 0:
-        raise why_none(options.selections, collector.program, failures, processes)
+        raise explain_no_capture(options.selections, collector.program, failures, processes)
     if len({process.process_id for process in processes}) <= 1 and captured < wanted:
-        options.warn(f"of {wanted} dispatches that were asked for, {captured} were captured")
+        options.warn(f"captured {captured} of the {wanted} requested dispatches")
     if collector.timed_out:
-        options.warn(f"the program was ended after {options.timeout_s:g} s")
+        options.warn(f"the program was stopped after {options.timeout_s:g} s")
     elif not options.stop_after and collector.program.exit_code != 0:
-        options.warn(f"the program {collector.program.describe_end()} after the capture, which is whole")
+        options.warn(
+            f"the program {collector.program.describe_end()} after the capture; the capture is complete"
+        )

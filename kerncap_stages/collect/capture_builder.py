@@ -1,4 +1,7 @@
-"""Puts one capture together: memory as it comes in, then the manifest, published as a whole or not at all."""
+"""Builds one capture: stores memory as it arrives, then publishes the manifest.
+
+A capture is stored completely or not at all.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,7 @@ from kerncap_stages import __version__
 from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.collect.captured_kernel import describe_kernel
 from kerncap_stages.collect.captured_memory import SentRegion, describe_regions, describe_variables
-from kerncap_stages.collect.launch_facts import launch_of
+from kerncap_stages.collect.launch_facts import describe_launch
 from kerncap_stages.collect.protocol import CaptureFlag, StreamKind
 from kerncap_stages.collect.resident import ResidentMemory
 from kerncap_stages.collect.wire import ProtocolError
@@ -34,8 +37,8 @@ if TYPE_CHECKING:
     from kerncap_stages.store import MemoryWriter, Store
 
 
-_MOST_IMAGE_BYTES = 16 << 20  # the library's bound
-_MOST_IMAGES = 1024
+_MAX_IMAGE_BYTES = 16 << 20  # the capture library sends no larger image
+_MAX_IMAGES = 1024
 
 
 @dataclass(frozen=True)
@@ -52,14 +55,14 @@ class CaptureContext:
 
 @dataclass(frozen=True)
 class Progress:
-    """How much of a capture's memory is here."""
+    """How much of a capture's memory has arrived."""
 
     done_bytes: int
     total_bytes: int
 
 
 class CaptureBuilder:
-    """One capture on its way. Begun by a capture message, ended by ``publish`` or ``abandon``."""
+    """One unfinished capture. A CAPTURE message begins it; ``publish`` or ``abandon`` ends it."""
 
     def __init__(
         self,
@@ -71,15 +74,15 @@ class CaptureBuilder:
     ) -> None:
         self._context = context
         self._process_id = process_id
-        self._rank = _rank(process_id)  # now: the kernel may end its process
-        self.ready: protocol.Ready | None = None  # what to publish with if the kernel never ends
+        self._rank = _read_rank(process_id)  # read now, because the kernel may end its process
+        self.ready: protocol.Ready | None = None  # set when the pre-state alone may be published
         self.is_abandoned = False
         self._resident = ResidentMemory(process_id)
         self._modules = modules
         self._sent = sent
         self._rule = rules[sent.rule]
-        self._module: Module = modules.module(sent.module)
-        self._images: list[io.BytesIO] = []  # what the driver compiled the kernel from
+        self._module: Module = modules.get(sent.module)
+        self._images: list[io.BytesIO] = []  # PTX and fatbins from which the driver compiled the kernel
         self._regions: list[SentRegion] = []
         self._pre_chunks: dict[int, tuple[Digest | None, ...]] = {}
         self._begun = time.monotonic()
@@ -93,11 +96,11 @@ class CaptureBuilder:
 
     @property
     def seconds(self) -> float:
-        """How long the capture took so far."""
+        """Time since the capture began."""
         return time.monotonic() - self._begun
 
     def count(self, size_bytes: int) -> Progress:
-        """Count bytes that came in."""
+        """Count bytes that arrived, and return the progress of the capture."""
         self._received_bytes += size_bytes
         states = 2 if self._context.with_post else 1
         return Progress(
@@ -105,32 +108,32 @@ class CaptureBuilder:
         )
 
     def abandon(self) -> None:
-        """Leave nothing in the store."""
+        """Give the capture up: nothing of it stays in the store."""
         self.is_abandoned = True
         self._transaction.close()
 
     def add_regions(self, regions: Iterable[protocol.Region]) -> None:
-        """Take in some of the regions, in the order of their indices."""
+        """Add the next regions of the list. Raises ProtocolError if an index is out of order."""
         for region in regions:
             if region.index != len(self._regions):
                 raise ProtocolError("the capture library lists regions out of order")
             self._regions.append(SentRegion(region))
 
     def open_image(self, size_bytes: int) -> io.BytesIO:
-        """Begin PTX or a fatbin that the program handed to its driver."""
-        if size_bytes > _MOST_IMAGE_BYTES or len(self._images) >= _MOST_IMAGES:
-            raise ProtocolError("the capture library sent more code images than it may")
+        """Return a buffer for PTX or a fatbin that the program passed to its driver."""
+        if size_bytes > _MAX_IMAGE_BYTES or len(self._images) >= _MAX_IMAGES:
+            raise ProtocolError("the capture library sent too many or too large code images")
         self._images.append(io.BytesIO())
         return self._images[-1]
 
     def open_stream(self, kind: StreamKind, index: int, size_bytes: int) -> MemoryWriter:
-        """Begin the contents of a region."""
+        """Return a writer for the contents of a region in one state."""
         if index >= len(self._regions) or self._regions[index].sent.size_bytes != size_bytes:
-            raise ProtocolError(f"the capture library sent {kind.name} of a region that it never listed")
+            raise ProtocolError(f"the capture library sent {kind.name} for a region that it never listed")
         return self._transaction.memory_writer(size_bytes)
 
     def close_stream(self, kind: StreamKind, index: int, writer: MemoryWriter) -> None:
-        """Finish the contents of a region."""
+        """Store the contents of a region in one state."""
         digest = writer.finish()
         if kind is StreamKind.PRE:
             self._regions[index].pre = digest
@@ -138,13 +141,13 @@ class CaptureBuilder:
             self._regions[index].post = digest
 
     def keep_state(self, index: int) -> None:
-        """The whole region is as it was before."""
+        """Record that the post-state of a region equals its pre-state."""
         if index >= len(self._regions) or self._regions[index].pre is None:
             raise ProtocolError("the capture library refers to a pre-state that it never sent")
         self._regions[index].post = self._regions[index].pre
 
-    def pre_chunks(self, index: int, begin: int, size_bytes: int) -> tuple[Digest | None, ...]:
-        """The chunks of these bytes of a region's pre-state, which its post-state may share."""
+    def find_pre_chunks(self, index: int, begin: int, size_bytes: int) -> tuple[Digest | None, ...]:
+        """Return the chunks that hold these bytes of a region's pre-state: the post-state shares them."""
         if index not in self._pre_chunks:
             pre = self._regions[index].pre
             if pre is None:
@@ -154,7 +157,11 @@ class CaptureBuilder:
         return self._pre_chunks[index][first : -(-(begin + size_bytes) // CHUNK_SIZE_BYTES)]
 
     def publish(self, cost: protocol.Cost, environment: Environment) -> tuple[Digest, Capture]:
-        """Make the artifact."""
+        """Publish the capture, and return its digest and manifest.
+
+        Raises Refused if a replay of the kernel cannot be supported, ProtocolError, StoreError, and
+        pydantic's ValidationError if the captured facts do not fit each other.
+        """
         sent = self._sent
         duration_ns = cost.duration_ns or None
         loaded = self._modules.kernels[sent.kernel]
@@ -179,10 +186,10 @@ class CaptureBuilder:
                 queue_index=sent.queue,
                 from_graph=bool(sent.flags & CaptureFlag.FROM_BATCH),
                 duration_ns=duration_ns,
-                time_source=None if duration_ns is None else _time_source(software),
+                time_source=None if duration_ns is None else _choose_time_source(software),
             ),
             kernel=kernel,
-            launch=launch_of(sent, launch_facts, kernel.code_object.format),
+            launch=describe_launch(sent, launch_facts, kernel.code_object.format),
             kernarg=sent.kernarg[: kernel.kernarg_size_bytes].hex(),
             kernarg_address=sent.kernarg_address,
             reach=self._context.reach,
@@ -192,34 +199,34 @@ class CaptureBuilder:
             module_variables=describe_variables(
                 self._transaction, self._regions, self._module, kernel.code_digest
             ),
-            loaded_code_objects=tuple(self._loaded(kernel.code_object.payload)),
+            loaded_code_objects=tuple(self._list_loaded(kernel.code_object.payload)),
             cost=CaptureCost(
                 drain_ns=cost.drain_ns,
                 pre_copy_ns=cost.pre_copy_ns,
                 post_copy_ns=cost.post_copy_ns,
                 held_ns=cost.held_ns,
                 copied_size_bytes=cost.copied_bytes,
-                extra_resident_bytes=self._resident.peak_bytes(),
+                extra_resident_bytes=self._resident.measure_peak_bytes(),
             ),
         )
         digest = self._transaction.publish(dump(capture), "capture", self._context.parents)
         self._transaction.close()
         return digest, capture
 
-    def _loaded(self, payload: FileRef) -> Iterator[LoadedCodeObject]:
-        """The kernel's own code object, then the others that are there, by address."""
-        yield _place(self._module, payload)
+    def _list_loaded(self, payload: FileRef) -> Iterator[LoadedCodeObject]:
+        """Yield the kernel's own code object, then the other loaded code objects by address."""
+        yield _describe_loaded(self._module, payload)
         others = [module for module in self._modules.by_number.values() if module is not self._module]
         for module in sorted(others, key=lambda module: module.load_address):
             if module.present and module.load_bytes:
-                yield _place(module, None)
+                yield _describe_loaded(module, None)
 
 
-def _time_source(software: bool) -> TimeSource:
+def _choose_time_source(software: bool) -> TimeSource:
     return TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE
 
 
-def _place(module: Module, payload: FileRef | None) -> LoadedCodeObject:
+def _describe_loaded(module: Module, payload: FileRef | None) -> LoadedCodeObject:
     return LoadedCodeObject(
         code_object=None if payload is None else payload.digest,
         payload=payload,
@@ -230,8 +237,8 @@ def _place(module: Module, payload: FileRef | None) -> LoadedCodeObject:
     )
 
 
-def _rank(process_id: int) -> int | None:
-    """The rank of an MPI or torchrun process, by what its launcher tells it."""
+def _read_rank(process_id: int) -> int | None:
+    """Return the rank that the launcher of an MPI or torchrun process put into its environment."""
     try:
         with open(f"/proc/{process_id}/environ", "rb") as file:  # noqa: PTH123
             values = dict(item.partition(b"=")[::2] for item in file.read().split(b"\0"))

@@ -1,4 +1,4 @@
-"""What the sessions of kc-capture tell the stage."""
+"""Events that the sessions of kc-capture emit for the stage."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Captured:
-    """A capture is in the store."""
+    """A capture was stored."""
 
     digest: Any
     manifest: Any
@@ -23,18 +23,18 @@ class Captured:
 
 @dataclass(frozen=True)
 class CaptureFailed:
-    """A capture was begun and could not be made; the program went on."""
+    """A capture was begun and failed; the program went on."""
 
     process_id: int
     reason: str
     code: FailureCode | None = None
-    error: Exception | None = None  # of ours
+    error: Exception | None = None  # raised in this process, not reported by the capture library
     process_ended: bool = False
 
 
 @dataclass(frozen=True)
 class Warned:
-    """The capture library has something to say."""
+    """A warning of the capture library or the session."""
 
     process_id: int
     text: str
@@ -42,30 +42,29 @@ class Warned:
 
 @dataclass
 class ProcessSummary:
-    """What one process did, for the words at the end."""
+    """What one process did: the final messages are made from it."""
 
     process_id: int
     backend: str = ""
     kernels: set[str] = field(default_factory=set)
     matched: list[int] = field(default_factory=list)
-    # (grid in work-groups, block): the latest that each selection's shape excluded
+    # (grid in work-groups, block) of the latest dispatch that each selection excluded by its shape
     other_shapes: list[tuple[Dim3, Dim3]] = field(default_factory=list)
     dispatches: int = 0
     uninterceptable_queues: int = 0
     unlisted: int = 0  # dispatches of kernels that no loaded code object lists
-    lost: bool = False  # it went on without its connection to us
+    lost: bool = False  # the process closed its connection to the collector and went on
 
-    def unseen(self) -> Iterator[str]:
-        """Say why dispatches of it were not seen."""
+    def explain_unseen(self) -> Iterator[str]:
+        """Yield the reasons why dispatches of the process may have been missed."""
         if self.uninterceptable_queues:
-            yield f"{self.uninterceptable_queues} queues could not be watched: dispatches there were not seen"
+            yield f"{self.uninterceptable_queues} queues could not be watched; their dispatches were not seen"
         if self.lost:
-            yield f"{LOST}: dispatches since then were not seen"
+            yield f"{LOST}; later dispatches were not seen"
 
 
-# A program may close descriptors that it did not open, as daemons do.
-# It goes on without a stage that was stopped, too.
+# Daemons close descriptors that they did not open. A stage that was stopped does not hold the process up either.
 LOST = (
-    "the process closed its connection to us, became another program by exec, or waited for us in vain,"
-    " and went on"
+    "the process went on after it closed its connection to kerncap-stages, ran another program by exec,"
+    " or waited for kerncap-stages in vain"
 )

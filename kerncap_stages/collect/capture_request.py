@@ -1,4 +1,4 @@
-"""Which program is run, and which of its kernels are captured: from a command line, or from a profile."""
+"""Chooses the program to run and the kernels to capture, from a command line or from a profile."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.ranking import (
     NONE_OF_THE_PROGRAM,
+    find_main_shape,
     is_of_the_program,
-    main_shape,
+    list_program_kernels,
     name_to_capture,
-    of_the_program,
 )
-from kerncap_stages.collect.selection import KernelRule, close_names
+from kerncap_stages.collect.selection import KernelRule, find_close_names
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.capture import NameMatch
 from kerncap_stages.text import formats
@@ -30,19 +30,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CaptureRequest:
-    """A program and what to take from it."""
+    """A program, and which of its kernels to capture."""
 
     spec: ProgramSpec
-    kernels: tuple[tuple[str, bool], ...]  # (pattern, it is a mangled name)
+    kernels: tuple[tuple[str, bool], ...]  # (pattern, whether the pattern is a mangled name)
     parents: tuple[Digest, ...]
     profile: Profile | None = None
 
 
-def from_command(command: tuple[str, ...], rank: int | None, kernels: Sequence[str]) -> CaptureRequest:
-    """Take kernels by their names. Raises UsageError where the command or the names are missing."""
+def choose_from_command(command: tuple[str, ...], rank: int | None, kernels: Sequence[str]) -> CaptureRequest:
+    """Choose kernels by name. Raises UsageError if the command or the names are missing."""
     if rank is not None:
         raise UsageError(
-            "--rank takes a kernel of a profile, and none is given",
+            "--rank chooses a kernel of a profile, but no profile is given",
             hint="kc-profile -- ./app | kc-capture --rank 2",
         )
     if not command or not kernels:
@@ -53,7 +53,7 @@ def from_command(command: tuple[str, ...], rank: int | None, kernels: Sequence[s
     return CaptureRequest(ProgramSpec(command), tuple((name, False) for name in kernels), ())
 
 
-def from_profile(
+def choose_from_profile(
     digest: Digest,
     profile: Profile,
     command: tuple[str, ...] | None,
@@ -61,109 +61,113 @@ def from_profile(
     kernels: Sequence[str],
     tell: Callable[[str], None],
 ) -> CaptureRequest:
-    """Take kernels of a profile: by name, by rank, or the program's own that takes the most time.
+    """Choose kernels of a profile: by name, by rank, or the program's own kernel that took the most time.
 
-    ``command`` replaces the one that the profile holds; an imported profile holds none. ``tell`` is called
-    with what people should know of the choice. Raises UsageError where there is no command or no such kernel.
+    ``command`` replaces the command in the profile; an imported profile has none. ``tell`` is called with
+    notes for the user about the choice. Raises UsageError if there is no command, or no kernel of this rank.
     """
     if command is not None and not command:
         raise UsageError("no program given after `--`", hint=f"kc-capture {digest.short} -- ./app")
     if command:
         spec = ProgramSpec(command)
     elif profile.program is not None:
-        spec = ProgramSpec.of(profile.program)
+        spec = ProgramSpec.from_manifest(profile.program)
     else:
         raise UsageError(
             f"profile {digest.short} does not say how the program was run",
             hint=f"give the command: kc-capture {digest.short} -- ./app",
         )
-    chosen = tuple((name, False) for name in kernels) or (_ranked(digest, profile, rank, tell),)
+    chosen = tuple((name, False) for name in kernels) or (_choose_by_rank(digest, profile, rank, tell),)
     return CaptureRequest(spec, chosen, (digest,), profile)
 
 
-def names_not_profiled(request: CaptureRequest, selections: Sequence[Selection]) -> Iterator[str]:
-    """What people should know of names that no kernel of the profile has, before a program runs for hours."""
+def warn_of_unprofiled_names(request: CaptureRequest, selections: Sequence[Selection]) -> Iterator[str]:
+    """Yield a warning for each name that no kernel of the profile has: the program may run for hours."""
     kernels = () if request.profile is None else request.profile.kernels
     for selection in selections:
-        rule = KernelRule.of(selection)
+        rule = KernelRule.from_selection(selection)
         is_mangled = selection.match is NameMatch.MANGLED
         names = [kernel.mangled_name if is_mangled else kernel.name for kernel in kernels]
-        # What another profiler wrote has no mangled names.
+        # An imported profile has no mangled names.
         if not any(names) or any(rule.wants(kernel.mangled_name or "", kernel.name) for kernel in kernels):
             continue
-        close = close_names(selection.pattern or "", [name for name in names if name])
+        close = find_close_names(selection.pattern or "", [name for name in names if name])
         yield (
             f"warning: no kernel of profile {request.parents[0].short} matches {selection.pattern!r}"
-            f"{'; these come close: ' + ', '.join(close) if close else ''}; the program is run all the same"
+            f"{'; similar names: ' + ', '.join(close) if close else ''}; the program is run anyway"
         )
 
 
-def in_main_shapes(
+def choose_main_shapes(
     request: CaptureRequest, selections: Sequence[Selection], tell: Callable[[str], None]
 ) -> tuple[Selection, ...]:
-    """Ask for the launch shape in which each kernel spent most time, where the user asks for no dispatch.
+    """Add to each selection the launch shape in which the kernel spent the most time.
 
-    One name may stand for many sizes of a problem, and for the configurations that an autotuner tries first.
+    A selection for which the user chose a shape stays as it is. Without a shape, the first dispatch could be
+    one of another problem size, or a configuration that an autotuner tried and dropped.
     """
-    return tuple(_in_main_shape(request, selection, tell) for selection in selections)
+    return tuple(_choose_main_shape(request, selection, tell) for selection in selections)
 
 
-def _in_main_shape(request: CaptureRequest, selection: Selection, tell: Callable[[str], None]) -> Selection:
+def _choose_main_shape(
+    request: CaptureRequest, selection: Selection, tell: Callable[[str], None]
+) -> Selection:
     profile = request.profile
     kernels = () if profile is None else profile.kernels
-    rule = KernelRule.of(selection)
+    rule = KernelRule.from_selection(selection)
     matching = [each for each in kernels if rule.wants(each.mangled_name or "", each.name)]
-    main = main_shape(matching[0], profile.time_source) if profile is not None and matching else None
+    main = find_main_shape(matching[0], profile.time_source) if profile is not None and matching else None
     if main is None or selection.grid_blocks or selection.block_work_items:
         return selection
     if len(matching) > 1:
         tell(
-            f"{len(matching)} kernels of the profile match {selection.pattern!r}: the first dispatch is taken"
+            f"{len(matching)} kernels of the profile match {selection.pattern!r}; "
+            "the first dispatch of any of them is captured"
         )
         return selection
-    tell(f"{told_shape(matching[0], main)}; `kc-show {request.parents[0].short}` lists them")
+    tell(f"{describe_main_shape(matching[0], main)}; `kc-show {request.parents[0].short}` lists them")
     return selection.model_copy(
         update={"grid_blocks": main.grid_blocks, "block_work_items": main.block_work_items}
     )
 
 
-def told_shape(kernel: KernelStatistics, main: MainShape) -> str:
-    """For people: which of a kernel's launch shapes is taken, and what takes another."""
+def describe_main_shape(kernel: KernelStatistics, main: MainShape) -> str:
+    """Say which of a kernel's launch shapes is captured, and which option chooses another."""
     shapes = {(each.grid_blocks, each.block_work_items) for each in kernel.launch_shapes}
     text = (
-        f"{kernel.name} was launched in {len(shapes)} shapes: the first dispatch of "
-        f"{_words(main.grid_blocks)} work-groups of {_words(main.block_work_items)} is taken, "
-        f"which had {main.share:.0%} of its time"
+        f"{kernel.name} was launched in {len(shapes)} shapes; the first dispatch of "
+        f"{_format_size(main.grid_blocks)} work-groups of {_format_size(main.block_work_items)} is captured: "
+        f"this shape took {main.share:.0%} of the kernel's time"
     )
     if main.is_largest_of_close:
-        text += "; others took about as long on the software GPU, and launched fewer work-items"
+        text += "; other shapes took about as long on the software GPU but launched fewer work-items"
     if kernel.last_shape is None:
         return text
     last = kernel.launch_shapes[kernel.last_shape]
     if (last.grid_blocks, last.block_work_items) == (main.grid_blocks, main.block_work_items):
-        return f"{text}; the last launch had it, too"
-    words = f"--grid-blocks {_words(last.grid_blocks)} --block {_words(last.block_work_items)}"
-    return f"{text}; `kc-capture … {words}` takes the shape of its last launch"
+        return f"{text}; the last launch had the same shape"
+    words = f"--grid-blocks {_format_size(last.grid_blocks)} --block {_format_size(last.block_work_items)}"
+    return f"{text}; `kc-capture … {words}` captures the shape of the last launch"
 
 
-def _words(size: Dim3) -> str:
+def _format_size(size: Dim3) -> str:
     return ",".join(map(str, size))
 
 
-def _ranked(
+def _choose_by_rank(
     digest: Digest, profile: Profile, rank: int | None, tell: Callable[[str], None]
 ) -> tuple[str, bool]:
     if (rank or 1) > len(profile.kernels):
         count = formats.count(len(profile.kernels), "kernel")
         raise UsageError(
-            f"profile {digest.short} has {count}, and rank {rank or 1} is asked for",
+            f"profile {digest.short} has {count}, but rank {rank or 1} was requested",
             hint=f"`kc-show {digest.short}` lists them",
         )
-    kernel = profile.kernels[rank - 1] if rank else of_the_program(profile.kernels)[0]
+    kernel = profile.kernels[rank - 1] if rank else list_program_kernels(profile.kernels)[0]
     if rank is None and not is_of_the_program(kernel):
         tell(NONE_OF_THE_PROGRAM)
     elif rank is None:
         for other in profile.kernels[: profile.kernels.index(kernel)]:
-            tell(f"{other.name} takes more time, and is no kernel of the program's own: `--rank` takes it")
+            tell(f"{other.name} took more time but is not the program's own kernel; `--rank` captures it")
     pattern, match = name_to_capture(kernel)
     return pattern, match is NameMatch.MANGLED

@@ -1,4 +1,4 @@
-"""One process under capture: its modules, its selections, and the captures that it sends."""
+"""Handles the messages of one process under capture: its modules, kernel selections and captures."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from kerncap_stages.collect.capture_streams import Piece, Stream
 from kerncap_stages.collect.facts import Facts
 from kerncap_stages.collect.modules import Modules
 from kerncap_stages.collect.protocol import FailureCode, StreamKind
-from kerncap_stages.collect.selection import KernelRule, answers, first_wanting
+from kerncap_stages.collect.selection import KernelRule, find_first_rule, make_answers
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.errors import KerncapError, Refused, StoreError
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kerncap_stages.collect.modules import Module
 
 
-_OTHERS = "capture another dispatch of it, or another kernel"
+_OTHERS = "capture another dispatch of the kernel, or another kernel"
 _FILES = {StreamKind.CODE, StreamKind.IMAGE}
 
 
@@ -51,63 +51,63 @@ class CaptureSession:
         self._rules = rules
         if connection.backend == Backend.CUDA and context.reach is Reach.REACHABLE:
             context = replace(context, reach=Reach.ALL)
-            text = "--reachable leaves nothing out of CUDA captures: all memory is taken"
+            text = "--reachable has no effect on CUDA captures: all memory is captured"
             emit(Warned(connection.process_id, text))
         self.context = context
         self._facts = Facts()
         self._modules = Modules()
         self._builders: dict[int, CaptureBuilder] = {}
         self._streams: dict[int, Stream] = {}
-        self._pieces: deque[Piece] = deque()  # the oldest first
+        self._pieces: deque[Piece] = deque()  # oldest first
         self._folder = TemporaryFolder("code")
 
-    def hear(self, message: protocol.UpMessage) -> None:
-        """Take in a message."""
-        if self._modules.hear(message):
+    def handle(self, message: protocol.UpMessage) -> None:
+        """Handle a message. Raises ProtocolError if the protocol does not allow it here."""
+        if self._modules.handle(message):
             return
         match message:
             case protocol.Facts():
                 self._facts.add(message)
             case protocol.ModuleEnd():
-                self._select(message.module)
+                self._select_kernels(message.module)
             case protocol.Capture():
-                self._begin(message)
+                self._begin_capture(message)
             case protocol.Regions():
                 if (builder := self._builders.get(message.capture)) is not None:
                     builder.add_regions(message.regions)
             case protocol.Open():
-                self._open(message)
+                self._open_stream(message)
             case protocol.Data():
-                self._data(message)
+                self._take_data(message)
             case protocol.Zero() | protocol.Same():
-                self._repeat(message)
+                self._take_repeated(message)
             case protocol.Close():
                 self._close_stream(message.stream)
             case protocol.Ready():
                 if (builder := self._builders.get(message.capture)) is not None:
                     builder.ready = message
             case protocol.Done():
-                self._done(message)
+                self._finish_capture(message)
             case protocol.Failed():
-                self._failed(message)
+                self._take_failure(message)
             case protocol.Note():
                 self._emit(Warned(self._connection.process_id, message.text))
             case _:
                 raise ProtocolError(
-                    f"the capture library sent {message.NUMBER.name}, which has no place here"
+                    f"the capture library sent {message.NUMBER.name}, which a capture does not expect"
                 )
 
     def idle(self) -> None:
-        """Give back what the library may be waiting for."""
-        self._settle()
+        """Free all staging slots: the capture library may be waiting for one."""
+        self._finish_pieces()
 
     def close(self) -> None:
-        """Undo captures that were not finished; tell what the process did."""
-        self._settle()
-        lost = self._connection.lost()
+        """Abandon unfinished captures, and emit a summary of the process."""
+        self._finish_pieces()
+        lost = self._connection.is_lost()
         reason = f"{LOST if lost else 'the process ended'} in the middle of a capture"
         for builder in self._builders.values():
-            if not self._kept(builder, reason):
+            if not self._keep_unended(builder, reason):
                 self._emit(CaptureFailed(self._connection.process_id, reason, process_ended=not lost))
                 builder.abandon()
         shared = self._connection.shared
@@ -116,8 +116,10 @@ class CaptureSession:
                 process_id=self._connection.process_id,
                 backend=self._connection.backend,
                 kernels={kernel.demangled for kernel in self._modules.kernels.values()},
-                matched=[shared.matched(index) for index in range(len(self._rules))],
-                other_shapes=[shape for i in range(len(self._rules)) if (shape := shared.other_shape(i))],
+                matched=[shared.count_matched(index) for index in range(len(self._rules))],
+                other_shapes=[
+                    shape for i in range(len(self._rules)) if (shape := shared.read_other_shape(i))
+                ],
                 dispatches=shared.dispatches,
                 uninterceptable_queues=shared.uninterceptable_queues,
                 unlisted=shared.unlisted,
@@ -126,36 +128,37 @@ class CaptureSession:
         )
         self._folder.remove()
 
-    def _select(self, number: int) -> None:
-        module = self._modules.module(number)
+    def _select_kernels(self, number: int) -> None:
+        """Tell the capture library which kernels of a module are wanted."""
+        module = self._modules.get(number)
         matches = []
         for kernel in module.kernels:
-            rule = first_wanting(self._rules, kernel.mangled, kernel.demangled)
+            rule = find_first_rule(self._rules, kernel.mangled, kernel.demangled)
             if rule is not None:
                 matches.append((kernel.number, rule))
         if matches and self._facts.xnack:
             matches = []
             self._refuse_xnack()
-        for message in answers(number, bool(matches), matches):
+        for message in make_answers(number, bool(matches), matches):
             self._connection.send(message)
 
     def _refuse_xnack(self) -> None:
         reason = (
-            "XNACK is on: the kernel can reach all memory of the process, which no capture holds; "
-            "set HSA_XNACK=0 if the program runs without it"
+            "XNACK is on, so the kernel can reach all memory of the process, which a capture cannot hold; "
+            "set HSA_XNACK=0 if the program runs without XNACK"
         )
         self._emit(CaptureFailed(self._connection.process_id, reason, FailureCode.UNSUPPORTED_MEMORY))
 
-    def _begin(self, sent: protocol.Capture) -> None:
+    def _begin_capture(self, sent: protocol.Capture) -> None:
         process_id = self._connection.process_id
         try:
             builder = CaptureBuilder(sent, self._modules, self._rules, self.context, process_id)
         except (StoreError, OSError) as error:
-            self._report(error)
+            self._report_error(error)
             return
         self._builders[builder.number] = builder
 
-    def _open(self, sent: protocol.Open) -> None:
+    def _open_stream(self, sent: protocol.Open) -> None:
         builder, kind = self._builders.get(sent.capture), sent.kind
         stream = Stream(kind, builder, sent.index, sent.size_bytes)
         self._streams[sent.stream] = stream
@@ -168,16 +171,16 @@ class CaptureSession:
             elif builder is not None:
                 stream.writer = builder.open_stream(kind, stream.index, stream.size_bytes)
         except (StoreError, OSError) as error:
-            self._fail(stream, error)
+            self._give_up(stream, error)
 
-    def _data(self, sent: protocol.Data) -> None:
+    def _take_data(self, sent: protocol.Data) -> None:
         slot, size_bytes = sent.slot, sent.size_bytes
         stream = self._streams.get(sent.stream)
         shared = self._connection.shared
         if stream is None or slot >= shared.slot_count or size_bytes > shared.slot_bytes:
-            raise ProtocolError("the capture library sent data that belongs nowhere")
+            raise ProtocolError("the capture library sent data for a stream or slot that does not exist")
         stream.received_bytes += size_bytes
-        view = shared.slot(slot, size_bytes)
+        view = shared.view_slot(slot, size_bytes)
         try:
             if not stream.is_wanted:
                 pass
@@ -186,16 +189,17 @@ class CaptureSession:
             else:
                 self._pieces.append(Piece(stream, slot, view, stream.writer.start(view)))
                 stream.pieces += 1
-                # One is under way while the next is heard of: the threads that stage them never wait for us.
-                self._settle(leave=1)
+                # One piece stays unfinished, so that the staging threads have work while the next one
+                # arrives.
+                self._finish_pieces(leave=1)
                 return
         except (KerncapError, OSError) as error:
-            self._fail(stream, error)
+            self._give_up(stream, error)
         view.release()
         self._connection.send(protocol.FreeSlot(slot))
 
-    def _settle(self, leave: int = 0) -> None:
-        """Wait until all but so many pieces are staged, and give their slots back."""
+    def _finish_pieces(self, leave: int = 0) -> None:
+        """Wait until at most ``leave`` pieces are not staged yet, and free the slots of the others."""
         while len(self._pieces) > leave:
             piece = self._pieces.popleft()
             stream = piece.stream
@@ -204,23 +208,23 @@ class CaptureSession:
                 if stream.builder is not None and stream.is_wanted:
                     self._emit(stream.builder.count(len(piece.view)))
             except (KerncapError, OSError) as error:
-                self._fail(stream, error)
+                self._give_up(stream, error)
             finally:
                 piece.view.release()
                 self._connection.send(protocol.FreeSlot(piece.slot))
             stream.pieces -= 1
             if stream.is_closed and stream.pieces == 0:
-                self._finish(stream)
+                self._finish_region(stream)
 
-    def _repeat(self, sent: protocol.Zero | protocol.Same) -> None:
-        """Take in bytes that need not be sent: zeros, or what the pre-state has in the same place."""
+    def _take_repeated(self, sent: protocol.Zero | protocol.Same) -> None:
+        """Add bytes that were not sent: zeros, or the bytes of the pre-state at the same offset."""
         stream, size_bytes = self._streams.get(sent.stream), sent.size_bytes
         if stream is None or stream.kind in _FILES:
-            raise ProtocolError(f"the capture library sent {sent.NUMBER.name} where it has no place")
+            raise ProtocolError(f"the capture library sent {sent.NUMBER.name} outside of a region's contents")
         begin = stream.received_bytes
         stream.received_bytes += size_bytes
         if isinstance(sent, protocol.Same):
-            self._settle()  # the pre-state has to be whole
+            self._finish_pieces()  # the pre-state has to be complete
         builder = stream.builder
         if builder is None or not stream.is_wanted:
             return
@@ -231,18 +235,18 @@ class CaptureSession:
                 stream.writer = None
                 builder.keep_state(stream.index)
             else:
-                same = builder.pre_chunks(stream.index, begin, size_bytes)
+                same = builder.find_pre_chunks(stream.index, begin, size_bytes)
                 stream.writer.append_same(size_bytes, same)
             self._emit(builder.count(size_bytes))
         except (KerncapError, OSError) as error:
-            self._fail(stream, error)
+            self._give_up(stream, error)
 
     def _close_stream(self, number: int) -> None:
         stream = self._streams.pop(number, None)
         if stream is None:
             return
         if stream.received_bytes != stream.size_bytes:
-            raise ProtocolError("the capture library sent less or more than it had announced")
+            raise ProtocolError("the capture library sent fewer or more bytes than it had announced")
         if not stream.is_wanted:
             return
         if stream.kind is StreamKind.CODE:
@@ -252,75 +256,75 @@ class CaptureSession:
             return
         stream.is_closed = True
         if stream.pieces == 0:
-            self._finish(stream)
+            self._finish_region(stream)
 
-    def _finish(self, stream: Stream) -> None:
-        """The contents of a region are there, whole."""
+    def _finish_region(self, stream: Stream) -> None:
+        """Store the contents of a region, all of which have arrived."""
         if stream.builder is None or not stream.is_wanted:
             return
         try:
             stream.builder.close_stream(stream.kind, stream.index, stream.writer)
         except (KerncapError, OSError) as error:
-            self._fail(stream, error)
+            self._give_up(stream, error)
 
     def _finish_code(self, stream: Stream) -> None:
         try:
             stream.writer.close()
         except OSError as error:
-            self._fail(stream, error)
+            self._give_up(stream, error)
             return
-        module: Module = self._modules.module(stream.index)
+        module: Module = self._modules.get(stream.index)
         module.code = Path(stream.writer.name)
 
-    def _done(self, sent: protocol.Done) -> None:
-        self._settle()
+    def _finish_capture(self, sent: protocol.Done) -> None:
+        self._finish_pieces()
         builder = self._builders.pop(sent.capture, None)
         if builder is not None:
             self._publish(builder, sent.cost)
 
-    def _kept(self, builder: CaptureBuilder, reason: str) -> bool:
-        """Keep what was there before a kernel that did not end, where no more is wanted."""
+    def _keep_unended(self, builder: CaptureBuilder, reason: str) -> bool:
+        """Publish a capture without a post-state whose kernel did not end; returns whether it could."""
         if builder.ready is None:
             return False
         self._publish(builder, builder.ready.cost)
-        text = f"{reason}: the kernel did not end, and the capture holds what was there before it"
+        text = f"{reason}: the kernel did not end; the capture holds the memory from before the kernel"
         self._emit(Warned(self._connection.process_id, text))
         return True
 
     def _publish(self, builder: CaptureBuilder, cost: protocol.Cost) -> None:
         try:
-            environment = self._facts.environment(Backend(self._connection.backend))
+            environment = self._facts.describe_environment(Backend(self._connection.backend))
             digest, manifest = builder.publish(cost, environment)
         except (KerncapError, OSError) as error:
             builder.abandon()
-            self._report(error)
+            self._report_error(error)
             return
-        except ValidationError as error:  # a code object, or a driver, says what no replay could follow
+        except ValidationError as error:  # facts of the code object or the driver contradict each other
             builder.abandon()
-            self._report(
-                Refused(f"no replay could follow what was captured: {first_fault(error)}", hint=_OTHERS)
+            self._report_error(
+                Refused(f"the captured dispatch could not be replayed: {first_fault(error)}", hint=_OTHERS)
             )
             return
         self._emit(Captured(digest, manifest, builder.seconds))
 
-    def _failed(self, sent: protocol.Failed) -> None:
-        self._settle()
+    def _take_failure(self, sent: protocol.Failed) -> None:
+        self._finish_pieces()
         builder = self._builders.pop(sent.capture, None)
-        if builder is not None and self._kept(builder, sent.reason):
+        if builder is not None and self._keep_unended(builder, sent.reason):
             return
         if builder is not None:
             builder.abandon()
         self._emit(CaptureFailed(self._connection.process_id, sent.reason, sent.code))
 
-    def _fail(self, stream: Stream, error: Exception) -> None:
-        """Give a stream's capture up for an error of ours; what still comes of it is taken and dropped."""
+    def _give_up(self, stream: Stream, error: Exception) -> None:
+        """Abandon a stream's capture after an error in this process. Bytes that still arrive are dropped."""
         stream.writer = None
         builder = stream.builder
-        if builder is None:  # code: whatever is captured of it fails
-            self._report(error)
+        if builder is None:  # a code object: all captures of its kernels will fail
+            self._report_error(error)
         elif self._builders.pop(builder.number, None) is not None:
             builder.abandon()
-            self._report(error)
+            self._report_error(error)
 
-    def _report(self, error: Exception) -> None:
+    def _report_error(self, error: Exception) -> None:
         self._emit(CaptureFailed(self._connection.process_id, str(error), error=error))

@@ -1,4 +1,4 @@
-"""What of a capture is on its way: contents of regions, code, and the pieces that are being staged."""
+"""Data of a capture that is still arriving: streams of region contents and code, and pieces being staged."""
 
 from __future__ import annotations
 
@@ -13,26 +13,26 @@ if TYPE_CHECKING:
 
 @dataclass
 class Stream:
-    """The contents of a region or a file: pieces in order, to whoever takes them in."""
+    """The contents of a region or a file, which arrive as pieces in order."""
 
     kind: StreamKind
-    builder: CaptureBuilder | None  # none: of code, or of a capture that failed before
+    builder: CaptureBuilder | None  # None for code, and for a capture that has failed already
     index: int
     size_bytes: int
-    writer: Any = None  # a MemoryWriter, for code a file; none: nobody takes the bytes in
+    writer: Any = None  # a MemoryWriter, or a file for code; None drops the bytes
     received_bytes: int = 0
-    pieces: int = 0  # that are not staged yet
+    pieces: int = 0  # pieces that are not staged yet
     is_closed: bool = False
 
     @property
     def is_wanted(self) -> bool:
-        """Not once its capture has failed on our side: the library still finishes its sending."""
+        """Whether the bytes are stored: the capture library also sends those of an abandoned capture."""
         return self.writer is not None and (self.builder is None or not self.builder.is_abandoned)
 
 
 @dataclass
 class Piece:
-    """A slot whose bytes are being staged."""
+    """A staging slot whose bytes are being stored."""
 
     stream: Stream
     slot: int

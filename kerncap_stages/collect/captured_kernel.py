@@ -1,4 +1,4 @@
-"""What a manifest says about the captured kernel, from its code object."""
+"""Describes the captured kernel for the manifest, from its code object."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.fatbin import ptx_in_images
 from kerncap_stages.code.read import read_code_object
-from kerncap_stages.collect.launch_facts import language_of
+from kerncap_stages.collect.launch_facts import guess_language
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.digest import FileRef
 from kerncap_stages.errors import Refused
@@ -31,17 +31,18 @@ def describe_kernel(
 ) -> tuple[Kernel, KernelFacts]:
     """Read a kernel's code object, and put it into the store.
 
-    ``kernarg_size_bytes``: how much of the arguments arrived. ``images``: PTX and fatbins that the program
-    handed to the driver, which made the code object of them. Raises Refused where a replay could not be.
+    kernarg_size_bytes: how many bytes of arguments arrived.
+    images: PTX and fatbins that the program passed to the driver, which compiled the code object from them.
+    Raises Refused if a replay of the kernel cannot be supported.
     """
     if module.code is None:
-        raise ProtocolError(f"the code object of {loaded.demangled} never arrived")
+        raise ProtocolError(f"the capture library never sent the code object of {loaded.demangled}")
     data = module.code.read_bytes()
     code = read_code_object(data)
     facts = code.kernels.get(loaded.mangled)
     if facts is None:
         raise Refused(
-            f"the code object says nothing about {loaded.demangled}: its metadata lists "
+            f"the metadata of the code object does not list {loaded.demangled}, but "
             f"{len(code.kernels)} other kernels",
             hint=_NO_METADATA if code.format is CodeObjectFormat.ELF_AMDGPU else "capture another kernel",
         )
@@ -54,12 +55,12 @@ def describe_kernel(
         raise Refused(
             f"only {kernarg_size_bytes} of the {facts.kernarg_size_bytes} bytes of arguments of "
             f"{loaded.demangled} lie in memory that the program allocated",
-            hint="capture another dispatch of it",
+            hint="capture another dispatch of the kernel",
         )
     kernel = Kernel(
         mangled_name=loaded.mangled,
         demangled_name=loaded.demangled,
-        language=language_of(code.format, loaded.mangled),
+        language=guess_language(code.format, loaded.mangled),
         code_object=CodeObject(
             payload=FileRef.to(transaction.put_bytes(data)),
             size_bytes=len(data),

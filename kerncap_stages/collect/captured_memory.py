@@ -1,4 +1,4 @@
-"""What a manifest says about captured memory: regions and module variables, in both states."""
+"""Describes captured memory for the manifest: regions and module variables, in both states."""
 
 from __future__ import annotations
 
@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.protocol import NO_DEVICE, RegionFlag
 from kerncap_stages.collect.wire import ProtocolError
-from kerncap_stages.collect.write_set import WrittenRanges, changed_ranges, read_part, written_ranges
+from kerncap_stages.collect.write_set import (
+    WrittenRanges,
+    find_changed_ranges,
+    find_written_ranges,
+    read_part,
+)
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.manifests.capture import Reach
 from kerncap_stages.manifests.memory import (
@@ -29,17 +34,17 @@ if TYPE_CHECKING:
 
 @dataclass
 class SentRegion:
-    """A region as the capture library lists it, and the states that came of it."""
+    """A region as the capture library listed it, and the digests of its states once they arrived."""
 
     sent: protocol.Region
     pre: Digest | None = None
     post: Digest | None = None
 
 
-def _written(transaction: Transaction, region: SentRegion) -> WrittenRanges | None:
+def _find_written(transaction: Transaction, region: SentRegion) -> WrittenRanges | None:
     if region.pre is None or region.post is None:
         return None
-    return written_ranges(transaction, MemoryRef.to(region.pre), MemoryRef.to(region.post))
+    return find_written_ranges(transaction, MemoryRef.to(region.pre), MemoryRef.to(region.post))
 
 
 def describe_regions(
@@ -47,14 +52,15 @@ def describe_regions(
 ) -> tuple[Region, ...]:
     """Describe the regions for a manifest, and find what the kernel changed in them."""
     if reach is not Reach.REACHABLE and any(region.pre is None for region in regions):
-        raise ProtocolError("the capture library left out memory that it was asked for")
+        raise ProtocolError("the capture library did not send all regions")
     mappings = Counter(region.sent.piece for region in regions if region.sent.piece != 0)
     return tuple(
-        _region(region, _written(transaction, region), mappings[region.sent.piece] > 1) for region in regions
+        _describe_region(region, _find_written(transaction, region), mappings[region.sent.piece] > 1)
+        for region in regions
     )
 
 
-def _region(region: SentRegion, written: WrittenRanges | None, is_shared: bool) -> Region:
+def _describe_region(region: SentRegion, written: WrittenRanges | None, is_shared: bool) -> Region:
     sent = region.sent
     flags = {
         RegionFlag.EXECUTABLE: "executable",
@@ -86,7 +92,7 @@ def _region(region: SentRegion, written: WrittenRanges | None, is_shared: bool) 
 def describe_variables(
     transaction: Transaction, regions: Sequence[SentRegion], module: Module, code_object: Digest
 ) -> tuple[ModuleVariable, ...]:
-    """Describe the variables of the kernel's own code object: slices of the regions that hold its data."""
+    """Describe the variables of the kernel's own code object: they are parts of captured regions."""
     found = []
     for variable in module.variables:
         region = next(
@@ -110,7 +116,7 @@ def describe_variables(
             contents[state] = memory
             states[state] = transaction.put_memory(memory)
         post = states.get("post")
-        written = None if post is None else changed_ranges(contents["pre"], contents["post"])
+        written = None if post is None else find_changed_ranges(contents["pre"], contents["post"])
         found.append(
             ModuleVariable(
                 symbol=variable.name,

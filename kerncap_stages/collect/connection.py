@@ -1,4 +1,4 @@
-"""The conversation with one process of the program: its socket, and the memory shared with it."""
+"""The connection to one process of the program: its socket, and the memory shared with it."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
 
     from kerncap_stages.collect.protocol import Rule
 
-# How long reading a message waits before the session gets its turn; the collector looks about as often.
+# How long a read waits for a message before the session may do other work. The collector polls as often.
 TICK_S = 0.05
-# For processes that close what they hold themselves, right before they end.
+# Some processes close all their descriptors right before they end: how long ``is_lost`` waits for the end.
 _ENDING_MS = 2000
 _LOOK_EVERY_MS = 20
 
 
 @dataclass(frozen=True)
 class Settings:
-    """How the collector serves the library."""
+    """What the collector asks of every capture library."""
 
     mode: Mode
     rules: list[Rule] = field(default_factory=list)
@@ -39,11 +39,12 @@ class Settings:
     wait_ms: int = 60_000
     memory_bytes: int = 512 << 20
 
-    def slots(self, backend: str) -> tuple[int, int]:
-        """Count and size in bytes of one process's staging slots.
+    def choose_slots(self, backend: str) -> tuple[int, int]:
+        """Choose how many staging slots a process gets, and their size in bytes.
 
-        On HSA a sixteenth of the budget, so that several processes fit in. On CUDA larger slots: two chunks
-        for each core, so that none waits for the last of a slot. All are pinned, half a millisecond a MiB.
+        On HSA, a process gets a sixteenth of the memory budget, so that several processes fit into it. On
+        CUDA, a slot has two chunks for each core, so that no core waits for the last chunk of a slot. Slots
+        are pinned, which takes half a millisecond a MiB.
         """
         if self.mode is Mode.PROFILE:
             return 1, 4 << 20
@@ -55,7 +56,7 @@ class Settings:
 
 
 def has_memory(process_id: int) -> bool:
-    """Whether a process has an address space: one that ends has none left, though it is still listed."""
+    """Whether a process has an address space. An ending process has none, though it is still listed."""
     try:
         return not Path(f"/proc/{process_id}/statm").read_text().startswith("0 ")
     except OSError:
@@ -63,7 +64,7 @@ def has_memory(process_id: int) -> bool:
 
 
 class Connection:
-    """One process of the program."""
+    """The connection to one process of the program."""
 
     def __init__(self, sock: socket.socket, emit: Callable[[Any], None]) -> None:
         self._socket = sock
@@ -74,32 +75,32 @@ class Connection:
             raise ProtocolError("a process of another user tried to connect")
         try:
             self._pidfd: int | None = os.pidfd_open(self.process_id)
-        except OSError:  # it is over, or its number means nothing here
+        except OSError:  # the process has ended, or is in another PID namespace
             self._pidfd = None
         self._hung_up = False
         self.backend = ""
-        self._is_heard = False  # a message is being taken in
-        self._heard_at = time.monotonic()
-        self._shared: SharedMemory | None = None  # made to the measure of the back end that says hello
+        self._is_handling = False  # a message is being handled
+        self._handled_at = time.monotonic()
+        self._shared: SharedMemory | None = None  # its size depends on the back end that HELLO names
 
     @property
     def shared(self) -> SharedMemory:
-        """The memory shared with the process, once hands were shaken."""
+        """The memory shared with the process. Raises ProtocolError before the handshake."""
         if self._shared is None:
-            raise ProtocolError("a process speaks before it has said hello")
+            raise ProtocolError("a process sent a message before HELLO")
         return self._shared
 
     def shake_hands(self, settings: Settings) -> None:
-        """Hear hello, and answer it."""
+        """Read HELLO and answer it. Raises ProtocolError if the process uses another protocol version."""
         packet = self._socket.recv(protocol.MAX_MESSAGE_BYTES)
-        reader = Reader(packet)  # of another version, the rest may be other fields
+        reader = Reader(packet)  # another version may have other fields after these three
         if (reader.u32(), reader.u64(), reader.u32()) != (Up.HELLO, protocol.MAGIC, protocol.VERSION):
             self.send(protocol.Refused("another version of the capture protocol"))
-            raise ProtocolError("a process speaks another version of the capture protocol")
+            raise ProtocolError("a process uses another version of the capture protocol")
         hello = protocol.decode_up(packet)
         assert isinstance(hello, protocol.Hello)
         self.backend = hello.backend
-        self._shared = SharedMemory(*settings.slots(self.backend))
+        self._shared = SharedMemory(*settings.choose_slots(self.backend))
         welcome = protocol.Welcome(
             magic=protocol.MAGIC,
             version=protocol.VERSION,
@@ -113,14 +114,14 @@ class Connection:
         socket.send_fds(self._socket, [protocol.encode(welcome)], [self.shared.fd])
 
     def send(self, message: protocol.DownMessage) -> None:
-        """Send a message; a process that is gone is noticed by who reads."""
+        """Send a message. Ignores errors: the reading thread notices that the process has ended."""
         try:
             self._socket.send(protocol.encode(message))
         except OSError:
             return
 
-    def messages(self) -> Iterator[bytes | None]:
-        """Yield messages until the process is gone; None when none came for a moment."""
+    def read_messages(self) -> Iterator[bytes | None]:
+        """Yield messages until the process closes its socket; None if none arrived for TICK_S seconds."""
         self._socket.settimeout(TICK_S)
         while True:
             try:
@@ -129,35 +130,36 @@ class Connection:
                 yield None
                 continue
             except ConnectionResetError:
-                # The process ended before it had read all of ours. What it sent is still there: the system
-                # tells of the end first, once.
+                # The process ended before it had read all messages to it. Linux reports this error once; the
+                # next reads return the messages that the process had sent.
                 continue
             except OSError:
                 return
             if not message:
                 return
-            self._is_heard = True
+            self._is_handling = True
             yield message
-            self._heard_at = time.monotonic()
-            self._is_heard = False
+            self._handled_at = time.monotonic()
+            self._is_handling = False
 
     @property
     def silent_s(self) -> float:
-        """For how long nothing has come; 0 while a message is being taken in, however long that takes."""
-        return 0.0 if self._is_heard else time.monotonic() - self._heard_at
+        """Time since the last message was handled; 0 while one is being handled."""
+        return 0.0 if self._is_handling else time.monotonic() - self._handled_at
 
     def hang_up(self) -> None:
-        """End the conversation from any thread; the one that reads then leaves its loop."""
+        """Shut the socket down, from any thread. The reading thread then leaves its loop."""
         self._hung_up = True
         try:
             self._socket.shutdown(socket.SHUT_RDWR)
         except OSError:
             return
 
-    def lost(self) -> bool:
-        """Whether the process ended the conversation and goes on.
+    def is_lost(self) -> bool:
+        """Whether the process closed the connection and goes on.
 
-        One that ends gives its memory back before its files; a GPU may take seconds to be given back.
+        An ending process releases its memory before its files, and a GPU may take seconds to be released:
+        the process counts as ended as soon as it has no memory.
         """
         if self._hung_up or self._pidfd is None:
             return False
@@ -165,7 +167,7 @@ class Connection:
         process_ends.register(self._pidfd, select.POLLIN)
         for _ in range(_ENDING_MS // _LOOK_EVERY_MS):
             ended = process_ends.poll(_LOOK_EVERY_MS) or not has_memory(self.process_id)
-            # Asked last: the library may find out between the end of the conversation and the program's.
+            # Read after the end was checked: the capture library may set it shortly before the process ends.
             if self._shared is not None and self._shared.lost:
                 return True
             if ended:
@@ -173,7 +175,7 @@ class Connection:
         return True
 
     def close(self) -> None:
-        """Give everything back."""
+        """Close the socket and release the shared memory."""
         self._socket.close()
         if self._pidfd is not None:
             os.close(self._pidfd)

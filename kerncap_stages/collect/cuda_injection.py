@@ -1,7 +1,8 @@
-"""What a program's environment has to say for the CUDA driver to load our library into it.
+"""Makes the environment in which the CUDA driver loads the capture library into a program.
 
-The driver loads what CUDA_INJECTION64_PATH names when it starts (``cuInit``), also in programs that link the
-runtime statically. CUPTI is not on every loader's path, so the places where it may be go along.
+The driver loads the library that CUDA_INJECTION64_PATH names in ``cuInit``, also in programs that link the
+CUDA runtime statically. CUPTI may not be on the loader's path, so another variable lists the folders where it
+may be.
 """
 
 from __future__ import annotations
@@ -18,16 +19,16 @@ if TYPE_CHECKING:
 INJECTION = "CUDA_INJECTION64_PATH"
 
 
-def environment(base: Mapping[str, str]) -> dict[str, str]:
-    """Return what to add to a program's environment ``base``.
+def make_environment(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to add to a program's environment ``base``.
 
-    Raises UsageError when another tool is to be injected, DeviceError where the back end was left out.
+    Raises UsageError if ``base`` injects another tool, DeviceError if the CUDA back end is not installed.
     """
     library = native_file("libkerncap_cuda.so")
     if base.get(INJECTION, str(library)) != str(library):
         raise UsageError(
             f"{INJECTION} already names another tool: {base[INJECTION]}",
-            hint=f"run without it: env -u {INJECTION} kc-capture ...; the driver loads one such library",
+            hint=f"run without it: env -u {INJECTION} kc-capture ...; the driver loads only one library",
         )
     added = {INJECTION: str(library)}
     if paths := cupti_paths(base):

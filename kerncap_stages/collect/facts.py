@@ -1,4 +1,4 @@
-"""The machine as the capture library and the operating system describe it."""
+"""Describes the machine from facts of the capture library and the operating system."""
 
 from __future__ import annotations
 
@@ -21,43 +21,45 @@ if TYPE_CHECKING:
 
 
 class Facts:
-    """What the capture library said of the machine and its devices."""
+    """The facts that the capture library sent about the machine and its devices."""
 
     def __init__(self) -> None:
         self._by_scope: dict[int, dict[str, str]] = {}
 
     def add(self, sent: protocol.Facts) -> None:
-        """Take in what the capture library says of a device, or of the machine."""
+        """Add facts about a device or about the machine."""
         self._by_scope.setdefault(sent.scope, {}).update({fact.key: fact.value for fact in sent.facts})
 
     @property
     def xnack(self) -> bool:
-        """Whether devices can fault host pages in: then all host memory is within reach."""
+        """Whether devices can fault host pages in: kernels can then reach all host memory."""
         return self._by_scope.get(NO_DEVICE, {}).get("xnack") == "1"
 
-    def environment(self, backend: Backend) -> Environment:
+    def describe_environment(self, backend: Backend) -> Environment:
         """Describe the machine for a manifest."""
         machine = self._by_scope.get(NO_DEVICE, {})
         return Environment(
             recorded_at=time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             backend=backend,
-            operating_system=_operating_system(),
+            operating_system=_read_operating_system(),
             kernel_release=platform.release(),
-            driver_version=_driver_version(backend),
-            runtime_version=bare_version(machine.get("runtime_version")),
-            toolkit_version=_toolkit_version(backend),
+            driver_version=_read_driver_version(backend),
+            runtime_version=unquote_version(machine.get("runtime_version")),
+            toolkit_version=_read_toolkit_version(backend),
             devices=tuple(
-                _device(scope, facts) for scope, facts in sorted(self._by_scope.items()) if scope != NO_DEVICE
+                _describe_device(scope, facts)
+                for scope, facts in sorted(self._by_scope.items())
+                if scope != NO_DEVICE
             ),
         )
 
 
-def bare_version(text: str | None) -> str | None:
-    """What ROCr says of its build, without the quotation marks that Debian's puts around it."""
+def unquote_version(text: str | None) -> str | None:
+    """Return ROCr's version without the quotation marks that Debian's build puts around it."""
     return (text or "").strip('"') or None
 
 
-def _device(index: int, facts: Mapping[str, str]) -> Device:
+def _describe_device(index: int, facts: Mapping[str, str]) -> Device:
     isa = facts.get("isa", "unknown")
     target = parse_target(isa)
     return Device(
@@ -77,24 +79,24 @@ def _device(index: int, facts: Mapping[str, str]) -> Device:
     )
 
 
-def _operating_system() -> str:
+def _read_operating_system() -> str:
     try:
         return platform.freedesktop_os_release().get("PRETTY_NAME", "Linux")
     except OSError:
         return "Linux"
 
 
-def _driver_version(backend: Backend) -> str | None:
+def _read_driver_version(backend: Backend) -> str | None:
     if backend is Backend.CUDA:
-        return _nvidia_driver_version()
+        return _read_nvidia_driver_version()
     try:
         return Path("/sys/module/amdgpu/version").read_text(encoding="utf-8").strip()
     except OSError:
         return None
 
 
-def _nvidia_driver_version() -> str | None:
-    """By the kernel module's own file, or where it is hidden by the name of the library that is loaded."""
+def _read_nvidia_driver_version() -> str | None:
+    """Read the version from the kernel module's file; where that is missing, from the name of libcuda.so."""
     try:
         text = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8")
     except OSError:
@@ -108,9 +110,9 @@ def _nvidia_driver_version() -> str | None:
     return None
 
 
-def _toolkit_version(backend: Backend) -> str | None:
+def _read_toolkit_version(backend: Backend) -> str | None:
     if backend is Backend.CUDA:
-        return _cuda_toolkit_version()
+        return _read_cuda_toolkit_version()
     folder = Path(os.environ.get("ROCM_PATH", "/opt/rocm"))
     try:
         return (folder / ".info" / "version").read_text(encoding="utf-8").strip()
@@ -118,7 +120,7 @@ def _toolkit_version(backend: Backend) -> str | None:
         return None
 
 
-def _cuda_toolkit_version() -> str | None:
+def _read_cuda_toolkit_version() -> str | None:
     folder = Path(os.environ.get("CUDA_HOME") or os.environ.get("CUDA_PATH") or "/usr/local/cuda")
     try:
         found = json.loads((folder / "version.json").read_text(encoding="utf-8"))

@@ -13,12 +13,12 @@ from kerncap_stages.collect.wire import ProtocolError
 if TYPE_CHECKING:
     from pathlib import Path
 
-_MOST_KERNELS = 1 << 20
+_MAX_KERNELS = 1 << 20
 
 
 @dataclass
 class LoadedKernel:
-    """A kernel under the number that the capture library gave it."""
+    """A kernel, with the number that the capture library gave it."""
 
     number: int
     mangled: str
@@ -58,25 +58,25 @@ class Modules:
         self.by_number: dict[int, Module] = {}
         self.kernels: dict[int, LoadedKernel] = {}
 
-    def module(self, number: int) -> Module:
-        """Return a module that was announced."""
+    def get(self, number: int) -> Module:
+        """Return a module by number. Raises ProtocolError if the capture library never announced it."""
         if number not in self.by_number:
-            raise ProtocolError(f"the capture library speaks of module {number}, which it never announced")
+            raise ProtocolError(f"the capture library refers to module {number}, which it never announced")
         return self.by_number[number]
 
-    def hear(self, message: protocol.UpMessage) -> bool:
-        """Take in a message about modules; returns whether it is one."""
+    def handle(self, message: protocol.UpMessage) -> bool:
+        """Handle a message if it is about modules; returns whether it is."""
         match message:
             case protocol.Module():
                 self._add(message)
             case protocol.Kernels():
                 self._add_kernels(message)
             case protocol.Variables():
-                module = self.module(message.module)
-                module.variables += [_variable(sent) for sent in message.variables]
+                module = self.get(message.module)
+                module.variables += [_make_variable(sent) for sent in message.variables]
             case protocol.ModuleGone():
-                # Its memory may be used for something else now.
-                self.module(message.module).present = False
+                # Its memory may be reused from now on.
+                self.get(message.module).present = False
             case _:
                 return False
         return True
@@ -87,15 +87,15 @@ class Modules:
         )
 
     def _add_kernels(self, message: protocol.Kernels) -> None:
-        module = self.module(message.module)
+        module = self.get(message.module)
         for sent in message.kernels:
             mangled = sent.name.removesuffix(".kd")
             kernel = LoadedKernel(sent.kernel, mangled, demangle(without_unit(mangled)), module.number)
             module.kernels.append(kernel)
-            if len(self.kernels) < _MOST_KERNELS:
+            if len(self.kernels) < _MAX_KERNELS:
                 self.kernels[sent.kernel] = kernel
 
 
-def _variable(sent: protocol.Variable) -> Variable:
+def _make_variable(sent: protocol.Variable) -> Variable:
     is_const = bool(sent.flags & protocol.VariableFlag.IS_CONST)
     return Variable(sent.address, sent.size_bytes, is_const, sent.name)

@@ -1,4 +1,4 @@
-"""Why a run gave no capture: the error with its exit code, in words that say what to do."""
+"""Explains why a run made no capture: the error, and a hint that says what to do."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.capture_events import LOST
-from kerncap_stages.collect.no_driver import why_no_cuda
+from kerncap_stages.collect.no_driver import explain_no_driver
 from kerncap_stages.collect.protocol import FailureCode
-from kerncap_stages.collect.selection import KernelRule, close_names
+from kerncap_stages.collect.selection import KernelRule, find_close_names
 from kerncap_stages.errors import AnswerIsNo, DeviceError, KerncapError, ProgramError, Refused
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.text.formats import count
@@ -21,63 +21,64 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Selection
 
 
-_WITHOUT_POST = "`kc-capture --no-post` keeps what was there before it, to be replayed alone"
-_HOLD = "`--hold` keeps it waiting until all is stored"
+_WITHOUT_POST = "`kc-capture --no-post` captures the memory from before the kernel, which can be replayed"
+_HOLD = "`--hold` keeps the program waiting until the capture is stored"
 _AFTER_A_TIMEOUT = (
-    "`--wait` allows longer waits; none is enough where a kernel waits for what comes behind the dispatch; "
-    f"of a kernel that never ends, {_WITHOUT_POST}"
+    "`--wait` allows longer waits; no wait is long enough where a kernel waits for work submitted after it; "
+    f"for a kernel that never ends, {_WITHOUT_POST}"
 )
 
-# Where the reason itself does not say what to do.
+# Hints for failures whose reason does not say what to do.
 _OF_A_GRAPH = (
-    "take a dispatch of it that is launched outside of a graph (`--dispatch N`; many programs can be told "
-    "to use none), or one of another graph: docs/cuda.md says which can be gone through twice"
+    "capture a dispatch of the kernel outside of a graph (`--dispatch N`; many programs have an option that "
+    "turns graphs off), or in another graph: docs/cuda.md says which graphs can be captured"
 )
-_REFUSED = "if another dispatch of the kernel would do: `--dispatch N`"
+_REFUSED = "to capture another dispatch of the kernel: `--dispatch N`"
 
 
-def why_none(
+def explain_no_capture(
     selections: Sequence[Selection],
     program: RunningProgram,
     failures: Sequence[CaptureFailed],
     processes: Sequence[ProcessSummary],
 ) -> KerncapError:
-    """Return the error to raise when a run is over and nothing was captured."""
+    """Return the error to raise after a run that captured nothing."""
     if failures:
-        return _why_failed(program, failures[-1])
+        return _explain_failure(program, failures[-1])
     if any(process.lost for process in processes):
         return ProgramError(
             f"no capture was made of {program.spec.command[0]}: {LOST}",
-            hint="daemons close what they did not open: many have an option to stay in the foreground",
+            hint="daemons close files that they did not open; many have an option to stay in the foreground",
         )
     if program.exit_code != 0:
         return ProgramError(
             f"{program.spec.command[0]} {program.describe_end()} before the kernel was captured",
-            hint=(None if processes else why_no_cuda(program.spec)) or "run it without kc-capture first",
+            hint=(None if processes else explain_no_driver(program.spec))
+            or "run it without kc-capture first",
         )
     if not processes:
         return AnswerIsNo(
             f"{program.spec.command[0]} never used a GPU",
-            hint=why_no_cuda(program.spec)
+            hint=explain_no_driver(program.spec)
             or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
-    return _why_not_dispatched(selections, program, processes)
+    return _explain_no_dispatch(selections, program, processes)
 
 
-def _why_failed(program: RunningProgram, last: CaptureFailed) -> KerncapError:
-    """Why the capture that was begun last was not made."""
+def _explain_failure(program: RunningProgram, last: CaptureFailed) -> KerncapError:
+    """Return the error for the last capture that failed."""
     what = program.spec.command[0]
     if isinstance(last.error, KerncapError):
         return type(last.error)(f"no capture was made: {last.error}", hint=last.error.hint)
     if last.process_ended and program.exit_code != 0:
         return ProgramError(
-            f"{what} {program.describe_end()} in the middle of a capture, of which nothing was kept",
-            hint="if it does so without kc-capture, too, and the kernel is the cause: "
-            f"{_WITHOUT_POST}; if it ends itself right behind: {_HOLD}",
+            f"{what} {program.describe_end()} in the middle of a capture; nothing of the capture was stored",
+            hint=f"if it also does so without kc-capture, and the kernel is the cause: {_WITHOUT_POST}; "
+            f"if the program ends itself right after the kernel: {_HOLD}",
         )
     if last.process_ended:
         return ProgramError(
-            f"{what} ended in the middle of a capture, of which nothing was kept",
+            f"{what} ended in the middle of a capture; nothing of the capture was stored",
             hint=_HOLD,
         )
     refused = (
@@ -95,37 +96,37 @@ def _why_failed(program: RunningProgram, last: CaptureFailed) -> KerncapError:
     }
     hint = None if last.code is None else hints.get(last.code)
     text = f"no capture was made: {last.reason}"
-    if program.ended() and program.exit_code != 0:
+    if program.has_ended() and program.exit_code != 0:
         text += f"; {what} {program.describe_end()}"
     return kind(text, hint=hint)
 
 
-def _why_not_dispatched(
+def _explain_no_dispatch(
     selections: Sequence[Selection], program: RunningProgram, processes: Sequence[ProcessSummary]
 ) -> KerncapError:
-    """Why no dispatch of a program that used a GPU was a wanted one."""
+    """Return the error for a program that used a GPU but made no wanted dispatch."""
     what = program.spec.command[0]
     names = {name for process in processes for name in process.kernels}
     matched = sum(number for process in processes for number in process.matched)
     pattern = selections[0].pattern or ""
     if matched:
         return AnswerIsNo(
-            f"{what} dispatched what matches {pattern!r} {count(matched, 'time')}, and none was number "
-            f"{selections[0].dispatch}",
-            hint="numbers count from 0; leave `--dispatch` out for the first",
+            f"{what} dispatched kernels that match {pattern!r} {count(matched, 'time')}, so there was no "
+            f"dispatch number {selections[0].dispatch}",
+            hint="numbers count from 0; without `--dispatch`, the first dispatch is captured",
         )
     other_shapes = [shape for process in processes for shape in process.other_shapes]
     if other_shapes:
         grid, block = (",".join(map(str, size)) for size in other_shapes[-1])
         return AnswerIsNo(
-            f"{what} dispatched what matches {pattern!r}, but never in the shape that `--grid-blocks` and "
-            f"`--block` ask for; one of its own is {grid} work-groups of {block}",
+            f"{what} dispatched kernels that match {pattern!r}, but never in the shape of `--grid-blocks` "
+            f"and `--block`; its latest shape was {grid} work-groups of {block}",
             hint=f"--grid-blocks {grid} --block {block}; `kc-show` of a profile lists each kernel's shapes",
         )
-    close = close_names(pattern, names)
-    hint = "kernels that were loaded and come close: " + ", ".join(close) if close else None
-    text = f"{what} never dispatched a kernel that matches {pattern!r} ({_loaded(len(names))} loaded)"
-    wanted = KernelRule.of(selections[0])
+    close = find_close_names(pattern, names)
+    hint = "loaded kernels with similar names: " + ", ".join(close) if close else None
+    text = f"{what} never dispatched a kernel that matches {pattern!r} ({_count_loaded(len(names))} loaded)"
+    wanted = KernelRule.from_selection(selections[0])
     if any(
         wanted.wants(name, name)
         for process in processes
@@ -133,14 +134,14 @@ def _why_not_dispatched(
         if process.backend == Backend.CUDA
     ):
         text += (
-            "; one was loaded: what kernels launch on the device, kernels or whole graphs, "
-            "is not seen and cannot be captured"
+            "; one was loaded, but kernels and graphs that other kernels launch on the device "
+            "are not seen and cannot be captured"
         )
     unlisted = sum(process.unlisted for process in processes)
     if unlisted:
         text += (
-            "; kernels that no loaded code object lists have no names and cannot be captured; "
-            f"it dispatched such kernels {count(unlisted, 'time')}"
+            f"; it dispatched kernels that no loaded code object lists {count(unlisted, 'time')}; "
+            "they have no names and cannot be captured"
         )
     return AnswerIsNo(
         text,
@@ -149,5 +150,5 @@ def _why_not_dispatched(
     )
 
 
-def _loaded(kernels: int) -> str:
+def _count_loaded(kernels: int) -> str:
     return "1 kernel was" if kernels == 1 else f"{kernels:,} kernels were"

@@ -1,4 +1,4 @@
-"""Times every dispatch of a program that it runs, and ranks its kernels."""
+"""Runs a program, times each of its dispatches, and ranks its kernels."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 from kerncap_stages import __version__
 from kerncap_stages.collect.capture_events import LOST
 from kerncap_stages.collect.connection import Settings
-from kerncap_stages.collect.no_driver import why_no_cuda
+from kerncap_stages.collect.no_driver import explain_no_driver
 from kerncap_stages.collect.profile_session import ProcessProfile, ProfileSession
 from kerncap_stages.collect.protocol import FailureCode, Mode
-from kerncap_stages.collect.ranking import ranked
+from kerncap_stages.collect.ranking import rank_kernels
 from kerncap_stages.collect.server import Collector
 from kerncap_stages.collect.statistics import Tally
 from kerncap_stages.errors import AnswerIsNo, DeviceError, ProgramError, ProgramTimedOut, Refused
@@ -36,8 +36,8 @@ class ProfileOptions:
 
     timeout_s: float | None = None
     warn: Callable[[str], None] = field(default=lambda _text: None)
-    made: Callable[[Profile], None] = field(default=lambda _profile: None)  # called before it is stored
-    killed: Callable[[], None] = field(default=lambda: None)  # a signal, not ours, ended the program
+    on_made: Callable[[Profile], None] = field(default=lambda _profile: None)  # called before storing
+    on_killed: Callable[[], None] = field(default=lambda: None)  # called if a signal from elsewhere ended it
 
 
 def run_profile(
@@ -45,57 +45,57 @@ def run_profile(
 ) -> tuple[Digest, Profile]:
     """Run a program, time every dispatch, publish the profile.
 
-    Raises AnswerIsNo if nothing ran on a GPU, ProgramError if the program failed before anything did,
-    StoreError, before the program is run if that can be known. On KeyboardInterrupt the program is ended, and
-    what ran until then is published before it is raised again.
+    Raises AnswerIsNo if no kernel ran on a GPU, ProgramError if the program failed before a kernel ran, and
+    StoreError, before the program is run if the store cannot be written. On KeyboardInterrupt, the program is
+    stopped and the profile of the kernels until then is published; then KeyboardInterrupt is raised again.
     """
     options = options or ProfileOptions()
     with store.transaction():
-        pass  # it can be written: the program may run for hours
+        pass  # check that the store can be written before the program runs for hours
     collector = Collector(spec, Settings(Mode.PROFILE), ProfileSession)
     processes: list[ProcessProfile] = []
     interrupt: KeyboardInterrupt | None = None
     try:
-        _gather(collector.events(options.timeout_s), processes)
+        _gather(collector.read_events(options.timeout_s), processes)
     except KeyboardInterrupt as stop:
         interrupt = stop
-        options.warn("interrupted: the program is being ended; a second interrupt loses its profile")
+        options.warn("interrupted: stopping the program; a second interrupt discards the profile")
         collector.stop_program()
-        _gather(collector.events(), processes)
+        _gather(collector.read_events(), processes)
     finally:
         collector.close()
-        for text in collector.afterwards():
+        for text in collector.list_final_warnings():
             options.warn(text)
     wall_ns = time.monotonic_ns() - collector.started
     if interrupt and not any(process.tallies for process in processes):
-        options.warn("no time of a kernel was read: nothing is kept")
+        options.warn("no kernel times were read, so no profile was stored")
         raise interrupt
     if not any(process.tallies for process in processes) and collector.timed_out:
-        # Kernels may have run: their times come in portions.
+        # Kernels may have run: their times arrive in batches.
         raise ProgramTimedOut(
-            f"{spec.command[0]} gave no time of a kernel within {options.timeout_s:g} s, and was ended",
-            hint="a larger --timeout, or none",
+            f"no kernel times of {spec.command[0]} were read within {options.timeout_s:g} s; it was stopped",
+            hint="use a larger --timeout, or none",
         )
-    _check(processes, collector.program)
-    for text in _what_is_missing(processes):
+    _check_times(processes, collector.program)
+    for text in _describe_missing(processes):
         options.warn(text)
     if collector.timed_out:
         options.warn(
-            f"the program was ended after {options.timeout_s:g} s; the profile holds what ran until then"
+            f"the program was stopped after {options.timeout_s:g} s; the profile holds the kernels until then"
         )
     elif interrupt is None and collector.program.exit_code != 0:
         end = collector.program.describe_end()
         killed = collector.program.exit_signal is not None
-        unsent = _what_may_be_unsent(processes) if killed else ""
-        options.warn(f"the program {end}; the profile holds what ran until then{unsent}")
+        unsent = _describe_unsent(processes) if killed else ""
+        options.warn(f"the program {end}; the profile holds the kernels until then{unsent}")
         if killed:
-            options.killed()
-    profile = _manifest(processes, collector.program, wall_ns)
-    options.made(profile)
+            options.on_killed()
+    profile = _make_profile(processes, collector.program, wall_ns)
+    options.on_made(profile)
     with store.transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
     if interrupt:
-        options.warn(f"profile {digest.short} holds what ran until then")
+        options.warn(f"profile {digest.short} holds the kernels until then")
         raise interrupt
     return digest, profile
 
@@ -106,14 +106,15 @@ def _gather(events: Iterator[object], into: list[ProcessProfile]) -> None:
             into.append(event)
 
 
-def _what_may_be_unsent(processes: list[ProcessProfile]) -> str:
-    """Say which times a program that was killed keeps to itself."""
+def _describe_unsent(processes: list[ProcessProfile]) -> str:
+    """Say which kernel times a killed program had not sent yet."""
     if any(process.backend is Backend.CUDA for process in processes):
-        return ", less kernels of its last tenth of a second, whose times were not sent yet"
-    return ", less kernels of its last millisecond that it had not waited for"
+        return ", except kernels of its last tenth of a second: their times had not been sent"
+    return ", except kernels of its last millisecond for which it had not waited"
 
 
-def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
+def _check_times(processes: list[ProcessProfile], program: RunningProgram) -> None:
+    """Raise the error that explains a run without any kernel times."""
     if any(process.tallies for process in processes):
         return
     for process in processes:
@@ -124,54 +125,55 @@ def _check(processes: list[ProcessProfile], program: RunningProgram) -> None:
     how = program.describe_end()
     dispatches = sum(process.dispatches for process in processes)
     if dispatches and program.exit_code != 0:
-        # They are read a moment after the device is done, and a program that fails has no last moment.
+        # Times are read shortly after the device is done: a program that fails may end before that.
         raise ProgramError(
-            f"{program.spec.command[0]} {how} before the times of its dispatches ({dispatches:,}) were read",
+            f"{program.spec.command[0]} {how} before the times of its {dispatches:,} dispatches were read",
             hint="profile a run that ends by itself",
         )
     if program.exit_code != 0:
         raise ProgramError(
-            f"{program.spec.command[0]} {how} before the time of a kernel was read",
-            hint=(None if processes else why_no_cuda(program.spec)) or "run it without kc-profile first",
+            f"{program.spec.command[0]} {how} before any kernel times were read",
+            hint=(None if processes else explain_no_driver(program.spec))
+            or "run it without kc-profile first",
         )
     if not processes:
         raise AnswerIsNo(
             f"{program.spec.command[0]} {how} and never used a GPU",
-            hint=why_no_cuda(program.spec)
+            hint=explain_no_driver(program.spec)
             or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
         )
     raise AnswerIsNo(
         f"{program.spec.command[0]} {how} without running a kernel",
-        hint="look for failed launches, and whether its kernels were built for this GPU (--offload-arch)",
+        hint="check for failed launches, and that its kernels were built for this GPU (--offload-arch)",
     )
 
 
-def _what_is_missing(processes: list[ProcessProfile]) -> Iterator[str]:
+def _describe_missing(processes: list[ProcessProfile]) -> Iterator[str]:
     for process in processes:
         who, unseen = f"process {process.process_id}", process.uninterceptable_queues
         if process.untimed:
             of_all = f"{process.untimed:,} of {process.dispatches:,} dispatches"
             yield f"{who}: {of_all} have no time and are not in the table"
         if unseen:
-            yield f"{who}: {count(unseen, 'queue')} not watched: what ran there is not in the table"
+            yield f"{who}: {count(unseen, 'queue')} could not be watched; their kernels are not in the table"
         if process.lost:
-            yield f"{who}: {LOST}: what ran since then is not in the table"
+            yield f"{who}: {LOST}; later kernels are not in the table"
 
 
-def _manifest(processes: list[ProcessProfile], program: RunningProgram, wall_ns: int) -> Profile:
+def _make_profile(processes: list[ProcessProfile], program: RunningProgram, wall_ns: int) -> Profile:
     tallies: dict[tuple[str | None, str], Tally] = {}
     for process in processes:
         for name, tally in process.tallies.items():
             tallies.setdefault(name, Tally()).merge(tally)
     used = [process for process in processes if process.tallies]
-    environment = used[0].facts.environment(used[0].backend)
+    environment = used[0].facts.describe_environment(used[0].backend)
     software = any(device.software for device in environment.devices)
     return Profile(
         made_by=f"kerncap-stages {__version__}",
         environment=environment,
-        program=program.manifest(),
+        program=program.describe(),
         time_source=TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE,
         wall_ns=wall_ns,
         processes=len(used),
-        kernels=ranked(tallies),
+        kernels=rank_kernels(tallies),
     )

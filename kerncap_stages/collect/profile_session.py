@@ -1,4 +1,4 @@
-"""One process under profile: its kernels, and the times of their dispatches."""
+"""Handles the messages of one process under profile: its kernels, and the times of their dispatches."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class ProcessProfile:
-    """What one process did. Tallies are by (mangled, demangled) name."""
+    """The kernels that one process ran: their tallies by (mangled, demangled) name."""
 
     process_id: int
     backend: Backend
@@ -30,7 +30,7 @@ class ProcessProfile:
     dispatches: int = 0
     untimed: int = 0
     uninterceptable_queues: int = 0
-    lost: bool = False  # it went on without its connection to us
+    lost: bool = False  # the process closed its connection to the collector and went on
     failure: tuple[protocol.FailureCode, str] | None = None  # why it was not profiled
 
 
@@ -45,8 +45,8 @@ class ProfileSession:
         self._tallies: dict[int, Tally] = {}
         self._failure: tuple[protocol.FailureCode, str] | None = None
 
-    def hear(self, message: protocol.UpMessage) -> None:
-        """Take in a message."""
+    def handle(self, message: protocol.UpMessage) -> None:
+        """Handle a message, and tally the dispatch records that have arrived."""
         match message:
             case protocol.Facts():
                 self._facts.add(message)
@@ -54,20 +54,20 @@ class ProfileSession:
                 self._failure = (message.code, message.reason)
             case protocol.ModuleEnd() | protocol.Note():
                 pass
-            case _ if not self._modules.hear(message):
+            case _ if not self._modules.handle(message):
                 raise ProtocolError(
-                    f"the capture library sent {message.NUMBER.name}, which has no place here"
+                    f"the capture library sent {message.NUMBER.name}, which a profile does not expect"
                 )
         self.idle()
 
     def idle(self) -> None:
-        """Take the records that have come in."""
+        """Tally the dispatch records that have arrived."""
         records = self._connection.shared.take_records()
         if len(records):
             tally_records(records, self._tallies)
 
     def close(self) -> None:
-        """Take the last records, and tell."""
+        """Tally the last records, and emit the profile of the process."""
         self.idle()
         shared = self._connection.shared
         profile = ProcessProfile(
@@ -77,7 +77,7 @@ class ProfileSession:
             dispatches=shared.dispatches,
             untimed=shared.untimed,
             uninterceptable_queues=shared.uninterceptable_queues,
-            lost=self._connection.lost(),
+            lost=self._connection.is_lost(),
             failure=self._failure,
         )
         for number, tally in self._tallies.items():

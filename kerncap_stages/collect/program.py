@@ -23,7 +23,7 @@ from kerncap_stages.manifests.os_strings import os_string
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-# What decides which GPU code runs and how: recorded, so that a program can be run again the same way.
+# Variables that decide which GPU code runs and how. They are recorded to run a program again in the same way.
 _RECORDED_PREFIXES = (
     "AMD_",
     "CUBLAS",  # CUBLASLT_, too
@@ -59,13 +59,13 @@ _RECORDED_NAMES = (
     "PYTHONPATH",
 )
 _GRACE_S = 5.0
-# How long a driver may take to let go of a process that was killed: replaying/process.py has the same.
-_LETTING_GO_S = 30.0
+# How long a driver may keep a killed process; the replayer's process has the same limit.
+_KILL_WAIT_S = 30.0
 
 
 @dataclass(frozen=True)
 class ProgramSpec:
-    """What to run. ``environment`` is added to ours."""
+    """What to run. ``environment`` is added to the environment of this process."""
 
     command: tuple[str, ...]
     working_directory: Path = field(default_factory=Path.cwd)
@@ -74,8 +74,8 @@ class ProgramSpec:
     stdin: Path | None = None
 
     @classmethod
-    def of(cls, program: Program) -> ProgramSpec:
-        """What runs a program again as a manifest says that it was run."""
+    def from_manifest(cls, program: Program) -> ProgramSpec:
+        """Return what runs a program again in the way that a manifest recorded."""
         return cls(
             command=tuple(os_string(part) for part in program.command),
             working_directory=Path(os_string(program.working_directory)),
@@ -84,7 +84,7 @@ class ProgramSpec:
 
     @property
     def merged_environment(self) -> dict[str, str]:
-        """The whole environment, without what the capture adds."""
+        """The whole environment, without the variables that load the capture library."""
         return {**os.environ, **self.environment}
 
 
@@ -95,7 +95,7 @@ class RunningProgram:
         self.spec = spec
         with contextlib.ExitStack() as files:
             stdin: BinaryIO | int = subprocess.DEVNULL
-            stdout: BinaryIO | int = 2  # ours is for digests
+            stdout: BinaryIO | int = 2  # standard output is for digests
             try:
                 if spec.stdin is not None:
                     stdin = files.enter_context(spec.stdin.open("rb"))
@@ -120,38 +120,38 @@ class RunningProgram:
         self.pidfd = os.pidfd_open(self._process.pid)
         self._is_held = False
 
-    def ended(self) -> bool:
-        """Whether the process that we started is over; its children may go on."""
+    def has_ended(self) -> bool:
+        """Whether the started process has ended; its children may go on."""
         return self._process.poll() is not None
 
     @property
     def exit_code(self) -> int | None:
-        """What it returned; none while it runs or if a signal ended it."""
+        """The exit code; None while the program runs, or if a signal ended it."""
         code = self._process.returncode
         return code if code is None or code >= 0 else None
 
     @property
     def exit_signal(self) -> int | None:
-        """The signal that ended it."""
+        """The signal that ended the program, if one did."""
         code = self._process.returncode
         return -code if code is not None and code < 0 else None
 
     @property
     def is_held(self) -> bool:
-        """Whether it was killed and stays: nobody waits for it any longer."""
-        return self._is_held and not self.ended()
+        """Whether the driver still keeps the killed process after _KILL_WAIT_S."""
+        return self._is_held and not self.has_ended()
 
-    def what_stays(self) -> Iterator[str]:
-        """Name it where it stays."""
+    def explain_held(self) -> Iterator[str]:
+        """Yield a message if the driver keeps the killed process."""
         if self.is_held:
             yield (
-                f"{self.spec.command[0]} (process {self._process.pid}) was killed and is still there after "
-                f"{_LETTING_GO_S:g} s: its driver has not let it go, and what it has of the device may be "
-                "missing until then"
+                f"{self.spec.command[0]} (process {self._process.pid}) was killed but has not ended after "
+                f"{_KILL_WAIT_S:g} s, because the driver has not released it; until then, the memory that "
+                "it holds on the device may be missing"
             )
 
     def describe_end(self) -> str:
-        """Say how it ended."""
+        """Say how the program ended."""
         if self.is_held:
             return "was killed and has not ended"
         if self.exit_signal is not None:
@@ -163,9 +163,9 @@ class RunningProgram:
         return f"ended with exit code {self.exit_code}"
 
     def stop(self) -> None:
-        """End the whole process group: ask first, then insist; at once if we are interrupted meanwhile.
+        """End the whole process group: by SIGTERM, and by SIGKILL after _GRACE_S or if this is interrupted.
 
-        Bounded: a driver may hold a process that was killed (``is_held``).
+        Returns after _KILL_WAIT_S at the latest: a driver may keep a killed process (``is_held``).
         """
         if self.is_held:
             return
@@ -178,15 +178,15 @@ class RunningProgram:
             if self._process.poll() is None:
                 self._signal_group(signal.SIGKILL)
                 with contextlib.suppress(subprocess.TimeoutExpired):
-                    self._process.wait(_LETTING_GO_S)
+                    self._process.wait(_KILL_WAIT_S)
                 self._is_held = self._process.poll() is None
 
     def _signal_group(self, number: signal.Signals) -> None:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, number)
 
-    def manifest(self) -> Program:
-        """Describe it for a manifest."""
+    def describe(self) -> Program:
+        """Describe the program for a manifest."""
         environment = self.spec.merged_environment
         recorded = {
             name: os_text(value)
@@ -197,14 +197,14 @@ class RunningProgram:
             command=tuple(os_text(part) for part in self.spec.command),
             working_directory=os_text(str(self.spec.working_directory)),
             environment=recorded,
-            executable=executable_digest(self.spec.command, self.spec.working_directory, environment),
+            executable=hash_executable(self.spec.command, self.spec.working_directory, environment),
             exit_code=self.exit_code,
             exit_signal=self.exit_signal,
         )
 
 
-def executable_digest(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Digest | None:
-    """Hash the file that a command runs; none when it cannot be read."""
+def hash_executable(command: Sequence[str], folder: Path, environment: Mapping[str, str]) -> Digest | None:
+    """Hash the file that a command runs; None if it cannot be read."""
     name = command[0]
     found = str(folder / name) if "/" in name else shutil.which(name, path=environment.get("PATH"))
     if found is None:

@@ -1,4 +1,4 @@
-"""Kernels in the order of the time that they took."""
+"""Ranks kernels by the time that they took."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ if TYPE_CHECKING:
     from kerncap_stages.collect.statistics import ShapeKey, Tally
     from kerncap_stages.manifests.base import Dim3
 
-# What a profile calls kernels that the program did not get from the runtime's loader: they have no names.
+# The profile's name for kernels that the program did not load with the runtime's loader: they have no names.
 UNLISTED = "(kernels of no loaded code object)"
 _OF_RUNTIME = "__amd_rocclr_"
 _SEVERAL = 2
-# Times of the software GPU are close where the longer is at most so many times the shorter, and a
-# millisecond: they change with the load of the machine, and a kernel's first dispatch reads its code.
+# Two times of the software GPU are close if the longer is at most _CLOSE_TIMES the shorter plus _CLOSE_NS:
+# they change with the load of the machine, and the first dispatch of a kernel also reads its code.
 _CLOSE_TIMES, _CLOSE_NS = 2, 1_000_000
 
 
-def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStatistics, ...]:
-    """Rank tallies, which are by (mangled, demangled) name."""
+def rank_kernels(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStatistics, ...]:
+    """Turn tallies, by (mangled, demangled) name, into statistics in the order of total time."""
     everything = sum(tally.total_ns for tally in tallies.values())
     order = sorted(tallies.items(), key=lambda item: (-item[1].total_ns, item[0][1], item[0][0] or ""))
     return tuple(
@@ -40,27 +40,29 @@ def ranked(tallies: Mapping[tuple[str | None, str], Tally]) -> tuple[KernelStati
             max_ns=tally.max_ns,
             stddev_ns=tally.stddev_ns,
             share=tally.total_ns / everything if everything else 0.0,
-            launch_shapes=tuple(_shape(shape, *tally.shapes[shape]) for shape in _in_order(tally)),
-            last_shape=None if tally.last is None else _in_order(tally).index(tally.last[1]),
+            launch_shapes=tuple(
+                _describe_shape(shape, *tally.shapes[shape]) for shape in _sort_shapes(tally)
+            ),
+            last_shape=None if tally.last is None else _sort_shapes(tally).index(tally.last[1]),
         )
         for (mangled, demangled), tally in order
     )
 
 
-# Code that was built for other GPUs is loaded without an error in HIP, and its launches fail.
+# HIP loads code for other GPUs without an error; only the launches fail.
 NONE_OF_THE_PROGRAM = (
-    "the program ran no kernel of its own: if it has some, look for failed launches, "
-    "and whether they were built for this GPU (--offload-arch)"
+    "the program ran no kernel of its own; if it has kernels, check for failed launches, "
+    "and that they were built for this GPU (--offload-arch)"
 )
 
 
-def of_the_program(kernels: Sequence[KernelStatistics]) -> list[KernelStatistics]:
-    """Kernels that somebody can edit; HIP's own, and those without a name, only where there are no others."""
+def list_program_kernels(kernels: Sequence[KernelStatistics]) -> list[KernelStatistics]:
+    """Return the kernels that a user can edit; if there are none, all kernels."""
     return [kernel for kernel in kernels if is_of_the_program(kernel)] or list(kernels)
 
 
 def is_of_the_program(kernel: KernelStatistics) -> bool:
-    """Whether somebody can edit a kernel: it is not HIP's, and has a name."""
+    """Whether a user can edit a kernel: it has a name, and is not one of HIP's own."""
     return not kernel.name.startswith((_OF_RUNTIME, UNLISTED))
 
 
@@ -73,23 +75,23 @@ def name_to_capture(kernel: KernelStatistics) -> tuple[str, NameMatch]:
 
 @dataclass(frozen=True)
 class MainShape:
-    """The launch shape in which a kernel spent most time. ``share``: of the kernel's time."""
+    """The launch shape in which a kernel spent the most time, and its ``share`` of the kernel's time."""
 
     grid_blocks: Dim3
     block_work_items: Dim3
     share: float
-    is_largest_of_close: bool = False  # others took about as long: the number of work-items decided
+    is_largest_of_close: bool = False  # other shapes took about as long; this one launched most work-items
 
 
-def main_shape(kernel: KernelStatistics, source: TimeSource) -> MainShape | None:
-    """Of several launch shapes of a kernel, the one that took most time; None where it had but one.
+def find_main_shape(kernel: KernelStatistics, source: TimeSource) -> MainShape | None:
+    """Find the launch shape in which a kernel spent the most time; None if it had only one shape.
 
-    Of the shapes whose times come close on the software GPU, it is the one that launched most work-items:
-    that is the same in every run.
+    On the software GPU, several shapes may take about as long. Then the shape that launched the most
+    work-items is chosen, because that is the same in every run.
     """
     times: dict[tuple[Dim3, Dim3], int] = {}
     work_items: dict[tuple[Dim3, Dim3], int] = {}
-    for each in kernel.launch_shapes:  # they also differ in LDS, which no selection asks for
+    for each in kernel.launch_shapes:  # shapes that differ only in LDS are added up: selections ignore LDS
         shape = (each.grid_blocks, each.block_work_items)
         times[shape] = times.get(shape, 0) + each.total_ns
         work_items[shape] = work_items.get(shape, 0) + each.calls * math.prod(each.grid_work_items)
@@ -105,7 +107,7 @@ def main_shape(kernel: KernelStatistics, source: TimeSource) -> MainShape | None
 
 
 def has_shape(kernel: KernelStatistics, grid_blocks: Dim3 | None, block_work_items: Dim3 | None) -> bool:
-    """Whether a kernel was launched in a shape, of which each 0 and what is left out is any."""
+    """Whether a kernel was launched in a shape. None, or 0 for one dimension, matches any size."""
 
     def fits(wanted: Dim3 | None, real: Dim3) -> bool:
         return wanted is None or all(each in (0, size) for each, size in zip(wanted, real, strict=True))
@@ -118,14 +120,14 @@ def has_shape(kernel: KernelStatistics, grid_blocks: Dim3 | None, block_work_ite
     )
 
 
-def _in_order(tally: Tally) -> list[ShapeKey]:
+def _sort_shapes(tally: Tally) -> list[ShapeKey]:
     return sorted(tally.shapes, key=lambda shape: (-tally.shapes[shape][0], shape.grid_work_items))
 
 
-def _shape(shape: ShapeKey, calls: int, total_ns: int) -> LaunchShape:
+def _describe_shape(shape: ShapeKey, calls: int, total_ns: int) -> LaunchShape:
     return LaunchShape(
         grid_work_items=shape.grid_work_items,
-        grid_blocks=blocks_of(shape.grid_work_items, shape.block_work_items),
+        grid_blocks=count_blocks(shape.grid_work_items, shape.block_work_items),
         block_work_items=shape.block_work_items,
         lds_bytes=shape.lds_bytes,
         calls=calls,
@@ -133,7 +135,7 @@ def _shape(shape: ShapeKey, calls: int, total_ns: int) -> LaunchShape:
     )
 
 
-def blocks_of(grid_work_items: tuple[int, int, int], block: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Work-groups of a grid that is given in work-items; AQL allows a last, partial one."""
+def count_blocks(grid_work_items: tuple[int, int, int], block: tuple[int, int, int]) -> tuple[int, int, int]:
+    """Count the work-groups of a grid given in work-items. AQL allows the last one to be partial."""
     x, y, z = (-(-items // max(1, size)) for items, size in zip(grid_work_items, block, strict=True))
     return (x, y, z)

@@ -1,4 +1,4 @@
-"""How much memory a capture takes beside the program: ours at its peak, and the library's inside it."""
+"""Measures the memory that a capture needs in addition to the program's own."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pathlib import Path
 _KIB = 1024
 
 
-def _status(process_id: int, field: str) -> int:
-    """Read a size of /proc/PID/status in bytes; 0 when the process is gone."""
+def _read_status(process_id: int, field: str) -> int:
+    """Read a size from /proc/PID/status, in bytes; 0 if the process has ended."""
     try:
         text = Path(f"/proc/{process_id}/status").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -20,16 +20,17 @@ def _status(process_id: int, field: str) -> int:
 
 
 class ResidentMemory:
-    """Watches one process of the program from the begin of a capture to its end."""
+    """Measures one process of the program from the beginning of a capture to its end."""
 
     def __init__(self, process_id: int) -> None:
         self._process_id = process_id
-        self._before = _status(process_id, "RssAnon")
+        self._before = _read_status(process_id, "RssAnon")
 
-    def peak_bytes(self) -> int:
-        """Peak of this process, staging memory included, and what the program's grew by while it was held.
+    def measure_peak_bytes(self) -> int:
+        """Return the peak memory of this process plus the growth of the program's during the capture.
 
-        Threads of the program that go on while its queues are held count too: this is never too little.
+        The peak includes staging memory. The growth includes what the program's own threads allocated
+        meanwhile, so the sum is an upper bound.
         """
-        grown = max(0, _status(self._process_id, "RssAnon") - self._before)
-        return _status(os.getpid(), "VmHWM") + grown
+        grown = max(0, _read_status(self._process_id, "RssAnon") - self._before)
+        return _read_status(os.getpid(), "VmHWM") + grown

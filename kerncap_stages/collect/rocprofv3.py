@@ -1,4 +1,4 @@
-"""Reads rocprofv3's CSV files in place of a profile of our own."""
+"""Makes a profile from rocprofv3's CSV files."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from kerncap_stages import __version__
-from kerncap_stages.collect.ranking import ranked
+from kerncap_stages.collect.ranking import rank_kernels
 from kerncap_stages.collect.statistics import ShapeKey, Tally
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests import dump
@@ -29,7 +29,7 @@ _TRACE = {"Kernel_Name", "Start_Timestamp", "End_Timestamp"}
 
 
 def import_profile(store: Store, paths: Sequence[Path]) -> tuple[Digest, Profile]:
-    """Publish a profile from kernel statistics or kernel trace files, several of a kind as one.
+    """Publish one profile from all of the given kernel statistics and kernel trace files.
 
     Raises ArtifactError for a file that is neither.
     """
@@ -43,7 +43,7 @@ def import_profile(store: Store, paths: Sequence[Path]) -> tuple[Digest, Profile
         program=None,
         time_source=TimeSource.IMPORTED,
         imported_from="rocprofv3",
-        kernels=ranked(tallies),
+        kernels=rank_kernels(tallies),
     )
     with store.transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
@@ -56,19 +56,21 @@ def _read(path: Path) -> Iterable[tuple[str, Tally]]:
             rows = csv.DictReader(file)
             columns = set(rows.fieldnames or ())
             if columns >= _TRACE:
-                return list(_from_trace(rows))
+                return list(_read_trace(rows))
             if columns >= _STATISTICS:
-                return list(_from_statistics(rows))
+                return list(_read_statistics(rows))
     except OSError as error:
         raise ArtifactError(f"cannot read {path}: {error.strerror}", hint=_HOW_TO_MAKE) from error
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:
         raise ArtifactError(
-            f"{path}, line {rows.line_num}: not as rocprofv3 writes it ({error})", hint=_HOW_TO_MAKE
+            f"{path}, line {rows.line_num} is not in rocprofv3's format: {error}", hint=_HOW_TO_MAKE
         ) from error
-    raise ArtifactError(f"{path} is no kernel statistics and no kernel trace of rocprofv3", hint=_HOW_TO_MAKE)
+    raise ArtifactError(
+        f"{path} is neither a kernel statistics file nor a kernel trace of rocprofv3", hint=_HOW_TO_MAKE
+    )
 
 
-def _from_statistics(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
+def _read_statistics(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
     for row in rows:
         calls, total = int(row["Calls"]), int(row["TotalDurationNs"])
         if calls < 1:
@@ -77,10 +79,10 @@ def _from_statistics(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tall
         low = int(float(row.get("MinNs") or total / calls))
         high = int(float(row.get("MaxNs") or total / calls))
         squares = 0.0 if math.isnan(deviation) else deviation * deviation * (calls - 1)
-        yield _name(row["Name"]), Tally(calls, total, low, high, squares)
+        yield _clean_name(row["Name"]), Tally(calls, total, low, high, squares)
 
 
-def _from_trace(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
+def _read_trace(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
     for row in rows:
         duration = int(row["End_Timestamp"]) - int(row["Start_Timestamp"])
         tally = Tally()
@@ -91,12 +93,12 @@ def _from_trace(rows: Iterable[dict[str, str]]) -> Iterable[tuple[str, Tally]]:
             lds = int(row.get("LDS_Block_Size") or 0)
             shape = ShapeKey(grid, block, lds)  # type: ignore[arg-type]
             tally.shapes[shape] = (1, max(0, duration))
-            tally.ended(int(row["End_Timestamp"]), shape)
-        yield _name(row["Kernel_Name"]), tally
+            tally.note_end(int(row["End_Timestamp"]), shape)
+        yield _clean_name(row["Kernel_Name"]), tally
 
 
-def _name(written: str) -> str:
-    """A kernel's name without what tells that the symbol is that of its descriptor."""
+def _clean_name(written: str) -> str:
+    """Strip the suffix that marks the symbol of a kernel's descriptor."""
     name = written.removesuffix(" [clone .kd]").removesuffix(".kd")
     if not name:
         raise ValueError("a kernel without a name")

@@ -1,4 +1,4 @@
-"""Which kernels a capture takes: patterns against mangled and demangled names."""
+"""Decides which kernels are captured: matches patterns with mangled and demangled names."""
 
 from __future__ import annotations
 
@@ -18,26 +18,26 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.base import Dim3
 
 _CLOSE_NAMES = 5
-_MATCHES_IN_A_MESSAGE = 4000  # of 8 bytes each
+_MATCHES_IN_A_MESSAGE = 4000  # a match has 8 bytes
 
 
 @dataclass(frozen=True)
 class KernelRule:
-    """One kernel (or family of kernels) that the user asked for."""
+    """One kernel, or several with similar names, that the user wants to capture."""
 
     selection: Selection
     _regex: re.Pattern[str] | None = field(default=None, repr=False)
 
     @classmethod
-    def of(cls, selection: Selection) -> KernelRule:
-        """Prepare a selection.
+    def from_selection(cls, selection: Selection) -> KernelRule:
+        """Make the rule for a selection.
 
-        Raises UsageError when its pattern is no regular expression, Refused for kernels without a name.
+        Raises UsageError if its pattern is not a regular expression, Refused for kernels without a name.
         """
         if selection.pattern == UNLISTED:
             raise Refused(
-                "kernels that no loaded code object lists cannot be captured: there is none to replay",
-                hint="another kernel of the profile, with `--rank` or `--kernel`",
+                "kernels that no loaded code object lists cannot be captured: there is no code to replay",
+                hint="choose another kernel of the profile with `--rank` or `--kernel`",
             )
         if selection.match is not NameMatch.REGEX:
             return cls(selection)
@@ -46,11 +46,11 @@ class KernelRule:
         except re.error as error:
             raise UsageError(
                 f"not a regular expression: {selection.pattern}: {error}",
-                hint="`--regex` takes Python's; without it NAME is part of the name, as it is",
+                hint="`--regex` takes Python's syntax; without it, NAME is a part of the kernel's name",
             ) from error
 
     def wants(self, mangled: str, demangled: str) -> bool:
-        """Whether a kernel of these names is asked for."""
+        """Whether this rule matches a kernel with these names."""
         pattern = self.selection.pattern or ""
         match self.selection.match:
             case NameMatch.ANY:
@@ -58,7 +58,7 @@ class KernelRule:
             case NameMatch.SUBSTRING:
                 return pattern in demangled or pattern == mangled
             case NameMatch.EXACT:
-                return pattern in {demangled, without_parameters(demangled)}
+                return pattern in {demangled, strip_parameters(demangled)}
             case NameMatch.MANGLED:
                 return pattern.removesuffix(".kd") == mangled
             case NameMatch.REGEX:
@@ -66,7 +66,7 @@ class KernelRule:
 
     @property
     def rule(self) -> Rule:
-        """The part that the capture library needs to know."""
+        """The part of the rule that the capture library applies."""
         wanted = self.selection
         return Rule(
             first=wanted.dispatch,
@@ -77,8 +77,8 @@ class KernelRule:
         )
 
 
-def without_parameters(demangled: str) -> str:
-    """Cut the parameter list, and the return type, off a demangled name."""
+def strip_parameters(demangled: str) -> str:
+    """Remove the parameter list and the return type ``void`` from a demangled name."""
     depth = 0
     for at in range(len(demangled) - 1, -1, -1):
         depth += {")": 1, "(": -1}.get(demangled[at], 0)
@@ -89,16 +89,16 @@ def without_parameters(demangled: str) -> str:
     return demangled
 
 
-def first_wanting(rules: Iterable[KernelRule], mangled: str, demangled: str) -> int | None:
-    """Return the index of the first rule that wants a kernel."""
+def find_first_rule(rules: Iterable[KernelRule], mangled: str, demangled: str) -> int | None:
+    """Return the index of the first rule that matches a kernel, if one does."""
     for index, rule in enumerate(rules):
         if rule.wants(mangled, demangled):
             return index
     return None
 
 
-def answers(module: int, want_code: bool, matches: Sequence[tuple[int, int]]) -> Iterator[Selected]:
-    """Say which kernels of a module are wanted, as (kernel, rule), in as many messages as that takes."""
+def make_answers(module: int, want_code: bool, matches: Sequence[tuple[int, int]]) -> Iterator[Selected]:
+    """Yield the messages that say which kernels of a module are wanted, as (kernel, rule)."""
     step = _MATCHES_IN_A_MESSAGE
     parts = [matches[at : at + step] for at in range(0, len(matches), step)] or [()]
     code = SelectedFlag.WANT_CODE if want_code else SelectedFlag(0)
@@ -107,19 +107,19 @@ def answers(module: int, want_code: bool, matches: Sequence[tuple[int, int]]) ->
         yield Selected(module, code | more, tuple(Match(kernel, rule) for kernel, rule in part))
 
 
-def close_names(pattern: str, names: Iterable[str]) -> list[str]:
-    """Return the names that come closest to what was asked for."""
-    candidates = {without_parameters(name): name for name in names}
+def find_close_names(pattern: str, names: Iterable[str]) -> list[str]:
+    """Return the names that are most similar to a pattern."""
+    candidates = {strip_parameters(name): name for name in names}
     close = difflib.get_close_matches(pattern, candidates, n=_CLOSE_NAMES, cutoff=0.3)
     lowered = pattern.lower()
     inside = [name for name in candidates if lowered in name.lower() and name not in close]
     return (inside + close)[:_CLOSE_NAMES]
 
 
-def shape_of(option: str, unit: str, text: str) -> Dim3:
-    """Read ``X[,Y[,Z]]`` of an option, in such units; 0 is any.
+def parse_shape(option: str, unit: str, text: str) -> Dim3:
+    """Parse the value ``X[,Y[,Z]]`` of an option; 0 matches any size. ``unit`` is named in the error.
 
-    Raises UsageError for anything else.
+    Raises UsageError for any other text.
     """
     try:
         numbers = [int(part) for part in text.split(",")]

@@ -1,7 +1,7 @@
-"""Runs a program and serves every process of it that loads a capture library.
+"""Runs a program and serves each of its processes that loads a capture library.
 
-One thread for each process: they share nothing but the store. What a thread finds goes into one queue that
-``Collector.events`` hands to the stage.
+Each process has a thread; the threads share only the store. A thread puts its events into one queue, which
+``Collector.read_events`` returns to the stage.
 """
 
 from __future__ import annotations
@@ -29,27 +29,27 @@ if TYPE_CHECKING:
 
     from kerncap_stages.collect.protocol import UpMessage
 
-# How long processes that the program left behind may keep us after its end.
+# How long processes that outlive the program may be silent before they are disconnected.
 _LINGER_S = 2.0
-_MOST_REFUSALS = 10  # of what the software GPU did not run
-_LONGEST_SOCKET_NAME = 108  # sun_path, with the zero at its end
+_MAX_REFUSALS = 10  # messages about dispatches that the software GPU refused to run
+_MAX_SOCKET_NAME_BYTES = 108  # size of sun_path, which ends with a zero byte
 
 
 class Session(Protocol):
-    """What is done with one process's messages."""
+    """Handles the messages of one process."""
 
-    def hear(self, message: UpMessage) -> None:
-        """Take in a message."""
+    def handle(self, message: UpMessage) -> None:
+        """Handle a message."""
 
     def idle(self) -> None:
-        """Nothing came for a moment."""
+        """Do pending work: no message arrived for TICK_S seconds."""
 
     def close(self) -> None:
-        """The process is gone: undo what is not finished."""
+        """Undo unfinished work after the process closed its connection."""
 
 
 class Collector:
-    """Starts the program and its capture library, and gathers what the sessions find."""
+    """Starts the program with the capture library, and gathers the events of the sessions."""
 
     def __init__(
         self,
@@ -60,9 +60,9 @@ class Collector:
         self.settings = settings
         self._session = session
         self._events: queue.Queue[Any] = queue.Queue()
-        self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # events are in the queue
-        self._place = _folder_for_a_socket()
-        self._folder = self._place.path
+        self._news = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)  # readable when the queue has events
+        self._temporary_folder = _make_socket_folder()
+        self._folder = self._temporary_folder.path
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self._threads: list[threading.Thread] = []
         self._connections: list[Connection] = []
@@ -73,46 +73,49 @@ class Collector:
         try:
             self._listener.bind(str(self._folder / "socket"))
             self._listener.listen(64)
-            self.program = RunningProgram(spec, self._environment(spec))
+            self.program = RunningProgram(spec, self._make_environment(spec))
         except BaseException:
-            self._put_away()
+            self._remove_files()
             raise
 
-    def _environment(self, spec: ProgramSpec) -> dict[str, str]:
-        """Every back end of this installation waits in the program: which one it will use, only it knows."""
+    def _make_environment(self, spec: ProgramSpec) -> dict[str, str]:
+        """Return the variables that load the capture library of each installed back end.
+
+        Only the program knows which back end it will use.
+        """
         added = {
             "KERNCAP_SOCKET": str(self._folder / "socket"),
             REFUSALS: str(self._folder / "refusals"),
         }
         built = {part.name for part in native_parts() if part.left_out_reason is None}
         if "cuda" in built:
-            added |= cuda_injection.environment(spec.merged_environment)
+            added |= cuda_injection.make_environment(spec.merged_environment)
         if "hsa" in built or "cuda" not in built:
-            added |= self._hsa_environment(spec)
+            added |= self._make_hsa_environment(spec)
         return added
 
-    def _hsa_environment(self, spec: ProgramSpec) -> dict[str, str]:
+    def _make_hsa_environment(self, spec: ProgramSpec) -> dict[str, str]:
         library = native_file("libkerncap_hsa.so")
         if any(letter in str(library) for letter in " \"'"):
-            # ROCr takes the variable for a list of names between blanks.
+            # ROCr reads the variable as a list of names separated by spaces.
             link = self._folder / library.name
             link.symlink_to(library)
             library = link
-        # A doorbell that HIP rings by itself would pass the intercept queue by.
+        # HIP's direct doorbell bypasses the intercept queue.
         common = {"DEBUG_CLR_DIRECT_DOORBELL": "0"}
         if spec.merged_environment.get("KERNCAP_LOAD_BY") == "rocprofiler-register":
             return common | {"ROCPROFILER_REGISTER_LIBRARY": str(library)}
         others = spec.merged_environment.get("HSA_TOOLS_LIB", "").split()
         return common | {
             "HSA_TOOLS_LIB": " ".join([*others, *([] if str(library) in others else [str(library)])]),
-            # Builds of ROCr with rocprofiler-register would skip HSA_TOOLS_LIB when another tool registers.
+            # Builds of ROCr with rocprofiler-register ignore HSA_TOOLS_LIB if another tool registers.
             "HSA_TOOLS_DISABLE_REGISTER": "1",
         }
 
-    def events(self, timeout_s: float | None = None) -> Iterator[Any]:
-        """Yield what the sessions emit, until the program and all its processes are done.
+    def read_events(self, timeout_s: float | None = None) -> Iterator[Any]:
+        """Yield the events of the sessions until the program and all its processes have ended.
 
-        After ``timeout_s`` the program is ended, and ``timed_out`` is set.
+        After ``timeout_s``, the program is stopped and ``timed_out`` is set. Raises the error of a session.
         """
         ended_at: float | None = None
         give_up_at = None if timeout_s is None else time.monotonic() + timeout_s
@@ -126,10 +129,10 @@ class Collector:
                         self._accept()
                     elif key.fileobj == self._news:
                         os.eventfd_read(self._news)
-                    elif self.program.ended():
+                    elif self.program.has_ended():
                         selector.unregister(self.program.pidfd)
                         ended_at = time.monotonic()
-                yield from self._pending()
+                yield from self._take_pending()
                 if ended_at is None:
                     if give_up_at is not None and time.monotonic() > give_up_at:
                         self.timed_out = True
@@ -141,18 +144,19 @@ class Collector:
                 if not any(thread.is_alive() for thread in self._threads):
                     break
                 if time.monotonic() - ended_at > _LINGER_S:
-                    # What has been sent is still taken in: a large capture outlasts its program.
+                    # Messages that were sent are still handled: a large capture takes longer than its
+                    # program.
                     self.hang_up(silent_s=_LINGER_S)
         for thread in self._threads:
             thread.join()
-        yield from self._pending()
+        yield from self._take_pending()
 
     def _emit(self, event: object) -> None:
-        """Put an event into the queue, from any thread, and wake who hands them out."""
+        """Put an event into the queue, from any thread, and wake ``read_events``."""
         self._events.put(event)
         os.eventfd_write(self._news, 1)
 
-    def _pending(self) -> Iterator[Any]:
+    def _take_pending(self) -> Iterator[Any]:
         while True:
             try:
                 event = self._events.get_nowait()
@@ -181,14 +185,14 @@ class Collector:
             connection.shake_hands(self.settings)
             session = self._session(connection, self._emit)
             try:
-                for message in connection.messages():
+                for message in connection.read_messages():
                     if message is None:
                         session.idle()
                     else:
-                        session.hear(decode_up(message))
+                        session.handle(decode_up(message))
             finally:
                 session.close()
-        except Exception as error:  # a thread's error is the stage's to report
+        except Exception as error:  # the stage reports the errors of threads
             self._emit(error)
         finally:
             with self._lock:
@@ -196,45 +200,45 @@ class Collector:
             connection.close()
 
     def hang_up(self, silent_s: float = 0.0) -> None:
-        """End all conversations that have been silent for so long; the processes go on without us."""
+        """Close all connections that were silent for ``silent_s`` seconds; their processes go on."""
         with self._lock:
             for connection in self._connections:
                 if connection.silent_s >= silent_s:
                     connection.hang_up()
 
     def stop_program(self) -> None:
-        """End the program."""
+        """Stop the program."""
         self.program.stop()
 
     def close(self) -> None:
-        """Leave nothing behind: a program that still runs, because we were interrupted, is ended."""
-        if not self.program.ended():
+        """Stop the program if it still runs after an interrupt, join all threads and remove all files."""
+        if not self.program.has_ended():
             self.stop_program()
-        self.hang_up()  # also where the program is held: nothing comes from it any more
+        self.hang_up()  # a program that the driver keeps sends nothing more either
         for thread in self._threads:
             thread.join()
         os.close(self.program.pidfd)
         self._refusals = read_refusals(self._folder / "refusals")
-        self._put_away()
+        self._remove_files()
 
-    def afterwards(self) -> Iterator[str]:
-        """Yield what must not be missed, once it is closed: of a program that stays, of what did not run."""
-        yield from self.program.what_stays()
-        for text in self._refusals[:_MOST_REFUSALS]:
+    def list_final_warnings(self) -> Iterator[str]:
+        """Yield warnings, after ``close``: a program that has not ended, dispatches that did not run."""
+        yield from self.program.explain_held()
+        for text in self._refusals[:_MAX_REFUSALS]:
             yield f"the software GPU did not run all of the program: {text}"
-        if (more := len(self._refusals) - _MOST_REFUSALS) > 0:
-            yield f"the software GPU did not run all of the program: {more} more lines above say what"
+        if (more := len(self._refusals) - _MAX_REFUSALS) > 0:
+            yield f"the software GPU did not run all of the program: see {more} more messages above"
 
-    def _put_away(self) -> None:
+    def _remove_files(self) -> None:
         self._listener.close()
         os.close(self._news)
-        self._place.remove()
+        self._temporary_folder.remove()
 
 
-def _folder_for_a_socket() -> TemporaryFolder:
-    """Make a folder in the user's place for such; in /tmp where a socket's name would be too long."""
+def _make_socket_folder() -> TemporaryFolder:
+    """Make a temporary folder in the usual place; in /tmp if the socket's name would be too long there."""
     folder = TemporaryFolder("socket")
-    if len(os.fsencode(folder.path / "socket")) < _LONGEST_SOCKET_NAME:
+    if len(os.fsencode(folder.path / "socket")) < _MAX_SOCKET_NAME_BYTES:
         return folder
     folder.remove()
     return TemporaryFolder("socket", Path("/tmp"))  # noqa: S108 - of mode 0700, under a random name

@@ -1,8 +1,8 @@
 """The memory that one process of the program shares with the collector.
 
-A page of counters, a ring of dispatch records, and staging slots: the layout is declared in
-``native/capture/protocol/protocol.toml``. It is a memfd: nobody else can find it, and it is gone with its
-last user, however that one ends.
+It holds a page of counters, a ring of dispatch records, and staging slots;
+``native/capture/protocol/protocol.toml`` declares the layout. It is a memfd: no other process can open it,
+and the system frees it with its last user.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ class SharedMemory:
         total = self._slots_offset + slot_count * slot_bytes
         self.fd = os.memfd_create("kerncap", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
         os.ftruncate(self.fd, total)
-        # The program cannot take memory from under us: a shrunken file would end this process.
+        # Sealed, so that the program cannot shrink the file: access past its end would kill this process.
         fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
         self._map = mmap.mmap(self.fd, total)
-        # NumPy reads and writes each field, an aligned word of 8 bytes, in one go.
+        # NumPy reads and writes each field, an aligned word of 8 bytes, in one access.
         self._control = np.frombuffer(self._map, dtype=CONTROL, count=1)
         self._control["magic"] = MAGIC
         self._control["version"] = VERSION
@@ -56,23 +56,23 @@ class SharedMemory:
         self._records = np.frombuffer(self._map, dtype=RECORD, count=RECORD_CAPACITY, offset=PAGE_BYTES)
 
     def close(self) -> None:
-        """Give the memory back; views that were handed out must be gone."""
+        """Unmap the memory. All views of slots must have been released."""
         del self._control, self._records
         self._map.close()
         os.close(self.fd)
 
-    def slot(self, index: int, size_bytes: int) -> memoryview:
-        """Return the first bytes of a staging slot."""
+    def view_slot(self, index: int, size_bytes: int) -> memoryview:
+        """Return a view of the first ``size_bytes`` of a staging slot."""
         begin = self._slots_offset + index * self.slot_bytes
         return memoryview(self._map)[begin : begin + size_bytes]
 
-    def _counter(self, name: str) -> int:
+    def _read_counter(self, name: str) -> int:
         return int(self._control[name][0])
 
     def take_records(self) -> npt.NDArray[np.void]:
-        """Return and remove the dispatch records that are there."""
-        head, tail = self._counter("record_head"), self._counter("record_tail")
-        # The program can write anything there: never more than the ring holds.
+        """Remove the dispatch records from the ring, and return them."""
+        head, tail = self._read_counter("record_head"), self._read_counter("record_tail")
+        # The program can write any number there, so the count is limited to the ring's capacity.
         count = min(max(0, head - tail), RECORD_CAPACITY)
         places = np.arange(tail, tail + count) % RECORD_CAPACITY
         taken = self._records[places]
@@ -81,37 +81,37 @@ class SharedMemory:
 
     @property
     def dispatches(self) -> int:
-        """How many dispatches the process made."""
-        return self._counter("dispatches")
+        """Number of dispatches that the process made."""
+        return self._read_counter("dispatches")
 
     @property
     def untimed(self) -> int:
-        """How many of them have no time."""
-        return self._counter("untimed")
+        """Number of dispatches without a time."""
+        return self._read_counter("untimed")
 
     @property
     def uninterceptable_queues(self) -> int:
-        """Queues that the runtime would not let us see."""
-        return self._counter("uninterceptable_queues")
+        """Number of queues that the runtime did not let the capture library intercept."""
+        return self._read_counter("uninterceptable_queues")
 
     @property
     def unlisted(self) -> int:
-        """Dispatches of kernels that no loaded code object lists; counted under capture."""
-        return self._counter("unlisted")
+        """Number of dispatches of kernels that no loaded code object lists; counted only under capture."""
+        return self._read_counter("unlisted")
 
     @property
     def lost(self) -> bool:
-        """The capture library found its socket closed by the program."""
-        return bool(self._counter("lost"))
+        """Whether the capture library found that the program closed its socket."""
+        return bool(self._read_counter("lost"))
 
-    def matched(self, rule: int) -> int:
-        """How many dispatches a rule saw, taken or not."""
+    def count_matched(self, rule: int) -> int:
+        """Return how many dispatches a rule matched, captured or not."""
         if not 0 <= rule < MAX_RULES:
             raise IndexError(rule)
         return int(self._control["matched"][0, rule])
 
-    def other_shape(self, rule: int) -> tuple[Dim3, Dim3] | None:
-        """The latest grid, in work-groups, and block for which a rule left a dispatch out, if it did."""
+    def read_other_shape(self, rule: int) -> tuple[Dim3, Dim3] | None:
+        """Return the grid, in work-groups, and block of the latest dispatch that a rule excluded by shape."""
         if not 0 <= rule < MAX_RULES:
             raise IndexError(rule)
         grid = int(self._control["other_grid"][0, rule])

@@ -1,4 +1,4 @@
-"""Running statistics of dispatch times by kernel and launch shape: memory grows with kernels, not calls."""
+"""Running statistics of dispatch times by kernel and launch shape. Memory does not grow with calls."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     import numpy.typing as npt
 
@@ -33,10 +33,10 @@ class Tally:
     max_ns: int = 0
     squares: float = 0.0
     shapes: dict[ShapeKey, tuple[int, int]] = field(default_factory=dict)
-    last: tuple[int, ShapeKey] | None = None  # the dispatch that ended last: when, and its shape
+    last: tuple[int, ShapeKey] | None = None  # end time and shape of the dispatch that ended last
 
     def add(self, durations_ns: npt.NDArray[np.int64]) -> None:
-        """Take in durations: int64[n], n > 0."""
+        """Add durations: int64[n], n > 0."""
         count, total = len(durations_ns), int(durations_ns.sum())
         mean = total / count
         squares = float(((durations_ns - mean) ** 2).sum())
@@ -44,17 +44,17 @@ class Tally:
         self._merge(count, total, squares, low, high)
 
     def merge(self, other: Tally) -> None:
-        """Take in another tally of the same kernel."""
+        """Add another tally of the same kernel."""
         if other.calls:
             self._merge(other.calls, other.total_ns, other.squares, other.min_ns, other.max_ns)
         for shape, (calls, total) in other.shapes.items():
             had = self.shapes.get(shape, (0, 0))
             self.shapes[shape] = (had[0] + calls, had[1] + total)
         if other.last is not None:
-            self.ended(*other.last)
+            self.note_end(*other.last)
 
-    def ended(self, end_ns: int, shape: ShapeKey) -> None:
-        """Take in when a dispatch ended: after a search for the best shape, the last one has it."""
+    def note_end(self, end_ns: int, shape: ShapeKey) -> None:
+        """Note when a dispatch ended, and its shape: an autotuner launches the best shape last."""
         if self.last is None or end_ns >= self.last[0]:
             self.last = (end_ns, shape)
 
@@ -81,14 +81,14 @@ class Tally:
 
     @property
     def stddev_ns(self) -> float:
-        """Standard deviation of the sample; 0 of a single call."""
+        """Standard deviation of the sample; 0 for a single call."""
         return math.sqrt(max(0.0, self.squares) / (self.calls - 1)) if self.calls > 1 else 0.0
 
 
 def tally_records(records: npt.NDArray[np.void], tallies: dict[int, Tally]) -> None:
     """Add dispatch records to the tallies of their kernels."""
     durations = (records["end_ns"] - records["start_ns"]).astype(np.int64)
-    # A clock that ran backwards, or a stamp that was never written, must not turn into centuries.
+    # A clock that went backwards, or a missing timestamp, must not become a duration of centuries.
     durations = np.where(durations < 0, 0, durations)
     for kernel in np.unique(records["kernel"]):
         chosen = records["kernel"] == kernel
@@ -105,18 +105,13 @@ def _add_shapes(tally: Tally, records: npt.NDArray[np.void], durations: npt.NDAr
     calls = np.bincount(which.ravel(), minlength=len(shapes))
     totals = np.bincount(which.ravel(), weights=durations, minlength=len(shapes))
     for shape, count, total in zip(shapes.tolist(), calls.tolist(), totals.tolist(), strict=True):
-        key = _key(shape)
+        key = _make_key(shape)
         had = tally.shapes.get(key, (0, 0))
         tally.shapes[key] = (had[0] + count, had[1] + int(total))
     last = int(np.argmax(records["end_ns"]))
-    tally.ended(int(records["end_ns"][last]), _key(columns[last].tolist()))
+    tally.note_end(int(records["end_ns"][last]), _make_key(columns[last].tolist()))
 
 
-def _key(columns: Sequence[int]) -> ShapeKey:
+def _make_key(columns: Sequence[int]) -> ShapeKey:
     x, y, z, block_x, block_y, block_z, lds_bytes = columns
     return ShapeKey((x, y, z), (block_x, block_y, block_z), lds_bytes)
-
-
-def total_ns(tallies: Iterable[Tally]) -> int:
-    """Sum of all times."""
-    return sum(tally.total_ns for tally in tallies)

@@ -1,7 +1,7 @@
-"""Reads and writes the parts of which ``protocol.py`` makes messages.
+"""Reads and writes the fields of the messages in ``protocol.py``.
 
-What comes from the program's process is untrusted: every bound is checked, and a message that is not right
-ends the conversation.
+Data from the program's process is untrusted: every bound is checked, and an invalid message ends the
+connection.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ _Enum = TypeVar("_Enum", bound=IntEnum)
 
 
 class ProtocolError(KerncapError):
-    """The other side said something that is not in the protocol."""
+    """The capture library sent something that the protocol does not allow."""
 
     def __init__(self, message: str) -> None:
         super().__init__(
             message,
-            hint="does the program write to files that it did not open? Else reinstall kerncap-stages: "
-            "its parts do not fit each other",
+            hint="check whether the program writes to files that it did not open; if not, reinstall "
+            "kerncap-stages, because its parts may be of different versions",
         )
 
 
@@ -61,19 +61,19 @@ class Reader:
             return kind(number)
         except ValueError as error:
             raise ProtocolError(
-                f"a message of the capture library names no {kind.__name__}: {number}"
+                f"a message of the capture library has an unknown {kind.__name__}: {number}"
             ) from error
 
     def bytes(self) -> bytes:
-        """Read a counted run of bytes."""
+        """Read bytes, preceded by their number."""
         return bytes(self._take(self.u32()))
 
     def text(self) -> str:
-        """Read a counted run of bytes as text."""
+        """Read text, preceded by its number of bytes."""
         return str(self._take(self.u32()), "utf-8", "replace").rstrip("\0")
 
     def finish(self) -> None:
-        """Check that nothing is left."""
+        """Check that the whole message was read."""
         if self._data:
             raise ProtocolError(f"a message of the capture library has {len(self._data)} bytes too many")
 
@@ -101,10 +101,10 @@ class Writer:
         self.data += struct.pack("<3Q", *value)
 
     def bytes(self, value: bytes) -> None:
-        """Write a counted run of bytes."""
+        """Write bytes, preceded by their number."""
         self.u32(len(value))
         self.data += value
 
     def text(self, value: str) -> None:
-        """Write text as a counted run of bytes."""
+        """Write text, preceded by its number of bytes."""
         self.bytes(value.encode())

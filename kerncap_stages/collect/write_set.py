@@ -1,4 +1,4 @@
-"""Which bytes of a region a kernel changed: chunks that differ first, then the bytes inside them."""
+"""Finds the bytes of a region that a kernel changed: chunks that differ, then the bytes inside them."""
 
 from __future__ import annotations
 
@@ -18,35 +18,35 @@ if TYPE_CHECKING:
     Bytes = npt.NDArray[np.uint8]
     Places = npt.NDArray[np.int64]
 
-# Ranges no further apart than this are listed as one: a strided write would otherwise be a list of millions.
+# Ranges that are at most this far apart are joined: otherwise a strided write would be a list of millions.
 GAP_BYTES = 64
-# Where a region still has more ranges than this, they are joined more widely.
-MOST_RANGES = 4096
+# A region with more ranges than this gets larger gaps.
+MAX_RANGES = 4096
 
 
 @dataclass(frozen=True)
 class WrittenRanges:
-    """Ascending ``(offset, length)`` pairs that cover every changed byte, and how many bytes changed."""
+    """Ascending ``(offset, length)`` pairs that cover every changed byte, and the number of changed bytes."""
 
     ranges: tuple[tuple[int, int], ...]
     size_bytes: int
 
 
-def written_ranges(store: ReadsObjects, before: MemoryRef, after: MemoryRef) -> WrittenRanges:
-    """Compare two states of one region. Chunks that are the same object are not looked at."""
+def find_written_ranges(store: ReadsObjects, before: MemoryRef, after: MemoryRef) -> WrittenRanges:
+    """Compare two states of one region. Chunks with the same digest are not read."""
     if before == after:
         return WrittenRanges((), 0)
     begins, ends, changed = [], [], 0
     for offset, (old, new) in differing_chunks(store, before, after):
-        found = changed_ranges(old, new, offset)
+        found = find_changed_ranges(old, new, offset)
         changed += found.size_bytes
         begins += [start for start, _ in found.ranges]
         ends += [start + length for start, length in found.ranges]
-    return _limited(np.asarray(begins, np.int64), np.asarray(ends, np.int64), changed)
+    return _limit(np.asarray(begins, np.int64), np.asarray(ends, np.int64), changed)
 
 
 def read_part(store: ReadsObjects, memory: MemoryRef, offset: int, size_bytes: int) -> Bytes:
-    """Read a part of a piece of memory: uint8[size_bytes]."""
+    """Read a part of a memory: uint8[size_bytes]. Raises ValueError if it is not inside the memory."""
     chunks = read_chunk_list(store, memory)
     if not 0 <= offset <= offset + size_bytes <= chunks.size_bytes:
         raise ValueError(f"{size_bytes} bytes at {offset} are not inside {chunks.size_bytes}")
@@ -60,24 +60,24 @@ def read_part(store: ReadsObjects, memory: MemoryRef, offset: int, size_bytes: i
     return part
 
 
-def changed_ranges(old: Bytes, new: Bytes, offset: int = 0) -> WrittenRanges:
-    """Compare two states in memory: uint8[n] each; ``offset`` is added to what is found."""
+def find_changed_ranges(old: Bytes, new: Bytes, offset: int = 0) -> WrittenRanges:
+    """Compare two states: uint8[n] each. ``offset`` is added to the offsets that are found."""
     places = np.flatnonzero(old != new)
     if len(places) == 0:
         return WrittenRanges((), 0)
     breaks = np.flatnonzero(np.diff(places) > GAP_BYTES + 1)
     starts = places[np.concatenate(([0], breaks + 1))] + offset
     stops = places[np.concatenate((breaks, [len(places) - 1]))] + 1 + offset
-    return _limited(starts, stops, len(places))
+    return _limit(starts, stops, len(places))
 
 
-def _limited(starts: Places, stops: Places, changed: int) -> WrittenRanges:
-    """Join what is close, and more widely where there is too much of it."""
+def _limit(starts: Places, stops: Places, changed: int) -> WrittenRanges:
+    """Join ranges that are close; with larger gaps until there are at most MAX_RANGES."""
     if len(starts) == 0:
         return WrittenRanges((), 0)
     gap = GAP_BYTES
     starts, stops = _join(starts, stops, gap)
-    while len(starts) > MOST_RANGES:
+    while len(starts) > MAX_RANGES:
         gap *= 4
         starts, stops = _join(starts, stops, gap)
     ranges = zip(starts.tolist(), (stops - starts).tolist(), strict=True)

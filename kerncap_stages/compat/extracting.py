@@ -13,7 +13,7 @@ from kerncap_stages.cli.console import say
 from kerncap_stages.cli.inputs import artifact_texts, has_piped_input
 from kerncap_stages.cli.progress import lines
 from kerncap_stages.collect.program import ProgramSpec
-from kerncap_stages.collect.selection import shape_of
+from kerncap_stages.collect.selection import parse_shape
 from kerncap_stages.compat.extraction import run_extract
 from kerncap_stages.compat.lines import edited_and_built
 from kerncap_stages.compat.steps import CAPTURE, ExtractRequest
@@ -60,8 +60,8 @@ class Words:
         """Read the grid and the block that a launch must have. Raises UsageError for anything else."""
         grid, block = self.grid_blocks, self.block_work_items
         return (
-            None if grid is None else shape_of("--grid-blocks", "work-groups", grid),
-            None if block is None else shape_of("--block", "work-items", block),
+            None if grid is None else parse_shape("--grid-blocks", "work-groups", grid),
+            None if block is None else parse_shape("--block", "work-items", block),
         )
 
     def request(

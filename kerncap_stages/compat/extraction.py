@@ -10,18 +10,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
-from kerncap_stages.collect.capture_request import told_shape
+from kerncap_stages.collect.capture_request import describe_main_shape
 from kerncap_stages.collect.profile import ProfileOptions, run_profile
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.ranking import (
     NONE_OF_THE_PROGRAM,
+    find_main_shape,
     has_shape,
     is_of_the_program,
-    main_shape,
+    list_program_kernels,
     name_to_capture,
-    of_the_program,
 )
-from kerncap_stages.collect.selection import KernelRule, close_names
+from kerncap_stages.collect.selection import KernelRule, find_close_names
 from kerncap_stages.compat.conversion import extract_result
 from kerncap_stages.compat.steps import (
     CAPTURE,
@@ -126,7 +126,7 @@ def _choose(
                 hint="give the command: kc-extract --kernel NAME -- ./app",
             )
         if spec is None and profile.program is not None:
-            spec = ProgramSpec.of(profile.program)
+            spec = ProgramSpec.from_manifest(profile.program)
     elif request.kernel is not None and not request.profile_first and spec is not None:
         steps.end(PROFILE, None, f"not needed: the first dispatch that matches {request.kernel!r} is taken")
         return spec, named, ()
@@ -147,10 +147,10 @@ def _choose(
             notes.append(NONE_OF_THE_PROGRAM)
         elif named.pattern is None and chosen is not profile.kernels[0]:
             notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
-        shape = main_shape(chosen, profile.time_source)
+        shape = find_main_shape(chosen, profile.time_source)
         asks_for_shape = request.grid_blocks is not None or request.block_work_items is not None
         if request.dispatch is None and shape is not None and not asks_for_shape:
-            notes.append(told_shape(chosen, shape))
+            notes.append(describe_main_shape(chosen, shape))
             launch = {"grid_blocks": shape.grid_blocks, "block_work_items": shape.block_work_items}
             selection = selection.model_copy(update=launch)
         summary = f"{kernels}; {chosen.name} takes {chosen.share:.1%} of the GPU time"
@@ -160,9 +160,9 @@ def _choose(
 
 def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
     """Choose the kernel that takes most time, of those that match."""
-    rule = KernelRule.of(named) if named.pattern is not None else None
+    rule = KernelRule.from_selection(named) if named.pattern is not None else None
     # Kernels are in order of their time. HIP's own copies and fills are chosen only by name.
-    for kernel in of_the_program(profile.kernels) if rule is None else profile.kernels:
+    for kernel in list_program_kernels(profile.kernels) if rule is None else profile.kernels:
         is_wanted = rule is None or rule.wants(kernel.mangled_name or "", kernel.name)
         if is_wanted and has_shape(kernel, named.grid_blocks, named.block_work_items):
             pattern, match = name_to_capture(kernel)
@@ -172,7 +172,7 @@ def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
             f"no matching kernel in profile {digest.short} was launched in this shape",
             hint=f"`kc-show {digest.short}` lists the launch shapes",
         )
-    close = close_names(named.pattern or "", [kernel.name for kernel in profile.kernels])
+    close = find_close_names(named.pattern or "", [kernel.name for kernel in profile.kernels])
     raise AnswerIsNo(
         f"no kernel in profile {digest.short} matches {named.pattern!r}",
         hint="similar names: " + ", ".join(close) if close else f"`kc-show {digest.short}` lists the kernels",

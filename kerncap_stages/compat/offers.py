@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.collect.selection import without_parameters
+from kerncap_stages.collect.selection import strip_parameters
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.store import Store
@@ -21,5 +21,5 @@ def list_latest_kernels(store_folder: Path | None) -> list[tuple[str, str]]:
     """
     store = Store.open(store_folder, create=False)
     kernels = load_as(store, store.resolve("@profile"), Profile).kernels
-    offers = ((without_parameters(kernel.name), f"{kernel.share:.1%} of the GPU time") for kernel in kernels)
+    offers = ((strip_parameters(kernel.name), f"{kernel.share:.1%} of the GPU time") for kernel in kernels)
     return [(name, share) for name, share in offers if printable(name) == name]

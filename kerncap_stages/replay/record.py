@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
 from kerncap_stages.code.read import read_code_object
-from kerncap_stages.collect.facts import bare_version
+from kerncap_stages.collect.facts import unquote_version
 from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.manifests.kernel import CodeObject
 from kerncap_stages.manifests.replay import Overrides, Replay, ReplayPlan
@@ -97,7 +97,7 @@ def _environment(capture: Capture, result: ReplayResult) -> Environment:
     return capture.environment.model_copy(
         update={
             "recorded_at": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-            "runtime_version": bare_version(result.runtime_version),
+            "runtime_version": unquote_version(result.runtime_version),
             "devices": (device,),
         }
     )

@@ -60,7 +60,7 @@ def test_a_capture_is_whole_when_the_program_ends_right_after_the_target(stages,
     (digest,) = done.digests
     if says is not None:
         assert says in done.err
-        assert "the capture, which is whole" in done.err
+        assert "the capture; the capture is complete" in done.err
     assert ("the program ended" in done.err) == (says is not None), done.err
     capture = stages.show(digest)
     (data,) = [region for region in capture["regions"] if region["written_size_bytes"]]
@@ -75,7 +75,7 @@ def test_a_large_capture_is_whole_when_the_program_ends_right_after_the_target(s
     hold = ("--hold",) if how in SUDDEN else ()
     done = stages.run("capture", "--kernel", "target(", *hold, "--", program("endings"), how, "large").must()
     if says is not None:
-        assert f"{says} after the capture, which is whole" in done.err
+        assert f"{says} after the capture; the capture is complete" in done.err
     assert ("the program ended" in done.err) == (says is not None), done.err
     capture = stages.show(done.digests[0])
     assert sum(region["size_bytes"] for region in capture["regions"]) >= 80 << 20

@@ -22,10 +22,10 @@ def test_dispatch_count_and_every(stages, program):
     assert numbers_of(stages, program, *kernel, "--dispatch", 2, "--count", 2, "--every", 3) == [2, 5]
     done = stages.run("capture", *kernel, "--dispatch", 8, "--", program("many_dispatches"), 5, 8)
     done.must(ExitCode.ANSWER_IS_NO)
-    assert "dispatched what matches 'target(' 8 times" in done.err
+    assert "dispatched kernels that match 'target(' 8 times" in done.err
     done = stages.run("capture", *kernel, "--count", 9, "--", program("many_dispatches"), 1, 2).must()
     assert len(done.digests) == 2
-    assert "of 9 dispatches that were asked for, 2 were captured" in done.err
+    assert "captured 2 of the 9 requested dispatches" in done.err
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_one_configuration_of_a_tuned_kernel(stages, program):
     if stages.show(profile)["time_source"] == "software_gpu":
         grid, block = 4, 128
     main = stages.run("capture", profile).must()
-    assert f"3 shapes: the first dispatch of {grid},1,1 work-groups of {block},1,1 is taken" in main.err
+    assert f"3 shapes; the first dispatch of {grid},1,1 work-groups of {block},1,1 is captured" in main.err
     assert shape_of(stages, main.digests[0]) == (grid, block, 0)
     trial = stages.run("capture", profile, "--dispatch", 0).must()
     assert "shapes" not in trial.err
@@ -89,16 +89,14 @@ def test_one_configuration_of_a_tuned_kernel(stages, program):
 def test_a_name_that_the_profile_lacks_is_told_before_the_program_runs(stages, program):
     (profile,) = stages.run("profile", "--", program("configurations")).must().digests
     done = stages.run("capture", profile, "--kernel", "tunde").must(ExitCode.ANSWER_IS_NO)
-    told = (
-        f"kc-capture: warning: no kernel of profile {profile[:12]} matches 'tunde'; these come close: tuned"
-    )
+    told = f"kc-capture: warning: no kernel of profile {profile[:12]} matches 'tunde'; similar names: tuned"
     assert done.err.startswith(told)
 
 
 def test_a_shape_that_never_was_is_told_with_one_that_was(stages, program):
     done = stages.run("capture", "--kernel", "tuned", "--block", 32, "--", program("configurations"))
     done.must(ExitCode.ANSWER_IS_NO)
-    assert "one of its own is 4,1,1 work-groups of 128,1,1" in done.err
+    assert "its latest shape was 4,1,1 work-groups of 128,1,1" in done.err
     assert "--grid-blocks 4,1,1 --block 128,1,1" in done.err
 
 

@@ -23,7 +23,7 @@ class Silent:
     def __init__(self, connection: Any, _emit: Any) -> None:
         self._connection = connection
 
-    def hear(self, message: UpMessage) -> None:
+    def handle(self, message: UpMessage) -> None:
         """Answer what has to be answered."""
         if isinstance(message, ModuleEnd):
             self._connection.send(Selected(message.module, 0, ()))
@@ -44,7 +44,7 @@ def watched(command: Sequence[object], mode: Mode = Mode.CAPTURE) -> str:
         spec = ProgramSpec(words, environment=SoftGpu("gfx90a").environment(), stdout=Path(printed.name))
         collector = Collector(spec, Settings(mode, rules=[Rule()]), Silent)
         try:
-            for _ in collector.events(300):
+            for _ in collector.read_events(300):
                 pass
         finally:
             collector.close()

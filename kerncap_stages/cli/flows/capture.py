@@ -12,12 +12,12 @@ from kerncap_stages.cli.progress import lines
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
 from kerncap_stages.collect.capture_request import (
     CaptureRequest,
-    from_command,
-    from_profile,
-    in_main_shapes,
-    names_not_profiled,
+    choose_from_command,
+    choose_from_profile,
+    choose_main_shapes,
+    warn_of_unprofiled_names,
 )
-from kerncap_stages.collect.selection import shape_of
+from kerncap_stages.collect.selection import parse_shape
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import NameMatch, Selection
@@ -70,15 +70,15 @@ class Words:
                 dispatch=self.dispatch or 0,
                 count=self.count,
                 every=self.every,
-                grid_blocks=None if grid is None else shape_of("--grid-blocks", "work-groups", grid),
-                block_work_items=None if block is None else shape_of("--block", "work-items", block),
+                grid_blocks=None if grid is None else parse_shape("--grid-blocks", "work-groups", grid),
+                block_work_items=None if block is None else parse_shape("--block", "work-items", block),
             )
             for pattern, is_symbol in request.kernels
         )
-        for text in names_not_profiled(request, selections):
+        for text in warn_of_unprofiled_names(request, selections):
             _tell(text)
         if self.dispatch is None and self.count == 1:
-            return in_main_shapes(request, selections, _tell)
+            return choose_main_shapes(request, selections, _tell)
         return selections
 
     def options(self, request: CaptureRequest, report: Callable[[int, int], None]) -> CaptureOptions:
@@ -139,12 +139,12 @@ def _requests(
     store: Store, program: tuple[str, ...] | None, profiles: Sequence[str] | None, words: Words
 ) -> Iterator[CaptureRequest]:
     if program is not None and not profiles:
-        yield from_command(program, words.rank, words.names)
+        yield choose_from_command(program, words.rank, words.names)
         return
     for text in artifact_texts(profiles, missing=_MISSING):
         digest = resolve_artifact(store, text, () if words.names else ("--kernel", "NAME"))
         profile = load_as(store, digest, Profile)
-        yield from_profile(digest, profile, program, words.rank, words.names, _tell)
+        yield choose_from_profile(digest, profile, program, words.rank, words.names, _tell)
 
 
 def _tell(text: str) -> None:

@@ -73,7 +73,7 @@ def profile_program(
         code = ExitCode.PROGRAM
 
     options = ProfileOptions(
-        timeout_s, warn=lambda text: say(f"kc-profile: warning: {text}"), made=table.show, killed=fail
+        timeout_s, warn=lambda text: say(f"kc-profile: warning: {text}"), on_made=table.show, on_killed=fail
     )
     try:
         digest, made = run_profile(store, spec, options)

@@ -102,7 +102,7 @@ def test_a_profile_of_rocprofv3_and_a_command_make_a_capture(stages, program):
     stages.run("capture", profile, "--").must(ExitCode.USAGE)
     done = stages.run("capture", profile, "--", program("many_dispatches"), 1, 1).must()
     # HIP's own kernels are passed over, and that is said.
-    assert "__amd_rocclr_fillBufferAligned takes more time" in done.err
+    assert "__amd_rocclr_fillBufferAligned took more time" in done.err
     (digest,) = done.digests
     assert stages.show(digest)["kernel"]["mangled_name"] == "_Z6targetPj"
     done = stages.run("capture", "--rank", 1, profile, "--", program("many_dispatches"), 1, 1)

@@ -13,7 +13,7 @@ from kerncap_stages.errors import ExitCode
 def test_a_grid_that_no_dispatch_has_is_told_from_a_kernel_that_never_ran(stages, program):
     words = ["--kernel", "target(", "--grid", "2,0,1", "--", program("many_dispatches"), 1, 2]
     done = stages.run("capture", *words).must(ExitCode.ANSWER_IS_NO)
-    assert "one of its own is 1,1,1" in done.err
+    assert "its latest shape was 1,1,1" in done.err
     assert "never dispatched" not in done.err
 
 

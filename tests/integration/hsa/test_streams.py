@@ -50,7 +50,7 @@ def test_a_kernel_that_waits_for_what_comes_behind_the_target_never_rests(stages
     ]
     done = stages.run("capture", *words).must(ExitCode.DEVICE)
     assert "another queue did not come to rest" in done.err
-    assert "waits for what comes behind the dispatch" in done.err
+    assert "waits for work submitted after it" in done.err
     assert "wrong 0" in printed.read_text()
 
 

@@ -6,7 +6,11 @@ import pytest
 from manifest_examples import digest
 from manifest_examples import profile as example_profile
 
-from kerncap_stages.collect.capture_request import from_profile, in_main_shapes, names_not_profiled
+from kerncap_stages.collect.capture_request import (
+    choose_from_profile,
+    choose_main_shapes,
+    warn_of_unprofiled_names,
+)
 from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.manifests.timing import TimeSource
 
@@ -18,7 +22,7 @@ def chosen(*names, rank=None):
     kernels = tuple(base.kernels[0].model_copy(update={"name": name, "mangled_name": None}) for name in names)
     said: list[str] = []
     profile = base.model_copy(update={"kernels": kernels})
-    request = from_profile(digest("profile"), profile, ("./app",), rank, (), said.append)
+    request = choose_from_profile(digest("profile"), profile, ("./app",), rank, (), said.append)
     ((name, _),) = request.kernels
     return name, said
 
@@ -45,9 +49,9 @@ def test_what_is_asked_for_by_rank_is_taken_without_a_word():
     ("match", "pattern", "mangled_names", "told"),
     [
         (NameMatch.SUBSTRING, "scale", True, None),
-        (NameMatch.SUBSTRING, "scael", True, "these come close: scale"),
+        (NameMatch.SUBSTRING, "scael", True, "similar names: scale"),
         (NameMatch.MANGLED, "_Z5scalePfS_S_fi", True, None),
-        (NameMatch.MANGLED, "scale", True, "these come close: _Z5scale"),
+        (NameMatch.MANGLED, "scale", True, "similar names: _Z5scale"),
         (NameMatch.MANGLED, "_Z5scalePfS_S_fi", False, None),  # another profiler's
     ],
 )
@@ -60,8 +64,8 @@ def test_names_that_a_profile_lacks(match, pattern, mangled_names, told):
             for kernel, symbol in zip(profile.kernels, symbols, strict=True)
         ]
         profile = profile.model_copy(update={"kernels": tuple(kernels)})
-    request = from_profile(digest("profile"), profile, None, None, (pattern,), print)
-    found = list(names_not_profiled(request, [Selection(match=match, pattern=pattern)]))
+    request = choose_from_profile(digest("profile"), profile, None, None, (pattern,), print)
+    found = list(warn_of_unprofiled_names(request, [Selection(match=match, pattern=pattern)]))
     assert len(found) == (told is not None)
     assert told is None or told in found[0]
 
@@ -88,10 +92,10 @@ def in_shapes(shapes, last=None, source=TimeSource.DEVICE, **asked):
     kernels = (base.kernels[0].model_copy(update=update),)
     profile = base.model_copy(update={"kernels": kernels, "time_source": source})
     name = profile.kernels[0].name
-    request = from_profile(digest("profile"), profile, ("./app",), None, (name,), print)
+    request = choose_from_profile(digest("profile"), profile, ("./app",), None, (name,), print)
     said: list[str] = []
     selection = Selection(match=NameMatch.EXACT, pattern=name, **asked)
-    ((selection),) = in_main_shapes(request, [selection], said.append)
+    ((selection),) = choose_main_shapes(request, [selection], said.append)
     return selection.grid_blocks, selection.block_work_items, said
 
 
@@ -101,8 +105,8 @@ def test_the_shape_in_which_a_kernel_spent_most_time_is_taken():
     grid, block, (said,) = in_shapes(shapes, last=3)
     assert (grid, block) == ((8, 1, 1), (64, 1, 1))
     assert "launched in 3 shapes" in said
-    assert "42% of its time" in said
-    assert "`kc-capture … --grid-blocks 4,1,1 --block 64,1,1` takes the shape of its last launch" in said
+    assert "42% of the kernel's time" in said
+    assert "`kc-capture … --grid-blocks 4,1,1 --block 64,1,1` captures the shape of the last launch" in said
 
 
 @pytest.mark.parametrize("times", [(30, 50, 20), (60, 30, 26), (40, 40, 40), (2, 0.6, 0.1)])
@@ -115,7 +119,7 @@ def test_times_of_the_software_gpu_that_come_close_do_not_decide(times):
     ]
     grid, _, (said,) = in_shapes(shapes, source=TimeSource.SOFTWARE_GPU)
     assert grid == (4, 1, 1)
-    assert "others took about as long on the software GPU, and launched fewer work-items" in said
+    assert "other shapes took about as long on the software GPU but launched fewer work-items" in said
     grid, _, (said,) = in_shapes([(2, 64, 0, 1, 142 * 10**6), *shapes], source=TimeSource.SOFTWARE_GPU)
     assert grid == (2, 1, 1)
     assert "took about as long" not in said

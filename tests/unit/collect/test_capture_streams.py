@@ -59,23 +59,23 @@ def session_on(store, events):
     connection = SimpleNamespace(
         process_id=1, backend="hsa", shared=shared, send=lambda _message: None, lost=lambda: False
     )
-    rules = [KernelRule.of(Selection(match=NameMatch.SUBSTRING, pattern="a"))]
+    rules = [KernelRule.from_selection(Selection(match=NameMatch.SUBSTRING, pattern="a"))]
     return CaptureSession(connection, events.append, rules, CaptureContext(store, lambda: None))
 
 
 def send_a_capture(session):
     """What the library sends of a dispatch with one region, whether or not it is taken in."""
     size = PIECES * SLOT_BYTES
-    session.hear(protocol.Module(module=1, device=0, load_address=0x1000, load_bytes=4096, uri=""))
-    session.hear(capture_message())
+    session.handle(protocol.Module(module=1, device=0, load_address=0x1000, load_bytes=4096, uri=""))
+    session.handle(capture_message())
     region = region_message(size_bytes=size)
-    session.hear(protocol.Regions(capture=0, regions=(region,)))
+    session.handle(protocol.Regions(capture=0, regions=(region,)))
     for stream, kind in enumerate((StreamKind.PRE, StreamKind.POST)):
-        session.hear(protocol.Open(stream=stream, kind=kind, capture=0, index=0, size_bytes=size))
+        session.handle(protocol.Open(stream=stream, kind=kind, capture=0, index=0, size_bytes=size))
         for piece in range(PIECES):
-            session.hear(protocol.Data(stream=stream, slot=piece, size_bytes=SLOT_BYTES))
-        session.hear(protocol.Close(stream=stream))
-    session.hear(protocol.Done(capture=0, cost=protocol.Cost(1, 1, 1, 1, 1, size)))
+            session.handle(protocol.Data(stream=stream, slot=piece, size_bytes=SLOT_BYTES))
+        session.handle(protocol.Close(stream=stream))
+    session.handle(protocol.Done(capture=0, cost=protocol.Cost(1, 1, 1, 1, 1, size)))
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from messages import capture_message
 
 from kerncap_stages.code.kernel_facts import KernelFacts
-from kerncap_stages.collect.launch_facts import launch_of
+from kerncap_stages.collect.launch_facts import describe_launch
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.manifests.kernel import CodeObjectFormat, Registers
 
@@ -17,7 +17,7 @@ def launch(text: str):
     sent = capture_message(
         grid_work_items=(1 << 33, 1, 1), block_work_items=(1024, 1, 1), packet=text.encode()
     )
-    return launch_of(sent, FACTS, CodeObjectFormat.CUBIN)
+    return describe_launch(sent, FACTS, CodeObjectFormat.CUBIN)
 
 
 def test_attributes_have_names_and_the_bytes_that_the_program_gave():
@@ -32,5 +32,5 @@ def test_attributes_have_names_and_the_bytes_that_the_program_gave():
 
 
 def test_a_line_without_a_value_is_refused():
-    with pytest.raises(ProtocolError, match="words that we do not know"):
+    with pytest.raises(ProtocolError, match="by an unknown line"):
         launch("nonsense\n")

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from kerncap_stages.collect.capture_events import CaptureFailed, ProcessSummary
-from kerncap_stages.collect.no_capture import why_none
+from kerncap_stages.collect.no_capture import explain_no_capture
 from kerncap_stages.collect.program import ProgramSpec, RunningProgram
 from kerncap_stages.collect.protocol import FailureCode
 from kerncap_stages.errors import AnswerIsNo, Refused
@@ -17,7 +17,7 @@ from kerncap_stages.manifests.capture import NameMatch, Selection
 
 def ended(line):
     program = RunningProgram(ProgramSpec(("sh", "-c", line)), {})
-    while not program.ended():
+    while not program.has_ended():
         time.sleep(0.01)
     os.close(program.pidfd)
     return program
@@ -30,7 +30,7 @@ def ended(line):
 def test_a_refusal_also_tells_that_the_program_ended_badly(line, end):
     program = ended(line)
     refusal = CaptureFailed(1, "it has textures", code=FailureCode.REFUSED)
-    error = why_none([], program, [refusal], [])
+    error = explain_no_capture([], program, [refusal], [])
     assert isinstance(error, Refused)
     assert str(error) == f"no capture was made: it has textures{end}"
 
@@ -42,6 +42,6 @@ def test_a_refusal_also_tells_that_the_program_ended_badly(line, end):
 def test_a_kernel_that_was_loaded_and_not_seen_may_have_been_launched_on_the_device(backend, pattern, says):
     selection = Selection(match=NameMatch.SUBSTRING, pattern=pattern)
     process = ProcessSummary(1, backend, {"inner(int*)", "outer(int*)"}, [0])
-    error = why_none([selection], ended("exit 0"), [], [process])
+    error = explain_no_capture([selection], ended("exit 0"), [], [process])
     assert isinstance(error, AnswerIsNo)
-    assert ("what kernels launch on the device" in str(error)) is says
+    assert ("kernels and graphs that other kernels launch on the device" in str(error)) is says

@@ -23,7 +23,7 @@ def test_what_decides_which_kernels_run_is_recorded_and_nothing_else(monkeypatch
     monkeypatch.setenv("VLLM_API_KEY", "secret")
     program = RunningProgram(ProgramSpec(("true",)), {})
     try:
-        recorded = program.manifest().environment
+        recorded = program.describe().environment
     finally:
         program.stop()
         os.close(program.pidfd)
@@ -35,7 +35,7 @@ def test_what_decides_which_kernels_run_is_recorded_and_nothing_else(monkeypatch
 def unkillable(monkeypatch):
     """A program whose driver never lets it go; with limits that a test can wait for."""
     monkeypatch.setattr(program_module, "_GRACE_S", 0.01)
-    monkeypatch.setattr(program_module, "_LETTING_GO_S", 0.01)
+    monkeypatch.setattr(program_module, "_KILL_WAIT_S", 0.01)
     started: list[RunningProgram] = []
 
     def let_live(self, number):
@@ -53,8 +53,8 @@ def unkillable(monkeypatch):
 def test_a_killed_program_that_stays_is_named_and_waited_for_no_longer(unkillable):
     program = RunningProgram(unkillable, {})
     program.stop()
-    (text,) = program.what_stays()
-    assert f"sleep (process {program._process.pid}) was killed and is still there" in text
+    (text,) = program.explain_held()
+    assert f"sleep (process {program._process.pid}) was killed but has not ended" in text
     assert (program.exit_code, program.exit_signal) == (None, None)
     assert program.describe_end() == "was killed and has not ended"
     program.stop()  # at once
@@ -63,19 +63,19 @@ def test_a_killed_program_that_stays_is_named_and_waited_for_no_longer(unkillabl
 
 def test_a_collector_ends_though_its_killed_program_stays(unkillable):
     collector = Collector(unkillable, Settings(Mode.PROFILE), ProfileSession)
-    assert list(collector.events(0.01)) == []
+    assert list(collector.read_events(0.01)) == []
     assert collector.timed_out
     collector.close()
-    assert list(collector.program.what_stays())
+    assert list(collector.program.explain_held())
 
 
 def test_what_the_software_gpu_did_not_run_is_said_once_the_program_is_over():
     script = 'for i in 1 2 2 $(seq 3 13); do echo "kernel $i did not run"; done >"$KERNCAP_SOFTGPU_REFUSALS"'
     collector = Collector(ProgramSpec(("sh", "-c", script)), Settings(Mode.PROFILE), ProfileSession)
-    assert list(collector.events()) == []
+    assert list(collector.read_events()) == []
     collector.close()
-    told = list(collector.afterwards())
+    told = list(collector.list_final_warnings())
     assert [text.rpartition(": ")[2] for text in told] == [
         *(f"kernel {i} did not run" for i in range(1, 11)),
-        "3 more lines above say what",
+        "see 3 more messages above",
     ]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kerncap_stages.collect.protocol import Rule
-from kerncap_stages.collect.selection import KernelRule, close_names, first_wanting, without_parameters
+from kerncap_stages.collect.selection import KernelRule, find_close_names, find_first_rule, strip_parameters
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests.capture import NameMatch, Selection
 
@@ -14,7 +14,7 @@ MANGLED = "_Z9mul_mat_qIL9ggml_type7ELi32ELb1EEvPKfi"
 
 
 def rule(match, pattern, **more):
-    return KernelRule.of(Selection(match=match, pattern=pattern, **more))
+    return KernelRule.from_selection(Selection(match=match, pattern=pattern, **more))
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_a_pattern_that_is_no_regular_expression_is_refused():
 
 def test_the_first_rule_that_wants_a_kernel_gets_it():
     rules = [rule(NameMatch.EXACT, "b"), rule(NameMatch.SUBSTRING, "a"), rule(NameMatch.ANY, None)]
-    assert [first_wanting(rules, name, name) for name in ("b", "aa", "zz")] == [0, 1, 2]
-    assert first_wanting(rules[:2], "zz", "zz") is None
+    assert [find_first_rule(rules, name, name) for name in ("b", "aa", "zz")] == [0, 1, 2]
+    assert find_first_rule(rules[:2], "zz", "zz") is None
 
 
 def test_the_library_is_told_numbers_and_shape():
@@ -69,11 +69,11 @@ def test_the_library_is_told_numbers_and_shape():
     ],
 )
 def test_a_name_without_its_parameters(name, short):
-    assert without_parameters(name) == short
+    assert strip_parameters(name) == short
 
 
 def test_names_that_come_close():
     names = ["void scale_rows<float>(float*)", "void scale_columns(float*)", "reduce(int*)"]
-    assert close_names("scale", names)[0].startswith("scale_")
-    assert "scale_rows<float>" in close_names("scale_row", names)
-    assert close_names("xyzzy123", names) == []
+    assert find_close_names("scale", names)[0].startswith("scale_")
+    assert "scale_rows<float>" in find_close_names("scale_row", names)
+    assert find_close_names("xyzzy123", names) == []

@@ -26,7 +26,7 @@ from kerncap_stages.collect.protocol import (
     Rule,
     Up,
 )
-from kerncap_stages.collect.selection import KernelRule, answers
+from kerncap_stages.collect.selection import KernelRule, make_answers
 from kerncap_stages.collect.server import Collector
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.errors import ExitCode, Refused
@@ -46,7 +46,7 @@ def client():
 def events_of(command, settings, session, **spec):
     collector = Collector(ProgramSpec(tuple(command), **spec), settings, session)
     try:
-        return list(collector.events(60)), collector.program
+        return list(collector.read_events(60)), collector.program
     finally:
         collector.close()
 
@@ -60,13 +60,13 @@ class Recorder:
         self._connection, self._emit = connection, emit
         self.received = hashlib.sha256()
 
-    def hear(self, message):
+    def handle(self, message):
         match message:
             case ModuleEnd():
-                for answer in answers(message.module, True, self.wanted):
+                for answer in make_answers(message.module, True, self.wanted):
                     self._connection.send(answer)
             case Data():
-                with self._connection.shared.slot(message.slot, message.size_bytes) as view:
+                with self._connection.shared.view_slot(message.slot, message.size_bytes) as view:
                     self.received.update(view)
                 self._connection.send(FreeSlot(message.slot))
         self._emit(message.NUMBER)
@@ -94,7 +94,7 @@ def test_bulk_data_comes_whole_and_in_order_through_few_slots(client):
     events, _ = events_of([client, "stream", str(size)], Settings(Mode.CAPTURE), Recorder)
     wanted = (np.arange(size, dtype=np.uint64) * 131 >> 5).astype(np.uint8)
     assert events[-1] == hashlib.sha256(wanted.tobytes()).hexdigest()
-    slots, slot_bytes = Settings(Mode.CAPTURE).slots("hsa")
+    slots, slot_bytes = Settings(Mode.CAPTURE).choose_slots("hsa")
     assert size > slots * slot_bytes
 
 
@@ -103,7 +103,7 @@ def test_bulk_data_comes_whole_and_in_order_through_few_slots(client):
 def test_slots_keep_all_cores_busy_within_the_budget(monkeypatch, cores, memory_mib):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
     settings = Settings(Mode.CAPTURE, memory_bytes=memory_mib << 20)
-    count, size = settings.slots("cuda")
+    count, size = settings.choose_slots("cuda")
     assert count >= 3
     assert count * size <= settings.memory_bytes // 2
     assert size == min(2 * cores << 20, settings.memory_bytes // 8)
@@ -163,7 +163,7 @@ def test_a_forked_child_is_not_taken_for_its_parent(client):
 
 
 def capture_session(store, pattern):
-    rules = [KernelRule.of(Selection(match=NameMatch.SUBSTRING, pattern=pattern))]
+    rules = [KernelRule.from_selection(Selection(match=NameMatch.SUBSTRING, pattern=pattern))]
     context = CaptureContext(store=store, program=lambda: None)
     return lambda connection, emit: CaptureSession(connection, emit, rules, context)
 
@@ -209,7 +209,7 @@ def test_what_a_process_sent_is_heard_though_it_ended_with_our_answers_unread():
     for message in (b"one", b"two"):
         theirs.send(message)
     theirs.close()
-    assert list(connection.messages()) == [b"one", b"two"]
+    assert list(connection.read_messages()) == [b"one", b"two"]
     connection.close()
 
 
@@ -222,7 +222,7 @@ class Process:
 
     backend, process_id, shared = "cuda", 1, Shared()
 
-    def lost(self):
+    def is_lost(self):
         return False
 
 
@@ -254,7 +254,7 @@ def test_a_capture_that_no_replay_could_follow_fails_by_name(tmp_path):
     session._publish(builder, Cost(0, 0, 0, 0, 0, 0))
     session.close()
     failure = said[0]
-    assert "no replay could follow what was captured: offset_bytes: " in failure.reason
+    assert "the captured dispatch could not be replayed: offset_bytes: " in failure.reason
     assert isinstance(failure.error, Refused)
     assert failure.error.hint
     assert builder.abandoned

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap_stages.collect.protocol import RECORD
-from kerncap_stages.collect.ranking import blocks_of, of_the_program, ranked
+from kerncap_stages.collect.ranking import count_blocks, list_program_kernels, rank_kernels
 from kerncap_stages.collect.statistics import ShapeKey, Tally, tally_records
 
 durations = st.lists(st.integers(0, 10**12), min_size=1, max_size=40)
@@ -76,7 +76,7 @@ def test_the_shape_that_was_used_last_is_known_whatever_order_records_come_in():
     tally_records(records_of([(1, 256, 64, 20, 30), (2, 64, 32, 91, 95), (2, 64, 16, 40, 50)]), tallies)
     assert tallies[1].last == (90, ShapeKey((64, 1, 1), (64, 1, 1), 0))
     tallies[1].merge(tallies[2])
-    (kernel,) = ranked({("k", "k"): tallies[1]})
+    (kernel,) = rank_kernels({("k", "k"): tallies[1]})
     assert kernel.launch_shapes[kernel.last_shape].block_work_items == (32, 1, 1)
 
 
@@ -91,19 +91,19 @@ def test_the_largest_total_comes_first_and_shares_add_up():
     for name, values in (("b", [5, 5]), ("a", [30]), ("c", [10])):
         tallies[(None, name)] = Tally()
         tallies[(None, name)].add(np.asarray(values, np.int64))
-    order = ranked(tallies)
+    order = rank_kernels(tallies)
     assert [kernel.name for kernel in order] == ["a", "b", "c"]
     assert [kernel.share for kernel in order] == [0.6, 0.2, 0.2]
 
 
 def test_a_last_partial_work_group_counts():
-    assert blocks_of((1000, 3, 1), (256, 2, 1)) == (4, 2, 1)
-    assert blocks_of((256, 1, 1), (256, 1, 1)) == (1, 1, 1)
+    assert count_blocks((1000, 3, 1), (256, 2, 1)) == (4, 2, 1)
+    assert count_blocks((256, 1, 1), (256, 1, 1)) == (1, 1, 1)
 
 
 def test_the_runtimes_own_kernels_come_last():
     tally = Tally()
     tally.add(np.array([1], np.int64))
-    copy, scale = ranked({(None, "__amd_rocclr_copyBuffer"): tally, (None, "scale(float*)"): tally})
-    assert of_the_program([copy, scale]) == [scale]
-    assert of_the_program([copy]) == [copy]
+    copy, scale = rank_kernels({(None, "__amd_rocclr_copyBuffer"): tally, (None, "scale(float*)"): tally})
+    assert list_program_kernels([copy, scale]) == [scale]
+    assert list_program_kernels([copy]) == [copy]
