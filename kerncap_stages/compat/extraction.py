@@ -35,7 +35,7 @@ from kerncap_stages.compat.steps import (
 )
 from kerncap_stages.errors import AnswerIsNo, KerncapError, UsageError
 from kerncap_stages.generate.engine import run_generate
-from kerncap_stages.locate.databases import named_database
+from kerncap_stages.locate.databases import find_named_database
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import load_as
@@ -87,7 +87,7 @@ def _check(request: ExtractRequest) -> None:
                 f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
             )
     if request.compile_commands is not None:
-        named_database(request.compile_commands)
+        find_named_database(request.compile_commands)
     if request.output is not None:
         _check_output(request.output)
     if request.spec is None and request.profile is None:

@@ -1,1 +1,1 @@
-"""Finding and describing the source of a kernel: names, definitions, compile commands, headers."""
+"""Finds the source of a kernel, and describes it: definition, compile command, headers."""

@@ -1,7 +1,7 @@
-"""The addresses that a kernel's arguments hold: how the argument's type is known, and who knows its layout.
+"""Finds the addresses that a kernel's arguments hold.
 
-A symbol spells types after templates and aliases were resolved, without layouts. The text of the source tells
-those of plain structs (``structs``). The compiler tells all of them, in DWARF (``debug_types``).
+A symbol names the types after templates and aliases are resolved, but not their layouts. The source text
+gives the layouts of plain structs (``structs``). The compiler gives all layouts, as DWARF (``debug_types``).
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.code.structs import Types
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.locate.debug_types import read_arguments
-from kerncap_stages.locate.trials import device_code
+from kerncap_stages.locate.trials import compile_device_code
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import HeldAddress
 
@@ -26,31 +26,32 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import KernargSlot, Kernel
 
 _POINTER_BYTES = 8
-# Types are the same at every level. Without the last structs that are not constructed are only declared.
+# Types do not depend on the optimisation level. Without -fstandalone-debug, clang only declares structs that
+# the unit does not construct.
 _DEBUG_FLAGS = ("-O0", "-g", "-fstandalone-debug")
 
 
-def explicit_slots(kernel: Kernel) -> list[KernargSlot]:
-    """The arguments that the program gave."""
+def list_explicit_slots(kernel: Kernel) -> list[KernargSlot]:
+    """Return the slots of the arguments that the program passed."""
     return [slot for slot in kernel.slots if not slot.is_hidden]
 
 
-def argument_types(kernel: Kernel, written: Sequence[str]) -> tuple[str, ...]:
-    """The type of each explicit argument, as it is spelled; empty where nothing tells it.
+def find_argument_types(kernel: Kernel, written: Sequence[str]) -> tuple[str, ...]:
+    """Return the type of each explicit argument as text; empty if it is not known.
 
-    written: of the parameters in the source.
+    written: the types of the parameters in the source.
     """
-    count = len(explicit_slots(kernel))
+    count = len(list_explicit_slots(kernel))
     mangled = parse_kernel_name(kernel.demangled_name).parameters
     fitting = (types for types in (mangled, tuple(written)) if len(types) == count)
     return next(fitting, ("",) * count)
 
 
 def is_known(slot: KernargSlot, type_text: str, types: Types) -> bool:
-    """Whether the spelled type tells what the addresses in an argument lead to, as far as any type does."""
+    """Whether an argument's type as text tells what its addresses point to, as far as any type tells it."""
     target = pointee(type_text)
     if target is not None:
-        return _is_told(target, types)
+        return _is_known_target(target, types)
     if slot.value_kind != "by_value":
         return False
     if slot.size_bytes < _POINTER_BYTES or element_type(type_text) is not None:
@@ -59,20 +60,23 @@ def is_known(slot: KernargSlot, type_text: str, types: Types) -> bool:
     if layout is None or layout.size_bytes != slot.size_bytes:
         return False
     targets = (pointee(field.type_name) for field in layout.fields)
-    return all(target is None or _is_told(target, types) for target in targets)
+    return all(target is None or _is_known_target(target, types) for target in targets)
 
 
-def _is_told(target: str, types: Types) -> bool:
-    """Of ``void`` and of further addresses nothing more can be told."""
+def _is_known_target(target: str, types: Types) -> bool:
+    """Whether a pointee's element type is known. For ``void`` and pointers, no type tells more."""
     return target == "void" or target.endswith(("*", "&")) or types.element_type(target) is not None
 
 
-def held_addresses(code_object: bytes, kernel: Kernel, symbol: str) -> dict[int, tuple[HeldAddress, ...]]:
-    """By argument, what a code object's DWARF says of it; left out where it says nothing that fits.
+def read_held_addresses(
+    code_object: bytes, kernel: Kernel, symbol: str
+) -> dict[int, tuple[HeldAddress, ...]]:
+    """Return the addresses in each argument, by its index, from a code object's DWARF.
 
-    symbol: of the kernel in this code object.
+    symbol: the kernel's symbol in this code object.
+    Arguments that DWARF does not describe, or with another size, are left out.
     """
-    slots, told = explicit_slots(kernel), read_arguments(code_object, symbol)
+    slots, told = list_explicit_slots(kernel), read_arguments(code_object, symbol)
     if len(slots) != len(told):
         return {}
     return {
@@ -91,33 +95,34 @@ def held_addresses(code_object: bytes, kernel: Kernel, symbol: str) -> dict[int,
     }
 
 
-def compiled_addresses(
+def find_held_addresses(
     kernel: Kernel,
     command: CompileCommand | None,
     wanted: Wanted,
     written: Sequence[str],
     read: Sequence[Path],
 ) -> tuple[HeldAddress, ...]:
-    """Ask the compiler, where neither the captured code nor the files of the unit tell.
+    """Compile a unit to find addresses that neither the captured code nor the unit's text describes.
 
-    read: the files of the unit, and what it includes. No compiler, and a unit that it refuses, tell nothing.
+    read: the files of the unit, and the files that it includes.
+    Returns nothing if there is no compiler, or if it refuses the unit.
     """
-    slots, spelled = explicit_slots(kernel), argument_types(kernel, written)
+    slots, spelled = list_explicit_slots(kernel), find_argument_types(kernel, written)
     if command is None or wanted.toolchain.language is not Language.HIP or not _may_hold(slots):
         return ()
-    types = Types(list(_texts(read)))
+    types = Types(list(_read_texts(read)))
     pairs = enumerate(zip(slots, spelled, strict=True))
     unknown = {i for i, (slot, text) in pairs if not is_known(slot, text, types)}
     if unknown:
-        unknown -= held_addresses(wanted.code_object, kernel, kernel.mangled_name).keys()
+        unknown -= read_held_addresses(wanted.code_object, kernel, kernel.mangled_name).keys()
     if not unknown:
         return ()
     try:
         flags = wanted.toolchain.flags(command, wanted.defines)
-        code = device_code(command, wanted, (*flags, *_DEBUG_FLAGS))
+        code = compile_device_code(command, wanted, (*flags, *_DEBUG_FLAGS))
     except DeviceError:
         return ()
-    told = held_addresses(code or b"", kernel, wanted.alone)
+    told = read_held_addresses(code or b"", kernel, wanted.symbol_alone)
     return tuple(held for i in sorted(unknown) for held in told.get(i, ()))
 
 
@@ -125,7 +130,7 @@ def _may_hold(slots: Sequence[KernargSlot]) -> bool:
     return any(slot.size_bytes >= _POINTER_BYTES for slot in slots)
 
 
-def _texts(paths: Sequence[Path]) -> Iterator[bytes]:
+def _read_texts(paths: Sequence[Path]) -> Iterator[bytes]:
     for path in paths:
         try:
             yield path.read_bytes()

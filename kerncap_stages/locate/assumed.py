@@ -1,7 +1,7 @@
-"""Compile commands where no build is known: units that reach the kernel, and where their includes lie.
+"""Assumes compile commands for a project whose build is not known.
 
-A kernel in a header is compiled through a unit that includes it, and ``#include "heat/coeff.cuh"`` needs the
-folder above ``heat``. Both are taken from the files below the source folders; nothing is run.
+A kernel in a header is compiled by a unit that includes the header, and ``#include "heat/coeff.cuh"`` needs
+the folder above ``heat``. Both are found among the files below the source folders; nothing is run.
 """
 
 from __future__ import annotations
@@ -21,24 +21,25 @@ if TYPE_CHECKING:
 _UNIT_SUFFIXES = frozenset({".cu", ".hip", ".cpp", ".cc", ".cxx"})
 _DEVICE_SUFFIXES = frozenset({".cu", ".hip"})
 _ABOUT_GPUS = re.compile(rb"\b(?:hip|cuda|cub|thrust|rocprim)\w*|<<<|__global__")
-_MOST_UNITS = 64
-_MOST_ROUNDS = 16
+_MAX_UNITS = 64
+_MAX_ROUNDS = 16
 
 
-def assumed_commands(
+def assume_commands(
     definition_file: Path | None, roots: Sequence[Path], compiler: str, consulted: Consulted
 ) -> list[CompileCommand]:
-    """A command for each unit below ``roots`` that is the file or includes it, the file itself first.
+    """Return a command for each unit below ``roots`` that is the definition's file, or includes it.
 
-    Without a file: for each unit that could have kernels.
+    The definition's file comes first. Without a definition's file, each unit that may have kernels gets a
+    command.
     """
     wanted = None if definition_file is None else definition_file.resolve()
     files = dict.fromkeys(file for root in roots if root.is_dir() for file in consulted.sources(root))
     units = [file for file in files if is_unit(file)]
     units.sort(key=lambda unit: unit.resolve() != wanted)
     commands = []
-    for unit in units[:_MOST_UNITS]:
-        folders, reached = _folders_for(unit, list(files), consulted)
+    for unit in units[:_MAX_UNITS]:
+        folders, reached = _find_folders(unit, list(files), consulted)
         if wanted is None:
             is_one = _may_have_kernels(unit, consulted)
         else:
@@ -50,14 +51,14 @@ def assumed_commands(
 
 
 def is_unit(path: Path) -> bool:
-    """Whether a file is called like a translation unit, and not like a header."""
+    """Whether a file's name is that of a translation unit, not of a header."""
     return path.suffix.lower() in _UNIT_SUFFIXES
 
 
 def _may_have_kernels(unit: Path, consulted: Consulted) -> bool:
-    """Host code alone is mostly in files of other names, or includes nothing of HIP's or CUDA's.
+    """Whether a unit may have kernels: by its suffix, or by words of HIP or CUDA in its text.
 
-    A compiler would wait for a pipe and never end with a device: no unit that is or includes one is compiled.
+    A unit that is or includes a pipe or a device has none: the compiler would never end.
     """
     content = consulted.read(unit)
     if content is None:
@@ -68,16 +69,16 @@ def _may_have_kernels(unit: Path, consulted: Consulted) -> bool:
     return unit.suffix.lower() in _DEVICE_SUFFIXES or bool(_ABOUT_GPUS.search(content))
 
 
-def _folders_for(unit: Path, files: Sequence[Path], consulted: Consulted) -> tuple[list[Path], set[Path]]:
-    """The include folders that a unit needs to reach local files, and what it reaches then."""
+def _find_folders(unit: Path, files: Sequence[Path], consulted: Consulted) -> tuple[list[Path], set[Path]]:
+    """Find the include folders that a unit needs to reach local files, and what it then includes."""
     folders: list[Path] = []
     reached: list[Path] = []
-    for _ in range(_MOST_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         reached = included_files(unit, folders, consulted)
         more = [
             folder
             for file in (unit, *reached)
-            for folder in _missing_folders(file, folders, files, consulted)
+            for folder in _find_missing_folders(file, folders, files, consulted)
             if folder not in folders
         ]
         if not more:
@@ -86,16 +87,16 @@ def _folders_for(unit: Path, files: Sequence[Path], consulted: Consulted) -> tup
     return folders, {file.resolve() for file in reached}
 
 
-def _missing_folders(
+def _find_missing_folders(
     file: Path, folders: Sequence[Path], files: Sequence[Path], consulted: Consulted
 ) -> list[Path]:
-    """For each include of a file that leads nowhere: the folder from which it would lead to a known file."""
+    """Find a folder for each include of a file that is not found: the one that makes it name a known file."""
     found = []
     for candidates in places(consulted.read(file) or b"", file, [*folders, Path("/")]):
-        *tried, named = candidates  # the last is the include's own words below the root
+        *tried, named = candidates  # the last is the include's own path below the root folder
         tail = named.parts[1:]
         is_quoted = tried[:1] == [file.parent.joinpath(*tail)]
-        # <string.h> is the system's, whatever the project has of that name.
+        # <string.h> is the system's, even if the project has a file of that name.
         if any(candidate.is_file() for candidate in tried) or (len(tail) == 1 and not is_quoted):
             continue
         fitting = [each for each in files if each.parts[-len(tail) :] == tail] if tail else []

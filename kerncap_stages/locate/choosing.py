@@ -1,4 +1,4 @@
-"""Choosing the one definition of several, or finding one that no text shows: the compiler is asked."""
+"""Chooses one of several definitions, or finds a definition that no text shows, by compiling units."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.locate.definitions import Definition
-from kerncap_stages.locate.trials import MOST_TRIALS, defined_at, makes_same_code
-from kerncap_stages.locate.units import MOST_UNITS, choose_command, possible_commands, reads
+from kerncap_stages.locate.trials import MAX_TRIALS, find_definition, makes_same_code
+from kerncap_stages.locate.units import MAX_UNITS, choose_command, find_possible_commands, find_read_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ _MAKES_KERNELS = re.compile(rb"__global__|\(\s*global\s*\)")
 
 @dataclass(frozen=True)
 class Choice:
-    """A definition, and the command that compiles it, if one is known. ``note``: what it was decided by."""
+    """A definition, and the command that compiles it, if one is known. ``note``: how it was chosen."""
 
     definition: Definition
     command: CompileCommand | None
@@ -36,47 +36,51 @@ def choose(
     wanted: Wanted,
     consulted: Consulted,
 ) -> Choice | None:
-    """Pick the one definition; where several fit, the one that a compile command proves."""
+    """Choose the definition; of several, the one from which a compile command makes the kernel."""
     possible = [
         (definition, command)
         for definition in candidates
-        for command in possible_commands(definition.path, commands, wanted, consulted)
+        for command in find_possible_commands(definition.path, commands, wanted, consulted)
     ]
     proven: list[Choice] = []
     if len(candidates) > 1:
-        proven = _asked((command for _, command in possible), candidates, wanted)
+        proven = _ask_compiler((command for _, command in possible), candidates, wanted)
     if not proven:
         for definition in candidates:
             own = [command for each, command in possible if each is definition]
             command = choose_command(own, wanted, consulted)
             if command is not None:
                 proven.append(Choice(definition, command))
-    best = _best(proven, wanted, consulted)
+    best = _choose_best(proven, wanted, consulted)
     if best is not None:
         return best
     if len({definition.path for definition in candidates}) == 1:
-        first = _first(candidates, proven)
-        return first if proven or not possible else replace(first, note=_none_yields(possible, first.note))
+        first = _choose_first(candidates, proven)
+        return (
+            first if proven or not possible else replace(first, note=_explain_no_kernel(possible, first.note))
+        )
     return None
 
 
-def _none_yields(possible: Sequence[tuple[Definition, CompileCommand]], note: str | None) -> str:
-    """Units that reach the definition are there, and none of those asked makes the kernel."""
+def _explain_no_kernel(possible: Sequence[tuple[Definition, CompileCommand]], note: str | None) -> str:
+    """Say that none of the compiled units that include the definition makes the kernel."""
     count = len({command.file for _, command in possible})
-    asked = f"none of the first {MOST_UNITS} of {count}" if count > MOST_UNITS else f"none of the {count}"
+    asked = f"none of the first {MAX_UNITS} of {count}" if count > MAX_UNITS else f"none of the {count}"
     text = (
-        f"{asked} units that read it makes this kernel under its compile command: a compile_commands.json "
-        "with the entry of the one that does would decide"
+        f"{asked} units that include it makes this kernel with its compile command; a compile_commands.json "
+        "with the entry of the right unit would decide"
     )
     return f"{note}; {text}" if note else text
 
 
-def find_made(commands: Sequence[CompileCommand], wanted: Wanted, consulted: Consulted) -> Choice | None:
-    """A definition that nothing in the text shows, as where macros make it: the compiler knows its line."""
+def find_by_compiling(
+    commands: Sequence[CompileCommand], wanted: Wanted, consulted: Consulted
+) -> Choice | None:
+    """Find a definition that no text shows, as if macros make it: the compiler knows its line."""
     name = wanted.base_name.encode()
 
     def texts(command: CompileCommand) -> list[bytes]:
-        files = (command.file, *reads(command, wanted.toolchain, consulted))
+        files = (command.file, *find_read_files(command, wanted.toolchain, consulted))
         return [consulted.read(file) or b"" for file in files]
 
     likely: list[tuple[bool, CompileCommand]] = []
@@ -87,44 +91,47 @@ def find_made(commands: Sequence[CompileCommand], wanted: Wanted, consulted: Con
         if (named or pastes) and any(_MAKES_KERNELS.search(text) for text in together):
             likely.append((not named, command))
     likely.sort(key=lambda each: each[0])
-    return _best(_asked((command for _, command in likely), (), wanted), wanted, consulted)
+    return _choose_best(_ask_compiler((command for _, command in likely), (), wanted), wanted, consulted)
 
 
-def _asked(
+def _ask_compiler(
     commands: Iterable[CompileCommand], candidates: Sequence[Definition], wanted: Wanted
 ) -> list[Choice]:
-    """The definitions that compile commands lead to, each with the command."""
+    """Compile units, and return the definition that each of them compiles, with its command."""
     flags = wanted.toolchain.flags
     different = {(command.file, flags(command)): command for command in commands}
     found: list[Choice] = []
-    for command in list(different.values())[:MOST_TRIALS]:
-        place = defined_at(command, wanted)
+    for command in list(different.values())[:MAX_TRIALS]:
+        place = find_definition(command, wanted)
         if place is not None:
-            found.append(Choice(_definition_at(*place, candidates), command))
+            found.append(Choice(_find_definition_at(*place, candidates), command))
     return found
 
 
-def _definition_at(path: Path, line: int, candidates: Sequence[Definition]) -> Definition:
+def _find_definition_at(path: Path, line: int, candidates: Sequence[Definition]) -> Definition:
     for candidate in candidates:
         if candidate.path.resolve() == path and candidate.line <= line + 1 and line <= candidate.last_line:
             return candidate
     return Definition(path, line, line, (), is_template=False)
 
 
-def _best(proven: Sequence[Choice], wanted: Wanted, consulted: Consulted) -> Choice | None:
-    """The only one; of several, as of kernels of one name in units' own namespaces, the one captured."""
+def _choose_best(proven: Sequence[Choice], wanted: Wanted, consulted: Consulted) -> Choice | None:
+    """Choose the only choice, or the one that gives the captured instructions.
+
+    Kernels in the anonymous namespaces of several units may have the same name.
+    """
     if len(proven) > 1:
-        some = proven[:MOST_TRIALS]
+        some = proven[:MAX_TRIALS]
         same = [each for each in some if each.command and makes_same_code(each.command, wanted)]
         proven = same or proven
         places = dict.fromkeys((each.definition.path, each.definition.line) for each in proven)
         if len(places) > 1:
-            return _of_copies(proven, consulted)
+            return _choose_copy(proven, consulted)
     return proven[0] if proven else None
 
 
-def _of_copies(proven: Sequence[Choice], consulted: Consulted) -> Choice | None:
-    """Of files of one content, as of a header that a build copies, that of the first compile command."""
+def _choose_copy(proven: Sequence[Choice], consulted: Consulted) -> Choice | None:
+    """Choose the first of several files with the same text, such as a header that a build copies."""
     first, *others = proven
     told = {(consulted.read(each.definition.path), each.definition.line) for each in proven}
     if len(told) > 1 or None in (text for text, _ in told):
@@ -132,15 +139,15 @@ def _of_copies(proven: Sequence[Choice], consulted: Consulted) -> Choice | None:
     copies = dict.fromkeys(each.definition.path for each in others)
     copies.pop(first.definition.path, None)
     paths = ", ".join(map(str, copies))
-    note = f"{first.definition.path} is taken, first in the compile commands; the same text: {paths}"
+    note = f"{first.definition.path} was chosen, the first in the compile commands; same text: {paths}"
     return replace(first, note=f"{first.note}; {note}" if first.note else note)
 
 
-def _first(candidates: Sequence[Definition], proven: Sequence[Choice]) -> Choice:
-    """File, command and headers are the same for all of them: only the line is not known."""
+def _choose_first(candidates: Sequence[Definition], proven: Sequence[Choice]) -> Choice:
+    """Choose the first of several definitions in one file: they share the command and the headers."""
     lines = ", ".join(str(definition.line) for definition in candidates)
     note = f"{len(candidates)} definitions fit, at lines {lines}, and no compile command tells which it is"
     command = proven[0].command if proven else None
-    # Nor are its parameters known: types of outputs must not come from another kernel's.
+    # Its parameters are not known either: the types of outputs must not come from another kernel.
     definition = replace(candidates[0], parameters=()) if len(candidates) > 1 else candidates[0]
     return Choice(definition, command, note if len(candidates) > 1 else None)

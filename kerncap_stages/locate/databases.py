@@ -1,4 +1,4 @@
-"""Which file tells how the project is built, and its commands."""
+"""Finds and reads the file that lists the compile commands of a project."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ NINJA_FILE = "build.ninja"
 
 @dataclass(frozen=True)
 class Database:
-    """``path``: None where no build is known; ``problem``: of one that was found and cannot be read."""
+    """Compile commands. ``path``: None if no build is known; ``problem``: why a found file cannot be read."""
 
     path: Path | None = None
     commands: tuple[CompileCommand, ...] = ()
     problem: str | None = None
 
-    def why_no_command(self, file: Path) -> str:
-        """For people, where none of the commands compiles ``file``."""
+    def explain_no_command(self, file: Path) -> str:
+        """Say why no command compiles ``file``, and what to do."""
         if self.path is not None:
-            # In another checkout, maybe.
+            # The commands may be those of another checkout.
             namesake = next((each.file for each in self.commands if each.file.name == file.name), None)
             next_step = (
-                "if another build compiles it, name that one's with --compile-commands"
+                "if another build compiles it, give that build's commands with --compile-commands"
                 if namesake is None
-                else f"it compiles {namesake}: name that tree with --source-dir, or a build of {file.parent} "
-                "with --compile-commands"
+                else f"it compiles {namesake}: give that source tree with --source-dir, or a build of "
+                f"{file.parent} with --compile-commands"
             )
             return (
-                f"{self.path} has {count(len(self.commands), 'command')}, and none is of this file or of one "
+                f"{self.path} has {count(len(self.commands), 'command')}, but none for this file or for one "
                 f"that is known to include it: {next_step}"
             )
         if self.problem is not None:
@@ -58,18 +58,19 @@ class Database:
 def read_database(
     near: Path | None, roots: Sequence[Path], options: Options, consulted: Consulted
 ) -> Database:
-    """The file that the user names; else of the source folders, or of the definition's, ``near``.
+    """Read the file that the user names; else find one for the source folders, or for ``near``.
 
-    Raises UsageError for one that is not what it is called; a file that ninja cannot read counts as none,
-    unless it is named.
+    near: the folder of the definition.
+    Raises UsageError if a compile_commands.json, or a file that the user names, cannot be read. A ninja file
+    that was only found becomes a ``problem``.
     """
     if options.compile_commands is not None:
-        return _read(named_database(options.compile_commands).resolve(), options, consulted)
+        return _read(find_named_database(options.compile_commands).resolve(), options, consulted)
     starts = (*roots, *((near,) if near else ()))
-    path = _found(starts, consulted)
+    path = _find_nearby(starts, consulted)
     if path is not None:
         return _read(path, options, consulted)
-    path = _found(starts, consulted, NINJA_FILE)
+    path = _find_nearby(starts, consulted, NINJA_FILE)
     if path is None:
         return Database()
     try:
@@ -78,18 +79,18 @@ def read_database(
         return Database(problem=f"{error}; {error.hint}")
 
 
-def named_database(path: Path) -> Path:
-    """The file that the user names, or the one in a folder that the user names.
+def find_named_database(path: Path) -> Path:
+    """Return the file that the user names, or the one in the folder that the user names.
 
-    Raises UsageError for a folder that has none, and for what is not there.
+    Raises UsageError if there is no such file or folder, or the folder has no such file.
     """
     if path.is_dir():
         for name in (DATABASE, NINJA_FILE):
             if (path / name).is_file():
                 return path / name
         raise UsageError(
-            f"{path} holds no {DATABASE} and no {NINJA_FILE}",
-            hint=f"name the build folder, or make one: cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B {path}",
+            f"{path} contains neither {DATABASE} nor {NINJA_FILE}",
+            hint=f"give the build folder, or make one: cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON -B {path}",
         )
     if not path.exists():
         raise UsageError(
@@ -98,7 +99,7 @@ def named_database(path: Path) -> Path:
     return path
 
 
-def _found(starts: Sequence[Path], consulted: Consulted, *name: str) -> Path | None:
+def _find_nearby(starts: Sequence[Path], consulted: Consulted, *name: str) -> Path | None:
     for start in starts:
         found = find_database(start if start.is_dir() else start.parent, consulted.exists, *name)
         if found is not None:

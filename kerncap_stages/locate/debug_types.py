@@ -1,6 +1,6 @@
-"""What a code object's DWARF says of a kernel's arguments: the addresses that they hold, and of what.
+"""Reads the addresses in a kernel's arguments, and the types that they point to, from a code object's DWARF.
 
-It knows what the symbol and the text of a source do not: members of bases, defaults of templates, alignment.
+DWARF has what the symbol and the source text lack: members of base classes, template defaults, alignment.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from elftools.dwarf.die import DIE
     from elftools.dwarf.dwarfinfo import DWARFInfo
 
-_MOST_DEBUG_BYTES = 64 << 20  # reading more takes minutes
-_MOST_POINTERS = 4096  # of one argument: arrays of pointers are small
-_MOST_STEPS = 100_000  # through the types of one argument
+_MAX_DEBUG_BYTES = 64 << 20  # reading more takes minutes
+_MAX_POINTERS = 4096  # in one argument: arrays of pointers are small
+_MAX_STEPS = 100_000  # types and members that are visited for one argument
 _MAX_DEPTH = 16
 _NAMES = ("DW_AT_linkage_name", "DW_AT_MIPS_linkage_name", "DW_AT_name")
 _POINTERS = ("DW_TAG_pointer_type", "DW_TAG_reference_type", "DW_TAG_rvalue_reference_type")
@@ -39,12 +39,12 @@ _TRANSPARENT = (
 
 
 class _UnknownError(Exception):
-    """A type that is only declared, or laid out at run time."""
+    """A type without a known layout: it is only declared, or is laid out at run time."""
 
 
 @dataclass(frozen=True)
 class Held:
-    """An address in an argument. ``name``: of the argument and its members, ``a.out``."""
+    """An address in an argument. ``name``: the argument and its members, such as ``a.out``."""
 
     offset_bytes: int
     name: str
@@ -54,7 +54,7 @@ class Held:
 
 @dataclass(frozen=True)
 class Argument:
-    """``pointers`` is None where the layout is not told."""
+    """An argument of a kernel. ``pointers`` is None if its layout is not known."""
 
     name: str
     size_bytes: int
@@ -62,56 +62,56 @@ class Argument:
 
 
 def read_arguments(code_object: bytes, mangled_name: str) -> tuple[Argument, ...]:
-    """A kernel's arguments in their order; nothing where the code object has no DWARF of it."""
+    """Return a kernel's arguments in order; nothing if the code object has no DWARF for the kernel."""
     try:
         with reading_elf(hint="compile it again"):
             elf = ELFFile(io.BytesIO(code_object))
             section = elf.get_section_by_name(".debug_info")
-            if section is None or section.data_size > _MOST_DEBUG_BYTES:
+            if section is None or section.data_size > _MAX_DEBUG_BYTES:
                 return ()
-            # Of relocations of a cubin nothing that is read here depends; pyelftools does not know them.
+            # pyelftools does not know the relocations of cubins; nothing that is read here needs them.
             dwarf = elf.get_dwarf_info(relocate_dwarf_sections=format_of(code_object) is not FileFormat.CUBIN)
-            kernel = _kernel(dwarf, mangled_name)
+            kernel = _find_kernel(dwarf, mangled_name)
             if kernel is None:
                 return ()
             parameters = (die for die in kernel.iter_children() if die.tag == "DW_TAG_formal_parameter")
-            return tuple(_argument(die) for die in parameters)
+            return tuple(_read_argument(die) for die in parameters)
     except ArtifactError:
-        return ()  # a hint from a file that anybody may have written
+        return ()  # DWARF is only a hint, and the file may come from anybody
 
 
-def _kernel(dwarf: DWARFInfo, mangled_name: str) -> DIE | None:
-    """The definition: a declaration has no address."""
+def _find_kernel(dwarf: DWARFInfo, mangled_name: str) -> DIE | None:
+    """Find the entry that defines a kernel: declarations have no address."""
     for unit in dwarf.iter_CUs():
         for die in unit.iter_DIEs():
             if die.tag != "DW_TAG_subprogram" or "DW_AT_low_pc" not in die.attributes:
                 continue
-            named = _origin(die)
+            named = _find_named_entry(die)
             name = next((named.attributes[kind].value for kind in _NAMES if kind in named.attributes), None)
             if name is not None and same_but_for_unit(os.fsdecode(name), mangled_name):
                 return die
     return None
 
 
-def _origin(die: DIE) -> DIE:
-    """The entry that has the name of a definition, or of an inlined copy."""
+def _find_named_entry(die: DIE) -> DIE:
+    """Return the entry with the name: a definition or an inlined copy may refer to another entry for it."""
     for kind in ("DW_AT_abstract_origin", "DW_AT_specification"):
         if kind in die.attributes:
             return die.get_DIE_from_attribute(kind)
     return die
 
 
-def _argument(die: DIE) -> Argument:
-    named = _origin(die)
-    name, kind = _name(named), _type(named)
+def _read_argument(die: DIE) -> Argument:
+    named = _find_named_entry(die)
+    name, kind = _read_name(named), _read_type(named)
     try:
         if kind is None:
             return Argument(name, 0, None)
-        size_bytes = _size(kind)
+        size_bytes = _measure(kind)
         pointers: list[Held] = []
-        for held in _Walk().held(kind, 0, name, 0):
+        for held in _Walk().find_held(kind, 0, name, 0):
             pointers.append(held)
-            if len(pointers) > _MOST_POINTERS:
+            if len(pointers) > _MAX_POINTERS:
                 return Argument(name, size_bytes, None)
         return Argument(name, size_bytes, tuple(pointers))
     except _UnknownError:
@@ -119,106 +119,112 @@ def _argument(die: DIE) -> Argument:
 
 
 class _Walk:
-    """Through the types of one argument, for a while: a damaged file may nest them without end."""
+    """Visits the types of one argument, in a limited number of steps: a damaged file may have loops."""
 
     def __init__(self) -> None:
-        self._left = _MOST_STEPS
+        self._left = _MAX_STEPS
 
-    def held(self, kind: DIE, offset: int, name: str, depth: int) -> Iterator[Held]:
-        """The addresses in a value of a type that lies at an offset."""
+    def find_held(self, kind: DIE, offset: int, name: str, depth: int) -> Iterator[Held]:
+        """Yield the addresses in a value of type ``kind`` at ``offset``."""
         self._left -= 1
         if depth > _MAX_DEPTH or self._left < 0:
             raise _UnknownError
-        kind = _plain(kind)
+        kind = _strip_names(kind)
         if kind.tag in _POINTERS:
-            target = _type(kind)
-            numbers = self._numbers(target, depth) if target is not None else None
-            yield Held(offset, name, _spelled(kind), numbers)
+            target = _read_type(kind)
+            numbers = self._find_number_type(target, depth) if target is not None else None
+            yield Held(offset, name, _spell(kind), numbers)
         elif kind.tag in _STRUCTS:
-            for member, at, inner in self._members(kind):
-                yield from self.held(inner, offset + at, f"{name}.{member}" if member else name, depth + 1)
+            for member, at, inner in self._list_members(kind):
+                yield from self.find_held(
+                    inner, offset + at, f"{name}.{member}" if member else name, depth + 1
+                )
         elif kind.tag == "DW_TAG_array_type":
-            inner = _required(kind)
+            inner = _require_type(kind)
             if not self._may_hold(inner, depth):
                 return
             for i in range(_count(kind)):
-                yield from self.held(inner, offset + i * _size(inner), f"{name}[{i}]", depth + 1)
+                yield from self.find_held(inner, offset + i * _measure(inner), f"{name}[{i}]", depth + 1)
 
     def _may_hold(self, kind: DIE, depth: int) -> bool:
-        """Whether there are addresses in a type: an array of numbers is not gone through."""
-        return next(self.held(kind, 0, "", depth + 1), None) is not None
+        """Whether a type contains addresses: only then are the elements of an array visited."""
+        return next(self.find_held(kind, 0, "", depth + 1), None) is not None
 
-    def _members(self, struct: DIE) -> Iterator[tuple[str, int, DIE]]:
-        """(name, offset, type) of bases, which have no name, and of data members."""
+    def _list_members(self, struct: DIE) -> Iterator[tuple[str, int, DIE]]:
+        """Yield (name, offset, type) of base classes, which have no name, and data members."""
         if "DW_AT_declaration" in struct.attributes:
             raise _UnknownError
         for die in struct.iter_children():
             if die.tag not in ("DW_TAG_member", "DW_TAG_inheritance"):
                 continue
             if "DW_AT_external" in die.attributes or "DW_AT_declaration" in die.attributes:
-                continue  # static
+                continue  # a static member
             self._left -= 1
             if self._left < 0:
                 raise _UnknownError
             place = die.attributes.get("DW_AT_data_member_location")
             if "DW_AT_data_bit_offset" in die.attributes:
-                continue  # bits hold no address
+                continue  # a bit field holds no address
             at = 0 if place is None else place.value
             if not isinstance(at, int):  # a virtual base
                 raise _UnknownError
-            yield ("" if die.tag == "DW_TAG_inheritance" else _name(die)), at, _required(die)
+            yield ("" if die.tag == "DW_TAG_inheritance" else _read_name(die)), at, _require_type(die)
 
-    def _numbers(self, kind: DIE, depth: int) -> str | None:
-        """The one type of number that fills a type without gaps, as comparison.ELEMENT_TYPES calls it."""
-        kind = _plain(kind)
+    def _find_number_type(self, kind: DIE, depth: int) -> str | None:
+        """Return the one number type that fills a type without gaps, by its name in ELEMENT_TYPES."""
+        kind = _strip_names(kind)
         if depth > _MAX_DEPTH:
             return None
-        name = _name(kind)
+        name = _read_name(kind)
         known = element_type(name) if name else None
         if known is not None and (kind.tag == "DW_TAG_base_type" or _is_own(name)):
             return known
         if kind.tag in ("DW_TAG_enumeration_type", "DW_TAG_array_type"):
-            inner = _type(kind)
-            return None if inner is None else self._numbers(inner, depth + 1)
+            inner = _read_type(kind)
+            return None if inner is None else self._find_number_type(inner, depth + 1)
         if kind.tag not in _STRUCTS or kind.tag == "DW_TAG_union_type":
             return None
         try:
-            kinds = {self._numbers(inner, depth + 1) for _, _, inner in self._members(kind) if _size(inner)}
-            filled = sum(_size(inner) for _, _, inner in self._members(kind))
+            kinds = {
+                self._find_number_type(inner, depth + 1)
+                for _, _, inner in self._list_members(kind)
+                if _measure(inner)
+            }
+            filled = sum(_measure(inner) for _, _, inner in self._list_members(kind))
         except _UnknownError:
             return None
         number = kinds.pop() if len(kinds) == 1 else None
-        return number if number and size_of(number) and filled == _size(kind) else None
+        return number if number and size_of(number) and filled == _measure(kind) else None
 
 
 def _is_own(name: str) -> bool:
-    """Whether a struct is one of C++'s or HIP's numbers: its members are bits."""
+    """Whether a struct is a number type of C++ or HIP, such as a half: its members are its bits."""
     return lanes(name) is not None or "<" in name
 
 
-def _plain(kind: DIE) -> DIE:
-    """Behind type names and qualifiers."""
+def _strip_names(kind: DIE) -> DIE:
+    """Return a type without type names and qualifiers."""
     for _ in range(_MAX_DEPTH):
         if kind.tag not in _TRANSPARENT:
             return kind
-        inner = _type(kind)
+        inner = _read_type(kind)
         if inner is None:
             return kind
         kind = inner
     raise _UnknownError
 
 
-def _size(kind: DIE, depth: int = 0) -> int:
+def _measure(kind: DIE, depth: int = 0) -> int:
     if depth > _MAX_DEPTH:
         raise _UnknownError
-    kind = _plain(kind)
+    kind = _strip_names(kind)
     size = kind.attributes.get("DW_AT_byte_size")
     if size is not None:
         return int(size.value)
     if kind.tag in _POINTERS:
         return int(kind.cu["address_size"])
     if kind.tag == "DW_TAG_array_type":
-        return _count(kind) * _size(_required(kind), depth + 1)
+        return _count(kind) * _measure(_require_type(kind), depth + 1)
     raise _UnknownError
 
 
@@ -237,10 +243,10 @@ def _count(array: DIE) -> int:
     return total
 
 
-def _spelled(kind: DIE, depth: int = 0) -> str:
-    """A type as a person would write it."""
-    inner = _type(kind)
-    target = "void" if inner is None else _spelled(inner, depth + 1) if depth < _MAX_DEPTH else "..."
+def _spell(kind: DIE, depth: int = 0) -> str:
+    """Return a type as C++ source would spell it."""
+    inner = _read_type(kind)
+    target = "void" if inner is None else _spell(inner, depth + 1) if depth < _MAX_DEPTH else "..."
     if kind.tag in _POINTERS:
         return target + ("*" if kind.tag == "DW_TAG_pointer_type" else "&")
     if kind.tag in ("DW_TAG_const_type", "DW_TAG_volatile_type"):
@@ -248,20 +254,20 @@ def _spelled(kind: DIE, depth: int = 0) -> str:
         return f"{target} {word}" if target.endswith(("*", "&")) else f"{word} {target}"
     if kind.tag == "DW_TAG_restrict_type":
         return target
-    return _name(kind) or target
+    return _read_name(kind) or target
 
 
-def _name(die: DIE) -> str:
+def _read_name(die: DIE) -> str:
     name = die.attributes.get("DW_AT_name")
     return os.fsdecode(name.value) if name is not None else ""
 
 
-def _type(die: DIE) -> DIE | None:
+def _read_type(die: DIE) -> DIE | None:
     return die.get_DIE_from_attribute("DW_AT_type") if "DW_AT_type" in die.attributes else None
 
 
-def _required(die: DIE) -> DIE:
-    kind = _type(die)
+def _require_type(die: DIE) -> DIE:
+    kind = _read_type(die)
     if kind is None:
         raise _UnknownError
     return kind

@@ -1,4 +1,4 @@
-"""From a finding to the parts of a source manifest."""
+"""Turns a finding into the parts of a source manifest."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def describe_definition(
     found: definitions.Definition, name: KernelName, *, by_line_table: bool
 ) -> Definition:
-    """A definition as the manifest has it."""
+    """Describe a definition for the manifest."""
     return Definition(
         path=os_text(str(found.path)),
         line=found.line,
@@ -31,15 +31,15 @@ def describe_definition(
         qualified_name="::".join((*found.scopes, name.base)),
         template_arguments=", ".join(name.template_arguments) or None,
         parameters=tuple(
-            Parameter(name=parameter, type_name=type_name, element_type=element_type(type_name))
+            Parameter(name=parameter, type_name=type_name, element_type=parse_element_type(type_name))
             for type_name, parameter in found.parameters
         ),
         via_line_table=by_line_table,
     )
 
 
-def element_type(type_name: str) -> str | None:
-    """What a parameter's type points at: ``float`` of ``const float*``; None for a non-pointer."""
+def parse_element_type(type_name: str) -> str | None:
+    """Return what a pointer type points to: ``float`` for ``const float*``; None for other types."""
     if "*" not in type_name:
         return None
     words = (
@@ -51,11 +51,12 @@ def element_type(type_name: str) -> str | None:
 def describe_command(
     unit: Unit, database: Path | None, options: Options, toolchain: Toolchain
 ) -> CompileCommand | None:
-    """The compile command as the manifest has it: absolute flags, nothing about outputs or GPU targets."""
+    """Describe a compile command for the manifest: absolute paths, no outputs, no GPU targets."""
     if unit.command is None:
         if not unit.headers_by_compiler:
             return None
-        # The unit preprocesses by itself: a command assumed, and said to be (there is no database).
+        # The compiler accepts the unit without further flags. The manifest names no database, so it shows
+        # that this command is assumed.
         compiler = options.compiler or toolchain.assumed
         arguments = (compiler, "-O3", *(f"-D{define}" for define in options.defines))
         return CompileCommand(
@@ -78,7 +79,7 @@ def describe_command(
 
 
 def store_assembly(path: Path, text: bytes, transaction: Transaction) -> tuple[SourceFile, ...]:
-    """Store a kernel's assembly, which may have been part of another file."""
+    """Store a kernel's assembly, which may be a part of the file at ``path``."""
     payload = FileRef.to(transaction.put_bytes(text))
     return (SourceFile(path=os_text(str(path)), payload=payload, size_bytes=len(text), is_header=False),)
 
@@ -86,7 +87,7 @@ def store_assembly(path: Path, text: bytes, transaction: Transaction) -> tuple[S
 def store_files(
     definition_file: Path, units: Sequence[Unit], transaction: Transaction
 ) -> tuple[SourceFile, ...]:
-    """Store every file that the units read, the one with the definition first."""
+    """Store every file of the units, the definition's file first."""
     read = (path for unit in units for path in (unit.path, *unit.headers))
     paths = dict.fromkeys((definition_file, *read))
     compiled = {unit.path for unit in units}

@@ -1,11 +1,11 @@
-"""Which case of failure it is where no source was found, and what to do next."""
+"""Classifies a search that found no source, and says what to do next."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.toolchains import toolchain_of
-from kerncap_stages.locate.search import hints, is_triton_kernel, place_told
+from kerncap_stages.locate.search import collect_hints, find_told_place, is_triton_kernel
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 
@@ -18,34 +18,34 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.line_tables import LineTables
     from kerncap_stages.manifests.capture import Capture
 
-_ASK = "with a compile_commands.json that holds its unit, the compiler is asked"
+_ASK = "with a compile_commands.json that contains its unit, kc-locate can ask the compiler"
 
 
 def classify(
     capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], consulted: Consulted
 ) -> tuple[Outcome, str]:
-    """The outcome of a search that found nothing, and the explanation for people."""
+    """Return the outcome of a search that found nothing, and an explanation for the user."""
     if capture.kernel.language is Language.TRITON or is_triton_kernel(roots, name.base, consulted):
         return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel: its source is Python"
     where = ", ".join(str(root) for root in roots) or "no folder"
-    hint = hints(roots, name.base, consulted)
+    hint = collect_hints(roots, name.base, consulted)
     if tables.definition is not None or tables.paths:
         path = tables.definition[0] if tables.definition else tables.paths[0]
-        there = place_told(path, roots, consulted)
+        there = find_told_place(path, roots, consulted)
         if there is None:
             return Outcome.WRONG_DIRECTORY, (
-                f"the code object was made from {path}, and {where} does not hold it"
+                f"the code object was compiled from {path}, which is not in {where}"
             )
-        told = f"no definition of {name.base} is recognised in {there}, of which the code object was made"
+        told = f"the code object was compiled from {there}, where no definition of {name.base} is recognised"
         return Outcome.NOT_FOUND, f"{told}: {hint}; {_ASK}" if hint else f"{told}; {_ASK}"
     if not roots:
-        return Outcome.NOT_FOUND, "nowhere to look: pass --source-dir"
+        return Outcome.NOT_FOUND, "there is no folder to search: pass --source-dir"
     if hint is not None:
         return Outcome.NOT_FOUND, f"no definition of {name.base} is recognised in {where}: {hint}; {_ASK}"
     if capture.kernel.demangled_name == capture.kernel.mangled_name:
         return Outcome.NO_SOURCE_TRAIL, (
-            f"{name.base} is not in {where}, is not a C++ name and its code object has no line table: "
-            "a library's, hand-written or generated kernel"
+            f"{name.base} is not in {where}, is not a C++ name, and its code object has no line table: "
+            "it may be from a library, hand-written or generated"
         )
     return Outcome.NOT_FOUND, (
         f"no definition of {name.base} in {where}, and the code object has no line table; "

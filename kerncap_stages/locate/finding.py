@@ -1,4 +1,4 @@
-"""From a capture to a finding: which definition, which translation unit, or which case of failure."""
+"""Searches the source of a captured kernel: its definition and translation unit, or why there is none."""
 
 from __future__ import annotations
 
@@ -11,24 +11,30 @@ from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.program_file import changed_since_built, working_folder
 from kerncap_stages.compilers.toolchains import toolchain_of
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.locate.argument_layouts import compiled_addresses
-from kerncap_stages.locate.assumed import assumed_commands
-from kerncap_stages.locate.choosing import choose, find_made
+from kerncap_stages.locate.argument_layouts import find_held_addresses
+from kerncap_stages.locate.assumed import assume_commands
+from kerncap_stages.locate.choosing import choose, find_by_compiling
 from kerncap_stages.locate.databases import read_database
 from kerncap_stages.locate.definitions import Definition
 from kerncap_stages.locate.failures import classify
-from kerncap_stages.locate.linking import link_if_possible
-from kerncap_stages.locate.notes import about_build, about_difference
+from kerncap_stages.locate.linking import try_find_link
+from kerncap_stages.locate.notes import describe_build, explain_difference
 from kerncap_stages.locate.search import (
+    find_by_line_tables,
     find_candidates,
     find_in_system,
-    from_line_tables,
+    find_told_line,
     in_same_folder,
-    line_told,
 )
-from kerncap_stages.locate.trials import compares_code, yields_kernel
+from kerncap_stages.locate.trials import compare_code, yields_kernel
 from kerncap_stages.locate.unedited import compare_unedited
-from kerncap_stages.locate.units import Unit, choose_command, describe_unit, possible_commands, reads
+from kerncap_stages.locate.units import (
+    Unit,
+    choose_command,
+    describe_unit,
+    find_possible_commands,
+    find_read_files,
+)
 from kerncap_stages.locate.wanted import Wanted
 from kerncap_stages.manifests.source import Outcome, Unedited
 
@@ -48,7 +54,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Finding:
-    """What a search came to, with everything that it looked at."""
+    """The result of a search, with every file that it depends on."""
 
     outcome: Outcome
     explanation: str | None = None
@@ -58,22 +64,22 @@ class Finding:
     unit: Unit | None = None
     database: Path | None = None
     consulted: Consulted = field(default_factory=Consulted)
-    assembly: bytes | None = None  # of the definition's file, where that is no source for a compiler
+    assembly: bytes | None = None  # the kernel's text, if the definition's file is PTX
     unedited: Unedited | None = None
-    linked: Sequence[Unit] = ()  # other units, whose device code the kernel's uses
+    linked: Sequence[Unit] = ()  # other units whose device code the kernel's unit uses
     held: tuple[HeldAddress, ...] = ()
 
 
 @dataclass(frozen=True)
 class _Search:
-    """What is known while a source is looked for."""
+    """The facts that all steps of a search share."""
 
     capture: Capture
     code: CapturedCode
     name: KernelName
     tables: LineTables
     roots: Sequence[Path]
-    guessed: bool  # the roots are no folders that the user named
+    guessed: bool  # the user named no folders: the roots are guesses
     wanted: Wanted
     database: Database
     consulted: Consulted
@@ -87,46 +93,47 @@ def find_source(
     roots: Sequence[Path],
     options: Options,
 ) -> Finding:
-    """Search for the kernel's source; not finding it is a result.
+    """Search the kernel's source. A source that is not found is a result, not an error.
 
-    Definitions that fit come first, then the one of them that made the kernel, then its compile command.
+    The search collects the definitions that fit, chooses the one that the kernel was compiled from, and
+    describes its unit and compile command.
     """
     consulted = Consulted()
     if not roots:
-        consulted.exists(working_folder(capture))  # guessed, once it is there
+        consulted.exists(working_folder(capture))  # if it appears later, it will be a root
     guessed = not options.source_dirs
-    named = from_line_tables(tables, roots, name, consulted, guessed=guessed)
+    named = find_by_line_tables(tables, roots, name, consulted, guessed=guessed)
     candidates = [named] if named else find_candidates(roots, name, consulted)
     if not candidates:
-        # The files that the code object was made from, where they still are.
+        # The files that the code object was compiled from, if they still exist.
         there = [path for path in tables.paths if consulted.exists(path)]
         candidates = find_candidates(there, name, consulted)
     near = candidates[0].path.parent if candidates else None
     database = read_database(near, roots, options, consulted)
-    wanted = _wanted(capture, code, name, options, database)
+    wanted = _make_wanted(capture, code, name, options, database)
     search = _Search(capture, code, name, tables, roots, guessed, wanted, database, consulted)
     likely = database.commands
     if not candidates:
-        candidates = _candidates_of_units(search)
+        candidates = _find_in_units(search)
     if not candidates:
         if not likely:
             compiler = wanted.compiler or wanted.toolchain.assumed
-            likely = tuple(assumed_commands(None, roots, compiler, consulted))
-        # A library that is installed where the compiler looks anyway.
+            likely = tuple(assume_commands(None, roots, compiler, consulted))
+        # The kernel of a library that is installed in the compiler's own folders.
         candidates = find_in_system(likely, name, wanted, consulted)
     if candidates:
         choice = choose(candidates, database.commands, wanted, consulted)
     else:
-        choice = _choose_made(search, likely)
+        choice = _choose_compiled(search, likely)
     if choice is not None:
-        return _found(search, choice, candidates, by_line_table=named is not None)
+        return _describe_found(search, choice, candidates, by_line_table=named is not None)
     if candidates:
-        return _ambiguous(search, candidates)
-    lost = _without_source(capture, code, name, tables, roots, consulted)
-    return replace(lost, explanation=_joined(lost.explanation, database.problem))
+        return _report_ambiguous(search, candidates)
+    lost = _search_assembly(capture, code, name, tables, roots, consulted)
+    return replace(lost, explanation=_join(lost.explanation, database.problem))
 
 
-def _wanted(
+def _make_wanted(
     capture: Capture, code: CapturedCode, name: KernelName, options: Options, database: Database
 ) -> Wanted:
     toolchain = toolchain_of(capture)
@@ -142,47 +149,47 @@ def _wanted(
     )
 
 
-def _candidates_of_units(search: _Search) -> list[Definition]:
-    """Definitions in units of the build, else in what these include, wherever that lies."""
+def _find_in_units(search: _Search) -> list[Definition]:
+    """Find definitions in the units of the build; if there are none, in the files that the units include."""
     commands, consulted = search.database.commands, search.consulted
     units = [file for file in dict.fromkeys(command.file for command in commands) if file.is_file()]
     candidates = find_candidates(units, search.name, consulted)
     if candidates:
         return candidates
     toolchain = search.wanted.toolchain
-    included = (path for command in commands for path in reads(command, toolchain, consulted))
+    included = (path for command in commands for path in find_read_files(command, toolchain, consulted))
     return find_candidates(list(dict.fromkeys(included)), search.name, consulted)
 
 
-def _choose_made(search: _Search, likely: Sequence[CompileCommand]) -> Choice | None:
-    """The definition of a kernel that no text shows: by compiling units, else by the line tables."""
+def _choose_compiled(search: _Search, likely: Sequence[CompileCommand]) -> Choice | None:
+    """Find a definition that no text shows, by compiling units or else from the line tables."""
     wanted, consulted, tables = search.wanted, search.consulted, search.tables
-    choice = find_made(likely, wanted, consulted)
+    choice = find_by_compiling(likely, wanted, consulted)
     if choice is not None:
-        # An assumed command is none of the build's, which is told of the finding.
+        # An assumed command is not one of the build's; the finding says that there is none.
         return choice if likely is search.database.commands else replace(choice, command=None)
-    line = line_told(tables, search.roots, consulted, guessed=search.guessed)
+    line = find_told_line(tables, search.roots, consulted, guessed=search.guessed)
     if line is None:
         return None
     choice = choose([line], search.database.commands, wanted, consulted)
     built = tables.definition[0] if tables.definition else None
     if choice and built and not in_same_folder(line.path, built):
-        note = f"{built}, of which it was built, is not there: {line.path} has its name"
-        return replace(choice, note=_joined(choice.note, note))
+        note = f"{built}, from which it was built, is missing; {line.path} has the same name"
+        return replace(choice, note=_join(choice.note, note))
     return choice
 
 
-def _ambiguous(search: _Search, candidates: Sequence[Definition]) -> Finding:
+def _report_ambiguous(search: _Search, candidates: Sequence[Definition]) -> Finding:
     places = ", ".join(f"{found.path}:{found.line}" for found in candidates)
     fit = f"{len(candidates)} definitions fit {search.name.base}: {places}"
-    explanation = _joined(f"{fit}; narrow --source-dir to one of them", search.database.problem)
+    explanation = _join(f"{fit}; pass a --source-dir that has only one of them", search.database.problem)
     return Finding(Outcome.AMBIGUOUS, explanation, candidates=candidates, consulted=search.consulted)
 
 
-def _found(
+def _describe_found(
     search: _Search, choice: Choice, candidates: Sequence[Definition], *, by_line_table: bool
 ) -> Finding:
-    """Describe the unit of a definition, and compare what it makes with the captured instructions."""
+    """Describe the unit of a definition, and compare its instructions with the captured ones."""
     wanted, consulted, database = search.wanted, search.consulted, search.database
     definition, command = choice.definition, choice.command
     compiler = wanted.compiler or (None if command else shutil.which(wanted.toolchain.assumed))
@@ -190,33 +197,33 @@ def _found(
     used = command
     guess = None
     if database.path is None and command is None:
-        guess = _assumed(definition, search.roots, wanted, consulted)
+        guess = _try_assumed(definition, search.roots, wanted, consulted)
     if guess is not None:
         unit, assumed = guess
         used = unit.command
-        problem = _joined(assumed, database.problem)
+        problem = _join(assumed, database.problem)
     elif command is None and unit.headers_by_compiler and compiler:
         used = CompileCommand(unit.path, unit.path.parent, (compiler, "-O3", str(unit.path)))
-    definition = _as_included(definition, unit)
-    linked = _linked(definition, command, wanted, consulted)
+    definition = _use_included_path(definition, unit)
+    linked = _describe_linked(definition, command, wanted, consulted)
     reads_them = (path for each in linked for path in (each.path, *each.headers))
     files = {unit.path, definition.path, *unit.headers, *reads_them}
     newer = changed_since_built(search.capture, files, consulted)
     unedited = compare_unedited(used, wanted, newer)
     written = [type_name for type_name, _ in definition.parameters]
-    held = compiled_addresses(search.capture.kernel, used, wanted, written, (unit.path, *unit.headers))
+    held = find_held_addresses(search.capture.kernel, used, wanted, written, (unit.path, *unit.headers))
     notes = [choice.note, problem]
     if command is not None:
-        notes += [about_difference(unedited, newer), *about_build(command, wanted)]
+        notes += [explain_difference(unedited, newer), *describe_build(command, wanted)]
     elif guess is None:
-        notes.insert(0, _why_no_command(database, definition, used, wanted))
-        absent = _why_no_compiler(wanted)
+        notes.insert(0, _explain_no_command(database, definition, used, wanted))
+        absent = _explain_no_compiler(wanted)
         if absent:
             notes = [absent, *(note for note in notes if not (note and absent.startswith(note)))]
             unedited = Unedited(same_instructions=None, why=absent)
     return Finding(
         Outcome.FOUND,
-        _joined(*notes),
+        _join(*notes),
         definition,
         candidates,
         by_line_table,
@@ -229,29 +236,29 @@ def _found(
     )
 
 
-def _why_no_command(
+def _explain_no_command(
     database: Database, definition: Definition, used: CompileCommand | None, wanted: Wanted
 ) -> str:
-    text = f"no compile command found ({database.why_no_command(definition.path)})"
+    text = f"no compile command found ({database.explain_no_command(definition.path)})"
     if used is None:
         return text
-    return f"{text}: `{' '.join(used.arguments)}` is assumed{_how_it_fits(used, wanted)}"
+    return f"{text}: `{' '.join(used.arguments)}` is assumed{_describe_fit(used, wanted)}"
 
 
-def _linked(
+def _describe_linked(
     definition: Definition, command: CompileCommand | None, wanted: Wanted, consulted: Consulted
 ) -> list[Unit]:
-    """The other units that are linked with the kernel's, each with what it reads."""
-    link = link_if_possible(command, wanted)
-    if link.missing:  # any of the others may define it, once it is changed
+    """Describe the other units that are linked with the kernel's unit."""
+    link = try_find_link(command, wanted)
+    if link.missing:  # after a change, any other unit may define the missing symbol
         for each in wanted.commands:
             consulted.exists(each.file)
     others = link.units
     return [describe_unit(definition.path, other, wanted, wanted.compiler, consulted)[0] for other in others]
 
 
-def _why_no_compiler(wanted: Wanted) -> str | None:
-    """None where there is one that a command could be made for."""
+def _explain_no_compiler(wanted: Wanted) -> str | None:
+    """Say why there is no compiler for an assumed command; None if there is one."""
     try:
         wanted.toolchain.find(
             wanted.compiler or wanted.toolchain.assumed, trusted=wanted.compiler is not None
@@ -261,19 +268,19 @@ def _why_no_compiler(wanted: Wanted) -> str | None:
     return None
 
 
-def _joined(*notes: str | None) -> str | None:
+def _join(*notes: str | None) -> str | None:
     return "; ".join(note for note in notes if note) or None
 
 
-def _assumed(
+def _try_assumed(
     definition: Definition, roots: Sequence[Path], wanted: Wanted, consulted: Consulted
 ) -> tuple[Unit, str] | None:
-    """The unit that a command of ours compiles, where the compiler accepts it, and what is said of it."""
+    """Assume a command that the compiler accepts; returns its unit, and a note for the user."""
     compiler = wanted.compiler or wanted.toolchain.assumed
-    commands = assumed_commands(definition.path, roots, compiler, consulted)
-    if not commands:  # it lies where the compiler looks without being told
-        others = assumed_commands(None, roots, compiler, consulted)
-        commands = possible_commands(definition.path, others, wanted, consulted)
+    commands = assume_commands(definition.path, roots, compiler, consulted)
+    if not commands:  # the definition is in one of the compiler's own folders
+        others = assume_commands(None, roots, compiler, consulted)
+        commands = find_possible_commands(definition.path, others, wanted, consulted)
     command = choose_command(commands, wanted, consulted)
     if command is None:
         return None
@@ -282,27 +289,27 @@ def _assumed(
         return None
     return unit, (
         f"no compile command is known: `{' '.join(command.arguments)}` is assumed"
-        f"{_how_it_fits(command, wanted)}; a compile_commands.json with one entry gives "
-        "another one (`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON` makes one)"
+        f"{_describe_fit(command, wanted)}; to use another command, give a compile_commands.json with one "
+        "entry (`cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON` makes one)"
     )
 
 
-def _how_it_fits(command: CompileCommand, wanted: Wanted) -> str:
-    same = compares_code(command, wanted)
-    if same is None:  # clang's PTX is no instructions
+def _describe_fit(command: CompileCommand, wanted: Wanted) -> str:
+    same = compare_code(command, wanted)
+    if same is None:  # clang makes PTX, which has no instructions to compare
         return "" if yields_kernel(command, wanted) else ", which does not make this kernel"
     return "" if same else ", which does not give the captured instructions"
 
 
-def _as_included(definition: Definition, unit: Unit) -> Definition:
-    """The definition's file as the compiler calls it, which may reach it through a link."""
+def _use_included_path(definition: Definition, unit: Unit) -> Definition:
+    """Use the compiler's path of the definition's file, which may be a link to it."""
     for path in (unit.path, *unit.headers):
         if path == definition.path or path.resolve() == definition.path.resolve():
             return replace(definition, path=path)
     return definition
 
 
-def _without_source(
+def _search_assembly(
     capture: Capture,
     code: CapturedCode,
     name: KernelName,
@@ -320,7 +327,7 @@ def _without_source(
     last_line = ptx.text.count(b"\n") + 1
     return Finding(
         Outcome.FOUND,
-        f"{explanation}: its PTX is edited{searched.note}",
+        f"{explanation}; the kernel's PTX can be edited{searched.note}",
         Definition(ptx.path, ptx.line, last_line, name.scopes, is_template=name.is_template),
         assembly=ptx.text,
         unedited=searched.unedited,

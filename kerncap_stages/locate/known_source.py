@@ -1,4 +1,4 @@
-"""What an earlier search for a source found, read without the models; and how people are told of it."""
+"""Reads the result of an earlier search without importing pydantic, and summarises a result for the user."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from kerncap_stages.store.remembered import Remembered
 
 
-def known_source(store: Store, capture: Digest, options: Options) -> Remembered | None:
-    """What an earlier search found, if nothing that it depends on has changed."""
-    return remembered(store, options.key(capture), is_current)
+def find_known_source(store: Store, capture: Digest, options: Options) -> Remembered | None:
+    """Return the result of an earlier search, if nothing that it depends on has changed."""
+    return remembered(store, options.make_key(capture), is_current)
 
 
-def source_summary(manifest: Source | View) -> str:
-    """Where the source is, or which case of not finding it this is: for people."""
+def summarise_source(manifest: Source | View) -> str:
+    """Say where the source is, or why it was not found."""
     if manifest.definition is None:
         text = f"{manifest.outcome}: {manifest.explanation}"
     else:
@@ -33,7 +33,7 @@ def source_summary(manifest: Source | View) -> str:
         text = f"{os_string(manifest.definition.path)}:{manifest.definition.line}, {headers}"
         command = manifest.compile_command
         if command is not None and command.database is not None:
-            text += f", compiled as {os_string(command.database)} says"
+            text += f", compiled with the command in {os_string(command.database)}"
         if manifest.explanation:
             text += f"\n  {manifest.explanation}"
         if manifest.unedited is not None:

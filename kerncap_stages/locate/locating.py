@@ -1,4 +1,4 @@
-"""Locating: from a capture to a source artifact, published; what kc-locate and kc-generate run."""
+"""The engine of kc-locate: finds the source of a captured kernel, and publishes the source artifact."""
 
 from __future__ import annotations
 
@@ -42,14 +42,15 @@ if TYPE_CHECKING:
 def run_locate(
     store: Store, capture_digest: Digest, options: Options, *, fresh: bool = False
 ) -> tuple[Digest, Source]:
-    """Publish and return the source manifest of a capture; "not found" is a result, classified, not an error.
+    """Publish and return the source manifest of a capture. "Not found" is a result, not an error.
 
-    Returns at once what an earlier search found when every file that it consulted, or found absent, still is
-    as it was, unless ``fresh``.
-    Raises UsageError if a given folder or database does not exist; ArtifactError if it is no capture.
+    Unless ``fresh``, the result of an earlier search is returned at once if nothing that it depends on has
+    changed: the files that it read, and the files that it found absent.
+    Raises UsageError if a given folder or database does not exist; ArtifactError if the artifact is not a
+    capture.
     """
     if not all(define.partition("=")[0].strip() for define in options.defines):
-        raise UsageError("-D takes a name, not nothing", hint="-D NAME or -D NAME=VALUE")
+        raise UsageError("-D needs the name of a macro", hint="-D NAME or -D NAME=VALUE")
     if options.compiler is not None and shutil.which(options.compiler) is None:
         raise UsageError(f"there is no compiler {options.compiler}", hint="--compiler takes a program")
     for folder in options.source_dirs:
@@ -57,7 +58,7 @@ def run_locate(
             raise UsageError(
                 f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
             )
-    known = None if fresh else remembered_as(store, options.key(capture_digest), Source, is_current)
+    known = None if fresh else remembered_as(store, options.make_key(capture_digest), Source, is_current)
     if known is not None:
         return known
     capture = load_as(store, capture_digest, Capture)
@@ -67,13 +68,13 @@ def run_locate(
     roots = tuple(folder.resolve() for folder in options.source_dirs) or guessed_roots(capture)
     finding = find_source(capture, code, name, tables, roots, options)
     with store.transaction() as transaction:
-        manifest = _manifest(capture, capture_digest, name, tables, roots, options, finding, transaction)
+        manifest = _make_source(capture, capture_digest, name, tables, roots, options, finding, transaction)
         digest = transaction.publish(dump(manifest), "source", [capture_digest])
-    store.actions.put(options.key(capture_digest), digest)
+    store.actions.put(options.make_key(capture_digest), digest)
     return digest, manifest
 
 
-def _manifest(
+def _make_source(
     capture: Capture,
     capture_digest: Digest,
     name: KernelName,

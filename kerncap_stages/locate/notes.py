@@ -1,10 +1,10 @@
-"""What is told of a source that was found, besides where it is."""
+"""Notes for the user about a source that was found."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.locate.linking import about_link, link_if_possible
+from kerncap_stages.locate.linking import describe_link, try_find_link
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.source import Unedited
 
 
-def about_difference(unedited: Unedited, newer: Sequence[Path]) -> str | None:
-    """What to do where a source with a compile command does not give the captured instructions.
+def explain_difference(unedited: Unedited, newer: Sequence[Path]) -> str | None:
+    """Say what to do if a source does not give the captured instructions; None if it gives them.
 
     newer: files that were changed after the program was built.
     """
@@ -26,30 +26,30 @@ def about_difference(unedited: Unedited, newer: Sequence[Path]) -> str | None:
         if not newer:
             return None
         return (
-            f"{min(newer)} was changed after the program was built, and whether it still gives the captured "
-            "instructions could not be seen"
+            f"{min(newer)} was changed after the program was built, and kc-locate could not check whether it "
+            "still gives the captured instructions"
         )
     if newer:
         return (
-            f"{min(newer)} was changed after the program was built, and what it says now does not give the "
-            "captured instructions: build the program again and capture it"
+            f"{min(newer)} was changed after the program was built, and no longer gives the captured "
+            "instructions: build the program again and capture it"
         )
     return (
-        "the compile command does not give the captured instructions: build the program by it and capture it "
-        "again, or give the command that the program was built by"
+        "the compile command does not give the captured instructions: build the program with it and capture "
+        "the program again, or give the command with which the program was built"
     )
 
 
-def about_build(command: CompileCommand, wanted: Wanted) -> Iterator[str]:
-    """What of a compile command is not followed."""
-    yield from about_link(command, wanted)
+def describe_build(command: CompileCommand, wanted: Wanted) -> Iterator[str]:
+    """Yield notes on how a compile command was not followed exactly."""
+    yield from describe_link(command, wanted)
     if command.own_compiler and not command.compiler_is_given:
         yield (
-            f"{command.own_compiler} lies in the folder of the build and was not run: the {command.compiler} "
-            "of PATH is taken, or what --compiler names"
+            f"{command.own_compiler} is in the folder of the build and was not run; {command.compiler} from "
+            "PATH is used, or the compiler that --compiler names"
         )
-    others = link_if_possible(command, wanted).units
+    others = try_find_link(command, wanted).units
     flags = (wanted.toolchain.unsafe_flags(each, wanted.defines) for each in (command, *others))
     unsafe = dict.fromkeys(flag for each in flags for flag in each)
     if unsafe:
-        yield "left out, as the compiler could run code or write files: " + " ".join(unsafe)
+        yield "left out because the compiler could run code or write files: " + " ".join(unsafe)

@@ -1,4 +1,4 @@
-"""What a search for a source is asked for."""
+"""The options of a search for a source."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.digest import Digest
 
-# What changes the meaning of a compile command without standing in it, and which compiler is found.
+# Variables that change which compiler is found, or the meaning of a compile command.
 _ENVIRONMENT = (
     "PATH",
     *("CPATH", "CPLUS_INCLUDE_PATH"),
@@ -31,8 +31,8 @@ class Options:
     defines: tuple[str, ...] = ()
     compiler: str | None = None
 
-    def key(self, capture: Digest) -> Digest:
-        """What the answer depends on besides the files that it names itself: half of a two-step key."""
+    def make_key(self, capture: Digest) -> Digest:
+        """Make the key of a search. The files that the result depends on are listed in the result itself."""
         return request_key(
             "locate",
             capture=capture,

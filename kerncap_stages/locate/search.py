@@ -1,4 +1,4 @@
-"""Searching source trees for a kernel's definition, remembering every file that the answer depends on."""
+"""Searches source trees for a kernel's definition, and records every file that the result depends on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.consulted import SOURCE_SUFFIXES
 from kerncap_stages.locate.definitions import Definition, find_definitions
-from kerncap_stages.locate.macros import collect_macros, may_paste
-from kerncap_stages.locate.units import system_headers
+from kerncap_stages.locate.macros import collect_macros, find_pasting_macros
+from kerncap_stages.locate.units import read_system_headers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -25,53 +25,53 @@ _TRITON_KERNEL = re.compile(
     re.MULTILINE,
 )
 _LINE_END = b"\n"
-_MOST_HINTS = 3
+_MAX_HINTS = 3
 
 
 def find_candidates(roots: Sequence[Path], name: KernelName, consulted: Consulted) -> list[Definition]:
-    """Every definition below ``roots`` that may be the kernel, the best matches only."""
-    texts = dict(_texts(roots, consulted))
+    """Find the definitions below ``roots`` that match the kernel's name best."""
+    texts = dict(_read_texts(roots, consulted))
     macros = collect_macros(texts.values())
     found = [
         definition
         for path, text in texts.items()
         for definition in find_definitions(path, text, name.base, macros)
     ]
-    return best_matches(found, name)
+    return choose_best_matches(found, name)
 
 
 def find_in_system(
     commands: Sequence[CompileCommand], name: KernelName, wanted: Wanted, consulted: Consulted
 ) -> list[Definition]:
-    """The same in headers that units take from the toolchain's folders, where libraries are installed."""
-    headers = {path for _, read in system_headers(commands, wanted, consulted) for path in read}
-    is_named = any(name.base.encode() in _text_of(path) for path in headers if _is_source(path))
+    """Find definitions in headers that units include from the toolchain's folders: installed libraries."""
+    headers = {path for _, read in read_system_headers(commands, wanted, consulted) for path in read}
+    is_named = any(name.base.encode() in _read_text(path) for path in headers if _is_source(path))
     return find_candidates(sorted(headers), name, consulted) if is_named else []
 
 
-def _text_of(path: Path) -> bytes:
+def _read_text(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError:
         return b""
 
 
-def _texts(roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
+def _read_texts(roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
     for root in roots:
         paths = [root] if root.is_file() else consulted.sources(root)
-        for path in dict.fromkeys(path.resolve() for path in paths):  # as compile commands name them
+        for path in dict.fromkeys(path.resolve() for path in paths):  # compile commands have resolved paths
             text = consulted.read(path) if _is_source(path) else None
             if text is not None:
                 yield path, text
 
 
 def _is_source(path: Path) -> bool:
-    """Whether a compiler reads a file of such a name: Triton's line numbers are of Python."""
+    """Whether a file's suffix is that of C++ source: Triton's line tables name Python files."""
     return path.suffix.lower() in SOURCE_SUFFIXES
 
 
-def best_matches(found: Sequence[Definition], name: KernelName) -> list[Definition]:
-    """Keep the definitions that agree best with the name: scopes first, then being a template, then arity."""
+def choose_best_matches(found: Sequence[Definition], name: KernelName) -> list[Definition]:
+    """Keep the definitions that match the name best: by scopes, then by being a template, then by arity."""
 
     def agreement(definition: Definition) -> tuple[bool, bool, bool, bool]:
         arity = not name.parameters or len(definition.parameters) == len(name.parameters)
@@ -82,7 +82,7 @@ def best_matches(found: Sequence[Definition], name: KernelName) -> list[Definiti
     return [definition for definition in found if agreement(definition) == best]
 
 
-def from_line_tables(
+def find_by_line_tables(
     tables: LineTables,
     roots: Sequence[Path],
     name: KernelName,
@@ -90,14 +90,14 @@ def from_line_tables(
     *,
     guessed: bool = False,
 ) -> Definition | None:
-    """The definition that the code object itself names, if that file is at hand and still has it there.
+    """Return the definition that the code object names, if its file still defines the kernel there.
 
-    guessed: the roots are not the user's word.
+    guessed: whether the roots are guesses, not folders that the user named.
     """
     if tables.definition is None:
         return None
     path, line = tables.definition
-    for place in _places(path, roots, consulted, guessed=guessed):
+    for place in _list_places(path, roots, consulted, guessed=guessed):
         text = consulted.read(place) if _is_source(place) else None
         if text is None:
             continue
@@ -107,23 +107,27 @@ def from_line_tables(
             for definition in found
             if definition.line <= line + 1 and definition.last_line + 1 >= line
         ]
-        if near:  # of neighbours, the one that holds the line
+        if near:  # prefer the one that contains the line
             return min(near, key=lambda each: not each.line <= line <= each.last_line)
         if found:
-            matches = best_matches(found, name)
+            matches = choose_best_matches(found, name)
             return matches[0] if len(matches) == 1 else None
     return None
 
 
-def line_told(
+def find_told_line(
     tables: LineTables, roots: Sequence[Path], consulted: Consulted, *, guessed: bool = False
 ) -> Definition | None:
-    """The line that the code object names, where nothing is recognised there: a macro may make the kernel."""
+    """Return the line that the code object names, though no definition is recognised there.
+
+    A macro may make the kernel.
+    """
     if tables.definition is None:
         return None
     path, line = tables.definition
-    # No definition shows that it is the same file: the old place goes before one that has but its name.
-    places = _places(path, roots, consulted, guessed=guessed)
+    # Prefer the recorded path over a file that only shares its name: no definition shows that it is the same
+    # file.
+    places = _list_places(path, roots, consulted, guessed=guessed)
     for place in sorted(places, key=lambda each: not in_same_folder(each, path)):
         text = consulted.read(place) if _is_source(place) else None
         if text is not None and line <= text.count(b"\n") + 1:
@@ -131,40 +135,42 @@ def line_told(
     return None
 
 
-def place_told(path: Path, roots: Sequence[Path], consulted: Consulted) -> Path | None:
-    """Where a file that a code object names is: there, or below ``roots`` in a folder of the same name."""
+def find_told_place(path: Path, roots: Sequence[Path], consulted: Consulted) -> Path | None:
+    """Find a file that a code object names: at its path, or below ``roots`` in a folder of the same name."""
     if consulted.exists(path):
         return path
-    moved = _moved_below(path, roots, consulted)
+    moved = _find_moved(path, roots, consulted)
     return next((place for place in moved if in_same_folder(place, path)), None)
 
 
 def in_same_folder(path: Path, other: Path) -> bool:
-    """Whether their names are the same, and those of their folders."""
+    """Whether two paths have the same file name and the same folder name."""
     return path.parts[-2:] == other.parts[-2:]
 
 
-def hints(roots: Sequence[Path], base: str, consulted: Consulted) -> str | None:
-    """Where a kernel may be that is not recognised: the places of its name, or macros that may make it."""
-    texts = dict(_texts(roots, consulted))
+def collect_hints(roots: Sequence[Path], base: str, consulted: Consulted) -> str | None:
+    """Say where an unrecognised kernel may be: the places of its name, or macros that may make it."""
+    texts = dict(_read_texts(roots, consulted))
     word = re.compile(rb"\b" + re.escape(base.encode()) + rb"\b")
     found = {path: match.start() for path, text in texts.items() if (match := word.search(text))}
     places = [f"{path}:{texts[path].count(_LINE_END, 0, at) + 1}" for path, at in found.items()]
     if places:
-        return "its name stands at " + ", ".join(places[:_MOST_HINTS])
-    macros = [name.decode(errors="replace") for name in may_paste(base, collect_macros(texts.values()))]
-    return f"macros there make kernels of such names ({', '.join(macros[:_MOST_HINTS])})" if macros else None
+        return "its name is at " + ", ".join(places[:_MAX_HINTS])
+    macros = [
+        name.decode(errors="replace") for name in find_pasting_macros(base, collect_macros(texts.values()))
+    ]
+    return f"macros there could make it ({', '.join(macros[:_MAX_HINTS])})" if macros else None
 
 
-def _places(path: Path, roots: Sequence[Path], consulted: Consulted, *, guessed: bool) -> list[Path]:
-    """Where the file that a code object names may be: of two checkouts, the one that the user names."""
-    moved = _moved_below(path, roots, consulted)
+def _list_places(path: Path, roots: Sequence[Path], consulted: Consulted, *, guessed: bool) -> list[Path]:
+    """List the places of a file that a code object names, first those below folders that the user named."""
+    moved = _find_moved(path, roots, consulted)
     is_below = any(place.is_relative_to(root) for place in (path, path.resolve()) for root in roots)
     return [path, *moved] if guessed or is_below else [*moved, path]
 
 
-def _moved_below(path: Path, roots: Sequence[Path], consulted: Consulted) -> list[Path]:
-    """Where a file of another tree may be in ours: by its longest trailing part."""
+def _find_moved(path: Path, roots: Sequence[Path], consulted: Consulted) -> list[Path]:
+    """Find a file of another tree below ``roots``, by the longest trailing part of its path."""
     for start in range(1, len(path.parts)):
         places = [root.joinpath(*path.parts[start:]) for root in roots if root.is_dir()]
         existing = [place for place in places if place.is_file()]
@@ -176,9 +182,9 @@ def _moved_below(path: Path, roots: Sequence[Path], consulted: Consulted) -> lis
 
 
 def is_triton_kernel(roots: Sequence[Path], base: str, consulted: Consulted) -> bool:
-    """Whether a Python file below ``roots`` defines a jitted function of the kernel's name.
+    """Whether a Python file below ``roots`` defines a jitted function with the kernel's name.
 
-    Triton may append a specialisation suffix to a function's name.
+    Triton may append a suffix to a function's name for a specialisation.
     """
     for root in roots:
         for path in consulted.sources(root) if root.is_dir() else ():

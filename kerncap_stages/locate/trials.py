@@ -1,11 +1,11 @@
-"""Asking the compiler which compile command made the captured kernel, where several could have."""
+"""Compiles units to find out which compile command made the captured kernel."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, TypeVar
 
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.locate.linking import linked_code
+from kerncap_stages.locate.linking import link_code
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,31 +17,31 @@ if TYPE_CHECKING:
     from kerncap_stages.locate.wanted import Wanted
 
 _Answer = TypeVar("_Answer")
-MOST_TRIALS = 8  # compilations, where several units could hold the kernel
+MAX_TRIALS = 8  # units that are compiled if several could define the kernel
 
 
-def _asked(
+def _ask(
     command: CompileCommand,
     wanted: Wanted,
     question: Callable[[Tool], Callable[[Path, tuple[str, ...], Path, str, str], _Answer]],
 ) -> _Answer | None:
-    """What a compiler says of a unit under its command; None where there is none to ask, or it fails."""
+    """Ask a compiler about a unit with its command; None if the compiler is missing or fails."""
     flags = wanted.toolchain.flags(command, wanted.defines)
     try:
-        ask = question(wanted.tool_for(command))
-        return ask(command.file, flags, command.directory, wanted.target, wanted.alone)
+        ask = question(wanted.find_tool(command))
+        return ask(command.file, flags, command.directory, wanted.target, wanted.symbol_alone)
     except DeviceError:
         return None
 
 
 def yields_kernel(command: CompileCommand, wanted: Wanted) -> bool:
-    """Whether a unit, compiled quickly and for the device alone, has the kernel's symbol."""
-    return bool(_asked(command, wanted, lambda tool: tool.yields))
+    """Whether a unit, compiled without optimisation and only for the device, has the kernel's symbol."""
+    return bool(_ask(command, wanted, lambda tool: tool.yields))
 
 
-def defined_at(command: CompileCommand, wanted: Wanted) -> tuple[Path, int] | None:
-    """The place where a unit defines the kernel, as its compiler has it; None where it does not tell."""
-    found = _asked(command, wanted, lambda tool: tool.defined_at)
+def find_definition(command: CompileCommand, wanted: Wanted) -> tuple[Path, int] | None:
+    """Return where a unit defines the kernel, according to its compiler; None if that is not known."""
+    found = _ask(command, wanted, lambda tool: tool.defined_at)
     if found is None:
         return None
     path = (command.directory / found[0]).resolve()
@@ -49,49 +49,49 @@ def defined_at(command: CompileCommand, wanted: Wanted) -> tuple[Path, int] | No
 
 
 def makes_same_code(command: CompileCommand, wanted: Wanted) -> bool:
-    """Compile a unit as the build does and compare the kernel's instructions with the captured ones."""
-    return compares_code(command, wanted) is True
+    """Whether a unit, compiled with its command, gives the captured instructions."""
+    return compare_code(command, wanted) is True
 
 
-def headers_of(command: CompileCommand, wanted: Wanted) -> Headers | None:
-    """What a unit includes as its compiler has it, asked once; None where that cannot be asked or fails."""
+def read_headers(command: CompileCommand, wanted: Wanted) -> Headers | None:
+    """Return the files that a unit includes, according to its compiler; None if that fails. Runs once."""
     flags = wanted.toolchain.flags(command, wanted.defines)
     key = command.file, command.directory, command.compiler, flags
     if key not in wanted.read:
         try:
-            tool = wanted.tool_for(command)
+            tool = wanted.find_tool(command)
             wanted.read[key] = tool.headers(flags, command.file, command.directory, wanted.target)
         except DeviceError:
             wanted.read[key] = None
     return wanted.read[key]
 
 
-def compares_code(command: CompileCommand, wanted: Wanted) -> bool | None:
-    """The same; None where the unit gives no instructions to compare, as without its compiler."""
+def compare_code(command: CompileCommand, wanted: Wanted) -> bool | None:
+    """Whether a unit gives the captured instructions; None if it gives none, or cannot be compiled."""
     try:
-        code = device_code(command, wanted)
+        code = compile_device_code(command, wanted)
     except DeviceError:
         return None
-    made = None if code is None else wanted.toolchain.kernel_code(code, wanted.alone)
+    made = None if code is None else wanted.toolchain.kernel_code(code, wanted.symbol_alone)
     captured = wanted.toolchain.kernel_code(wanted.code_object, wanted.symbol)
     return None if made is None or captured is None else made == captured
 
 
-def device_code(
+def compile_device_code(
     command: CompileCommand, wanted: Wanted, flags: tuple[str, ...] | None = None
 ) -> bytes | None:
-    """The code object of a unit, compiled once as the build does; None where that holds no instructions.
+    """Compile a unit once, and return its code object; None if the compiler makes no instructions.
 
     Other units whose device code it uses are linked in.
-    ``flags``: instead of those of the build.
-    Raises DeviceError if there is no compiler, or it fails.
+    flags: used instead of the build's.
+    Raises DeviceError if the compiler is missing or fails.
     """
     used = wanted.toolchain.flags(command, wanted.defines) if flags is None else flags
     key = command.file, command.directory, command.compiler, used
     if key not in wanted.made:
         try:
-            tool = wanted.tool_for(command)
-            linked = linked_code(command, wanted, used)
+            tool = wanted.find_tool(command)
+            linked = link_code(command, wanted, used)
             wanted.made[key] = (
                 tool.device_code(command.file, used, command.directory, wanted.target)
                 if linked is None

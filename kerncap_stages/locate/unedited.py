@@ -1,7 +1,7 @@
-"""Whether a source becomes the captured instructions again before anybody edits it, and why not.
+"""Checks whether the unedited source compiles to the captured instructions, and finds reasons if it does not.
 
-Whoever times an edit against the captured kernel must know: a build by other flags than the program's differs
-without any edit.
+This matters to a user who times an edit against the captured kernel: other flags than the program's change
+the instructions without any edit.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, DeviceError
-from kerncap_stages.locate.trials import device_code
+from kerncap_stages.locate.trials import compile_device_code
 from kerncap_stages.manifests.source import Unedited
 
 if TYPE_CHECKING:
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.compile_commands import CompileCommand
     from kerncap_stages.locate.wanted import Wanted
 
-_LONGEST_TRIAL_S = 15.0  # a unit that takes longer is not compiled again with other flags
+_MAX_TRIAL_S = 15.0  # a unit that takes longer is not compiled again with other flags
 
 
 def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequence[Path] = ()) -> Unedited:
-    """Compile a unit as the build does and compare what it makes of the kernel with what was captured.
+    """Compile a unit with its command, and compare the kernel's instructions with the captured ones.
 
     newer: files of the unit that were changed after the program was built.
     """
@@ -35,22 +35,22 @@ def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequ
     toolchain = wanted.toolchain
     started = time.monotonic()
     try:
-        made = device_code(command, wanted)
+        made = compile_device_code(command, wanted)
     except DeviceError as error:
         return Unedited(same_instructions=None, why=str(error))
     took_s = time.monotonic() - started
     if made is None:
-        return Unedited(same_instructions=None, why="the compiler makes PTX, which holds no instructions")
+        return Unedited(same_instructions=None, why="the compiler makes PTX, which has no instructions")
     captured = toolchain.kernel_code(wanted.code_object, wanted.symbol)
     if captured is None:
         return Unedited(same_instructions=None, why="the captured code object does not name its functions")
-    code = toolchain.kernel_code(made, wanted.alone)
+    code = toolchain.kernel_code(made, wanted.symbol_alone)
     if code is None:
         return Unedited(same_instructions=False, why=f"{command.file} does not make this kernel")
     if code == captured:
         return Unedited(same_instructions=True)
-    reasons = list(_reasons(captured, code, made, wanted))
-    level = _level(command, wanted, captured) if took_s < _LONGEST_TRIAL_S else None
+    reasons = list(_list_reasons(captured, code, made, wanted))
+    level = _find_level(command, wanted, captured) if took_s < _MAX_TRIAL_S else None
     if level is not None:
         reasons.insert(0, level)
     elif newer:
@@ -58,31 +58,31 @@ def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequ
     return Unedited(same_instructions=False, why="; ".join(reasons))
 
 
-def _level(command: CompileCommand, wanted: Wanted, captured: bytes) -> str | None:
-    """The level of optimisation that gives the captured instructions, if another one does."""
+def _find_level(command: CompileCommand, wanted: Wanted, captured: bytes) -> str | None:
+    """Say which other optimisation level gives the captured instructions, if one does."""
     flags = wanted.toolchain.flags(command, wanted.defines)
     for level, changed in wanted.toolchain.other_levels(flags).items():
         try:
-            made = device_code(command, wanted, changed)
+            made = compile_device_code(command, wanted, changed)
         except DeviceError:
             continue
-        if made is not None and wanted.toolchain.kernel_code(made, wanted.alone) == captured:
-            return f"the program was built with {level}, which gives them"
+        if made is not None and wanted.toolchain.kernel_code(made, wanted.symbol_alone) == captured:
+            return f"the program was built with {level}, which gives the captured instructions"
     return None
 
 
-def _reasons(captured: bytes, code: bytes, made: bytes, wanted: Wanted) -> Iterator[str]:
-    """What is seen to differ; the last one always is."""
+def _list_reasons(captured: bytes, code: bytes, made: bytes, wanted: Wanted) -> Iterator[str]:
+    """Yield the differences: compiler, resources, and always the number of differing instructions."""
     theirs, ours = wanted.toolchain.made_by(wanted.code_object), wanted.toolchain.made_by(made)
     if theirs is not None and ours is not None and theirs != ours:
-        yield f"{theirs} built the program, and this is {ours}"
+        yield f"the program was built by {theirs}, not by {ours}"
     try:
         before = read_code_object(wanted.code_object).kernel(wanted.symbol)
-        after = read_code_object(made).kernel(wanted.alone)
+        after = read_code_object(made).kernel(wanted.symbol_alone)
     except ArtifactError:
         before = after = None
     if before is not None and after is not None:
-        yield from _resources(before, after)
+        yield from _compare_resources(before, after)
     if len(captured) == len(code):
         differing = sum(captured[at : at + 4] != code[at : at + 4] for at in range(0, len(code), 4))
         yield f"{differing:,} of {-(-len(code) // 4):,} words of instructions differ"
@@ -90,8 +90,8 @@ def _reasons(captured: bytes, code: bytes, made: bytes, wanted: Wanted) -> Itera
         yield f"{len(code):,} bytes of instructions instead of {len(captured):,}"
 
 
-def _resources(before: KernelFacts, after: KernelFacts) -> Iterator[str]:
-    """Registers, LDS and scratch that are not as they were captured."""
+def _compare_resources(before: KernelFacts, after: KernelFacts) -> Iterator[str]:
+    """Yield the registers, LDS and scratch that differ from the captured kernel's."""
     pairs = {
         "VGPRs": (before.registers.vgpr_count, after.registers.vgpr_count),
         "AGPRs": (before.registers.agpr_count, after.registers.agpr_count),

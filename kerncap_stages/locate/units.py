@@ -1,4 +1,4 @@
-"""Choosing the translation unit that compiles a kernel, and its compile command."""
+"""Chooses the translation unit that compiles a kernel, and its compile command."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kerncap_stages.compilers.compile_commands import CompileCommand, commands_f
 from kerncap_stages.compilers.includes import include_folders, included_files, note_absent
 from kerncap_stages.compilers.objects import launches
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.locate.trials import MOST_TRIALS, headers_of, makes_same_code, yields_kernel
+from kerncap_stages.locate.trials import MAX_TRIALS, makes_same_code, read_headers, yields_kernel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -22,48 +22,50 @@ if TYPE_CHECKING:
     from kerncap_stages.locate.wanted import Wanted
 
 
-MOST_UNITS = 64  # that are asked whether they yield a kernel
-_MOST_PREPROCESSED = 16  # to see what they read of the toolchain's headers, where nothing tells them apart
+MAX_UNITS = 64  # units that are compiled to see whether they define a kernel
+_MAX_PREPROCESSED = 16  # units that are preprocessed to list system headers, if no object names the kernel
 
 
 @dataclass(frozen=True)
 class Unit:
-    """A translation unit with everything it reads. ``command`` is None where no build is known."""
+    """A translation unit and the headers that it includes. ``command`` is None if no build is known."""
 
     path: Path
     command: CompileCommand | None
     headers: tuple[Path, ...]
     headers_by_compiler: bool
-    tool: Tool | None = None  # that was asked
+    tool: Tool | None = None  # the compiler that listed the headers
 
 
-def possible_commands(
+def find_possible_commands(
     definition_file: Path, database: Sequence[CompileCommand], asked: Wanted, consulted: Consulted
 ) -> list[CompileCommand]:
-    """Entries that compile the file itself, else those of units that include it."""
+    """Find the commands that compile the file itself; if there are none, those of units that include it."""
     toolchain = asked.toolchain
     direct = commands_for(definition_file, database)
     if direct:
         return direct
     wanted = definition_file.resolve()
-    found = [command for command in database if wanted in reads(command, toolchain, consulted)]
+    found = [command for command in database if wanted in find_read_files(command, toolchain, consulted)]
     if found:
         return found
-    # A library's, in folders that compilers look into without being told.
+    # The file may belong to a library, in a folder that compilers search without a flag.
     for folder in toolchain.own_folders(database):
         if wanted.is_relative_to(folder.resolve()):
-            told = [_with_folder(command, folder) for command in database]
-            return [command for command in told if wanted in reads(command, toolchain, consulted)]
+            told = [_add_folder(command, folder) for command in database]
+            return [command for command in told if wanted in find_read_files(command, toolchain, consulted)]
     if not is_system_file(wanted, database, asked):
         return []
-    return [command for command, headers in system_headers(database, asked, consulted) if wanted in headers]
+    return [
+        command for command, headers in read_system_headers(database, asked, consulted) if wanted in headers
+    ]
 
 
 def is_system_file(path: Path, database: Sequence[CompileCommand], wanted: Wanted) -> bool:
-    """Whether a file lies where one of the compilers looks without being told."""
+    """Whether a file is in a folder that one of the compilers searches without a flag."""
     for command in {command.compiler: command for command in database}.values():
         try:
-            folders = wanted.tool_for(command).system_folders(wanted.target)
+            folders = wanted.find_tool(command).system_folders(wanted.target)
         except DeviceError:
             continue
         if any(path.is_relative_to(folder) for folder in folders):
@@ -71,19 +73,19 @@ def is_system_file(path: Path, database: Sequence[CompileCommand], wanted: Wante
     return False
 
 
-def system_headers(
+def read_system_headers(
     database: Sequence[CompileCommand], wanted: Wanted, consulted: Consulted
 ) -> list[tuple[CompileCommand, set[Path]]]:
-    """What units read of the toolchain's headers, as their compilers have it.
+    """Ask the compilers which headers of the toolchain's folders units include.
 
-    Those whose object files name the kernel, else the first few.
+    Only units whose object files name the kernel are asked; if there are none, the first few units.
     """
     flags = wanted.toolchain.flags
     different = list({(command.file, flags(command)): command for command in database}.values())
     first = [command for command in different if launches(command, wanted.symbol, consulted)]
-    some = first[:MOST_UNITS] or different[:_MOST_PREPROCESSED]
-    with ThreadPoolExecutor(min(MOST_TRIALS, len(os.sched_getaffinity(0)))) as pool:
-        answers = list(pool.map(lambda command: headers_of(command, wanted), some))
+    some = first[:MAX_UNITS] or different[:_MAX_PREPROCESSED]
+    with ThreadPoolExecutor(min(MAX_TRIALS, len(os.sched_getaffinity(0)))) as pool:
+        answers = list(pool.map(lambda command: read_headers(command, wanted), some))
     return [
         (command, {path.resolve() for path in headers.of_toolchain()})
         for command, headers in zip(some, answers, strict=True)
@@ -91,14 +93,14 @@ def system_headers(
     ]
 
 
-def _with_folder(command: CompileCommand, folder: Path) -> CompileCommand:
-    """The command with a folder named that is looked into anyway: a project's copy of it is, too, then."""
+def _add_folder(command: CompileCommand, folder: Path) -> CompileCommand:
+    """Add an include folder that is searched anyway: the generated project then also searches its copy."""
     compiler, *rest = command.arguments
     return replace(command, arguments=(compiler, f"-I{folder}", *rest))
 
 
-def reads(command: CompileCommand, toolchain: Toolchain, consulted: Consulted) -> Iterator[Path]:
-    """Local files that the unit of a command includes, by their text."""
+def find_read_files(command: CompileCommand, toolchain: Toolchain, consulted: Consulted) -> Iterator[Path]:
+    """Yield the local files that the unit of a command includes, found by reading their text."""
     folders = include_folders(toolchain.flags(command))
     yield from (path.resolve() for path in included_files(command.file, folders, consulted))
 
@@ -106,25 +108,26 @@ def reads(command: CompileCommand, toolchain: Toolchain, consulted: Consulted) -
 def choose_command(
     commands: Sequence[CompileCommand], wanted: Wanted, consulted: Consulted
 ) -> CompileCommand | None:
-    """The command whose unit really yields the kernel; only asked of the compiler when there is a choice.
+    """Choose the command whose unit defines the kernel. Units are compiled only if there is a choice.
 
-    Where several yield it, as when one file is built twice with different flags, the one that makes the very
-    instructions that were captured; else the first. Units are asked a few at a time, up to ``MOST_UNITS``.
+    If several units define it, for instance one file that is built twice with different flags, the one that
+    gives the captured instructions is chosen, else the first. A few units are compiled at a time, up to
+    ``MAX_UNITS``.
     """
     flags = wanted.toolchain.flags
     different = list({(command.file, flags(command)): command for command in commands}.values())
     if len(different) <= 1:
         return different[0] if different else None
     name = wanted.base_name.encode()
-    # Units that name the kernel are likelier to instantiate it than those that only include its header.
+    # A unit that names the kernel is more likely to instantiate it than one that only includes its header.
     different.sort(key=lambda command: name not in (consulted.read(command.file) or b""))
-    # Those whose object file has it are nearly sure to.
+    # A unit whose object file names the kernel almost certainly defines it.
     first = [command for command in different if launches(command, wanted.symbol, consulted)]
-    others = [command for command in different if command not in first][:MOST_UNITS]
+    others = [command for command in different if command not in first][:MAX_UNITS]
     yielding: list[CompileCommand] = []
-    few = [others[at : at + MOST_TRIALS] for at in range(0, len(others), MOST_TRIALS)]
-    for some in (first[:MOST_UNITS], *few):
-        with ThreadPoolExecutor(min(MOST_TRIALS, len(os.sched_getaffinity(0)))) as pool:
+    few = [others[at : at + MAX_TRIALS] for at in range(0, len(others), MAX_TRIALS)]
+    for some in (first[:MAX_UNITS], *few):
+        with ThreadPoolExecutor(min(MAX_TRIALS, len(os.sched_getaffinity(0)))) as pool:
             answers = list(pool.map(lambda command: yields_kernel(command, wanted), some))
         yielding = [command for command, answer in zip(some, answers, strict=True) if answer]
         if yielding:
@@ -142,7 +145,7 @@ def describe_unit(
     compiler: str | None,
     consulted: Consulted,
 ) -> tuple[Unit, str | None]:
-    """The unit with its headers, and why they were not the compiler's own where they are not."""
+    """Describe a unit with its headers; also returns why the compiler could not list them, if so."""
     path = command.file if command else definition_file
     flags = (
         wanted.toolchain.flags(command, wanted.defines)

@@ -1,4 +1,4 @@
-"""What is looked for: the captured kernel, and what the search compiled so far."""
+"""The captured kernel whose source is searched, and what the search has compiled so far."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _Made = bytes | DeviceError | None
 
 @dataclass(frozen=True)
 class Link:
-    """``units``: commands of the other units. ``missing``: symbols that none of the units asked defines."""
+    """``units``: commands of the other units. ``missing``: symbols that no compiled unit defines."""
 
     units: tuple[CompileCommand, ...] = ()
     missing: tuple[str, ...] = ()
@@ -27,7 +27,7 @@ class Link:
 
 @dataclass(frozen=True)
 class Wanted:
-    """The captured kernel, for whoever must prove which command made it."""
+    """The captured kernel, and the results of compilers that were already run for it."""
 
     toolchain: Toolchain
     symbol: str
@@ -35,18 +35,18 @@ class Wanted:
     target: str
     code_object: bytes
     defines: tuple[str, ...]
-    compiler: str | None  # instead of the one of the compile command
-    made: dict[object, _Made] = field(default_factory=dict, compare=False)  # what this search compiled
-    read: dict[object, Headers | None] = field(default_factory=dict, compare=False)  # and preprocessed
-    commands: tuple[CompileCommand, ...] = ()  # of the build: other units may be linked in
+    compiler: str | None  # used instead of the compile command's
+    made: dict[object, _Made] = field(default_factory=dict, compare=False)  # code objects that were compiled
+    read: dict[object, Headers | None] = field(default_factory=dict, compare=False)  # headers that were read
+    commands: tuple[CompileCommand, ...] = ()  # of the build: other units may have to be linked in
     links: dict[object, Link] = field(default_factory=dict, compare=False)
     relocatable: dict[object, RelocatableCode] = field(default_factory=dict, compare=False)
 
     @property
-    def alone(self) -> str:
-        """The kernel's symbol in a unit that is compiled alone."""
+    def symbol_alone(self) -> str:
+        """The kernel's symbol in a unit that is compiled alone: without the suffix of its original unit."""
         return without_unit(self.symbol)
 
-    def tool_for(self, command: CompileCommand) -> Tool:
-        """The compiler to ask; raises DeviceError if there is none that may be run."""
+    def find_tool(self, command: CompileCommand) -> Tool:
+        """Find the compiler for a command. Raises DeviceError if there is none that may be run."""
         return self.toolchain.find(self.compiler or command.compiler, trusted=self.compiler is not None)

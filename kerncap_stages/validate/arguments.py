@@ -14,7 +14,12 @@ import numpy as np
 
 from kerncap_stages.code.element_types import is_pointer_to_const, pointee
 from kerncap_stages.code.structs import Types, size_of
-from kerncap_stages.locate.argument_layouts import argument_types, explicit_slots, held_addresses, is_known
+from kerncap_stages.locate.argument_layouts import (
+    find_argument_types,
+    is_known,
+    list_explicit_slots,
+    read_held_addresses,
+)
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replay.variant import uses_heap
 from kerncap_stages.store.chunks import differing_chunks
@@ -59,10 +64,10 @@ def pointers(store: ReadsObjects, capture: Capture, source: Source | None) -> tu
     has none (``extern "C"``), and for names and structs, from the source. What these do not tell is taken
     from debug information: of the captured code, else of what kc-locate had compiled.
     """
-    explicit = explicit_slots(capture.kernel)
+    explicit = list_explicit_slots(capture.kernel)
     written = source.definition.parameters if source is not None and source.definition is not None else ()
     names = [parameter.name for parameter in written] if len(written) == len(explicit) else []
-    declared = argument_types(capture.kernel, [parameter.type_name for parameter in written])
+    declared = find_argument_types(capture.kernel, [parameter.type_name for parameter in written])
     types = Types(_texts(store, source))
     told: Mapping[int, Sequence[HeldAddress]] | None = None
     found: list[Pointer] = []
@@ -86,7 +91,7 @@ def _told(
     for each in source.held_addresses if source is not None else ():
         told.setdefault(each.argument, []).append(each)
     code = store.get(kernel.code_digest)
-    return {**told, **held_addresses(code, kernel, kernel.mangled_name)}
+    return {**told, **read_held_addresses(code, kernel, kernel.mangled_name)}
 
 
 def _held_pointers(capture: Capture, slot: KernargSlot, held: Sequence[HeldAddress]) -> list[Pointer]:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import kerncap_stages.store.remembered as under_test
 from kerncap_stages.generate.request import project_key
-from kerncap_stages.locate.known_source import source_summary
+from kerncap_stages.locate.known_source import summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import KINDS, SCHEMA_VERSIONS, View, dump, model_of, viewing
 from kerncap_stages.manifests.os_strings import os_string
@@ -53,7 +53,7 @@ def test_a_view_of_a_verdict_reads_like_its_model(manifest):
 @ANY
 @given(manifest_strategies.manifests("source"))
 def test_a_view_of_a_source_reads_like_its_model(manifest):
-    assert source_summary(view(manifest)) == source_summary(manifest)
+    assert summarise_source(view(manifest)) == summarise_source(manifest)
     assert [(os_string(entry.path), entry.digest) for entry in view(manifest).consulted] == [
         (os_string(entry.path), entry.digest) for entry in manifest.consulted
     ]
@@ -83,15 +83,15 @@ def test_a_key_names_all_of_a_request_and_the_version(monkeypatch):
 def test_paths_that_are_not_utf_8_have_keys():
     folder = Path(b"/latin-\xe9".decode(errors="surrogateescape"))
     digest = request_key("any")
-    assert Options((folder,)).key(digest) != Options((Path("/latin-?"),)).key(digest)
+    assert Options((folder,)).make_key(digest) != Options((Path("/latin-?"),)).make_key(digest)
 
 
 @pytest.mark.parametrize("name", ["PATH", "CPATH", "ROCM_PATH", "NVCC_APPEND_FLAGS"])
 def test_the_environment_of_compilers_is_part_of_a_search(monkeypatch, name):
     digest = request_key("any")
-    before = Options().key(digest)
+    before = Options().make_key(digest)
     monkeypatch.setenv(name, "/elsewhere")
-    assert Options().key(digest) != before
+    assert Options().make_key(digest) != before
 
 
 def test_only_what_is_listed_and_whole_is_remembered(store):

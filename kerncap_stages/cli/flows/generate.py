@@ -11,7 +11,7 @@ from kerncap_stages.cli.flows.locate import locate_source
 from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.generate.request import project_key
-from kerncap_stages.locate.known_source import source_summary
+from kerncap_stages.locate.known_source import summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import View, viewing
 from kerncap_stages.project.checkout import check_out, checked_out
@@ -96,7 +96,7 @@ def _locate_capture(store: Store, digest: Digest, words: Words) -> Digest:
     except KerncapError as error:
         say(f"the source could not be located: {printable(str(error))}")
         return digest
-    say(source_summary(made))
+    say(summarise_source(made))
     return located
 
 

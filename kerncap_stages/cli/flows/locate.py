@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import artifact_texts
-from kerncap_stages.locate.known_source import known_source, source_summary
+from kerncap_stages.locate.known_source import find_known_source, summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.store import Store
 
@@ -35,7 +35,7 @@ def locate_sources(
     store = Store.open(store_folder)
     for text in artifact_texts(artifacts):
         digest, made = locate_source(store, store.resolve(text), options, fresh=fresh)
-        say(source_summary(made))
+        say(summarise_source(made))
         emit(digest, store.get(digest) if as_json else None)
 
 
@@ -43,7 +43,7 @@ def locate_source(
     store: Store, capture: Digest, options: Options, *, fresh: bool
 ) -> tuple[Digest, Source | View]:
     """Return the source artifact of a capture: the earlier one if nothing has changed, else a new one."""
-    known = None if fresh else known_source(store, capture, options)
+    known = None if fresh else find_known_source(store, capture, options)
     return known or _search(store, capture, options)
 
 

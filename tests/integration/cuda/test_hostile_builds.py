@@ -189,5 +189,5 @@ def test_a_compiler_of_the_build_folder_is_not_run(build, store, path):
     done = build.recompile(store, digest)
     assert not build.mark.exists()
     assert source.headers_by_compiler, source.explanation
-    assert "lies in the folder of the build and was not run" in source.explanation
+    assert "is in the folder of the build and was not run" in source.explanation
     assert done.returncode == 0, done.stderr

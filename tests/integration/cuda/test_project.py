@@ -364,7 +364,9 @@ def test_the_ptx_in_an_object_file_or_a_program_is_edited(store, tree, tmp_path)
     _, source = run_locate(store, publish_cuda(store, code, SCALE), Options((tmp_path / "main.o",)))
     assert source.language is Language.ASSEMBLY, source.explanation
     assert source.definition.path.startswith(f"{tmp_path}/main.o:")
-    assert source.explanation.endswith("its PTX is edited")  # this ptxas makes the captured instructions
+    assert source.explanation.endswith(
+        "the kernel's PTX can be edited"
+    )  # this ptxas makes the captured instructions
 
 
 def test_line_information_tells_the_files_and_holds_the_ptx(store, tree, tmp_path):

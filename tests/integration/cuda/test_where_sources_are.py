@@ -105,7 +105,7 @@ def test_a_checkout_without_a_build_is_told_which_one_the_commands_are_of(store,
     assert source.definition.path == str(copy)
     command = source.compile_command  # assumed, if any, and not the other checkout's
     assert command is None or (command.translation_unit, command.database) == (str(copy), None)
-    assert f"it compiles {built}: name that tree with --source-dir, or a build of {copy.parent}" in (
+    assert f"it compiles {built}: give that source tree with --source-dir, or a build of {copy.parent}" in (
         source.explanation
     )
 
@@ -130,7 +130,7 @@ def test_another_programs_file_of_the_same_name_is_not_taken_for_a_macros_kernel
     library.unlink()
     _, source = run_locate(store, capture, Options((app.parent,)))
     assert source.explanation is not None
-    assert f"{library}, of which it was built, is not there: {app} has its name" in source.explanation
+    assert f"{library}, from which it was built, is missing; {app} has the same name" in source.explanation
 
 
 def test_a_kernel_in_what_a_unit_includes_from_elsewhere_is_found(store, tmp_path):
@@ -347,7 +347,7 @@ def test_where_no_unit_makes_the_kernel_it_is_said_and_nothing_is_built(store, t
     options = Options((tree,), compiler=find_cuda_tool("nvcc"))
     digest, source = run_locate(store, publish_cuda(store, code, "_Z1kILi3EEvPf"), options)
     assert source.outcome is Outcome.FOUND
-    assert "none of the 2 units that read it makes this kernel" in source.explanation
+    assert "none of the 2 units that include it makes this kernel" in source.explanation
     assert "is assumed, which does not make this kernel" in source.explanation
     made, reproducer = run_generate(store, digest)
     check_out(store, made, reproducer, tmp_path / "project", force=False)

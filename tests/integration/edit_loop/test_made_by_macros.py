@@ -121,7 +121,7 @@ def test_without_a_compile_command_it_says_what_would_help(tmp_path, built):
     alone = (tmp_path / "alone", code)
     _, _, source = located(tmp_path, alone, "_Z6from_bPf")
     assert source.outcome is Outcome.NOT_FOUND
-    assert "macros there make kernels of such names (X)" in source.explanation
+    assert "macros there could make it (X)" in source.explanation
     assert "compile_commands.json" in source.explanation
     # Of two that differ by what nobody is asked for, the first, without its parameters' types.
     _, _, source = located(tmp_path, alone, "_Z4overPd")

@@ -53,7 +53,7 @@ def test_a_command_that_is_not_the_programs_own_is_told(store, tree):
     assert source.unedited.same_instructions is False
     assert source.unedited.why.startswith("the program was built with -O0")
     assert "bytes of instructions" in source.unedited.why
-    assert "build the program by it" in source.explanation
+    assert "build the program with it" in source.explanation
     made, reproducer = run_generate(store, digest)
     assert load_as(store, made, Reproducer) == reproducer
     assert reproducer.kernels[0].unedited == source.unedited

@@ -123,7 +123,7 @@ def test_what_it_may_not_include_is_told_with_the_next_step(tree, words, reason)
     assert f"cmake -DCMAKE_EXPORT_COMPILE_COMMANDS=ON {build}" in caught.value.hint
     database = read_database(None, (tree,), Options((tree,)), Consulted())
     assert database.path is None
-    assert str(build / "build.ninja") in database.why_no_command(build / "k.cu")
+    assert str(build / "build.ninja") in database.explain_no_command(build / "k.cu")
 
 
 def test_a_build_that_compiles_nothing_is_told(tree):

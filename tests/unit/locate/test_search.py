@@ -10,7 +10,7 @@ import pytest
 from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.line_tables import LineTables
-from kerncap_stages.locate.search import from_line_tables, line_told
+from kerncap_stages.locate.search import find_by_line_tables, find_told_line
 
 KERNEL = "__global__ void axpy(float* x) { *x = 1; }\n"
 
@@ -36,8 +36,8 @@ def written(path, text):
 def located(path, *roots, **options):
     """What both ways of reading a line table name."""
     tables, consulted = LineTables((path,), (path, 1)), Consulted()
-    named = from_line_tables(tables, roots, parse_kernel_name("axpy(float*)"), consulted, **options)
-    told = line_told(tables, roots, consulted, **options)
+    named = find_by_line_tables(tables, roots, parse_kernel_name("axpy(float*)"), consulted, **options)
+    told = find_told_line(tables, roots, consulted, **options)
     assert named.path == told.path
     return named.path, named.line
 
@@ -50,9 +50,9 @@ def test_the_checkout_that_is_named_counts_not_the_one_that_was_built(built, edi
 def test_a_file_of_the_same_name_is_not_another_checkouts(built, tmp_path):
     other = written(tmp_path / "app/axpy.cu", "#define MAKE\nint main() {}\n")
     tables, consulted = LineTables((built,), (built, 1)), Consulted()
-    assert line_told(tables, (other.parent,), consulted).path == built
+    assert find_told_line(tables, (other.parent,), consulted).path == built
     built.unlink()
-    assert line_told(tables, (other.parent,), consulted).path == other
+    assert find_told_line(tables, (other.parent,), consulted).path == other
 
 
 def test_a_guessed_folder_does_not_replace_the_file_that_was_built(built, edited):
@@ -90,6 +90,6 @@ def test_a_file_that_the_named_folder_lacks_is_taken_where_it_was_built(built, t
     (tmp_path / "empty").mkdir()
     consulted = Consulted()
     tables, name = LineTables((built,), (built, 1)), parse_kernel_name("axpy(float*)")
-    assert from_line_tables(tables, (tmp_path / "empty",), name, consulted).path == built
+    assert find_by_line_tables(tables, (tmp_path / "empty",), name, consulted).path == built
     # Once it is there, the answer is another.
     assert consulted.digests[tmp_path / "empty/src/axpy.cu"] is None

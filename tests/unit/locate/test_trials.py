@@ -8,14 +8,14 @@ from manifest_examples import capture as example_capture
 from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.cuda import CudaToolchain
 from kerncap_stages.compilers.hip import HipToolchain
-from kerncap_stages.locate.trials import compares_code, makes_same_code
+from kerncap_stages.locate.trials import compare_code, makes_same_code
 from kerncap_stages.locate.wanted import Wanted
 
 
 def test_without_its_compiler_a_unit_is_neither_the_same_nor_another(tmp_path):
     wanted = Wanted(CudaToolchain(), "_Z1kv", "k", "sm_90", b"", (), None)
     command = CompileCommand(tmp_path / "k.cu", tmp_path, (str(tmp_path / "clang++"), "-c", "k.cu"))
-    assert compares_code(command, wanted) is None
+    assert compare_code(command, wanted) is None
     assert makes_same_code(command, wanted) is False
 
 

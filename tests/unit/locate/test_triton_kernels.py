@@ -7,7 +7,7 @@ import pytest
 from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.line_tables import LineTables
-from kerncap_stages.locate.search import from_line_tables, is_triton_kernel, line_told
+from kerncap_stages.locate.search import find_by_line_tables, find_told_line, is_triton_kernel
 
 
 @pytest.mark.parametrize(
@@ -30,6 +30,6 @@ def test_line_numbers_of_python_lead_to_no_definition(tmp_path, suffix):
     path = tmp_path / f"attention{suffix}"
     path.write_text("import triton\n\n@triton.jit\ndef axpy(x, y):\n    pass\n")
     tables, name = LineTables((path,), (path, 4)), parse_kernel_name("axpy")
-    assert from_line_tables(tables, (tmp_path,), name, Consulted()) is None
-    told = line_told(tables, (tmp_path,), Consulted())
+    assert find_by_line_tables(tables, (tmp_path,), name, Consulted()) is None
+    told = find_told_line(tables, (tmp_path,), Consulted())
     assert (None if told is None else told.line) == (None if suffix == ".py" else 4)

@@ -13,8 +13,8 @@ from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.nvcc import NvccTool
 from kerncap_stages.compilers.objects import launches
-from kerncap_stages.locate.trials import MOST_TRIALS
-from kerncap_stages.locate.units import MOST_UNITS, choose_command
+from kerncap_stages.locate.trials import MAX_TRIALS
+from kerncap_stages.locate.units import MAX_UNITS, choose_command
 from kerncap_stages.locate.wanted import Wanted
 
 SYMBOL = "_Z1kILi69EEvPf"
@@ -62,13 +62,13 @@ def chosen(tmp_path, compiler, count):
 def test_units_are_asked_until_one_makes_the_kernel(tmp_path):
     compiler = Compiler({20})
     assert chosen(tmp_path, compiler, 70) == 20
-    assert sorted(compiler.asked) == list(range(3 * MOST_TRIALS))
+    assert sorted(compiler.asked) == list(range(3 * MAX_TRIALS))
 
 
 def test_not_all_of_very_many_are_asked(tmp_path):
     compiler = Compiler(set())
     assert chosen(tmp_path, compiler, 70) is None
-    assert sorted(compiler.asked) == list(range(MOST_UNITS))
+    assert sorted(compiler.asked) == list(range(MAX_UNITS))
 
 
 def test_of_those_that_make_it_the_one_of_the_captured_instructions_is_taken(tmp_path):
