@@ -8,7 +8,7 @@ from kerncap_stages.cli.artifacts import find_capture, list_for_user
 from kerncap_stages.compat.lines import exit_code, replay_json, replay_lines
 from kerncap_stages.compat.projects import find_project, find_variant
 from kerncap_stages.compat.results import ReplayResult
-from kerncap_stages.generate.kinds import kind_of
+from kerncap_stages.generate.kinds import choose_kind
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.timing import TimeSource
@@ -65,7 +65,7 @@ def replay_project(
         outcome=manifest.outcome.value,
         explanation=manifest.explanation,
         replay=str(digest),
-        report=replay_json(manifest, captured, variant or folder / kind_of(captured).code),
+        report=replay_json(manifest, captured, variant or folder / choose_kind(captured).code),
     )
 
 

@@ -1,1 +1,1 @@
-"""Making projects of captures and sources."""
+"""Makes projects from captures and their sources."""

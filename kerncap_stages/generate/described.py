@@ -1,7 +1,7 @@
-"""The files in ``capture/`` that describe the dispatch, for people and scripts.
+"""Makes the files in ``capture/`` that describe the dispatch for users and scripts.
 
-Names of files and fields are those that users of kerncap know; a grid is in work-items. Contents of memory
-are in the project's store, and what refers to them gives their names there.
+Files and fields have the names of kerncap's; a grid is in work-items. The contents of memory are in the
+project's store; the files refer to them by digest.
 """
 
 from __future__ import annotations
@@ -17,28 +17,28 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.kernel import Kernel
     from kerncap_stages.manifests.memory import Region
 
-_KERNARG_RAW = "kernarg_raw.bin"  # what `kernarg_raw` names; kernarg.bin has the same bytes
+_KERNARG_RAW = "kernarg_raw.bin"  # the field `kernarg_raw` names this file; kernarg.bin has the same bytes
 
 
-def described_files(capture: Capture, folder: str) -> dict[str, bytes]:
-    """Every file that describes a capture, by its path in the project; the code object is not among them."""
+def describe_capture(capture: Capture, folder: str) -> dict[str, bytes]:
+    """Make all files that describe a capture, by path in the project; the code object is not one of them."""
     return {
-        f"{folder}/dispatch.json": dispatch_json(capture),
-        f"{folder}/metadata.json": metadata_json(capture),
-        f"{folder}/memory_regions.json": memory_regions_json(capture),
-        f"{folder}/module_variables.json": module_variables_json(capture),
+        f"{folder}/dispatch.json": make_dispatch_json(capture),
+        f"{folder}/metadata.json": make_metadata_json(capture),
+        f"{folder}/memory_regions.json": make_memory_regions_json(capture),
+        f"{folder}/module_variables.json": make_module_variables_json(capture),
         f"{folder}/kernarg.bin": bytes.fromhex(capture.kernarg),
         f"{folder}/{_KERNARG_RAW}": bytes.fromhex(capture.kernarg),
     }
 
 
-def dispatch_json(capture: Capture) -> bytes:
-    """How the kernel was launched."""
+def make_dispatch_json(capture: Capture) -> bytes:
+    """Describe how the kernel was launched."""
     kernel, launch = capture.kernel, capture.launch
     device = capture.device
-    return _json(
+    return _dump_json(
         {
-            "mangled_name": _symbol(kernel),
+            "mangled_name": _find_symbol(kernel),
             "demangled_name": kernel.demangled_name,
             "agent_name": device.name,
             "isa_name": kernel.code_object.isa,
@@ -53,40 +53,43 @@ def dispatch_json(capture: Capture) -> bytes:
     )
 
 
-def metadata_json(capture: Capture) -> bytes:
-    """What the kernel is, with the values of its arguments."""
+def make_metadata_json(capture: Capture) -> bytes:
+    """Describe the kernel and the values of its arguments."""
     kernel, launch = capture.kernel, capture.launch
     device = capture.device
-    return _json(
+    return _dump_json(
         {
             "kernel_name": kernel.demangled_name,
-            "kernel_symbol": _symbol(kernel),
+            "kernel_symbol": _find_symbol(kernel),
             "gpu_arch": device.architecture,
             "grid": dict(zip("xyz", launch.grid_work_items, strict=True)),
             "grid_blocks": dict(zip("xyz", launch.grid_blocks, strict=True)),
             "block": dict(zip("xyz", launch.block_work_items, strict=True)),
             "lds_size": launch.static_lds_bytes + launch.dynamic_lds_bytes,
-            "kernarg_slots": [_slot(slot.model_dump(mode="json"), capture.kernarg) for slot in kernel.slots],
+            "kernarg_slots": [
+                _describe_slot(slot.model_dump(mode="json"), capture.kernarg) for slot in kernel.slots
+            ],
             "kernarg_segment_size_meta": kernel.kernarg_size_bytes,
             "sgpr_count": kernel.registers.sgpr_count,
             "vgpr_count": kernel.registers.vgpr_count,
             "hsaco_sha256": kernel.code_digest,
             "kernarg_raw": _KERNARG_RAW,
             "regions": [
-                {**_region(region), "written_bytes": region.written_size_bytes} for region in capture.regions
+                {**_describe_region(region), "written_bytes": region.written_size_bytes}
+                for region in capture.regions
             ],
-            **_triton(capture),
+            **_describe_triton(capture),
         }
     )
 
 
-def memory_regions_json(capture: Capture) -> bytes:
-    """What memory was taken; ``pre`` and ``post`` name its contents in the store (``kc-store cat``)."""
-    return _json(
+def make_memory_regions_json(capture: Capture) -> bytes:
+    """Describe the captured memory; ``pre`` and ``post`` name contents in the store (``kc-store cat``)."""
+    return _dump_json(
         {
             "regions": [
                 {
-                    **_region(region),
+                    **_describe_region(region),
                     "is_pool": region.kind not in (MemoryKind.VMEM, MemoryKind.MANAGED),
                     "is_vmem": region.kind is MemoryKind.VMEM,
                     "contains_kernarg": _contains(region, capture.kernarg_address),
@@ -99,9 +102,9 @@ def memory_regions_json(capture: Capture) -> bytes:
     )
 
 
-def module_variables_json(capture: Capture) -> bytes:
-    """Variables of loaded code objects; ``blob`` names the contents in the store (``kc-store cat``)."""
-    return _json(
+def make_module_variables_json(capture: Capture) -> bytes:
+    """Describe variables of code objects; ``blob`` names the contents in the store (``kc-store cat``)."""
+    return _dump_json(
         {
             "variables": [
                 {
@@ -116,13 +119,13 @@ def module_variables_json(capture: Capture) -> bytes:
     )
 
 
-def _symbol(kernel: Kernel) -> str:
-    """The symbol by which the runtime finds the kernel: on AMD that of its descriptor."""
+def _find_symbol(kernel: Kernel) -> str:
+    """Return the symbol by which the runtime finds the kernel: on AMD, that of its descriptor."""
     is_amd = kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU
     return f"{kernel.mangled_name}.kd" if is_amd else kernel.mangled_name
 
 
-def _region(region: Region) -> dict[str, Any]:
+def _describe_region(region: Region) -> dict[str, Any]:
     return {
         "base": region.base_address,
         "size": region.size_bytes,
@@ -135,7 +138,7 @@ def _contains(region: Region, address: int | None) -> bool:
     return address is not None and region.contains(address)
 
 
-def _triton(capture: Capture) -> dict[str, Any]:
+def _describe_triton(capture: Capture) -> dict[str, Any]:
     triton = capture.kernel.triton
     if triton is None:
         return {}
@@ -145,7 +148,7 @@ def _triton(capture: Capture) -> dict[str, Any]:
     }
 
 
-def _slot(slot: dict[str, Any], kernarg: str) -> dict[str, Any]:
+def _describe_slot(slot: dict[str, Any], kernarg: str) -> dict[str, Any]:
     start = slot["offset_bytes"]
     value = kernarg[2 * start : 2 * (start + slot["size_bytes"])]
     return {
@@ -159,5 +162,5 @@ def _slot(slot: dict[str, Any], kernarg: str) -> dict[str, Any]:
     }
 
 
-def _json(value: dict[str, Any]) -> bytes:
+def _dump_json(value: dict[str, Any]) -> bytes:
     return (json.dumps(value, indent=2, ensure_ascii=False) + "\n").encode()

@@ -10,9 +10,9 @@ from kerncap_stages.compilers.toolchains import toolchain_of
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.generate.inputs import read_part
-from kerncap_stages.generate.kinds import kind_of
+from kerncap_stages.generate.kinds import choose_kind
 from kerncap_stages.generate.render import render
-from kerncap_stages.generate.request import project_key
+from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
@@ -29,15 +29,16 @@ if TYPE_CHECKING:
 def run_generate(
     store: Store, digest: Digest, *more: Digest, assembly: bool = False, fresh: bool = False
 ) -> tuple[Digest, Reproducer]:
-    """Publish the project of a located capture, or of a capture alone, which cannot be compiled again.
+    """Publish the project of a located capture, or of a capture alone, which cannot be recompiled.
 
-    ``more``: further kernels of the same translation unit. ``assembly``: edit instructions, whatever is known
-    of the source; without source that is so anyway, where LLVM's tools are there. Returns at once what was
-    made of the same inputs before, unless ``fresh``.
+    more: further kernels of the same translation unit.
+    assembly: edit instructions even if the source is known. Without a source, instructions are edited anyway
+    if LLVM's tools are installed. Unless ``fresh``, a project that was made before from the same inputs is
+    returned at once.
     Raises ArtifactError if an artifact is neither a capture nor a source.
     """
     digests = (digest, *more)
-    key = project_key(store, digests, assembly=assembly)
+    key = make_project_key(store, digests, assembly=assembly)
     known = None if fresh else remembered_as(store, key, Reproducer)
     if known is not None:
         return known
@@ -46,39 +47,39 @@ def run_generate(
     source = parts[0].source
     if len(parts) == 1 and (assembly or source is None or source.compile_command is None):
         try:
-            parts = [_with_assembly(store, parts[0])]
+            parts = [_add_assembly(store, parts[0])]
         except KerncapError as error:
             if assembly:
                 raise
             why_no_assembly = str(error)
-            parts = [_with_listing(store, parts[0])]
+            parts = [_add_listing(store, parts[0])]
     elif assembly:
         raise UsageError("--assembly edits one kernel", hint="leave out --together")
     rendered = render(parts, why_no_assembly)
     with store.transaction() as transaction:
-        reproducer = _manifest(store, digests, parts, rendered, transaction)
+        reproducer = _make_reproducer(store, digests, parts, rendered, transaction)
         made = transaction.publish(dump(reproducer), "reproducer", list(digests))
     store.actions.put(key, made)
     return made, reproducer
 
 
-def _with_assembly(store: Store, part: Part) -> Part:
-    text = kind_of(part.capture).assembly_text(store, part.capture, part.source)
+def _add_assembly(store: Store, part: Part) -> Part:
+    text = choose_kind(part.capture).read_assembly_text(store, part.capture, part.source)
     return replace(part, assembly=text)
 
 
-def _with_listing(store: Store, part: Part) -> Part:
-    return replace(part, listing=kind_of(part.capture).listing(store, part.capture))
+def _add_listing(store: Store, part: Part) -> Part:
+    return replace(part, listing=choose_kind(part.capture).make_listing(store, part.capture))
 
 
-def _unedited(part: Part) -> Unedited | None:
-    """Whether what is edited begins as the captured instructions; AMD's were taken from the code object."""
+def _describe_unedited(part: Part) -> Unedited | None:
+    """Say whether the unedited project gives the captured instructions; AMD's assembly always does."""
     if part.assembly is not None and part.capture.kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU:
         return Unedited(same_instructions=True)
     return None if part.source is None else part.source.unedited
 
 
-def _manifest(
+def _make_reproducer(
     store: Store,
     digests: Sequence[Digest],
     parts: Sequence[Part],
@@ -99,7 +100,7 @@ def _manifest(
                 name=part.capture.kernel.demangled_name,
                 capture=ManifestRef.to(part.digest),
                 source=ManifestRef.to(digest) if part.source else None,
-                unedited=_unedited(part),
+                unedited=_describe_unedited(part),
             )
             for digest, part in zip(digests, parts, strict=True)
         ),

@@ -1,4 +1,4 @@
-"""Projects that clang compiles: HIP kernels."""
+"""Projects of HIP kernels, which clang compiles."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from kerncap_stages.compilers.hip import RELOCATABLE_LINK, RELOCATABLE_UNIT, opt
 from kerncap_stages.compilers.installed import is_compiler_name
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.generate.assembly import disassemble
-from kerncap_stages.generate.kind import Build, judged_flags
-from kerncap_stages.generate.overlay import EDITABLE, number_of, overlay_files, place_files
-from kerncap_stages.generate.quoting import named_compiler
+from kerncap_stages.generate.kind import Build, judge_flags
+from kerncap_stages.generate.overlay import EDITABLE, format_number, make_overlay_files, place_files
+from kerncap_stages.generate.quoting import choose_compiler
 from kerncap_stages.manifests.os_strings import os_string
 
 if TYPE_CHECKING:
@@ -38,30 +38,30 @@ class HipProject:
         command: CompileCommand | None,
         linked: Sequence[CompileCommand] = (),
     ) -> Build:
-        """Every file stays at its path for the compiler: an overlay leads to the project's."""
+        """Place the sources. An overlay shows them to the compiler at their original paths."""
         placed = place_files(originals) if originals else {}
         if command is None:
             return Build(placed)
         units = [
-            (os_string(each.translation_unit), judged_flags(each, compile_flags))
+            (os_string(each.translation_unit), judge_flags(each, compile_flags))
             for each in (command, *linked)
         ]
-        files = overlay_files(placed, units)
+        files = make_overlay_files(placed, units)
         values = {
-            "units": [number_of(i) for i in range(len(units))],
+            "units": [format_number(i) for i in range(len(units))],
             "relocatable_unit": " ".join(RELOCATABLE_UNIT),
             "link": " ".join((*RELOCATABLE_LINK, *optimisation(units[0][1]))),
-            "compiler": named_compiler(os_string(command.arguments[0]), is_compiler_name, "hipcc"),
+            "compiler": choose_compiler(os_string(command.arguments[0]), is_compiler_name, "hipcc"),
             "inputs": sorted([*placed.values(), *files]),
         }
         return Build(placed, files, values)
 
-    def listing(self, store: Store, capture: Capture) -> dict[str, bytes]:  # noqa: ARG002
-        """None: what LLVM disassembles it assembles, too."""
+    def make_listing(self, store: Store, capture: Capture) -> dict[str, bytes]:  # noqa: ARG002
+        """Make no listing: the assembly can be edited."""
         return {}
 
-    def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:  # noqa: ARG002
-        """The instructions of the captured code object."""
+    def read_assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:  # noqa: ARG002
+        """Disassemble the captured code object."""
         kernel = capture.kernel
         digest = kernel.code_digest
         code = store.get(digest)

@@ -1,4 +1,4 @@
-"""The manifests that a project is made from."""
+"""Reads the manifests from which a project is made."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def read_part(store: Store, digest: Digest) -> Part:
-    """A located capture, or a capture alone.
+    """Read a capture with its source, or a capture alone.
 
     Raises ArtifactError if the artifact is neither.
     """

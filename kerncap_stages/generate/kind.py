@@ -1,4 +1,4 @@
-"""What a kind of project is: one implementation for AMD's compilers, one for NVIDIA's."""
+"""The interface of a kind of project: one implementation for AMD's compilers, one for NVIDIA's."""
 
 from __future__ import annotations
 
@@ -21,8 +21,10 @@ if TYPE_CHECKING:
 class Build:
     """How a project compiles its kernel.
 
-    ``placed``: original path -> place in the project. ``files``: what is made besides. ``values``: for the
-    templates. ``problem``: why it cannot be compiled, where that is so.
+    placed: path in the project, by original path.
+    files: further files of the project.
+    values: for the templates.
+    problem: why the project cannot compile its kernel; empty if it can.
     """
 
     placed: Mapping[str, str]
@@ -32,13 +34,13 @@ class Build:
 
 
 class ProjectKind(Protocol):
-    """One folder of templates, and what its files are called."""
+    """A kind of project: its templates, and the names of its files."""
 
     template: str  # a folder of templates/
     editable: str
-    assembly: str  # what is edited where there is no source
+    assembly: str  # edited if there is no source
     code: str  # the captured code object
-    built: str
+    built: str  # the code object that `make` builds
 
     def build(
         self,
@@ -47,25 +49,25 @@ class ProjectKind(Protocol):
         command: CompileCommand | None,
         linked: Sequence[CompileCommand] = (),
     ) -> Build:
-        """Place the sources, the one with the definition first, and say how they are compiled.
+        """Place the sources, the definition's file first, and say how they are compiled.
 
-        linked: commands of other units, whose device code is linked with the kernel's.
+        linked: commands of other units whose device code is linked with the kernel's.
         """
 
-    def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
-        """The kernel as text that can be assembled again.
+    def read_assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
+        """Return the kernel as text that can be assembled.
 
         Raises an error that says what is missing.
         """
 
-    def listing(self, store: Store, capture: Capture) -> dict[str, bytes]:
-        """Files to read, at most one, where neither source nor assembly can be edited."""
+    def make_listing(self, store: Store, capture: Capture) -> dict[str, bytes]:
+        """Make a file that shows the instructions, for a kernel that cannot be edited. At most one file."""
 
 
-def judged_flags(
+def judge_flags(
     command: CompileCommand, judge: Callable[[compile_commands.CompileCommand], tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """A located command's flags, judged again: the artifact may have come in an archive of anybody's."""
+    """Filter the flags of a source's compile command again: the artifact may come from anybody's archive."""
     unit, directory = (Path(os_string(path)) for path in (command.translation_unit, command.directory))
     words = tuple(os_string(word) for word in command.arguments)
     return judge(compile_commands.CompileCommand(unit, directory, words))

@@ -1,4 +1,4 @@
-"""Which kind of project a captured kernel takes."""
+"""Chooses the kind of project for a captured kernel."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
 
 
-def kind_of(capture: Capture) -> ProjectKind:
-    """The kind of project that a captured kernel takes."""
+def choose_kind(capture: Capture) -> ProjectKind:
+    """Choose the kind of project by the format of the captured code object."""
     is_amd = capture.kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU
     return HipProject() if is_amd else NvccProject()

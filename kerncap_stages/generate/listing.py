@@ -1,4 +1,4 @@
-"""The instructions of a kernel of a cubin as nvdisasm writes them: to be read, as nothing assembles them."""
+"""Lists the instructions of a kernel in a cubin by nvdisasm: to read only, because no tool assembles them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from kerncap_stages.machine.temporary import TemporaryFolder
 LISTING = "kernel.sass"
 
 
-def machine_code_listing(cubin: bytes, symbol: str) -> bytes | None:
-    """The listing of one kernel; None where there is no nvdisasm, or it does not take the cubin."""
+def list_machine_code(cubin: bytes, symbol: str) -> bytes | None:
+    """Return the listing of one kernel; None if nvdisasm is missing or rejects the cubin."""
     tool = find_cuda_tool("nvdisasm")
     if tool is None:
         return None

@@ -1,8 +1,8 @@
-"""Projects that nvcc or clang compiles, and ptxas where there is no source: CUDA kernels.
+"""Projects of CUDA kernels, which nvcc or clang compiles; ptxas assembles kernels without source.
 
-clang makes PTX, and is not asked to run ptxas: make does, if there is one, else the driver assembles.
-nvcc has no overlay. So for it the sources lie in ``deps/`` as they lay in their tree, and the include folders
-of the build are those of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
+clang only makes PTX: the Makefile runs ptxas if there is one, else the driver assembles the PTX. nvcc has no
+overlay, so its sources are in ``deps/`` with the layout of their tree, and the flags name the include folders
+of this copy: docs/decisions/0023-sources-of-cuda-projects.md.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from kerncap_stages.compilers.installed import is_clang
 from kerncap_stages.compilers.nvcc import is_nvcc
 from kerncap_stages.compilers.nvcc_flags import SEPARATE, nvcc_flags
 from kerncap_stages.errors import Refused, UsageError
-from kerncap_stages.generate.kind import Build, judged_flags
-from kerncap_stages.generate.listing import LISTING, machine_code_listing
-from kerncap_stages.generate.mirror import Mirror, nvcc_response_text
-from kerncap_stages.generate.overlay import overlay_files, place_files
-from kerncap_stages.generate.quoting import named_compiler
+from kerncap_stages.generate.kind import Build, judge_flags
+from kerncap_stages.generate.listing import LISTING, list_machine_code
+from kerncap_stages.generate.mirror import Mirror, make_nvcc_response_text
+from kerncap_stages.generate.overlay import make_overlay_files, place_files
+from kerncap_stages.generate.quoting import choose_compiler
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
 
@@ -51,50 +51,50 @@ class NvccProject:
             return Build(place_files(originals, self.editable) if originals else {})
         if is_clang(os_string(command.arguments[0])):
             return self._clang_build(originals, command)
-        flags = judged_flags(command, nvcc_flags)
+        flags = judge_flags(command, nvcc_flags)
         try:
-            mirror = Mirror.of(originals, flags)
+            mirror = Mirror.place(originals, flags)
         except Refused as refusal:
             return Build(place_files(originals, self.editable), problem=str(refusal))
         placed = {**mirror.placed, originals[0]: self.editable}
-        files = {"compile_flags.rsp": nvcc_response_text(mirror.relocated(flags)).encode()}
+        files = {"compile_flags.rsp": make_nvcc_response_text(mirror.relocate(flags)).encode()}
         values = {
             "is_clang": False,
             "separate": SEPARATE in flags,
-            "compiler": named_compiler(os_string(command.arguments[0]), is_nvcc, "nvcc"),
+            "compiler": choose_compiler(os_string(command.arguments[0]), is_nvcc, "nvcc"),
             "inputs": sorted([*placed.values(), *files]),
             "link": mirror.placed[originals[0]],
-            "link_to": mirror.way_up(originals[0]) + self.editable,
+            "link_to": mirror.make_way_up(originals[0]) + self.editable,
             "unit": mirror.placed[os_string(command.translation_unit)],
         }
         return Build(placed, files, values)
 
     def _clang_build(self, originals: Sequence[str], command: CompileCommand) -> Build:
         placed = place_files(originals, self.editable)
-        flags = judged_flags(command, compile_flags)
-        files = overlay_files(placed, [(os_string(command.translation_unit), flags)])
+        flags = judge_flags(command, compile_flags)
+        files = make_overlay_files(placed, [(os_string(command.translation_unit), flags)])
         values = {
             "is_clang": True,
             "built": "$(BUILT)",
             "built_text": "`optimized.cubin` (`optimized.ptx` where there is no ptxas)",
-            "compiler": named_compiler(os_string(command.arguments[0]), is_clang, "clang++"),
+            "compiler": choose_compiler(os_string(command.arguments[0]), is_clang, "clang++"),
             "inputs": sorted([*placed.values(), *files]),
         }
         return Build(placed, files, values)
 
-    def assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
-        """The PTX that kc-locate found: machine code cannot be made of text again."""
+    def read_assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
+        """Return the PTX that kc-locate found: no tool assembles machine code."""
         if source is None or source.language is not Language.ASSEMBLY or not source.files:
             raise UsageError(
                 f"no PTX of {capture.kernel.demangled_name} is known",
                 hint="run kc-locate with --source-dir: a folder of .ptx files, or the program or library "
-                "that holds the kernel",
+                "that contains the kernel",
             )
         return store.get(source.files[0].payload.digest).decode(errors="surrogateescape")
 
-    def listing(self, store: Store, capture: Capture) -> dict[str, bytes]:
-        """The machine code, as nvdisasm writes it."""
+    def make_listing(self, store: Store, capture: Capture) -> dict[str, bytes]:
+        """List the machine code by nvdisasm."""
         kernel = capture.kernel
         code = store.get(kernel.code_digest)
-        text = machine_code_listing(code, kernel.mangled_name)
+        text = list_machine_code(code, kernel.mangled_name)
         return {} if text is None else {LISTING: text}

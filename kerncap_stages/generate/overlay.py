@@ -1,7 +1,7 @@
-"""Copies of sources in a project, and the clang overlay that puts them where the compiler expects them.
+"""Copies sources into a project, and makes the clang overlay that maps original paths to the copies.
 
-The compiler sees every file at its original path, so the flags of the original build stay as they are and
-relative includes resolve as they did; the contents come from the project's folder. Paths in the overlay are
+The compiler sees every file at its original path. So the flags of the original build do not change, and
+relative includes resolve as before; the contents come from the project's folder. Paths in the overlay are
 relative to the overlay file: the folder can be moved, and the original tree need not exist.
 """
 
@@ -17,22 +17,23 @@ if TYPE_CHECKING:
 
 EDITABLE = "kernel_variant.cpp"
 _UNSAFE = re.compile(r"[^A-Za-z0-9._+-]")
-# What an #include cannot hold, or JSON: a name that is not UTF-8 has surrogates here.
+# Characters that cannot be written in an #include or in JSON. A name that is not UTF-8 has surrogates.
 _UNWRITABLE = re.compile(r'["\n\r\0\ud800-\udfff]')
 
 
 def place_files(originals: Sequence[str], editable: str = EDITABLE) -> dict[str, str]:
-    """Map original paths to the project's: the first becomes the editable file, the rest go to ``deps/``.
+    """Map original paths to the project's: the first becomes the editable file, the others go to ``deps/``.
 
-    Names keep what they have below their common folder, without characters that mean something to a shell.
+    Paths in ``deps/`` are those below the common folder; characters that a shell would interpret are
+    replaced.
     """
     first, *rest = originals
     placed = {first: editable}
     taken = {editable}
-    common = common_folder([PurePosixPath(path).parent for path in rest]).parts
+    common = find_common_folder([PurePosixPath(path).parent for path in rest]).parts
     for original in rest:
         parts = PurePosixPath(original).parts[len(common) :]
-        safe = [_safe(part) for part in parts]
+        safe = [_make_safe(part) for part in parts]
         name = "/".join(("deps", *safe))
         stem, suffix = PurePosixPath(name).stem, PurePosixPath(name).suffix
         count = 1
@@ -46,13 +47,13 @@ def place_files(originals: Sequence[str], editable: str = EDITABLE) -> dict[str,
     return placed
 
 
-def _safe(part: str) -> str:
+def _make_safe(part: str) -> str:
     cleaned = _UNSAFE.sub("_", part)
     return f"_{cleaned}" if cleaned.startswith((".", "-")) else cleaned
 
 
-def common_folder(folders: Sequence[PurePosixPath]) -> PurePosixPath:
-    """The deepest folder that is in the path of each, or is it."""
+def find_common_folder(folders: Sequence[PurePosixPath]) -> PurePosixPath:
+    """Find the deepest folder that holds each of ``folders``, or is one of them."""
     shared: list[str] = []
     for level in zip(*(folder.parts for folder in folders), strict=False):
         if len(set(level)) > 1:
@@ -61,8 +62,11 @@ def common_folder(folders: Sequence[PurePosixPath]) -> PurePosixPath:
     return PurePosixPath(*shared)
 
 
-def overlay_text(placed: Mapping[str, str]) -> str:
-    """The overlay file, as JSON, which is YAML. placed: by what the compiler is told, see ``renaming``."""
+def make_overlay_text(placed: Mapping[str, str]) -> str:
+    """Make the overlay file, in JSON, which is also YAML.
+
+    placed: path in the project, by the path that the compiler gets from ``make_renaming``.
+    """
     roots = [
         {"type": "file", "name": original, "external-contents": placed[original]}
         for original in sorted(placed)
@@ -71,11 +75,11 @@ def overlay_text(placed: Mapping[str, str]) -> str:
     return json.dumps(overlay, indent=1, ensure_ascii=False) + "\n"
 
 
-def renaming(paths: Sequence[str]) -> Callable[[str], str]:
-    """What the compiler is told instead of a path, or of a flag with one, that cannot be written for it.
+def make_renaming(paths: Sequence[str]) -> Callable[[str], str]:
+    """Return a function that replaces names in a path, or in a flag with a path, that cannot be written.
 
     Folders and files with a quote or a line break in their names, or whose names are not UTF-8, get other
-    names, which exist in the overlay alone.
+    names, which exist only in the overlay.
     """
     names = {part for path in paths for part in PurePosixPath(path).parts}
     others: dict[str, str] = {}
@@ -87,31 +91,33 @@ def renaming(paths: Sequence[str]) -> Callable[[str], str]:
     return lambda text: "/".join(others.get(part, part) for part in text.split("/"))
 
 
-def overlay_files(placed: Mapping[str, str], units: Sequence[tuple[str, Sequence[str]]]) -> dict[str, bytes]:
-    """What a project needs besides its sources for a clang that takes them at their original paths.
+def make_overlay_files(
+    placed: Mapping[str, str], units: Sequence[tuple[str, Sequence[str]]]
+) -> dict[str, bytes]:
+    """Make the files, besides the sources, with which clang compiles the sources at their original paths.
 
-    units: path and flags of each, the kernel's own first.
+    units: path and flags of each unit, the kernel's own first.
     """
-    rename = renaming([*placed, *(unit for unit, _ in units)])
-    files = {"vfs.yaml": overlay_text({rename(path): name for path, name in placed.items()}).encode()}
+    rename = make_renaming([*placed, *(unit for unit, _ in units)])
+    files = {"vfs.yaml": make_overlay_text({rename(path): name for path, name in placed.items()}).encode()}
     for i, (unit, flags) in enumerate(units):
-        files[f"translation_unit{number_of(i)}.cpp"] = unit_text(rename(unit)).encode()
-        told = response_text([rename(flag) for flag in flags])
-        files[f"compile_flags{number_of(i)}.rsp"] = told.encode(errors="surrogateescape")
+        files[f"translation_unit{format_number(i)}.cpp"] = make_unit_text(rename(unit)).encode()
+        told = make_response_text([rename(flag) for flag in flags])
+        files[f"compile_flags{format_number(i)}.rsp"] = told.encode(errors="surrogateescape")
     return files
 
 
-def number_of(unit: int) -> str:
-    """What the names of a unit's files end in: nothing for the first, ``-2`` for the next."""
+def format_number(unit: int) -> str:
+    """Return the suffix of the names of a unit's files: empty for the first unit, ``-2`` for the next."""
     return f"-{unit + 1}" if unit else ""
 
 
-def unit_text(unit: str) -> str:
-    """The file that is compiled: clang's driver wants one that exists, and it leads to the overlay."""
+def make_unit_text(unit: str) -> str:
+    """Make the file that is compiled: clang's driver needs an existing file; it includes the unit."""
     return f'#include "{unit}"\n'
 
 
-def response_text(flags: Sequence[str]) -> str:
-    """A response file, one quoted flag a line: no flag ever reaches a shell or a Makefile."""
+def make_response_text(flags: Sequence[str]) -> str:
+    """Make a response file, one quoted flag a line: no flag is ever read by a shell or by make."""
     quoted = ('"' + flag.replace("\\", "\\\\").replace('"', '\\"') + '"' for flag in flags)
     return "".join(f"{flag}\n" for flag in quoted)

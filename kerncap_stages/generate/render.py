@@ -1,4 +1,4 @@
-"""The files of a project, from a capture and what is known of its source."""
+"""Makes the files of a project from a capture and its source."""
 
 from __future__ import annotations
 
@@ -11,9 +11,14 @@ import jinja2
 
 from kerncap_stages.code.kernel_facts import end_without_marks
 from kerncap_stages.errors import UsageError
-from kerncap_stages.generate.described import described_files
-from kerncap_stages.generate.kinds import kind_of
-from kerncap_stages.generate.quoting import make_echo, make_value, markdown, target_name
+from kerncap_stages.generate.described import describe_capture
+from kerncap_stages.generate.kinds import choose_kind
+from kerncap_stages.generate.quoting import (
+    quote_make_echo,
+    quote_make_value,
+    quote_markdown,
+    read_target_name,
+)
 from kerncap_stages.generate.request import TEMPLATES
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.os_strings import os_string
@@ -30,16 +35,16 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.source import Source
 
 
-_NAME = re.compile(r"\w+", re.ASCII)  # means nothing to make, a shell or grep
-# A recipe line: what was built of what, whatever is copied or linked there later.
+_NAME = re.compile(r"\w+", re.ASCII)  # no character that make, a shell or grep interprets
+# A recipe line that records the digests of the built file and its inputs.
 RECORD_BUILT = f"\t@sha256sum $@ $(INPUTS) > {BUILT}"
 
 
 @dataclass(frozen=True)
 class Rendered:
-    """A project before it is stored: contents by path, what is meant to be edited, what is missing."""
+    """A project before it is stored."""
 
-    files: dict[str, bytes]
+    files: dict[str, bytes]  # contents by path in the project
     copied: dict[str, str]  # path in the project -> digest of a stored source file
     editable: frozenset[str]
     can_recompile: bool
@@ -48,9 +53,10 @@ class Rendered:
 
 @dataclass(frozen=True)
 class Part:
-    """One kernel of a project. ``assembly``: the text of its instructions, where it is edited so.
+    """One kernel of a project.
 
-    ``listing``: files that show them, where nothing can be edited.
+    assembly: the text of its instructions, if they are edited.
+    listing: files that show its instructions, if nothing can be edited.
     """
 
     digest: Digest
@@ -63,16 +69,16 @@ class Part:
 def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     """Make every file of the project except the store.
 
-    Raises UsageError if several kernels are not of one code object or not compiled by one command.
+    Raises UsageError if several kernels are not from one code object, or not compiled by one command.
     """
     first = parts[0]
     capture, source = first.capture, first.source
     found = source if source is not None and source.outcome is Outcome.FOUND else None
     _require_one_unit(parts)
-    kind = kind_of(capture)
-    files = described_files(capture, "capture")
+    kind = choose_kind(capture)
+    files = describe_capture(capture, "capture")
     for number, part in enumerate(parts[1:], 2):
-        files |= described_files(part.capture, f"capture/kernel-{number}")
+        files |= describe_capture(part.capture, f"capture/kernel-{number}")
     digests: dict[str, str] = {}
     if found is not None and found.language is not Language.ASSEMBLY:
         for part in parts:
@@ -83,26 +89,26 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     build = kind.build(capture, list(digests), command, linked)
     files |= {**build.files, **first.listing}
     can_recompile = command is not None and not build.problem
-    why_not = build.problem or _why_not(source)
+    why_not = build.problem or _explain_missing(source)
     if first.assembly:
         files[kind.assembly] = first.assembly.encode(errors="surrogateescape")
     values = {
-        "target": target_name(capture.kernel.code_object.isa),
+        "target": read_target_name(capture.kernel.code_object.isa),
         "built": kind.built,
         "built_text": f"`{kind.built}`",
         "editable": kind.assembly if first.assembly else kind.editable,
         "can_recompile": can_recompile,
         "assembly": bool(first.assembly),
-        "others": [markdown(part.capture.kernel.demangled_name) for part in parts[1:]],
+        "others": [quote_markdown(part.capture.kernel.demangled_name) for part in parts[1:]],
         "why_not": why_not,
-        "check": "\n".join(_checks(parts)),
+        "check": "\n".join(_make_checks(parts)),
         "listing": next(iter(first.listing), ""),
         **build.values,
-        **_page(capture, found, build.placed),
+        **_describe_page(capture, found, build.placed),
         "assumed": command is not None and command.database is None,
     }
     for name in ("Makefile", "README.md"):
-        files[name] = _environment().get_template(f"{kind.template}/{name}.j2").render(values).encode()
+        files[name] = _make_environment().get_template(f"{kind.template}/{name}.j2").render(values).encode()
     missing = [why_not] if why_not else []
     if why_not and why_no_assembly:
         missing.append(f"no assembly loop: {why_no_assembly}")
@@ -118,8 +124,8 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     )
 
 
-def _checks(parts: Sequence[Part]) -> Iterator[str]:
-    """Recipe lines: a compiler is content with a unit that does not instantiate the kernel."""
+def _make_checks(parts: Sequence[Part]) -> Iterator[str]:
+    """Yield recipe lines that check for each kernel: a unit compiles even if it does not instantiate it."""
     for part in parts:
         name = end_without_marks(part.capture.kernel.mangled_name)
         if _NAME.fullmatch(name):
@@ -129,40 +135,43 @@ def _checks(parts: Sequence[Part]) -> Iterator[str]:
 
 
 def _require_one_unit(parts: Sequence[Part]) -> None:
-    def shape(part: Part) -> tuple[object, ...]:
+    def read_unit(part: Part) -> tuple[object, ...]:
         command = part.source.compile_command if part.source is not None else None
         built = None if command is None else (command.translation_unit, command.arguments)
         return part.capture.kernel.code_object.payload, built
 
     for part in parts[1:]:
-        if shape(part) != shape(parts[0]):
+        if read_unit(part) != read_unit(parts[0]):
             raise UsageError(
-                "kernels of one project must be of one code object and one translation unit: "
-                f"{part.capture.kernel.demangled_name} is not of that of "
+                "kernels of one project must be from one code object and one translation unit: "
+                f"{part.capture.kernel.demangled_name} is not from the same as "
                 f"{parts[0].capture.kernel.demangled_name}",
-                hint="leave out --together: each gets a project of its own",
+                hint="leave out --together: each kernel gets its own project",
             )
 
 
 @cache
-def _environment() -> jinja2.Environment:
+def _make_environment() -> jinja2.Environment:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(TEMPLATES),
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
-        autoescape=False,  # noqa: S701 - Makefiles and Markdown; every value goes through a quoting filter
+        autoescape=False,  # noqa: S701 - Makefiles and Markdown: a filter quotes every value
     )
     environment.filters.update(
-        make=make_value, make_echo=make_echo, markdown=markdown, lines=partial(printable, keep_lines=True)
+        make=quote_make_value,
+        make_echo=quote_make_echo,
+        markdown=quote_markdown,
+        lines=partial(printable, keep_lines=True),
     )
     return environment
 
 
-def _why_not(source: Source | None) -> str:
+def _explain_missing(source: Source | None) -> str:
     if source is None:
-        return "the source was not looked for: kc-generate without --assembly does"
+        return "the source was not searched; kc-generate without --assembly searches it"
     if source.outcome is not Outcome.FOUND:
         return source.explanation or f"the source was not found: {source.outcome.value}"
     if source.compile_command is None:
@@ -170,7 +179,7 @@ def _why_not(source: Source | None) -> str:
     return ""
 
 
-def _page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> dict[str, object]:
+def _describe_page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> dict[str, object]:
     launch, regions = capture.launch, capture.regions
     device = capture.device
     definition = found.definition if found else None
@@ -178,10 +187,10 @@ def _page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> 
     program = " ".join(os_string(word) for word in capture.program.command)
     name = capture.kernel.demangled_name
     return {
-        "title": markdown(name.partition("(")[0][:100]),
-        "kernel": markdown(name),
-        "program": markdown(program),
-        "gpu": markdown(
+        "title": quote_markdown(name.partition("(")[0][:100]),
+        "kernel": quote_markdown(name),
+        "program": quote_markdown(program),
+        "gpu": quote_markdown(
             f"{device.name} ({device.target})" + (", the software GPU" if device.software else "")
         ),
         "grid": " x ".join(map(str, launch.grid_work_items)),
@@ -189,6 +198,6 @@ def _page(capture: Capture, found: Source | None, placed: Mapping[str, str]) -> 
         "region_count": len(regions),
         "memory": formats.size(sum(region.size_bytes for region in regions)),
         "written": formats.size(sum(region.written_size_bytes or 0 for region in regions)),
-        "definition": f"`{markdown(place)}`" if place else "",
+        "definition": f"`{quote_markdown(place)}`" if place else "",
         "has_deps": len(placed) > 1,
     }

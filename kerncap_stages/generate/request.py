@@ -1,4 +1,4 @@
-"""What a project is made from: all that decides how it comes out, read without the models."""
+"""Makes the key of a project from everything that determines its files, without importing pydantic."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 TEMPLATES = Path(__file__).resolve().parents[1] / "templates"
-# Of a source, what it depends on and where it was looked for do not shape the project.
+# Fields of a source that do not affect the project: what the search depended on, and where it searched.
 _SHAPELESS = {"parents", "made_by", "consulted", "searched", "line_table_paths", "candidates"}
 
 
-def project_key(store: Store, digests: Sequence[Digest], *, assembly: bool) -> Digest:
-    """The key of a project of captures, located or not.
+def make_project_key(store: Store, digests: Sequence[Digest], *, assembly: bool) -> Digest:
+    """Make the key of a project of captures, located or not.
 
-    A source that was searched for again and found to be the same gives the same project.
+    Two searches that found the same source give the same key.
     Raises ArtifactError if an artifact is neither a capture nor a source.
     """
     captures: list[Digest] = []
@@ -39,8 +39,8 @@ def project_key(store: Store, digests: Sequence[Digest], *, assembly: bool) -> D
                 sources.append(None)
             else:
                 raise ArtifactError(
-                    f"{digest.short} is a {part.kind}, and a project is made from a capture or its source",
-                    hint="give what kc-capture or kc-locate printed",
+                    f"{digest.short} is a {part.kind}, but a project is made from a capture or its source",
+                    hint="give the digest that kc-capture or kc-locate printed",
                 )
     templates = [path.read_text() for path in sorted(TEMPLATES.rglob("*.j2"))]
     return request_key("generate", assembly=assembly, captures=captures, sources=sources, templates=templates)

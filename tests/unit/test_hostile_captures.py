@@ -23,7 +23,7 @@ from kerncap_stages.compilers.line_tables import read_line_tables
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.errors import ArtifactError, DigestMismatch, ExitCode, KerncapError, ManifestUnreadable
 from kerncap_stages.generate.engine import run_generate
-from kerncap_stages.generate.request import project_key
+from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.manifests import canonical, dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Backend
@@ -169,7 +169,7 @@ def test_what_leads_to_a_capture_is_refused_where_it_leads_nowhere(store, manife
         capture_of(store, digest)
     if manifest.kind == "source":
         with pytest.raises(ManifestUnreadable, match=f"{digest.short}: malformed source"):
-            project_key(store, [digest], assembly=False)
+            make_project_key(store, [digest], assembly=False)
 
 
 @pytest.mark.parametrize("stage", ["kc-show", "kc-replay", "kc-validate", "kc-generate", "kc-locate"])

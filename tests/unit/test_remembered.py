@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import kerncap_stages.store.remembered as under_test
-from kerncap_stages.generate.request import project_key
+from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.locate.known_source import summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import KINDS, SCHEMA_VERSIONS, View, dump, model_of, viewing
@@ -170,12 +170,12 @@ def test_another_schema_is_not_remembered(store, monkeypatch):
 
 def test_the_templates_shape_a_project(store, monkeypatch, tmp_path):
     digest = publish_capture(store)
-    before = project_key(store, [digest], assembly=False)
-    assert project_key(store, [digest], assembly=True) != before
+    before = make_project_key(store, [digest], assembly=False)
+    assert make_project_key(store, [digest], assembly=True) != before
     (tmp_path / "templates").mkdir()
     (tmp_path / "templates/Makefile.j2").write_text("all:\n")
     monkeypatch.setattr("kerncap_stages.generate.request.TEMPLATES", tmp_path / "templates")
-    assert project_key(store, [digest], assembly=False) != before
+    assert make_project_key(store, [digest], assembly=False) != before
 
 
 def test_a_view_has_no_members_that_are_not_there(store):

@@ -10,7 +10,7 @@ from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.flows.locate import locate_source
 from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.errors import KerncapError, UsageError
-from kerncap_stages.generate.request import project_key
+from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.locate.known_source import summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import View, viewing
@@ -104,7 +104,9 @@ def _find_in_place(
     store: Store, inputs: Sequence[Digest], place: Path | None, words: Words
 ) -> tuple[Digest, View, Checkout] | None:
     """Find the project of these inputs if its folder already holds it. Does not import the models."""
-    known = None if words.fresh else remembered(store, project_key(store, inputs, assembly=words.assembly))
+    known = (
+        None if words.fresh else remembered(store, make_project_key(store, inputs, assembly=words.assembly))
+    )
     if known is None:
         return None
     checkout = checked_out(known.digest, known.made, place or default_folder(known.made), force=words.force)

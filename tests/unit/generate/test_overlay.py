@@ -3,11 +3,11 @@ import json
 import pytest
 
 from kerncap_stages.generate.overlay import (
-    overlay_files,
-    overlay_text,
+    make_overlay_files,
+    make_overlay_text,
+    make_renaming,
+    make_response_text,
     place_files,
-    renaming,
-    response_text,
 )
 
 
@@ -42,7 +42,7 @@ def test_hostile_names_become_harmless(name):
 
 
 def test_overlay_points_each_original_at_its_copy():
-    overlay = json.loads(overlay_text({"/a/'q'/k.hip": "kernel_variant.cpp"}))
+    overlay = json.loads(make_overlay_text({"/a/'q'/k.hip": "kernel_variant.cpp"}))
     assert overlay["overlay-relative"] == "true"
     assert overlay["roots"] == [
         {"type": "file", "name": "/a/'q'/k.hip", "external-contents": "kernel_variant.cpp"}
@@ -52,12 +52,12 @@ def test_overlay_points_each_original_at_its_copy():
 @pytest.mark.parametrize("name", ['a"b', "a\nb", "a\rb", "a\udcffb"])
 def test_what_cannot_be_written_has_another_name_for_the_compiler(name):
     originals = [f"/w/{name}/k.hip", "/w/a_b/h.hpp", f"/w/{name}/{name}.hpp"]
-    rename = renaming(originals)
+    rename = make_renaming(originals)
     assert rename(originals[0]) == "/w/a_b_/k.hip"
     assert rename(originals[1]) == originals[1]
     assert rename(f"-I/w/{name}/include") == "-I/w/a_b_/include"
     assert rename(f"-DNAME={name}") == f"-DNAME={name}"
-    files = overlay_files(place_files(originals), [(originals[0], [f"-I/w/{name}"])])
+    files = make_overlay_files(place_files(originals), [(originals[0], [f"-I/w/{name}"])])
     assert files["translation_unit.cpp"] == b'#include "/w/a_b_/k.hip"\n'
     assert files["compile_flags.rsp"] == b'"-I/w/a_b_"\n'
     told = [root["name"] for root in json.loads(files["vfs.yaml"])["roots"]]
@@ -65,4 +65,7 @@ def test_what_cannot_be_written_has_another_name_for_the_compiler(name):
 
 
 def test_response_file_quotes_every_flag():
-    assert response_text(['-DA="x y"', "-DB=\\", "-DC=$(id)"]) == '"-DA=\\"x y\\""\n"-DB=\\\\"\n"-DC=$(id)"\n'
+    assert (
+        make_response_text(['-DA="x y"', "-DB=\\", "-DC=$(id)"])
+        == '"-DA=\\"x y\\""\n"-DB=\\\\"\n"-DC=$(id)"\n'
+    )
