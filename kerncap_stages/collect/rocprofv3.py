@@ -63,7 +63,7 @@ def _read(path: Path) -> Iterable[tuple[str, Tally]]:
         raise ArtifactError(f"cannot read {path}: {error.strerror}", hint=_HOW_TO_MAKE) from error
     except (ValueError, KeyError, TypeError, ArithmeticError) as error:
         raise ArtifactError(
-            f"{path}, line {rows.line_num} is not in rocprofv3's format: {error}", hint=_HOW_TO_MAKE
+            f"{path}, line {rows.line_num}: not in rocprofv3's format ({error})", hint=_HOW_TO_MAKE
         ) from error
     raise ArtifactError(
         f"{path} is neither a kernel statistics file nor a kernel trace of rocprofv3", hint=_HOW_TO_MAKE

@@ -1,1 +1,1 @@
-"""Compilers, and how builds call them: compile commands, flags, headers, debug information."""
+"""Compilers and how builds call them: compile commands, flags, headers, debug information."""

@@ -1,12 +1,12 @@
-"""The instructions of functions in AMD's code objects, in a form in which two builds can be compared.
+"""Reads the instructions of functions in AMD's code objects, in a form in which two builds can be compared.
 
-What a function reaches relative to itself it adds to the program counter:
+A function adds distances to the program counter to address other functions and data:
 
     s_getpc_b64  D              0xbe801c00 | D << 16
-    s_add_u32    D, D, LOW      0x80...... and a literal: the distance from behind s_getpc_b64
+    s_add_u32    D, D, LOW      0x80...... and a literal: the distance from the end of s_getpc_b64
     s_addc_u32   D+1, D+1, HIGH 0x82...... and a literal
 
-A distance differs with whatever else lies in the code object, so the name of what it leads to is compared.
+A distance depends on the rest of the code object, so the name of the target is compared instead.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 _GETPC, _ADD, _ADDC = 0xBE801C00, 0x80000000, 0x82000000
 _GETPC_BITS, _OPCODE_BITS = 0xFF80FFFF, 0xFF800000
 _LITERAL = 0xFF  # as a source operand
-_MOST_NESTED = 8  # symbols at one place
+_MAX_NESTED = 8  # symbols that may contain one address
 
 
 @dataclass(frozen=True)
@@ -36,15 +36,15 @@ class _Symbol:
     name: str
     address: int
     size_bytes: int
-    offset: int | None  # of a function's instructions in the file
+    offset: int | None  # of the instructions in the file; None if it is not a function
 
 
-def kernel_code(code_object: bytes, symbol: str) -> bytes | None:
-    """The instructions of a kernel and of all functions that it calls by name; None where it is not there.
+def read_kernel_code(code_object: bytes, symbol: str) -> bytes | None:
+    """Return the instructions of a kernel and of all functions that it calls by name; None if it is missing.
 
-    Of internal linkage it may be marked with its unit.
+    The symbol of a kernel with internal linkage may have a suffix for its unit.
     """
-    symbols = _symbols(code_object)
+    symbols = _read_symbols(code_object)
     name = find_symbol(symbol, {each.name for each in symbols if each.offset is not None})
     kernel = next((each for each in symbols if each.name == name and each.offset is not None), None)
     if kernel is None:
@@ -53,10 +53,10 @@ def kernel_code(code_object: bytes, symbol: str) -> bytes | None:
     wanted, seen = [kernel], {kernel.address}
     while wanted:
         each = wanted.pop()
-        code, targets = _without_distances(each, code_object)
+        code, targets = _clear_distances(each, code_object)
         parts.append(code)
         for target in targets:
-            held = _at(target, symbols)
+            held = _find_symbol_at(target, symbols)
             parts.append(f"{held.name}+{target - held.address}\0".encode() if held else b"\0")
             if held is not None and held.offset is not None and held.address not in seen:
                 seen.add(held.address)
@@ -64,14 +64,14 @@ def kernel_code(code_object: bytes, symbol: str) -> bytes | None:
     return b"".join(parts)
 
 
-def function_bytes(code_object: bytes, symbol: str) -> bytes | None:
-    """The bytes of one function as they are; None where a code object does not have it."""
-    found = next((each for each in _symbols(code_object) if each.name == symbol), None)
-    return None if found is None else _code(found, code_object)
+def read_function_bytes(code_object: bytes, symbol: str) -> bytes | None:
+    """Return the unchanged bytes of one function; None if the code object does not have it."""
+    found = next((each for each in _read_symbols(code_object) if each.name == symbol), None)
+    return None if found is None else _slice_code(found, code_object)
 
 
-def made_by(code_object: bytes) -> str | None:
-    """What the compiler wrote into the comment section, without the linker's part."""
+def read_compiler_name(code_object: bytes) -> str | None:
+    """Read the compiler's name and version from the comment section, without the linker's."""
     try:
         section = cast("Any", ELFFile(io.BytesIO(code_object)).get_section_by_name(".comment"))
         texts = section.data().split(b"\0") if section is not None else []
@@ -81,13 +81,13 @@ def made_by(code_object: bytes) -> str | None:
     return ", ".join(named) or None
 
 
-def _symbols(code_object: bytes) -> list[_Symbol]:
-    """What has a name and an address, in the order of addresses; empty for what is no code object."""
+def _read_symbols(code_object: bytes) -> list[_Symbol]:
+    """Read the symbols with a name and an address, by address; empty if the file is not a code object."""
     found: list[_Symbol] = []
     try:
         elf = ELFFile(io.BytesIO(code_object))
         table = cast("Any", elf.get_section_by_name(".symtab") or elf.get_section_by_name(".dynsym"))
-        # Once: pyelftools reads a header again each time that it is asked for.
+        # Read once: pyelftools reads a section's header again at each access.
         places = [(section["sh_addr"], section["sh_offset"]) for section in elf.iter_sections()]
         for entry in table.iter_symbols() if table is not None else ():
             index, address = entry["st_shndx"], entry["st_value"]
@@ -98,29 +98,29 @@ def _symbols(code_object: bytes) -> list[_Symbol]:
             code = address - start + offset if is_function else None
             found.append(_Symbol(entry.name, address, entry["st_size"], code))
     except (ELFError, TypeError, KeyError, IndexError, ValueError):
-        return []  # a file that anybody may have written
+        return []  # the file may come from anybody
     return sorted(found, key=lambda each: each.address)
 
 
-def _code(symbol: _Symbol, code_object: bytes) -> bytes:
+def _slice_code(symbol: _Symbol, code_object: bytes) -> bytes:
     start = symbol.offset
     return b"" if start is None else code_object[start : start + symbol.size_bytes]
 
 
-def _without_distances(symbol: _Symbol, code_object: bytes) -> tuple[bytes, list[int]]:
-    """The instructions with zeros for distances, and the addresses that those led to."""
-    code = _code(symbol, code_object)
+def _clear_distances(symbol: _Symbol, code_object: bytes) -> tuple[bytes, list[int]]:
+    """Return the instructions with zeros in place of distances, and the addresses of their targets."""
+    code = _slice_code(symbol, code_object)
     count = len(code) // 4
     words = list(struct.unpack(f"<{count}I", code[: count * 4]))
     targets = []
-    for at, distance in list(_distances(words)):
+    for at, distance in list(_find_distances(words)):
         words[at + 2] = words[at + 4] = 0
         targets.append(symbol.address + 4 * (at + 1) + distance)
     return struct.pack(f"<{count}I", *words), targets
 
 
-def _distances(words: list[int]) -> Iterator[tuple[int, int]]:
-    """(index of s_getpc_b64, distance from behind it)."""
+def _find_distances(words: list[int]) -> Iterator[tuple[int, int]]:
+    """Yield (index of s_getpc_b64, distance from its end)."""
     for at in range(len(words) - 4):
         getpc, add, low, addc, high = words[at : at + 5]
         if (
@@ -133,10 +133,10 @@ def _distances(words: list[int]) -> Iterator[tuple[int, int]]:
             yield at, distance - (1 << 64) if distance >> 63 else distance
 
 
-def _at(address: int, symbols: list[_Symbol]) -> _Symbol | None:
-    """The symbol that begins at an address or holds it."""
+def _find_symbol_at(address: int, symbols: list[_Symbol]) -> _Symbol | None:
+    """Find the symbol that begins at an address or contains it."""
     at = bisect_right(symbols, address, key=lambda each: each.address)
-    for each in reversed(symbols[max(0, at - _MOST_NESTED) : at]):
+    for each in reversed(symbols[max(0, at - _MAX_NESTED) : at]):
         if address == each.address or address < each.address + each.size_bytes:
             return each
     return None

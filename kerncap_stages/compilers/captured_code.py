@@ -1,4 +1,4 @@
-"""The code of a captured kernel, as its capture holds it."""
+"""The code of a captured kernel, from its capture."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class CapturedCode:
-    """``ptx``: what the driver made the code object of, where the program handed it PTX."""
+    """A code object. ``ptx``: from which the driver compiled it, if the program passed PTX to the driver."""
 
     code_object: bytes
     ptx: tuple[bytes, ...] = ()
 
     @classmethod
-    def of(cls, store: Store, capture: Capture) -> Self:
-        """Read it from the store."""
+    def read(cls, store: Store, capture: Capture) -> Self:
+        """Read the code of a capture from the store."""
         code = capture.kernel.code_object
         return cls(store.get(code.payload.digest), tuple(store.get(each.digest) for each in code.ptx))

@@ -1,4 +1,4 @@
-"""clang as the compiler of CUDA sources, asked for PTX: for machine code it would run another program."""
+"""clang as the compiler of CUDA sources. It only makes PTX here: for machine code it would run ptxas."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 class CudaClang(Compiler):
     """A clang that compiles CUDA instead of HIP."""
 
-    def command(self, target: str, flags: Sequence[str], *rest: str) -> list[str]:
-        """Words that compile CUDA for one GPU target, for the device alone."""
+    def make_command(self, target: str, flags: Sequence[str], *rest: str) -> list[str]:
+        """Return the command that compiles CUDA for one GPU target, only for the device."""
         return [self.path, "-x", "cuda", f"--cuda-gpu-arch={target}", "--cuda-device-only", *flags, *rest]
 
 
@@ -30,17 +30,17 @@ class ClangCudaTool(HipTool):
     """See ``toolchain.Tool``."""
 
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
-        """Compile to PTX and look for the kernel's entry."""
-        words = self.compiler.command(target, flags, "-w", "-S", "-o", "-", str(unit))
+        """Compile to PTX, and search the kernel's entry."""
+        words = self.compiler.make_command(target, flags, "-w", "-S", "-o", "-", str(unit))
         result = run_compiler(words, directory)
         return result.returncode == 0 and symbol in entry_lines(result.stdout.encode())
 
-    def device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> None:
-        """PTX is no instructions: there is nothing to compare."""
+    def compile_device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> None:
+        """Compile nothing: clang makes PTX, which has no instructions to compare."""
 
 
 def find_clang(compiler: str) -> ClangCudaTool:
-    """The clang of a build. Raises DeviceError if it cannot be found."""
+    """Find the clang of a build. Raises DeviceError if there is none."""
     found = shutil.which(compiler)
     if found is None:
         raise DeviceError(f"there is no compiler {compiler}", hint="put it on PATH, or pass --compiler PATH")

@@ -1,4 +1,4 @@
-"""Compile commands: reading a compilation database."""
+"""Reads compile commands from a compilation database."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ DATABASE = "compile_commands.json"
 _LAUNCHERS = frozenset({"ccache", "sccache", "distcc", "icecc"})
 _SETTING = re.compile(r"[A-Za-z_]\w*=.*", re.DOTALL)
 _OPTIONS_FILE = frozenset({"-optf", "--options-file"})
-_MOST_NESTED = 8
-_MOST_BYTES = 512 << 20  # of a database: that of a large browser has a tenth of it
+_MAX_NESTED = 8
+_MAX_BYTES = 512 << 20  # of a database: a large browser's has a tenth of this
 
 
 @dataclass(frozen=True)
@@ -32,18 +32,18 @@ class CompileCommand:
     file: Path  # absolute
     directory: Path  # absolute; relative flags are relative to it
     arguments: tuple[str, ...]  # the compiler first
-    response_files: tuple[Path, ...] = ()  # that the arguments came from, or would have, had they been there
-    compiler_is_given: bool = False  # by the user: no program that the command names is run
-    own_compiler: str | None = None  # that the command named, and that is not run: it lies in the build
+    response_files: tuple[Path, ...] = ()  # files that the arguments name, existing or not
+    compiler_is_given: bool = False  # the user named a compiler: no program of the command is run
+    own_compiler: str | None = None  # the command's compiler, which is not run because it is in the build
 
     @property
     def compiler(self) -> str:
-        """The compiler as the build called it."""
+        """The compiler as the build named it."""
         return self.arguments[0]
 
 
 def lies_in_build(program: str, command: CompileCommand) -> bool:
-    """Whether a program is of the folder of a build or of its unit, and not what PATH finds by its name."""
+    """Whether a program is in the folder of a build or of its unit, and is not the one that PATH finds."""
     path = Path(os.path.normpath(command.directory / program))
     found = shutil.which(path.name)
     if "/" not in program or (found is not None and os.path.realpath(found) == os.path.realpath(path)):
@@ -52,10 +52,10 @@ def lies_in_build(program: str, command: CompileCommand) -> bool:
     return any(place.is_relative_to(folder) for place in (path, path.resolve()) for folder in folders)
 
 
-def without_own_compiler(command: CompileCommand) -> CompileCommand:
-    """The command with a compiler that may be run: PATH's of the same name instead of one of the build's own.
+def replace_own_compiler(command: CompileCommand) -> CompileCommand:
+    """Replace a compiler that is in the build's folder by the one of the same name on PATH.
 
-    A path that is relative to the build's folder becomes absolute.
+    Another compiler's path, if it is relative to the build's folder, becomes absolute.
     """
     compiler, *rest = command.arguments
     if "/" not in compiler:
@@ -68,17 +68,18 @@ def without_own_compiler(command: CompileCommand) -> CompileCommand:
 def find_database(
     start: Path, is_there: Callable[[Path], bool] = Path.is_file, name: str = DATABASE
 ) -> Path | None:
-    """``compile_commands.json`` in a folder, its ``build*`` and ``out*`` folders, or the same of an ancestor.
+    """Find ``compile_commands.json`` in a folder or its ``build*`` and ``out*`` folders, or in a parent's.
 
-    name: another file to look for, also in ``build/temp*``, where Python's extensions are built.
-    is_there: asked about each place in turn, ``build`` and ``out`` also where there are no such folders yet.
+    name: another file to find, also in ``build/temp*``, where Python's extensions are built.
+    is_there: called for each place in order; ``build`` and ``out`` are asked about even if they do not exist
+    yet.
 
-    Compile commands lead to programs. So a file of another user is not taken, nor one above a folder that
-    anybody may fill, as /tmp; whom ``start`` belongs to may be relied on.
+    Compile commands name programs to run. So a file of another user is ignored, and so are folders from the
+    first one on that anybody may write to, such as /tmp. The owner of ``start`` is trusted.
     """
     trusted = {os.geteuid(), 0, start.stat().st_uid}
     for folder in (start, *start.parents):
-        if folder != start and not _only_written_by(trusted, folder):
+        if folder != start and not _is_only_writable_by(trusted, folder):
             break
         builds = sorted({folder / "build", *folder.glob("build*")})
         outs = sorted({folder / "out", *folder.glob("out*")})
@@ -92,23 +93,23 @@ def find_database(
     return None
 
 
-def _only_written_by(users: set[int], folder: Path) -> bool:
+def _is_only_writable_by(users: set[int], folder: Path) -> bool:
     status = folder.stat()
     return status.st_uid in users and not status.st_mode & stat.S_IWOTH
 
 
 def load_database(path: Path) -> list[CompileCommand]:
-    """Every entry, in the order of the file.
+    """Read every entry, in the order of the file.
 
-    Raises UsageError if it is not a compilation database.
+    Raises UsageError if the file is not a compilation database.
     """
     try:
-        if not path.is_file() or path.stat().st_size > _MOST_BYTES:  # a pipe or a device may never end
-            raise ValueError(f"no plain file of up to {_MOST_BYTES >> 20} MiB")
+        if not path.is_file() or path.stat().st_size > _MAX_BYTES:  # a pipe or a device may never end
+            raise ValueError(f"it is not a plain file of at most {_MAX_BYTES >> 20} MiB")
         entries = json.loads(path.read_text(encoding="utf-8", errors="surrogateescape"))
         if not isinstance(entries, list):
             raise TypeError("the top level is not a list")
-        return commands_of(entries, path.parent)
+        return read_entries(entries, path.parent)
     except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise UsageError(
             f"{path} is not a compilation database: {error}",
@@ -116,15 +117,15 @@ def load_database(path: Path) -> list[CompileCommand]:
         ) from error
 
 
-def commands_of(entries: Sequence[dict[str, object]], base: Path) -> list[CompileCommand]:
-    """The entries of a database. ``base``: what their folders are relative to.
+def read_entries(entries: Sequence[dict[str, object]], base: Path) -> list[CompileCommand]:
+    """Read the entries of a database. ``base``: the folder to which their folders are relative.
 
-    Raises KeyError or ValueError for what is no entry.
+    Raises KeyError or ValueError for an invalid entry.
     """
-    return [_command(entry, base) for entry in entries]
+    return [_read_entry(entry, base) for entry in entries]
 
 
-def _command(entry: dict[str, object], base: Path) -> CompileCommand:
+def _read_entry(entry: dict[str, object], base: Path) -> CompileCommand:
     directory = (base / str(entry["directory"])).resolve()
     raw = entry.get("arguments")
     words = [str(word) for word in raw] if isinstance(raw, list) else shlex.split(str(entry["command"]))
@@ -141,11 +142,11 @@ def _command(entry: dict[str, object], base: Path) -> CompileCommand:
     return CompileCommand((directory / str(entry["file"])).resolve(), directory, tuple(words), tuple(read))
 
 
-def response_words(text: str) -> Iterator[str]:
-    """The words of a response file as GCC and clang read it.
+def split_response_file(text: str) -> Iterator[str]:
+    """Split a response file into words, as GCC and clang do.
 
-    Unlike in a shell a backslash escapes any character, inside quotes of both kinds too, and an open quote
-    ends with the file.
+    Unlike in a shell, a backslash escapes any character, also inside both kinds of quotes, and an open quote
+    ends at the end of the file.
     """
     word: str | None = None
     quote = ""
@@ -173,22 +174,22 @@ def _expand_response_files(
     for word in remaining:
         name, equals, joined = word.partition("=")
         if name in _OPTIONS_FILE and (equals or word in _OPTIONS_FILE):
-            # nvcc's way; several files may stand between commas.
+            # nvcc's option, whose value may list several files, separated by commas.
             files = joined if equals else next(remaining, "")
             marked = [f"@{file}" for file in files.split(",") if file]
             yield from _expand_response_files(marked, directory, read, depth)
             continue
         path = directory / word[1:]
-        if word.startswith("@") and depth < _MOST_NESTED:
+        if word.startswith("@") and depth < _MAX_NESTED:
             read[path] = None
             if path.is_file():
-                inner = list(response_words(path.read_text(errors="surrogateescape")))
+                inner = list(split_response_file(path.read_text(errors="surrogateescape")))
                 yield from _expand_response_files(inner, directory, read, depth + 1)
                 continue
         yield word
 
 
-def commands_for(path: Path, database: Sequence[CompileCommand]) -> list[CompileCommand]:
-    """The entries that compile ``path`` itself; a file built twice has two."""
+def find_commands_for(path: Path, database: Sequence[CompileCommand]) -> list[CompileCommand]:
+    """Find the entries that compile ``path`` itself; a file that is built twice has two."""
     wanted = path.resolve()
     return [command for command in database if command.file == wanted]

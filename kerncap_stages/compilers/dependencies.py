@@ -1,4 +1,4 @@
-"""The exact set of local headers of a translation unit: the compiler's own answer under its own command."""
+"""Asks the compiler which headers a translation unit includes, with the unit's own compile command."""
 
 from __future__ import annotations
 
@@ -24,32 +24,34 @@ _ABOUT_CUDA = ("--cuda-path=", "-nocudainc", "-nocudalib", "-nogpuinc", "-nogpul
 
 @dataclass(frozen=True)
 class Headers:
-    """What a unit includes: absolute paths, each once. ``own``: the include folders of the toolchain."""
+    """The headers of a unit: absolute paths, each once. ``own``: the include folders of the toolchain."""
 
     paths: tuple[Path, ...]
     own: tuple[Path, ...] = ()
 
     @classmethod
-    def of(cls, prerequisites: Sequence[Path], unit: Path, directory: Path, own: Sequence[Path]) -> Self:
-        """From what a compiler lists, the unit among it, relative to the folder in which it ran."""
+    def from_prerequisites(
+        cls, prerequisites: Sequence[Path], unit: Path, directory: Path, own: Sequence[Path]
+    ) -> Self:
+        """Make it from a compiler's list: the unit and its headers, relative to ``directory``."""
         paths = dict.fromkeys(Path(os.path.normpath(directory / each)) for each in prerequisites)
         return cls(tuple(path for path in paths if path != unit), tuple(own))
 
-    def local(self, definition: Path) -> list[Path]:
-        """All that are neither below the toolchain's folders nor of the library of ``definition``.
+    def list_local(self, definition: Path) -> list[Path]:
+        """List the headers that are not the toolchain's, and those of the definition's library.
 
-        A library of kernels is installed where the compiler looks anyway: what lies there in one folder, as
-        /usr/include/rocprim, is as local as the definition that it holds.
+        A library of kernels may be installed in the compiler's own folders: all of its folder, such as
+        /usr/include/rocprim, counts as local if the definition is in it.
         """
-        library = self._library(definition)
+        library = self._find_library(definition)
         return [path for path in self.paths if not _is_below(path, self.own) or _is_below(path, library)]
 
-    def of_toolchain(self) -> list[Path]:
-        """The others."""
+    def list_toolchain(self) -> list[Path]:
+        """List the headers in the toolchain's folders."""
         return [path for path in self.paths if _is_below(path, self.own)]
 
-    def _library(self, definition: Path) -> tuple[Path, ...]:
-        """The folder next below the toolchain's, or the file itself; nothing for what is no toolchain's."""
+    def _find_library(self, definition: Path) -> tuple[Path, ...]:
+        """Find the folder or file, directly below the toolchain's folder, that contains ``definition``."""
         place = definition.resolve()
         above = [folder for folder in self.own if place.is_relative_to(folder)]
         if not above:
@@ -64,7 +66,7 @@ def _is_below(path: Path, folders: Sequence[Path]) -> bool:
 
 
 def parse_make_rule(text: str) -> list[Path]:
-    """The prerequisites of the first rule that a compiler's ``-M`` prints."""
+    """Parse the prerequisites of the first rule that a compiler prints with ``-M``."""
     _, _, body = text.partition(": ")
     words: list[str] = [""]
     position = 0
@@ -89,18 +91,18 @@ def parse_make_rule(text: str) -> list[Path]:
     return [Path(word) for word in words if word]
 
 
-def toolchain_folders(compiler: Compiler, target: str, flags: Sequence[str] = ()) -> tuple[Path, ...]:
-    """The compiler's own include folders: headers below them belong to the toolchain, not to the project.
+def list_toolchain_folders(compiler: Compiler, target: str, flags: Sequence[str] = ()) -> tuple[Path, ...]:
+    """List the compiler's own include folders: headers below them belong to the toolchain.
 
     ``flags`` may say where CUDA is, or that there is none.
     """
     own = [flag for flag in flags if flag.startswith(_ABOUT_CUDA)]
-    command = compiler.command(target, own, "-E", "-v", os.devnull, "-o", os.devnull)
+    command = compiler.make_command(target, own, "-E", "-v", os.devnull, "-o", os.devnull)
     return parse_search_list(run_compiler(command, Path("/")).stderr)
 
 
 def parse_search_list(text: str) -> tuple[Path, ...]:
-    """The include folders that a compiler lists when it is asked to be verbose."""
+    """Parse the include folders that a compiler lists with ``-v``."""
     folders: list[Path] = []
     listing = False
     for line in text.splitlines():
@@ -114,48 +116,50 @@ def parse_search_list(text: str) -> tuple[Path, ...]:
 
 
 def run_compiler(command: Sequence[str], directory: Path) -> subprocess.CompletedProcess[str]:
-    """Run a compiler to its end.
+    """Run a compiler until it ends.
 
     Raises DeviceError if it cannot be started or does not end.
     """
     return run_tool(command, directory, hint="pass --compiler PATH")
 
 
-def headers(compiler: Compiler, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
-    """Every file that ``unit`` includes, at any depth.
+def list_headers(
+    compiler: Compiler, flags: Sequence[str], unit: Path, directory: Path, target: str
+) -> Headers:
+    """List every file that ``unit`` includes, at any depth.
 
-    Raises DeviceError with the compiler's first error if the unit cannot be preprocessed under ``flags``.
+    Raises DeviceError with the compiler's first error if the unit cannot be preprocessed with ``flags``.
     """
-    # The driver ignores -M for one side of an offload compilation; the compiler proper does not.
+    # clang's driver ignores -M for one side of an offload compilation; its front end does not.
     with TemporaryFolder("headers") as name:
         rule, included = Path(name) / "rule", Path(name) / "included"
         listing = ["-dependency-file", str(rule), "-MT", "unit", "-sys-header-deps"]
         listing += ["-header-include-file", str(included)]
         asked = [each for word in listing for each in ("-Xclang", word)]
-        words = compiler.command(target, flags, *asked, "-E", "-o", os.devnull, str(unit))
+        words = compiler.make_command(target, flags, *asked, "-E", "-o", os.devnull, str(unit))
         result = run_compiler(words, directory)
         if result.returncode != 0 or not rule.exists():
             raise DeviceError(
-                f"{unit} does not preprocess under its compile command: {first_error(result.stderr)}",
+                f"{unit} does not preprocess with its compile command: {find_first_error(result.stderr)}",
                 hint="check that the build folder is complete (generated headers?) and -D is right",
             )
-        prerequisites = [path for path in parse_make_rule(_text(rule)) if (directory / path).exists()]
+        prerequisites = [path for path in parse_make_rule(_read_text(rule)) if (directory / path).exists()]
         if included.exists():
-            # In a rule clang makes backslashes slashes, and a line break ends it. Here both are escaped.
-            prerequisites += [Path(_unescaped(line)) for line in _text(included).split("\n") if line]
-    own = toolchain_folders(compiler, target, flags)
-    return Headers.of(prerequisites, unit, directory, own)
+            # A rule has slashes in place of backslashes, and a line break ends it; this file escapes both.
+            prerequisites += [Path(_unescape(line)) for line in _read_text(included).split("\n") if line]
+    own = list_toolchain_folders(compiler, target, flags)
+    return Headers.from_prerequisites(prerequisites, unit, directory, own)
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     return path.read_bytes().decode(errors="surrogateescape")
 
 
-def _unescaped(line: str) -> str:
+def _unescape(line: str) -> str:
     return _ESCAPED.sub(lambda match: "\n" if match[1] == "n" else match[1], line)
 
 
-def first_error(said: str) -> str:
-    """The line that matters of what a compiler said: warnings may stand before it, and its source behind."""
+def find_first_error(said: str) -> str:
+    """Find the first error in a compiler's messages, which may begin with warnings."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
-    return next((line for line in lines if "error" in line), lines[0] if lines else "it says nothing")
+    return next((line for line in lines if "error" in line), lines[0] if lines else "it prints no message")

@@ -1,7 +1,7 @@
-"""A compile command's flags, each with the words that belong to it, in one spelling.
+"""Groups a compile command's flags, each with the words that belong to it, in one spelling.
 
-clang takes some flags in several spellings, and hands words on to its parts behind others: `-Xclang WORD`,
-`-Xclang=WORD`, `-Wp,WORD,WORD`. What a flag may do is judged by its words, so they are taken apart here.
+clang accepts some flags in several spellings, and some flags pass words on to its parts: `-Xclang WORD`,
+`-Xclang=WORD`, `-Wp,WORD,WORD`. The words decide whether a flag is safe, so they are separated here.
 """
 
 from __future__ import annotations
@@ -12,23 +12,24 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 
-def words_of(text: str) -> frozenset[str]:
-    """The words of a table."""
+def split_words(text: str) -> frozenset[str]:
+    """Split a table into its words."""
     return frozenset(text.split())
 
 
-PATH_FLAGS = words_of(
+PATH_FLAGS = split_words(
     """
     -I -isystem -iquote -idirafter -include -imacros -isysroot -iprefix -iwithprefix -include-pch
     -ivfsoverlay --sysroot -cxx-isystem -internal-isystem -resource-dir
     """
 )
-# Those whose words go to a part of the compiler. Behind -Xarch_NAME stands a flag of the driver itself.
+# Flags that pass the next word to a part of the compiler. After -Xarch_NAME comes a flag of the driver
+# itself.
 TO_COMPILER = "-Xclang"
 TO_OPTIMISER = "-mllvm"
 FOR_ARCHITECTURE = "-Xarch_"
 _SAME_AS_TO_COMPILER = "-Xpreprocessor"
-_TAKE_A_WORD = words_of(
+_TAKE_A_WORD = split_words(
     """
     -o -MF -MT -MQ -MJ -x --offload-arch --no-offload-arch --serialize-diagnostics -arch -l -L -z -u -T
     --output --language -B --config -load -plugin -add-plugin -wrapper --prefix -D -U -target --target
@@ -36,16 +37,16 @@ _TAKE_A_WORD = words_of(
     -module-dependency-dir -dumpdir
     """
 )
-_INNER_TAKE_A_WORD = words_of(
+_INNER_TAKE_A_WORD = split_words(
     """
     -o -dependency-file -MT -load -plugin -add-plugin -mllvm -D -U -target-feature -dwarf-debug-flags
     """
 )
 
 
-def flag_groups(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """A command's flags; of those that pass words on, each word has the flag before it."""
-    remaining = list(_one_spelling(words))
+def group_flags(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Yield each flag with its words. In a group of words that are passed on, the flag precedes each word."""
+    remaining = list(_unify_spelling(words))
     while remaining:
         word = remaining.pop(0)
         if not word.startswith("-X") and word != TO_OPTIMISER:
@@ -56,21 +57,21 @@ def flag_groups(words: Sequence[str]) -> Iterator[tuple[str, ...]]:
             yield (word,)
             continue
         group = [word, remaining.pop(0)]
-        if len(remaining) > 1 and remaining[0] == word and _takes(group[1], remaining[1]):
+        if len(remaining) > 1 and remaining[0] == word and _takes_word(group[1], remaining[1]):
             group += [remaining.pop(0), remaining.pop(0)]
         yield tuple(group)
 
 
-def _takes(word: str, following: str) -> bool:
-    """Whether the next word that is passed on belongs to this one."""
+def _takes_word(word: str, following: str) -> bool:
+    """Whether the next word that is passed on belongs to ``word``."""
     return word in _INNER_TAKE_A_WORD or word in PATH_FLAGS or not following.startswith("-")
 
 
-def _one_spelling(words: Sequence[str]) -> Iterator[str]:
+def _unify_spelling(words: Sequence[str]) -> Iterator[str]:
     for word in words:
         name, equals, value = word.partition("=")
         if word.startswith("-Wp,-M"):
-            continue  # names a file of dependencies
+            continue  # it names a dependency file
         if word.startswith("-Wp,"):
             for each in word.split(",")[1:]:
                 yield from (TO_COMPILER, each)

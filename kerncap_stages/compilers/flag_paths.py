@@ -1,4 +1,4 @@
-"""Paths in compile flags, which are relative to the folder that the compiler ran in."""
+"""Makes paths in compile flags absolute: they are relative to the folder in which the compiler ran."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# Their file is looked for in the build's folder first, and then where quoted includes are.
+# The compiler searches their file first in the build's folder, then like a quoted include.
 _FORCED_INCLUDES = ("-include", "-imacros")
 
 
-def absolute(value: str, directory: Path) -> str:
-    """A path as it is from everywhere."""
+def make_absolute(value: str, directory: Path) -> str:
+    """Make a path absolute."""
     return os.path.normpath(directory / value)
 
 
-def absolute_for(flag: str, value: str, directory: Path) -> str:
-    """The path of a flag; the name of a forced include that the folders of other flags hold stays a name."""
+def make_absolute_for(flag: str, value: str, directory: Path) -> str:
+    """Make the path of a flag absolute, except a forced include that is not in the build's folder."""
     searched = flag in _FORCED_INCLUDES and not (directory / value).exists()
-    return value if searched else absolute(value, directory)
+    return value if searched else make_absolute(value, directory)

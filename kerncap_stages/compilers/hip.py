@@ -1,4 +1,4 @@
-"""HIP's compilers: clang, also behind hipcc."""
+"""HIP's compilers: clang, and the clang that hipcc calls."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from kerncap_stages.compilers import amd_code
 from kerncap_stages.compilers.debug_info import defined_at
 from kerncap_stages.compilers.dependencies import (
     Headers,
-    first_error,
-    headers,
+    find_first_error,
+    list_headers,
+    list_toolchain_folders,
     run_compiler,
-    toolchain_folders,
 )
-from kerncap_stages.compilers.flags import compile_flags, unsafe_flags
-from kerncap_stages.compilers.includes import environment_folders
-from kerncap_stages.compilers.installed import Compiler, compiler_version, find_compiler, is_hipcc
+from kerncap_stages.compilers.flags import find_unsafe_flags, keep_shaping_flags
+from kerncap_stages.compilers.includes import list_environment_folders
+from kerncap_stages.compilers.installed import Compiler, find_compiler, is_hipcc, read_compiler_version
 from kerncap_stages.compilers.llvm_tools import run_llvm
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _OPTIMISATION = re.compile(r"-O.*")
 _LEVELS = ("-O0", "-O3", "-O2", "-O1")  # the likeliest first
-# For the linker of device code a unit is a bundle, even of one target.
+# The linker of device code takes a unit as a bundle, even for one target.
 RELOCATABLE_UNIT = ("-fgpu-rdc", "-c", "--gpu-bundle-output", "--no-offload-compress")
 RELOCATABLE_LINK = ("-fgpu-rdc", "--hip-link", "--offload-device-only", "--no-gpu-bundle-output")
 _OTHER_PATHS = (
@@ -45,7 +45,7 @@ _OTHER_PATHS = (
 
 @dataclass(frozen=True)
 class RelocatableCode:
-    """A unit's bitcode in a bundle, as the linker takes it, with the symbols that it defines and misses."""
+    """A unit's bitcode in a bundle, as the linker takes it, with its defined and undefined symbols."""
 
     bundle: bytes
     defined: frozenset[str]
@@ -60,76 +60,78 @@ class HipTool:
 
     @property
     def path(self) -> str:
-        """What is run."""
+        """The executable."""
         return self.compiler.path
 
-    def headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
-        """As the compiler itself lists them."""
-        return headers(self.compiler, flags, unit, directory, target)
+    def list_headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
+        """Ask the compiler for the headers of a unit."""
+        return list_headers(self.compiler, flags, unit, directory, target)
 
-    def system_folders(self, target: str) -> tuple[Path, ...]:
-        """As it lists them: also those of ROCm."""
-        return toolchain_folders(self.compiler, target)
+    def list_system_folders(self, target: str) -> tuple[Path, ...]:
+        """Ask the compiler for its include folders, which include ROCm's."""
+        return list_toolchain_folders(self.compiler, target)
 
-    def version(self) -> str:
-        """The first line of what it says of itself."""
-        return compiler_version(self.path)
+    def read_version(self) -> str:
+        """Read the first line of ``--version``."""
+        return read_compiler_version(self.path)
 
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
-        """Compile to assembly, quickly, and look for the kernel's label."""
+        """Compile to assembly without optimisation, and search the kernel's label."""
         quick = [*(flag for flag in flags if not _OPTIMISATION.fullmatch(flag)), "-O0"]
-        words = self.compiler.command(target, quick, "-w", "-S", "-o", "-", str(unit))
+        words = self.compiler.make_command(target, quick, "-w", "-S", "-o", "-", str(unit))
         result = run_compiler(words, directory)
         mark = re.compile(r"^" + re.escape(symbol) + r":", re.MULTILINE)
         return result.returncode == 0 and mark.search(result.stdout) is not None
 
-    def defined_at(
+    def find_definition(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
     ) -> tuple[Path, int] | None:
-        """Compile to LLVM's assembly with debug information, paths as they are."""
+        """Compile to LLVM's assembly with debug information and unmapped paths, and search it."""
         shaping = (flag for flag in flags if not _OPTIMISATION.fullmatch(flag))
         quick = [*(flag for flag in shaping if not flag.startswith(_OTHER_PATHS)), "-O0", "-g"]
-        words = self.compiler.command(target, quick, "-w", "-S", "-emit-llvm", "-o", "-", str(unit))
+        words = self.compiler.make_command(target, quick, "-w", "-S", "-emit-llvm", "-o", "-", str(unit))
         result = run_compiler(words, directory)
         return defined_at(result.stdout, symbol) if result.returncode == 0 else None
 
-    def device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> bytes | None:
-        """Compile as the build does."""
+    def compile_device_code(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str
+    ) -> bytes | None:
+        """Compile with the build's flags."""
         with TemporaryFolder("trial") as name:
             output = Path(name) / "code"
             rest = ("-w", "--no-gpu-bundle-output", "-o", str(output), str(unit))
-            result = run_compiler(self.compiler.command(target, flags, *rest), directory)
+            result = run_compiler(self.compiler.make_command(target, flags, *rest), directory)
             if result.returncode != 0 or not output.is_file():
-                raise DeviceError(f"{unit} does not compile: {first_error(result.stderr)}")
+                raise DeviceError(f"{unit} does not compile: {find_first_error(result.stderr)}")
             return output.read_bytes()
 
-    def relocatable_code(
+    def compile_relocatable(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str
     ) -> RelocatableCode:
         """Compile a unit of a build with -fgpu-rdc, without linking it.
 
-        Raises DeviceError with the compiler's words if the unit cannot be compiled under ``flags``.
+        Raises DeviceError with the compiler's message if the unit cannot be compiled with ``flags``.
         """
         with TemporaryFolder("unit") as name:
             output, bitcode = Path(name) / "unit.o", Path(name) / "unit.bc"
             rest = ("-w", *RELOCATABLE_UNIT, "-o", str(output), str(unit))
-            result = run_compiler(self.compiler.command(target, flags, *rest), directory)
+            result = run_compiler(self.compiler.make_command(target, flags, *rest), directory)
             if result.returncode != 0 or not output.is_file():
-                raise DeviceError(f"{unit} does not compile: {first_error(result.stderr)}")
+                raise DeviceError(f"{unit} does not compile: {find_first_error(result.stderr)}")
             bundle = output.read_bytes()
             bitcode.write_bytes(code_object_for(bundle, target))
             listed = run_llvm("llvm-nm", "--format=posix", bitcode)
         if listed.returncode != 0:
-            raise DeviceError(f"llvm-nm cannot read what {unit} becomes: {first_error(listed.stderr)}")
+            raise DeviceError(f"llvm-nm cannot read the bitcode of {unit}: {find_first_error(listed.stderr)}")
         symbols = [line.split()[:2] for line in listed.stdout.splitlines() if len(line.split()) >= 2]
         missing = frozenset(symbol for symbol, kind in symbols if kind == "U")
         local = frozenset(symbol for symbol, kind in symbols if kind.islower() and kind not in "vw")
         return RelocatableCode(bundle, frozenset(symbol for symbol, _ in symbols) - missing - local, missing)
 
-    def linked_code(self, units: Sequence[RelocatableCode], flags: Sequence[str], target: str) -> bytes:
-        """Link units as the compiler's driver links a program's device code.
+    def link_code(self, units: Sequence[RelocatableCode], flags: Sequence[str], target: str) -> bytes:
+        """Link units in the same way as the compiler's driver links a program's device code.
 
-        Raises DeviceError with the linker's words if something is missing.
+        Raises DeviceError with the linker's message if a symbol is missing.
         """
         with TemporaryFolder("link") as name:
             output = Path(name) / "code"
@@ -137,15 +139,15 @@ class HipTool:
             for place, unit in zip(places, units, strict=True):
                 place.write_bytes(unit.bundle)
             words = [self.compiler.path, f"--offload-arch={target}", *RELOCATABLE_LINK]
-            words += optimisation((*self.compiler.lead, *flags))
+            words += find_optimisation_flag((*self.compiler.lead, *flags))
             result = run_compiler([*words, "-w", "-o", str(output), *map(str, places)], Path(name))
             if result.returncode != 0 or not output.is_file():
-                raise DeviceError(f"the device code does not link: {first_error(result.stderr)}")
+                raise DeviceError(f"the device code does not link: {find_first_error(result.stderr)}")
             return output.read_bytes()
 
 
-def optimisation(flags: Sequence[str]) -> tuple[str, ...]:
-    """The last flag that gives a level, if there is one: the linker optimises, too."""
+def find_optimisation_flag(flags: Sequence[str]) -> tuple[str, ...]:
+    """Return the last flag that gives an optimisation level, if there is one: the linker optimises, too."""
     return tuple(flag for flag in flags if _OPTIMISATION.fullmatch(flag))[-1:]
 
 
@@ -156,46 +158,46 @@ class HipToolchain:
     line_flag = "-gline-tables-only"
     assumed = "hipcc"
 
-    def target(self, capture: Capture) -> str:
-        """The code object's: code for any setting of xnack differs from that for the device's own."""
+    def choose_target(self, capture: Capture) -> str:
+        """Return the code object's target, not the device's: code for any setting of XNACK differs."""
         built_for = parse_target(capture.kernel.code_object.isa)
         device = capture.device
         return device.target if built_for is None else str(built_for)
 
-    def find(self, compiler: str, *, trusted: bool = False) -> HipTool:
-        """The clang behind a name."""
+    def find_tool(self, compiler: str, *, trusted: bool = False) -> HipTool:
+        """Find the clang that a compiler's name stands for."""
         return HipTool(find_compiler(compiler, trusted=trusted))
 
-    def flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-        """What shapes device code."""
-        return compile_flags(command, defines)
+    def choose_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+        """Keep the flags that affect device code."""
+        return keep_shaping_flags(command, defines)
 
-    def unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
-        """What loads code; macros are safe, as no shell reads them."""
-        return unsafe_flags(command)
+    def find_unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:  # noqa: ARG002
+        """Find flags that load code; macros are safe, because no shell reads them."""
+        return find_unsafe_flags(command)
 
-    def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
-        """What hipcc adds, said so that another clang makes the same code."""
+    def complete_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+        """Add the flag that hipcc adds itself, so that another clang makes the same code."""
         if is_hipcc(compiler) and not any(flag.startswith("-O") for flag in flags):
             return ("-O3", *flags)
         return flags
 
-    def own_folders(self, commands: Sequence[CompileCommand]) -> list[Path]:  # noqa: ARG002
-        """ROCm's are named by the flags of a build, as those of other libraries are."""
-        return environment_folders()
+    def list_own_folders(self, commands: Sequence[CompileCommand]) -> list[Path]:  # noqa: ARG002
+        """List the environment's folders only: a build's flags name ROCm's folders and those of libraries."""
+        return list_environment_folders()
 
     def find_assembly(self, capture: Capture, code: object, roots: object, consulted: object) -> None:
-        """Needs no file: LLVM takes the code object itself apart."""
+        """Search nothing: LLVM disassembles the code object itself."""
 
-    def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
-        """The instructions of a kernel, and of what it calls."""
-        return amd_code.kernel_code(code_object, symbol)
+    def read_kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
+        """Read the instructions of a kernel and of the functions that it calls."""
+        return amd_code.read_kernel_code(code_object, symbol)
 
-    def made_by(self, code_object: bytes) -> str | None:
-        """LLVM writes its version."""
-        return amd_code.made_by(code_object)
+    def read_compiler_name(self, code_object: bytes) -> str | None:
+        """Read LLVM's version from the code object."""
+        return amd_code.read_compiler_name(code_object)
 
-    def other_levels(self, flags: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
-        """As the last flag that gives a level counts, one more."""
+    def list_other_levels(self, flags: tuple[str, ...]) -> dict[str, tuple[str, ...]]:
+        """Return the flags with each other level added at the end: the last level is used."""
         given = next((flag for flag in reversed(flags) if _OPTIMISATION.fullmatch(flag)), None)
         return {level: (*flags, level) for level in _LEVELS if level != given}

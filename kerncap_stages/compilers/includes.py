@@ -1,4 +1,4 @@
-"""Following ``#include`` lines: which files they lead to, and where they would have led first."""
+"""Follows ``#include`` lines to their files, and lists the places that the compiler searches first."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _SEPARATE = ("-I", "-iquote", "-isystem", "-idirafter")
 _MAX_DEPTH = 64
 
 
-def include_folders(flags: Sequence[str]) -> list[Path]:
-    """The include folders among flags made absolute, in the order of search."""
+def list_include_folders(flags: Sequence[str]) -> list[Path]:
+    """List the include folders in flags with absolute paths, in the order of search."""
     found: dict[str, list[Path]] = {flag: [] for flag in _SEPARATE}
     words = iter(flags)
     for word in words:
@@ -34,14 +34,14 @@ def include_folders(flags: Sequence[str]) -> list[Path]:
     return [folder for flag in ("-iquote", "-I", "-isystem", "-idirafter") for folder in found[flag]]
 
 
-def environment_folders() -> list[Path]:
-    """Those that the environment names to every compiler."""
+def list_environment_folders() -> list[Path]:
+    """List the include folders that environment variables add for every compiler."""
     texts = (os.environ.get(name, "") for name in ("CPATH", "CPLUS_INCLUDE_PATH"))
     return [Path(folder) for text in texts for folder in text.split(":") if folder]
 
 
-def places(text: bytes, includer: Path, folders: Sequence[Path]) -> Iterator[list[Path]]:
-    """For each include of a file's text: everywhere that it may lead, in the order of search."""
+def list_places(text: bytes, includer: Path, folders: Sequence[Path]) -> Iterator[list[Path]]:
+    """Yield, for each include in a file's text, the places where its file may be, in the order of search."""
     for match in _INCLUDE.finditer(text):
         quoted = b'"' in (match[1], match[3])
         name = os.fsdecode(match[2] or match[4])
@@ -49,8 +49,8 @@ def places(text: bytes, includer: Path, folders: Sequence[Path]) -> Iterator[lis
         yield list(dict.fromkeys(Path(os.path.normpath(folder / name)) for folder in around))
 
 
-def included_files(path: Path, folders: Sequence[Path], consulted: Consulted) -> list[Path]:
-    """Local files that ``path`` includes at any depth, found beside the includer or in ``folders``."""
+def find_included_files(path: Path, folders: Sequence[Path], consulted: Consulted) -> list[Path]:
+    """Find the local files that ``path`` includes at any depth, beside the includer or in ``folders``."""
     seen: dict[Path, None] = {}
     stack = [(path, 0)]
     while stack:
@@ -58,7 +58,7 @@ def included_files(path: Path, folders: Sequence[Path], consulted: Consulted) ->
         text = consulted.read(current)
         if text is None or depth > _MAX_DEPTH:
             continue
-        for candidates in places(text, current, folders):
+        for candidates in list_places(text, current, folders):
             for candidate in candidates:
                 if candidate in seen or candidate == path:
                     break
@@ -70,11 +70,11 @@ def included_files(path: Path, folders: Sequence[Path], consulted: Consulted) ->
 
 
 def note_absent(files: Sequence[Path], folders: Sequence[Path], consulted: Consulted) -> None:
-    """Remember where an include would have been taken from first, had a file been there."""
+    """Record the places that are searched before an include is found: a new file there is a change."""
     for file in files:
         text = consulted.read(file)
-        for candidates in places(text or b"", file, folders):
+        for candidates in list_places(text or b"", file, folders):
             for candidate in candidates:
                 if candidate.is_file():
                     break
-                consulted.missed(candidate)
+                consulted.note_absent_file(candidate)

@@ -1,8 +1,8 @@
-"""Which program really compiles, and which flags it may be given.
+"""Finds the clang to run for a build's compiler.
 
-Compile commands come from build folders that anybody may have filled. hipcc makes a shell command of its
-arguments, so it is never run with any: clang, which it would call, is called instead, without a shell. A
-program that is not called like a compiler is not run at all.
+Compile commands come from build folders that anybody may have written. hipcc makes a shell command of its
+arguments, so it is never run with any: the clang that it would call is run instead, without a shell. A
+program that does not have a compiler's name is not run at all.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.compile_commands import CompileCommand
-from kerncap_stages.compilers.flags import compile_flags
+from kerncap_stages.compilers.flags import keep_shaping_flags
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.run_tool import run_tool
 
@@ -33,13 +33,13 @@ _OPTIMISATION = re.compile(r"-O([0-3sgz]|fast)?")
 
 @dataclass(frozen=True)
 class Compiler:
-    """A clang that is run without a shell. ``lead``: flags that hipcc would have put before the others."""
+    """A clang that is run without a shell. ``lead``: flags that hipcc would put before the others."""
 
     path: str
     lead: tuple[str, ...] = ()
 
-    def command(self, target: str, flags: Sequence[str], *rest: str) -> list[str]:
-        """Words that compile HIP for one GPU target, for the device alone."""
+    def make_command(self, target: str, flags: Sequence[str], *rest: str) -> list[str]:
+        """Return the command that compiles HIP for one GPU target, only for the device."""
         optimised = any(_OPTIMISATION.fullmatch(flag) for flag in flags)
         lead = [flag for flag in self.lead if not (optimised and _OPTIMISATION.fullmatch(flag))]
         device = ["-x", "hip", f"--offload-arch={target}", "--offload-device-only"]
@@ -47,7 +47,7 @@ class Compiler:
 
 
 def is_compiler_name(compiler: str) -> bool:
-    """Whether a program is called like a compiler that understands HIP."""
+    """Whether a program has the name of a compiler for HIP."""
     name = Path(compiler).name
     return bool(_HIPCC.fullmatch(name) or _CLANG.fullmatch(name))
 
@@ -63,26 +63,26 @@ def is_hipcc(compiler: str) -> bool:
 
 
 def find_compiler(compiler: str, *, trusted: bool = False) -> Compiler:
-    """The clang behind the compiler of a build.
+    """Find the clang that a build's compiler is, or calls.
 
-    ``trusted``: the user named it, whatever it is called.
-    Raises DeviceError if it is no compiler for HIP, or cannot be found.
+    trusted: the user named the compiler, so it may have any name.
+    Raises DeviceError if it is not a compiler for HIP, or cannot be found.
     """
     if not trusted and not is_compiler_name(compiler):
         raise DeviceError(
-            f"the compile command runs {compiler!r}, which is not called like a compiler for HIP",
+            f"the compile command runs {compiler!r}, which does not have the name of a compiler for HIP",
             hint="pass --compiler PATH, e.g. hipcc or clang++",
         )
     if is_hipcc(compiler):
-        return Compiler(_clang_of(compiler), ("-O3", *_appended_flags()))
+        return Compiler(_find_clang(compiler), ("-O3", *_read_appended_flags()))
     found = shutil.which(compiler)
     if found is None:
         raise DeviceError(f"there is no compiler {compiler}", hint="pass --compiler PATH")
     return Compiler(found)
 
 
-def _appended_flags() -> tuple[str, ...]:
-    """What hipcc adds of the environment; as of any build, without targets and outputs, which are ours."""
+def _read_appended_flags() -> tuple[str, ...]:
+    """Read the flags that hipcc adds from the environment; as for any build, without targets and outputs."""
     text = os.environ.get(_APPENDED, "")
     try:
         words = shlex.split(text)
@@ -91,11 +91,11 @@ def _appended_flags() -> tuple[str, ...]:
             f"{_APPENDED}={text!r} cannot be read: {error}", hint=f"unset {_APPENDED}"
         ) from error
     here = Path.cwd()
-    return compile_flags(CompileCommand(here, here, ("hipcc", *words)))
+    return keep_shaping_flags(CompileCommand(here, here, ("hipcc", *words)))
 
 
-def newest_version(name: str) -> str | None:
-    """Path of the newest NAME-VERSION on PATH, as distributions call LLVM's programs."""
+def find_newest_version(name: str) -> str | None:
+    """Find the newest NAME-VERSION on PATH: distributions give LLVM's programs such names."""
     pattern = re.compile(re.escape(name) + r"-(\d+)")
     found: dict[int, str] = {}
     for folder in map(Path, os.get_exec_path()):
@@ -107,27 +107,27 @@ def newest_version(name: str) -> str | None:
 
 
 @cache
-def _clang_of(hipcc: str) -> str:
-    """Where hipcc has its clang: the same places in the same order as hipcc itself looks."""
+def _find_clang(hipcc: str) -> str:
+    """Find hipcc's clang, in the same places and the same order as hipcc itself."""
     own = shutil.which(hipcc) or shutil.which("hipcc")
     beside = [Path(own).resolve().parent] if own else []
-    folders = [os.environ.get("HIP_CLANG_PATH", ""), *(_told_by_hipconfig(folder) for folder in beside)]
-    # hipconfig answers with a folder below ROCM_PATH, whatever lies there.
+    folders = [os.environ.get("HIP_CLANG_PATH", ""), *(_ask_hipconfig(folder) for folder in beside)]
+    # hipconfig prints a folder below ROCM_PATH even if there is no clang in it.
     neutral = {name: value for name, value in os.environ.items() if name not in ("ROCM_PATH", "HIP_PATH")}
-    folders += [_told_by_hipconfig(folder, neutral) for folder in beside if neutral != os.environ]
+    folders += [_ask_hipconfig(folder, neutral) for folder in beside if neutral != os.environ]
     roots = [Path(os.environ.get("ROCM_PATH", "/opt/rocm")), *(folder.parent for folder in beside)]
     folders += [str(root / part) for root in roots for part in ("llvm/bin", "lib/llvm/bin")]
     for folder in folders:
         if folder and (found := shutil.which("clang++", path=folder)):
             return found
-    found = shutil.which("amdclang++") or shutil.which("clang++") or newest_version("clang++")
+    found = shutil.which("amdclang++") or shutil.which("clang++") or find_newest_version("clang++")
     if found is None:
-        raise DeviceError(f"there is no clang behind {hipcc}", hint="pass --compiler PATH, e.g. clang++")
+        raise DeviceError(f"there is no clang for {hipcc}", hint="pass --compiler PATH, e.g. clang++")
     return found
 
 
-def _told_by_hipconfig(folder: Path, environment: Mapping[str, str] | None = None) -> str:
-    """Ask hipconfig, which gets no argument of anybody's but ours."""
+def _ask_hipconfig(folder: Path, environment: Mapping[str, str] | None = None) -> str:
+    """Ask hipconfig for the folder of its clang; it gets no argument from a build."""
     program = folder / "hipconfig"
     if not program.is_file():
         return ""
@@ -139,7 +139,7 @@ def _told_by_hipconfig(folder: Path, environment: Mapping[str, str] | None = Non
 
 
 @cache
-def compiler_version(path: str) -> str:
-    """The first line of what a compiler says of itself."""
+def read_compiler_version(path: str) -> str:
+    """Read the first line that a compiler prints with ``--version``."""
     told = run_tool([path, "--version"])
     return told.stdout.partition("\n")[0].strip()

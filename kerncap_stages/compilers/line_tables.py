@@ -1,4 +1,4 @@
-"""What a code object's DWARF says of its kernels: where each was declared, and from which files."""
+"""Reads from a code object's DWARF where a kernel was declared, and which files it was compiled from."""
 
 from __future__ import annotations
 
@@ -23,31 +23,31 @@ if TYPE_CHECKING:
     from elftools.dwarf.compileunit import CompileUnit
     from elftools.dwarf.dwarfinfo import DWARFInfo
 
-_NAMES = ("linkage_name", "MIPS_linkage_name", "name")  # nvcc writes the second
+_NAMES = ("linkage_name", "MIPS_linkage_name", "name")  # nvcc uses the second
 
 
 @dataclass(frozen=True)
 class LineTables:
-    """``paths``: every file named, in order; ``definition``: (path, line) of the kernel, if told."""
+    """``paths``: every file that is named, in order; ``definition``: (path, line) of the kernel, if known."""
 
     paths: tuple[Path, ...] = ()
     definition: tuple[Path, int] | None = None
 
 
 def read_line_tables(code_object: bytes, mangled_name: str) -> LineTables:
-    """Read DWARF line tables; empty where the code object has none or they are not readable."""
+    """Read DWARF line tables; empty if the code object has none, or they cannot be read."""
     try:
         with reading_elf(hint="compile it again"):
             elf = ELFFile(io.BytesIO(code_object))
             if elf.has_dwarf_info():
-                # Of relocations of a cubin nothing that is read here depends; pyelftools does not know them.
+                # pyelftools does not know the relocations of cubins; nothing that is read here needs them.
                 dwarf = elf.get_dwarf_info(
                     relocate_dwarf_sections=format_of(code_object) is not FileFormat.CUBIN
                 )
                 return _read(dwarf, mangled_name)
             return LineTables(*read_cubin_lines(*line_numbers(code_object), mangled_name))
     except ArtifactError:
-        # Hints from a file that anybody may have written: unreadable is the same as absent.
+        # Line tables are only hints, and the file may come from anybody: unreadable is the same as absent.
         return LineTables()
 
 
@@ -55,7 +55,7 @@ def _read(dwarf: DWARFInfo, mangled_name: str) -> LineTables:
     paths: dict[Path, None] = {}
     definition: tuple[Path, int] | None = None
     for unit in dwarf.iter_CUs():
-        files = list(_unit_files(dwarf, unit))
+        files = list(_list_unit_files(dwarf, unit))
         paths.update((path, None) for path in files if path is not None)
         for die in unit.iter_DIEs():
             if die.tag != "DW_TAG_subprogram":
@@ -70,14 +70,15 @@ def _read(dwarf: DWARFInfo, mangled_name: str) -> LineTables:
     return LineTables(tuple(paths), definition)
 
 
-def _unit_files(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[Path | None]:
+def _list_unit_files(dwarf: DWARFInfo, unit: CompileUnit) -> Iterator[Path | None]:
     program = dwarf.line_program_for_CU(unit)
     if program is None:
         return
     header = program.header
     top = unit.get_top_DIE().attributes.get("DW_AT_comp_dir")
     base = os.fsdecode(top.value) if top else "/"
-    # DWARF 5 counts folders and files from 0; before, 0 meant the compilation folder and files began at 1.
+    # DWARF 5 counts folders and files from 0; in older versions, folder 0 is the compilation folder, and
+    # files count from 1.
     folders = [os.fsdecode(name) for name in header["include_directory"]]
     if header["version"] < 5:
         folders.insert(0, base)

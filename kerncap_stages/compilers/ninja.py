@@ -1,8 +1,9 @@
-"""Compile commands of a ``build.ninja``, as CMake and PyTorch's extensions have one: ninja prints them.
+"""Reads compile commands from a ``build.ninja``, as CMake and PyTorch's extensions make one, by ninja itself.
 
-It runs nothing: ``-t compdb`` ends when the files are read, before ninja opens its logs, brings the file up
-to date or makes a folder. It reads what the file includes, which may be a device without an end: so it is
-given copies of plain files of the build's folder, and a file that includes others is not taken.
+ninja runs no command: ``-t compdb`` ends after the files are read, before ninja opens its logs, updates the
+file or makes a folder. But ninja reads the files that the file includes, and one of them may be a device that
+never ends. So ninja gets copies of plain files in the build's folder, and a file that includes others is
+refused.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import shutil
 from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.compilers.compile_commands import commands_of
+from kerncap_stages.compilers.compile_commands import read_entries
 from kerncap_stages.compilers.consulted import SOURCE_SUFFIXES
 from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.machine.run_tool import run_tool
@@ -24,12 +25,14 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.compile_commands import CompileCommand
     from kerncap_stages.compilers.consulted import Consulted
 
-# A few lines may ask for words of any length: 1 GiB of memory; by the shell's unit, 64 or 128 MiB of words.
+# A few lines of ninja can expand to words of any length. The limits: 1 GiB of memory; 64 or 128 MiB of
+# output, depending on the shell's unit.
 _BOUNDED = 'ulimit -v 1048576 && ulimit -f 131072 && exec "$@" > ../told'
 _OTHER_FILES = re.compile(rb"^[ \t]*(?:include|subninja)\b(.*)$", re.MULTILINE)
 _PLAIN_NAME = re.compile(rb"[ \t]+([\w.@%+=~/,-]+)[ \t]*\r?", re.ASCII)
-_MOST_FILES = 256  # CMake's has two; with several configurations, five more
-# CMake's that do not compile: commands of users begin by `cd`, links by `:`, scans for modules make .ddi.
+_MAX_FILES = 256  # CMake makes two files; with several configurations, five more
+# CMake's commands that do not compile: those of users begin with `cd`, links with `:`, module scans make
+# .ddi.
 _PREPARING = frozenset({"cd", ":"})
 _SCANNED = ".ddi"
 _ELSE = (
@@ -39,34 +42,34 @@ _ELSE = (
 
 
 def is_ninja_file(path: Path) -> bool:
-    """Whether a file is called like ninja's."""
+    """Whether a file has the suffix of ninja's files."""
     return path.suffix == ".ninja"
 
 
-def ninja_commands(path: Path, consulted: Consulted) -> list[CompileCommand]:
-    """The commands that compile sources, as a ``compile_commands.json`` beside the file would have them.
+def read_ninja_commands(path: Path, consulted: Consulted) -> list[CompileCommand]:
+    """Read the commands that compile sources, as if from a ``compile_commands.json`` beside the file.
 
-    Raises UsageError where ninja cannot read the file, has none of them, or is not there.
+    Raises UsageError if ninja is missing or cannot read the file, or the file has no such commands.
     """
     tool = shutil.which("ninja")
     if tool is None:
-        raise UsageError(f"{path} needs ninja to be read", hint="pip install ninja")
-    files = _files(path, consulted)
+        raise UsageError(f"ninja is needed to read {path}", hint="pip install ninja")
+    files = _read_files(path, consulted)
     try:
-        entries = _printed(tool, path.name, files)
-        commands = commands_of([{**entry, "directory": str(path.parent)} for entry in entries], path.parent)
+        entries = _run_ninja(tool, path.name, files)
+        commands = read_entries([{**entry, "directory": str(path.parent)} for entry in entries], path.parent)
     except (DeviceError, ValueError, KeyError, TypeError, RecursionError) as error:
-        raise UsageError(f"ninja does not read {path}: {error}", hint=_else(path)) from error
+        raise UsageError(f"ninja cannot read {path}: {error}", hint=_make_hint(path)) from error
     if not commands:
         raise UsageError(
-            f"{path} was read, and none of its commands compiles a source file: it may drive another build",
-            hint="name the compile_commands.json or build.ninja of that one with --compile-commands",
+            f"{path} was read, but no command compiles a source file: it may start another build",
+            hint="give that build's compile_commands.json or build.ninja with --compile-commands",
         )
     return commands
 
 
-def _files(path: Path, consulted: Consulted) -> dict[str, bytes]:
-    """The file and those that it includes, by their names in its folder, from where ninja looks for them."""
+def _read_files(path: Path, consulted: Consulted) -> dict[str, bytes]:
+    """Read the file and the files that it includes, by their names in its folder."""
     found: dict[str, bytes] = {}
     waiting = [path.name]
     while waiting:
@@ -74,32 +77,34 @@ def _files(path: Path, consulted: Consulted) -> dict[str, bytes]:
         if name in found:
             continue
         text = consulted.read(path.parent / name)
-        if text is None or len(found) == _MOST_FILES:
+        if text is None or len(found) == _MAX_FILES:
             why = (
-                "it is missing, no plain file or too large" if text is None else "there are too many of them"
+                "it is missing, not a plain file, or too large"
+                if text is None
+                else "there are too many files"
             )
-            part = path if name == path.name else f"{path}, as it includes {name}, and that"
-            raise UsageError(f"{part} cannot be read: {why}", hint=_else(path))
+            part = path if name == path.name else f"{path} includes {name}, which"
+            raise UsageError(f"{part} cannot be read: {why}", hint=_make_hint(path))
         found[name] = text
-        waiting += [_included(each[1], path) for each in _OTHER_FILES.finditer(text)]
+        waiting += [_parse_include(each[1], path) for each in _OTHER_FILES.finditer(text)]
     return found
 
 
-def _included(words: bytes, path: Path) -> str:
-    """The name of an included file. Raises UsageError for one elsewhere, or that ninja would put together."""
+def _parse_include(words: bytes, path: Path) -> str:
+    """Return the name of an included file. Raises UsageError if it is elsewhere, or contains variables."""
     plain = _PLAIN_NAME.fullmatch(words)
     name = PurePosixPath(plain[1].decode() if plain else "/")
     if name.is_absolute() or ".." in name.parts:
         shown = words.decode(errors="replace").strip()[:200]
         raise UsageError(
-            f"{path} is not read, as it includes other files than plain ones of its folder: {shown}",
-            hint=_else(path),
+            f"{path} was not read, because it includes other files than plain ones in its folder: {shown}",
+            hint=_make_hint(path),
         )
     return str(name)
 
 
-def _printed(tool: str, main: str, files: dict[str, bytes]) -> list[dict[str, Any]]:
-    """What ninja prints of copies, in a folder that has nothing else, as far as it compiles sources."""
+def _run_ninja(tool: str, main: str, files: dict[str, bytes]) -> list[dict[str, Any]]:
+    """Run ninja on copies of the files in an empty folder; returns the entries that compile sources."""
     with TemporaryFolder("ninja") as name:
         build = Path(name) / "build"
         for file, text in files.items():
@@ -124,5 +129,5 @@ def _compiles(entry: dict[str, Any]) -> bool:
     return bool(words) and words[0] not in _PREPARING
 
 
-def _else(path: Path) -> str:
+def _make_hint(path: Path) -> str:
     return _ELSE.format(folder=path.parent)

@@ -1,7 +1,7 @@
 """CUDA's compiler, nvcc.
 
-It is run in an empty folder of ours. nvcc puts ``TOP/lib:`` into LD_LIBRARY_PATH: an empty element is the
-current folder, and what it starts would load libraries from there.
+It is run in an empty temporary folder. nvcc puts ``TOP/lib:`` into LD_LIBRARY_PATH: an empty element is the
+current folder, and the programs that nvcc starts would load libraries from there.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from kerncap_stages.code.kernel_facts import same_but_for_unit
 from kerncap_stages.code.ptx import entry_lines
 from kerncap_stages.compilers.dependencies import (
     Headers,
-    first_error,
+    find_first_error,
     parse_make_rule,
     parse_search_list,
     run_compiler,
@@ -46,51 +46,53 @@ class NvccTool:
 
     path: str
 
-    def command(self, target: str, flags: Sequence[str], *rest: str) -> list[str]:
-        """Words that compile CUDA for one GPU target. ``flags``: of ``nvcc_flags``; ``rest``: ours, paths.
+    def make_command(self, target: str, flags: Sequence[str], *rest: str) -> list[str]:
+        """Return the command that compiles CUDA for one GPU target.
 
-        Raises DeviceError for a path that the shell behind nvcc would read.
+        flags: from ``keep_shaping_nvcc_flags``.
+        rest: this module's own flags, and paths.
+        Raises DeviceError for a path with characters that nvcc's shell would interpret.
         """
         for word in (target, *rest):
             if not is_path(word):
                 raise DeviceError(
-                    f"nvcc runs a shell, and {word!r} has characters that may mean something to it",
+                    f"nvcc runs a shell, which may interpret characters in {word!r}",
                     hint="rename the file or its folders",
                 )
         return [self.path, "-x", "cu", f"-arch={target}", *flags, *rest]
 
-    def headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
-        """What ``nvcc -M`` lists: the includes of the device's pass and of the host's."""
+    def list_headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
+        """List the headers by ``nvcc -M``: those of the device's pass and of the host's."""
         with TemporaryFolder("headers") as name:
-            folder, output = _two_folders(name)
+            folder, output = _make_two_folders(name)
             rule = output / "rule"
-            result = run_compiler(self.command(target, flags, "-M", "-o", str(rule), str(unit)), folder)
+            result = run_compiler(self.make_command(target, flags, "-M", "-o", str(rule), str(unit)), folder)
             if result.returncode != 0 or not rule.exists():
                 raise DeviceError(
-                    f"{unit} does not preprocess under its compile command: {first_error(result.stderr)}",
+                    f"{unit} does not preprocess with its compile command: {find_first_error(result.stderr)}",
                     hint="check that the build folder is complete (generated headers?) and -D is right",
                 )
             prerequisites = parse_make_rule(rule.read_text(encoding="utf-8", errors="surrogateescape"))
-            host = [flag for flag in flags if flag.startswith("-ccbin=")]  # it has headers of its own
-            words = self.command(target, host, "-E", "-Xcompiler=-v", os.devnull, "-o", os.devnull)
+            host = [flag for flag in flags if flag.startswith("-ccbin=")]  # it has its own headers
+            words = self.make_command(target, host, "-E", "-Xcompiler=-v", os.devnull, "-o", os.devnull)
             toolchain = parse_search_list(run_compiler(words, folder).stderr)
-        return Headers.of(prerequisites, unit, directory, toolchain)
+        return Headers.from_prerequisites(prerequisites, unit, directory, toolchain)
 
-    def system_folders(self, target: str) -> tuple[Path, ...]:  # noqa: ARG002
-        """None: those of the toolkit count as the build's, see ``CudaToolchain.own_folders``."""
+    def list_system_folders(self, target: str) -> tuple[Path, ...]:  # noqa: ARG002
+        """List none: the toolkit's folders count as the build's, see ``CudaToolchain.list_own_folders``."""
         return ()
 
-    def version(self) -> str:
-        """The line of its release."""
-        return _version(self.path)
+    def read_version(self) -> str:
+        """Read the line with the release."""
+        return _read_version(self.path)
 
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:  # noqa: ARG002
-        """Compile to PTX and look for the kernel's entry."""
-        ptx = self._made("-ptx", unit, flags, target)
+        """Compile to PTX, and search the kernel's entry."""
+        ptx = self._compile("-ptx", unit, flags, target)
         entries = entry_lines(ptx) if ptx is not None else ()
         return any(same_but_for_unit(entry, symbol) for entry in entries)
 
-    def defined_at(
+    def find_definition(
         self,
         unit: Path,
         flags: Sequence[str],
@@ -98,28 +100,28 @@ class NvccTool:
         target: str,
         symbol: str,
     ) -> tuple[Path, int] | None:
-        """Compile for the debugger, which is quick, and read where the kernel was declared."""
-        made = self._made("-cubin", unit, (*flags, "-G"), target)
+        """Compile for the debugger, which is fast, and read where the kernel was declared."""
+        made = self._compile("-cubin", unit, (*flags, "-G"), target)
         return None if made is None else read_line_tables(made, symbol).definition
 
-    def device_code(
+    def compile_device_code(
         self,
         unit: Path,
         flags: Sequence[str],
-        directory: Path,  # noqa: ARG002 - absolute flags, in a folder of ours
+        directory: Path,  # noqa: ARG002 - all flags are absolute, and nvcc runs in an empty folder
         target: str,
     ) -> bytes:
-        """Compile as the build does."""
-        made = self._made("-cubin", unit, flags, target)
+        """Compile with the build's flags."""
+        made = self._compile("-cubin", unit, flags, target)
         if made is None:
             raise DeviceError(f"{unit} does not compile")
         return made
 
-    def _made(self, form: str, unit: Path, flags: Sequence[str], target: str) -> bytes | None:
+    def _compile(self, form: str, unit: Path, flags: Sequence[str], target: str) -> bytes | None:
         with TemporaryFolder("trial") as name:
-            folder, output = _two_folders(name)
+            folder, output = _make_two_folders(name)
             code = output / "code"
-            words = self.command(target, flags, "-w", form, "-o", str(code), str(unit))
+            words = self.make_command(target, flags, "-w", form, "-o", str(code), str(unit))
             done = run_compiler(words, folder).returncode == 0
             if done and form == "-cubin" and SEPARATE in flags:
                 part = code.rename(output / "part.cubin")
@@ -128,8 +130,8 @@ class NvccTool:
             return code.read_bytes() if done and code.is_file() else None
 
 
-def _two_folders(place: Path) -> tuple[Path, Path]:
-    """One to run in, which stays empty, and one for outputs."""
+def _make_two_folders(place: Path) -> tuple[Path, Path]:
+    """Make a folder to run in, which stays empty, and one for outputs."""
     folders = place / "empty", place / "out"
     for folder in folders:
         folder.mkdir()
@@ -137,7 +139,7 @@ def _two_folders(place: Path) -> tuple[Path, Path]:
 
 
 def find_nvcc(compiler: str, *, trusted: bool = False) -> NvccTool:
-    """The nvcc of a build; where that is not on this machine, the one that is, unless it is the user's word.
+    """Find the nvcc of a build; if it is missing, another nvcc, unless the user named it (``trusted``).
 
     Raises DeviceError if there is none.
     """
@@ -151,12 +153,12 @@ def find_nvcc(compiler: str, *, trusted: bool = False) -> NvccTool:
 
 
 def is_nvcc(compiler: str) -> bool:
-    """Whether a program is called like nvcc."""
+    """Whether a program has nvcc's name."""
     return bool(_NVCC.fullmatch(Path(compiler).name))
 
 
 def find_cuda_tool(name: str) -> str | None:
-    """A program of the toolkit: on PATH, else in the toolkit's usual places, else of a Python package."""
+    """Find a program of the toolkit: on PATH, in the toolkit's usual places, or in a Python package."""
     homes = [os.environ.get(variable, "") for variable in ("CUDA_HOME", "CUDA_PATH")]
     folders = [f"{home}/bin" for home in (*homes, "/usr/local/cuda") if home]
     folders += [str(packages / place) for packages in package_folders(os.environ) for place in _IN_PACKAGES]
@@ -164,7 +166,7 @@ def find_cuda_tool(name: str) -> str | None:
 
 
 @cache
-def _version(path: str) -> str:
+def _read_version(path: str) -> str:
     try:
         told = run_tool([path, "--version"])
     except DeviceError:

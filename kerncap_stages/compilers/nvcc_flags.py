@@ -1,6 +1,6 @@
-"""Which flags of an nvcc command shape the device code of one kernel, and which must not be obeyed.
+"""Decides which flags of an nvcc command affect the device code of one kernel, and which are unsafe.
 
-Only words that are known to shape code are kept (``nvcc_words``): a build folder is data.
+Only words that are known to affect code are kept (``nvcc_words``): a build folder may come from anybody.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.compile_commands import lies_in_build
-from kerncap_stages.compilers.flag_paths import absolute, absolute_for
+from kerncap_stages.compilers.flag_paths import make_absolute, make_absolute_for
 from kerncap_stages.compilers.nvcc_words import (
     HOST_FOLDERS,
     is_host_word,
@@ -20,7 +20,7 @@ from kerncap_stages.compilers.nvcc_words import (
     is_path,
     is_unquoted_path,
     is_value,
-    may_be_handed_on,
+    may_be_passed_on,
 )
 
 if TYPE_CHECKING:
@@ -29,13 +29,13 @@ if TYPE_CHECKING:
     from kerncap_stages.compilers.compile_commands import CompileCommand
 
 
-def _words(text: str) -> tuple[str, ...]:
+def _split_words(text: str) -> tuple[str, ...]:
     return tuple(text.split())
 
 
-# Outputs, phases, GPU targets, relocatable device code, the host's link: this rebuild sets its own.
+# Outputs, phases, GPU targets, relocatable device code, the host's link: the rebuild sets its own.
 _DROPPED = frozenset(
-    _words(
+    _split_words(
         """
         -c --compile -dc --device-c -dw --device-w -dlink --device-link -link --link -lib --lib -run --run
         -cubin --cubin -ptx --ptx -fatbin --fatbin -ltoir --ltoir -optix-ir --optix-ir -cuda --cuda -E
@@ -52,7 +52,7 @@ _DROPPED = frozenset(
     )
 )
 _DROPPED_WITH_VALUE = frozenset(
-    _words(
+    _split_words(
         """
         -o --output-file -MF --dependency-output -MT --dependency-target-name -MQ -odir --output-directory
         -arch --gpu-architecture -code --gpu-code -gencode --generate-code -rdc --relocatable-device-code -x
@@ -65,16 +65,16 @@ _DROPPED_WITH_VALUE = frozenset(
         """
     )
 )
-# They name programs, or code that nvcc links into the kernel.
+# Flags that name programs, or code that nvcc links into the kernel.
 _UNSAFE_WITH_VALUE = frozenset(
-    _words(
+    _split_words(
         """
         -ldir --libdevice-directory -target-dir --target-directory -arbin --archiver-binary -qpp-config
         --qpp-config
         """
     )
 )
-# Device code is compiled to be linked. What is said of it is this one word, whatever the build's was.
+# Device code that is compiled to be linked. The build's spelling is replaced by this flag.
 SEPARATE = "-rdc=true"
 _SEPARATE_ALONE = frozenset({"-dc", "--device-c"})
 _SEPARATE_WITH_VALUE = frozenset({"-rdc", "--relocatable-device-code"})
@@ -92,7 +92,7 @@ _PATHS = {
     **dict.fromkeys(("-include", "--pre-include"), "-include"),
 }
 _KEPT_WITH_VALUE = frozenset(
-    _words(
+    _split_words(
         """
         -std --std -O --optimize -Ofc --Ofast-compile -dopt --dopt
         -maxrregcount --maxrregcount -ftz --ftz -prec-div --prec-div -prec-sqrt --prec-sqrt -fmad --fmad -m
@@ -107,7 +107,7 @@ _KEPT_WITH_VALUE = frozenset(
     )
 )
 _KEPT_ALONE = frozenset(
-    _words(
+    _split_words(
         """
         -g --debug -G --device-debug -pg --profile -lineinfo --generate-line-info -use_fast_math
         --use_fast_math -extra-device-vectorization --extra-device-vectorization -restrict --restrict -w
@@ -127,31 +127,31 @@ _WITH_VALUE = (
     *(_DROPPED_WITH_VALUE | _UNSAFE_WITH_VALUE | _KEPT_WITH_VALUE),
     *(*_PASSED_ON, *_MACROS, *_PATHS, *_HOST_COMPILER_FLAGS),
 )
-_JOINED = ("-I", "-D", "-U", "-O", "-l", "-L")  # that take their value without a space or `=`
+_JOINED = ("-I", "-D", "-U", "-O", "-l", "-L")  # flags that take their value without a space or `=`
 _NOT_JOINED = frozenset({"-lineinfo"})
 _HOST_COMPILER = re.compile(r"([\w.]+-)*(gcc|g\+\+|cc|c\+\+|clang|clang\+\+)(-\d+(\.\d+)*)?")
 _LIST = re.compile(r"(?<!\\),")
 
 
-def nvcc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-    """The flags that shape device code: paths made absolute, ``-I`` and ``-isystem`` in their short forms.
+def keep_shaping_nvcc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the flags that affect device code: with absolute paths, ``-I`` and ``-isystem`` in short form.
 
-    Left out: the compiler, inputs, outputs, GPU targets, and what ``unsafe_nvcc_flags`` names.
+    Left out are the compiler, inputs, outputs, GPU targets, and what ``find_unsafe_nvcc_flags`` returns.
     ``defines`` are added as ``-D``.
     """
     kept: list[str] = []
     if _is_separate(command):
         kept.append(SEPARATE)
-    for name, value, word in _options(command.arguments[1:]):
+    for name, value, word in _parse_options(command.arguments[1:]):
         if not _is_unsafe(name, value, word, command):
-            kept += _shaping(name, value, word, command.directory)
+            kept += _keep_shaping(name, value, word, command.directory)
     return (*kept, *(f"-D{define}" for define in defines if is_macro(define)))
 
 
 def _is_separate(command: CompileCommand) -> bool:
-    """The last word counts, as for nvcc; ``-dc`` asks for it too."""
+    """Whether device code is compiled to be linked: the last of these flags is used, as by nvcc."""
     separate = False
-    for name, value, _ in _options(command.arguments[1:]):
+    for name, value, _ in _parse_options(command.arguments[1:]):
         if name in _SEPARATE_WITH_VALUE:
             separate = value == "true"
         elif name in _SEPARATE_ALONE:
@@ -159,15 +159,15 @@ def _is_separate(command: CompileCommand) -> bool:
     return separate
 
 
-def unsafe_nvcc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-    """Flags not known to shape code alone: a shell may read them, they may load code or write files."""
-    options = _options(command.arguments[1:])
+def find_unsafe_nvcc_flags(command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the flags that may do more than affect code: a shell may read them, or they may write files."""
+    options = _parse_options(command.arguments[1:])
     unsafe = [word for name, value, word in options if _is_unsafe(name, value, word, command)]
     return (*unsafe, *(f"-D{define}" for define in defines if not is_macro(define)))
 
 
-def _options(arguments: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
-    """(name, value, as written) of each flag; inputs have no name."""
+def _parse_options(arguments: Sequence[str]) -> Iterator[tuple[str, str | None, str]]:
+    """Yield (name, value, original text) of each flag; inputs have no name."""
     words = list(arguments)
     while words:
         word = words.pop(0)
@@ -194,11 +194,11 @@ def _is_unsafe(name: str, value: str | None, word: str, command: CompileCommand)
         return False
     text = value or ""
     if name in _PATHS:
-        return not all(is_path(path) for path in _absolute_paths(name, text, command.directory))
+        return not all(is_path(path) for path in _make_absolute_paths(name, text, command.directory))
     if name in _MACROS:
         return not is_macro(text)
     if name in _PASSED_ON:
-        return not may_be_handed_on(_PASSED_ON[name], _passed_on(text, command.directory))
+        return not may_be_passed_on(_PASSED_ON[name], _split_passed_on(text, command.directory))
     if name in _HOST_COMPILER_FLAGS:
         return not _may_run(text, command)
     if name in _KEPT_WITH_VALUE:
@@ -207,9 +207,9 @@ def _is_unsafe(name: str, value: str | None, word: str, command: CompileCommand)
 
 
 def _may_run(host_compiler: str, command: CompileCommand) -> bool:
-    """Whether a host compiler is the user's rather than the build folder's."""
+    """Whether a host compiler may be run: it must not come from the build's folder."""
     name = host_compiler.rpartition("/")[2]
-    path = Path(absolute(host_compiler, command.directory))
+    path = Path(make_absolute(host_compiler, command.directory))
     if not is_unquoted_path(str(path)) or not _HOST_COMPILER.fullmatch(name):
         return False
     if lies_in_build(host_compiler, command):
@@ -220,32 +220,32 @@ def _may_run(host_compiler: str, command: CompileCommand) -> bool:
     return found is not None and os.path.realpath(found) == os.path.realpath(path)
 
 
-def _shaping(name: str, value: str | None, word: str, directory: Path) -> tuple[str, ...]:
+def _keep_shaping(name: str, value: str | None, word: str, directory: Path) -> tuple[str, ...]:
     if _is_dropped(name, word):
         return ()
     if name in _PATHS:
-        short, paths = _PATHS[name], _absolute_paths(name, value or "", directory)
+        short, paths = _PATHS[name], _make_absolute_paths(name, value or "", directory)
         return tuple(each for path in paths for each in ((f"-I{path}",) if short == "-I" else (short, path)))
     if name in _PASSED_ON:
-        return (f"{_PASSED_ON[name]}={','.join(_passed_on(value or '', directory))}",)
+        return (f"{_PASSED_ON[name]}={','.join(_split_passed_on(value or '', directory))}",)
     if name in _HOST_COMPILER_FLAGS:
         path = value or ""
-        return (f"-ccbin={absolute(path, directory) if '/' in path else path}",)
+        return (f"-ccbin={make_absolute(path, directory) if '/' in path else path}",)
     if name in _MACROS:
         return (f"{_MACROS[name]}{value}",)
     return (word,) if value is None or word.startswith(f"{name}=") or name in _JOINED else (name, value)
 
 
-def _absolute_paths(name: str, value: str, directory: Path) -> list[str]:
-    return [absolute_for(_PATHS[name], path, directory) for path in _LIST.split(value)]
+def _make_absolute_paths(name: str, value: str, directory: Path) -> list[str]:
+    return [make_absolute_for(_PATHS[name], path, directory) for path in _LIST.split(value)]
 
 
-def _passed_on(value: str, directory: Path) -> list[str]:
-    """The host compiler's own include folders are relative to the build's folder too."""
+def _split_passed_on(value: str, directory: Path) -> list[str]:
+    """Split words that are passed on, and make their paths absolute."""
     parts = _LIST.split(value)
     for i, part in enumerate(parts):
         if part.startswith("-I") and len(part) > 2:
-            parts[i] = "-I" + absolute(part[2:], directory)
+            parts[i] = "-I" + make_absolute(part[2:], directory)
         elif i and parts[i - 1] in HOST_FOLDERS:
-            parts[i] = absolute_for(parts[i - 1], part, directory)
+            parts[i] = make_absolute_for(parts[i - 1], part, directory)
     return parts

@@ -1,21 +1,21 @@
-"""Which words of an nvcc command are known to shape code and to do nothing else.
+"""Lists the words of an nvcc command that are known to affect code and to do nothing else.
 
-nvcc makes a shell command of each of its steps. It puts most values between double quotes and escapes few
-characters in them; others it does not quote at all. And the host's compiler, ptxas and cicc have options that
-load code or write files. So a word is passed on only if it is one of these; docs/decisions/0030.
+nvcc runs a shell command for each of its steps. It puts most values between double quotes but escapes few
+characters in them; other values it does not quote. And the host's compiler, ptxas and cicc have options that
+load code or write files. So a word is passed on only if it is one of these: docs/decisions/0030.
 """
 
 from __future__ import annotations
 
 import re
 
-# Between nvcc's double quotes: nothing that a shell reads there, and no quote. What begins with @ is a
-# response file to GCC, wherever it stands.
+# A path between nvcc's double quotes: no character that a shell interprets there, and no quote. GCC reads any
+# word that begins with @ as a response file.
 _QUOTED_PATH = re.compile(r"(?!@)[\w./,:=+@%~ -]+")
-# In no quotes.
+# A path without quotes.
 _PATH = re.compile(r"(?!@)[\w./:=+@%-]+", re.ASCII)
 _VALUE = re.compile(r"\w[\w.+,:-]*", re.ASCII)
-# nvcc escapes the quotes of a macro, and drops or keeps backslashes as it likes.
+# nvcc escapes the quotes of a macro, and handles its backslashes inconsistently.
 _MACRO = re.compile(r"[A-Za-z_]\w*(?:\([\w,. ]*\))?(?:=.*)?", re.ASCII)
 _MACRO_TEXT = re.compile(r"[\w ./,:;=+@%()*<>&|!~^?\[\]{}'#-]*|[\w ./,:=+@%()\[\]{}\"-]*")
 
@@ -54,31 +54,31 @@ _KNOWN = {"-Xptxas": _PTXAS_WORD, "-Xcudafe": _FRONT_END_WORD, "-Xcicc": _CICC_W
 
 
 def is_path(text: str) -> bool:
-    """Whether a path may stand in an nvcc command, as a file or in a flag for include folders."""
+    """Whether a path is safe in an nvcc command, as a file or in a flag for include folders."""
     return _QUOTED_PATH.fullmatch(text) is not None
 
 
 def is_unquoted_path(text: str) -> bool:
-    """Whether a path may stand where nvcc puts no quotes."""
+    """Whether a path is safe where nvcc adds no quotes."""
     return _PATH.fullmatch(text) is not None
 
 
 def is_value(text: str) -> bool:
-    """Whether a value is made of words and numbers: it names no file, and a shell reads nothing in it."""
+    """Whether a value consists of words and numbers: it names no file, and no shell interprets it."""
     return _VALUE.fullmatch(text) is not None
 
 
 def is_macro(text: str) -> bool:
-    """Whether ``NAME``, ``NAME=text`` or ``NAME(arguments)=text`` may stand behind ``-D``."""
+    """Whether ``NAME``, ``NAME=text`` or ``NAME(arguments)=text`` is safe after ``-D``."""
     return _MACRO.fullmatch(text) is not None and _MACRO_TEXT.fullmatch(text) is not None
 
 
 def is_host_word(word: str) -> bool:
-    """Whether the host's compiler may be given a word, alone."""
+    """Whether a single word may be passed to the host's compiler."""
     return _HOST_WORD.fullmatch(word) is not None
 
 
-def may_be_handed_on(option: str, parts: list[str]) -> bool:
+def may_be_passed_on(option: str, parts: list[str]) -> bool:
     """Whether the words of ``-Xcompiler``, ``-Xptxas``, ``-Xcudafe`` or ``-Xcicc`` are all known."""
     if option in _KNOWN:
         return all(_KNOWN[option].fullmatch(part) for part in parts)

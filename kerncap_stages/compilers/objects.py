@@ -1,4 +1,4 @@
-"""What a build left behind: the object file of a unit names the kernels that its host code launches."""
+"""Reads a build's object files: that of a unit names the kernels that its host code launches."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
 _OUTPUT = ("-o", "--output-file")
 
 
-def launches(command: CompileCommand, symbol: str, consulted: Consulted) -> bool:
-    """Whether the object file that a command made is there and names a kernel.
+def names_kernel(command: CompileCommand, symbol: str, consulted: Consulted) -> bool:
+    """Whether the object file that a command made exists and names a kernel.
 
-    Host code registers each kernel of its unit with the runtime by the symbol, whether it is CUDA's or HIP's.
+    Host code of CUDA and of HIP registers each kernel of its unit with the runtime, by its symbol.
     """
-    path = _output(command)
+    path = _find_output(command)
     if path is None:
         return False
     try:
@@ -29,11 +29,11 @@ def launches(command: CompileCommand, symbol: str, consulted: Consulted) -> bool
         with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
             return content.find(symbol.encode() + b"\0") >= 0
     except (OSError, ValueError):
-        # A name that no file can have; a file that may not be read, or shrinks meanwhile.
+        # The name is invalid, the file may not be read, or it shrinks meanwhile.
         return False
 
 
-def _output(command: CompileCommand) -> Path | None:
+def _find_output(command: CompileCommand) -> Path | None:
     words = command.arguments
     for word, after in zip(words, (*words[1:], ""), strict=True):
         name, equals, joined = word.partition("=")

@@ -1,4 +1,4 @@
-"""PTX of kernels whose source is not at hand: what compilers left in files, and in programs and libraries."""
+"""Searches the PTX of a kernel without source: in files, programs and libraries."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from kerncap_stages.code.cubin import embedded_ptx, kernel_code
 from kerncap_stages.code.file_format import without_comments
 from kerncap_stages.code.kernel_facts import same_but_for_unit
 from kerncap_stages.code.ptx import entry_lines
-from kerncap_stages.compilers.consulted import source_folders
+from kerncap_stages.compilers.consulted import walk_source_folders
 from kerncap_stages.compilers.nvcc import find_cuda_tool
-from kerncap_stages.compilers.program_file import program_file
+from kerncap_stages.compilers.program_file import find_program_file
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.run_tool import run_tool
 from kerncap_stages.machine.temporary import TemporaryFolder
@@ -27,12 +27,16 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
 
 _TARGET = re.compile(rb"^[ \t]*\.target[ \t]+sm_(\d+)", re.MULTILINE)
-_MOST_COMPARED = 16
+_MAX_COMPARED = 16
 
 
 @dataclass(frozen=True)
 class Ptx:
-    """``path``: the file, or the program and what cuobjdump calls it there; ``line`` of the entry, from 1."""
+    """PTX of a kernel.
+
+    path: the file, or the program with cuobjdump's name of the part.
+    line: of the entry, from 1.
+    """
 
     path: Path
     text: bytes
@@ -41,7 +45,7 @@ class Ptx:
 
 @dataclass(frozen=True)
 class PtxSearch:
-    """The one that fits, or why there is none. ``note``: what there is to say of it, for behind a clause."""
+    """The PTX that was chosen, or the ``problem``. ``note``: about the PTX; it continues a sentence."""
 
     found: Ptx | None
     problem: str = ""
@@ -50,46 +54,47 @@ class PtxSearch:
 
 
 def find_ptx(capture: Capture, code: CapturedCode, roots: Sequence[Path], consulted: Consulted) -> PtxSearch:
-    """PTX of the captured kernel: what the program handed to its driver, else what is found elsewhere.
+    """Find the PTX of the captured kernel.
 
-    That is below ``roots``: ``.ptx`` files, and programs and libraries given by name;
-    the program itself is looked into too, and the cubin's line information, which repeats the PTX that it
-    was made of. Where several fit, as of a kernel that was compiled for several shapes, the file that says
-    the same as that; else what ptxas makes the captured instructions of; else, as this ptxas may be another,
-    the line information's.
+    PTX that the program passed to its driver is used if there is any. Else the PTX is searched in ``.ptx``
+    files below ``roots``, in programs and libraries that ``roots`` names, in the program itself, and in the
+    cubin's line information, which repeats the PTX that the cubin was made from. Several texts may fit, for
+    instance of a kernel that was compiled for several shapes. Then the choice is: the file with the same PTX
+    as the line information; else the PTX from which ptxas makes the captured instructions; else the line
+    information's, because this ptxas may be another version.
     """
     kernel = capture.kernel
     symbol, isa = kernel.mangled_name, kernel.code_object.isa
     captured = kernel_code(code.code_object, symbol)
-    program = program_file(capture) or Path("/program")
+    program = find_program_file(capture) or Path("/program")
     if code.ptx:
         path = program.with_name(f"{program.name}:handed-to-the-driver.ptx")
-        options = _fitting(((path, text) for text in code.ptx), symbol, isa)
+        options = _filter_fitting(((path, text) for text in code.ptx), symbol, isa)
         repeated = options[0] if options else None
     else:
         own = embedded_ptx(code.code_object)
         made_of = [(program.with_name(f"{program.name}:line-information.ptx"), own)] if own else []
-        options = _fitting((*_texts(capture, roots, consulted), *made_of), symbol, isa)
+        options = _filter_fitting((*_read_texts(capture, roots, consulted), *made_of), symbol, isa)
         repeated = next((each for each in options if each.text == own), None)
         if repeated is not None:
-            bare = _bare(repeated.text)
-            files = [each for each in options if each is not repeated and _bare(each.text) == bare]
+            bare = _strip(repeated.text)
+            files = [each for each in options if each is not repeated and _strip(each.text) == bare]
             options = files[:1] or options
     if len(options) > 1:
-        some = options[:_MOST_COMPARED] if captured is not None else []
-        same = [each for each in some if _assembled(each, isa, symbol) == captured]
+        some = options[:_MAX_COMPARED] if captured is not None else []
+        same = [each for each in some if _assemble(each, isa, symbol) == captured]
         options = same[:1] or ([repeated] if repeated else options)
     if len(options) == 1:
-        note, unedited = _compared(options[0], isa, symbol, captured)
+        note, unedited = _compare(options[0], isa, symbol, captured)
         return PtxSearch(options[0], note=note, unedited=unedited)
     if options:
-        return PtxSearch(None, f"{len(options)} PTX files have it and none makes the captured instructions")
-    without = "" if find_cuda_tool("cuobjdump") else " (programs were not looked into: there is no cuobjdump)"
+        return PtxSearch(None, f"{len(options)} PTX files have it, but none gives the captured instructions")
+    without = "" if find_cuda_tool("cuobjdump") else " (programs were not searched: there is no cuobjdump)"
     return PtxSearch(None, f"no PTX of it was found{without}")
 
 
-def _fitting(texts: Iterable[tuple[Path, bytes]], symbol: str, isa: str) -> list[Ptx]:
-    """Those that have the kernel and can be compiled for the GPU, each text once."""
+def _filter_fitting(texts: Iterable[tuple[Path, bytes]], symbol: str, isa: str) -> list[Ptx]:
+    """Keep the texts that have the kernel and can be compiled for the GPU, each text once."""
     number = int(re.sub(r"\D", "", isa) or 0)
     fitting: dict[bytes, Ptx] = {}
     for path, text in texts:
@@ -102,48 +107,50 @@ def _fitting(texts: Iterable[tuple[Path, bytes]], symbol: str, isa: str) -> list
     return list(fitting.values())
 
 
-def _compared(ptx: Ptx, isa: str, symbol: str, captured: bytes | None) -> tuple[str, Unedited]:
-    """Whether `make assemble` begins with the captured instructions, for the explanation and by itself."""
+def _compare(ptx: Ptx, isa: str, symbol: str, captured: bytes | None) -> tuple[str, Unedited]:
+    """Compare the PTX with the captured instructions; returns a note for the explanation, and the result."""
     if captured is None:
-        return "", Unedited(same_instructions=None, why="the capture holds no machine code of it")
+        return "", Unedited(same_instructions=None, why="the capture has no machine code of it")
     if find_cuda_tool("ptxas") is None:
         return "", Unedited(same_instructions=None, why="there is no ptxas")
-    made = _assembled(ptx, isa, symbol)
+    made = _assemble(ptx, isa, symbol)
     if made is None:
-        alone = "which ptxas does not take alone: it may refer to code that was linked to it"
-        return f", {alone}", Unedited(same_instructions=None, why=f"of PTX, {alone}")
+        alone = "which ptxas does not assemble alone: it may need code that was linked to it"
+        return f", {alone}", Unedited(same_instructions=None, why=f"the source is PTX, {alone}")
     if made != captured:
-        other = "this ptxas makes other instructions than the captured"
-        return f", of which {other}", Unedited(same_instructions=False, why=other)
+        other = "this ptxas makes other instructions than the captured ones"
+        return f", but {other}", Unedited(same_instructions=False, why=other)
     return "", Unedited(same_instructions=True)
 
 
-def _bare(text: bytes) -> str:
-    """PTX without comments and white space: line information has neither comments nor indentation."""
+def _strip(text: bytes) -> str:
+    """Strip comments and white space from PTX: line information has neither comments nor indentation."""
     return "".join(without_comments(text).split())
 
 
-def _texts(capture: Capture, roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
+def _read_texts(
+    capture: Capture, roots: Sequence[Path], consulted: Consulted
+) -> Iterator[tuple[Path, bytes]]:
     for root in roots:
-        for path in _ptx_files(root) if root.is_dir() else (root,):
+        for path in _list_ptx_files(root) if root.is_dir() else (root,):
             if path.suffix == ".ptx":
                 text = consulted.read(path)
                 if text is not None:
                     yield path, text
             elif root.is_file():
-                yield from _embedded(path, consulted)
-    program = program_file(capture)
+                yield from _extract_ptx(path, consulted)
+    program = find_program_file(capture)
     if program is not None and program not in roots:
-        yield from _embedded(program, consulted)
+        yield from _extract_ptx(program, consulted)
 
 
-def _ptx_files(root: Path) -> Iterator[Path]:
-    for folder, files in source_folders(root):
+def _list_ptx_files(root: Path) -> Iterator[Path]:
+    for folder, files in walk_source_folders(root):
         yield from (Path(folder) / name for name in files if name.endswith(".ptx"))
 
 
-def _embedded(path: Path, consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
-    """What cuobjdump takes out of a program or a library."""
+def _extract_ptx(path: Path, consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
+    """Extract PTX from a program or a library by cuobjdump."""
     tool = find_cuda_tool("cuobjdump")
     consulted.exists(path)
     if tool is None:
@@ -154,7 +161,7 @@ def _embedded(path: Path, consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
                 yield path.with_name(f"{path.name}:{made.name}"), made.read_bytes()
 
 
-def _assembled(ptx: Ptx, isa: str, symbol: str) -> bytes | None:
+def _assemble(ptx: Ptx, isa: str, symbol: str) -> bytes | None:
     tool = find_cuda_tool("ptxas")
     if tool is None:
         return None

@@ -1,4 +1,4 @@
-"""What the search for a source asks of a compiler family; one implementation for HIP, one for CUDA."""
+"""The interface between the search for a source and a family of compilers: one for HIP, one for CUDA."""
 
 from __future__ import annotations
 
@@ -22,32 +22,34 @@ class Tool(Protocol):
 
     @property
     def path(self) -> str:
-        """What is run."""
+        """The executable."""
 
-    def headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
-        """Every file that a unit includes, at any depth.
+    def list_headers(self, flags: Sequence[str], unit: Path, directory: Path, target: str) -> Headers:
+        """List every file that a unit includes, at any depth.
 
-        Raises DeviceError with the compiler's words if the unit cannot be preprocessed under ``flags``.
+        Raises DeviceError with the compiler's message if the unit cannot be preprocessed with ``flags``.
         """
 
-    def system_folders(self, target: str) -> Sequence[Path]:
-        """Its own include folders, in which libraries of kernels may be installed, as in /usr/include."""
+    def list_system_folders(self, target: str) -> Sequence[Path]:
+        """List the compiler's own include folders, such as /usr/include: they may contain kernels."""
 
-    def version(self) -> str:
-        """What the compiler says of itself, in one line."""
+    def read_version(self) -> str:
+        """Read the compiler's name and version, in one line."""
 
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:
-        """Whether a unit, compiled quickly, has a kernel of that symbol."""
+        """Whether a unit, compiled in the fastest way, has a kernel with this symbol."""
 
-    def defined_at(
+    def find_definition(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str
     ) -> tuple[Path, int] | None:
-        """(path, line) of a kernel's definition; None where there is none, or the compiler cannot tell."""
+        """Find (path, line) of a kernel's definition; None if there is none, or the compiler cannot tell."""
 
-    def device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> bytes | None:
-        """The code object of a unit, compiled as the build does; None where that holds no instructions.
+    def compile_device_code(
+        self, unit: Path, flags: Sequence[str], directory: Path, target: str
+    ) -> bytes | None:
+        """Compile a unit with the build's flags to a code object; None if the result has no instructions.
 
-        Raises DeviceError with the compiler's words if the unit cannot be compiled under ``flags``.
+        Raises DeviceError with the compiler's message if the unit cannot be compiled with ``flags``.
         """
 
 
@@ -55,40 +57,40 @@ class Toolchain(Protocol):
     """A family of compilers for one kernel language."""
 
     language: Language
-    line_flag: str  # with which a build tells the files that it was made from
-    assumed: str  # the compiler where no build is known
+    line_flag: str  # makes the compiler write line tables, which name the source files
+    assumed: str  # the compiler if no build is known
 
-    def target(self, capture: Capture) -> str:
-        """What the captured kernel was compiled for, as the compiler calls it."""
+    def choose_target(self, capture: Capture) -> str:
+        """Return the compiler's name of the target for which the captured kernel was compiled."""
 
-    def find(self, compiler: str, *, trusted: bool = False) -> Tool:
-        """The compiler behind a name from a build, or from the user (``trusted``).
+    def find_tool(self, compiler: str, *, trusted: bool = False) -> Tool:
+        """Find the compiler that a build names, or the user (``trusted``).
 
-        Raises DeviceError if it is no compiler for this language, or cannot be found.
+        Raises DeviceError if it is not a compiler for this language, or cannot be found.
         """
 
-    def flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-        """The flags of a build that shape device code, with absolute paths."""
+    def choose_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+        """Keep the flags of a build that affect device code, with absolute paths."""
 
-    def unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
-        """Those that make a compiler run or load code: told, and never passed on."""
+    def find_unsafe_flags(self, command: CompileCommand, defines: Sequence[str] = ()) -> tuple[str, ...]:
+        """Find the flags that make a compiler run or load code: they are reported and not passed on."""
 
-    def own_folders(self, commands: Sequence[CompileCommand]) -> list[Path]:
-        """Include folders that the compilers of some commands look into without being told."""
+    def list_own_folders(self, commands: Sequence[CompileCommand]) -> list[Path]:
+        """List the include folders that the compilers of some commands search without a flag."""
 
-    def described_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
-        """The flags with what the compiler's driver would add to them itself."""
+    def complete_flags(self, compiler: str, flags: tuple[str, ...]) -> tuple[str, ...]:
+        """Add the flags that the compiler's driver would add itself."""
 
-    def other_levels(self, flags: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
-        """The flags with every other level of optimisation, by what a build calls it."""
+    def list_other_levels(self, flags: tuple[str, ...]) -> Mapping[str, tuple[str, ...]]:
+        """Return the flags for every other optimisation level, by the level's name in a build."""
 
-    def made_by(self, code_object: bytes) -> str | None:
-        """The compiler that made a code object, where that says so."""
+    def read_compiler_name(self, code_object: bytes) -> str | None:
+        """Read the name of the compiler that made a code object, if it is stored there."""
 
     def find_assembly(
         self, capture: Capture, code: CapturedCode, roots: Sequence[Path], consulted: Consulted
     ) -> PtxSearch | None:
-        """Text that can be assembled again, for a kernel without source; None where none is looked for."""
+        """Search text that can be assembled, for a kernel without source; None if no search is needed."""
 
-    def kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
-        """The instructions of a kernel in a code object; None where it does not have it."""
+    def read_kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
+        """Read the instructions of a kernel from a code object; None if it does not have the kernel."""

@@ -1,4 +1,4 @@
-"""Which family of compilers a captured kernel came from."""
+"""Chooses the family of compilers for a captured kernel."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
 
 
-def toolchain_of(capture: Capture) -> Toolchain:
-    """The compilers that a captured kernel can have come from."""
+def choose_toolchain(capture: Capture) -> Toolchain:
+    """Choose the family of compilers by the format of the captured code object."""
     toolchains: Mapping[CodeObjectFormat, Toolchain] = {
         CodeObjectFormat.ELF_AMDGPU: HipToolchain(),
         CodeObjectFormat.CUBIN: CudaToolchain(),

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
-from kerncap_stages.compilers.toolchains import toolchain_of
+from kerncap_stages.compilers.toolchains import choose_toolchain
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
 from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.generate.inputs import read_part
@@ -94,7 +94,7 @@ def _make_reproducer(
     return Reproducer(
         parents=tuple(ManifestRef.to(digest) for digest in digests),
         made_by=f"kerncap-stages {__version__}",
-        language=toolchain_of(parts[0].capture).language,
+        language=choose_toolchain(parts[0].capture).language,
         kernels=tuple(
             ReproducedKernel(
                 name=part.capture.kernel.demangled_name,

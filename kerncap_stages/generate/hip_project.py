@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compilers.flags import compile_flags
-from kerncap_stages.compilers.hip import RELOCATABLE_LINK, RELOCATABLE_UNIT, optimisation
+from kerncap_stages.compilers.flags import keep_shaping_flags
+from kerncap_stages.compilers.hip import RELOCATABLE_LINK, RELOCATABLE_UNIT, find_optimisation_flag
 from kerncap_stages.compilers.installed import is_compiler_name
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.generate.assembly import disassemble
@@ -43,14 +43,14 @@ class HipProject:
         if command is None:
             return Build(placed)
         units = [
-            (os_string(each.translation_unit), judge_flags(each, compile_flags))
+            (os_string(each.translation_unit), judge_flags(each, keep_shaping_flags))
             for each in (command, *linked)
         ]
         files = make_overlay_files(placed, units)
         values = {
             "units": [format_number(i) for i in range(len(units))],
             "relocatable_unit": " ".join(RELOCATABLE_UNIT),
-            "link": " ".join((*RELOCATABLE_LINK, *optimisation(units[0][1]))),
+            "link": " ".join((*RELOCATABLE_LINK, *find_optimisation_flag(units[0][1]))),
             "compiler": choose_compiler(os_string(command.arguments[0]), is_compiler_name, "hipcc"),
             "inputs": sorted([*placed.values(), *files]),
         }

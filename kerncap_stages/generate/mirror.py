@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.nvcc_words import HOST_FOLDERS
 from kerncap_stages.errors import Refused
-from kerncap_stages.generate.overlay import common_folder
+from kerncap_stages.generate.overlay import find_common_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compilers.flags import compile_flags
+from kerncap_stages.compilers.flags import keep_shaping_flags
 from kerncap_stages.compilers.installed import is_clang
 from kerncap_stages.compilers.nvcc import is_nvcc
-from kerncap_stages.compilers.nvcc_flags import SEPARATE, nvcc_flags
+from kerncap_stages.compilers.nvcc_flags import SEPARATE, keep_shaping_nvcc_flags
 from kerncap_stages.errors import Refused, UsageError
 from kerncap_stages.generate.kind import Build, judge_flags
 from kerncap_stages.generate.listing import LISTING, list_machine_code
@@ -51,7 +51,7 @@ class NvccProject:
             return Build(place_files(originals, self.editable) if originals else {})
         if is_clang(os_string(command.arguments[0])):
             return self._clang_build(originals, command)
-        flags = judge_flags(command, nvcc_flags)
+        flags = judge_flags(command, keep_shaping_nvcc_flags)
         try:
             mirror = Mirror.place(originals, flags)
         except Refused as refusal:
@@ -71,7 +71,7 @@ class NvccProject:
 
     def _clang_build(self, originals: Sequence[str], command: CompileCommand) -> Build:
         placed = place_files(originals, self.editable)
-        flags = judge_flags(command, compile_flags)
+        flags = judge_flags(command, keep_shaping_flags)
         files = make_overlay_files(placed, [(os_string(command.translation_unit), flags)])
         values = {
             "is_clang": True,

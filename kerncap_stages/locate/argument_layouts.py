@@ -118,7 +118,7 @@ def find_held_addresses(
     if not unknown:
         return ()
     try:
-        flags = wanted.toolchain.flags(command, wanted.defines)
+        flags = wanted.toolchain.choose_flags(command, wanted.defines)
         code = compile_device_code(command, wanted, (*flags, *_DEBUG_FLAGS))
     except DeviceError:
         return ()

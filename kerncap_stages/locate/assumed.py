@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.compile_commands import CompileCommand
-from kerncap_stages.compilers.includes import included_files, places
+from kerncap_stages.compilers.includes import find_included_files, list_places
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +34,7 @@ def assume_commands(
     command.
     """
     wanted = None if definition_file is None else definition_file.resolve()
-    files = dict.fromkeys(file for root in roots if root.is_dir() for file in consulted.sources(root))
+    files = dict.fromkeys(file for root in roots if root.is_dir() for file in consulted.list_sources(root))
     units = [file for file in files if is_unit(file)]
     units.sort(key=lambda unit: unit.resolve() != wanted)
     commands = []
@@ -63,7 +63,7 @@ def _may_have_kernels(unit: Path, consulted: Consulted) -> bool:
     content = consulted.read(unit)
     if content is None:
         return False
-    included = (each for candidates in places(content, unit, [Path("/")]) for each in candidates)
+    included = (each for candidates in list_places(content, unit, [Path("/")]) for each in candidates)
     if any(each.exists() and not each.is_file() for each in included):
         return False
     return unit.suffix.lower() in _DEVICE_SUFFIXES or bool(_ABOUT_GPUS.search(content))
@@ -74,7 +74,7 @@ def _find_folders(unit: Path, files: Sequence[Path], consulted: Consulted) -> tu
     folders: list[Path] = []
     reached: list[Path] = []
     for _ in range(_MAX_ROUNDS):
-        reached = included_files(unit, folders, consulted)
+        reached = find_included_files(unit, folders, consulted)
         more = [
             folder
             for file in (unit, *reached)
@@ -92,7 +92,7 @@ def _find_missing_folders(
 ) -> list[Path]:
     """Find a folder for each include of a file that is not found: the one that makes it name a known file."""
     found = []
-    for candidates in places(consulted.read(file) or b"", file, [*folders, Path("/")]):
+    for candidates in list_places(consulted.read(file) or b"", file, [*folders, Path("/")]):
         *tried, named = candidates  # the last is the include's own path below the root folder
         tail = named.parts[1:]
         is_quoted = tried[:1] == [file.parent.joinpath(*tail)]

@@ -98,7 +98,7 @@ def _ask_compiler(
     commands: Iterable[CompileCommand], candidates: Sequence[Definition], wanted: Wanted
 ) -> list[Choice]:
     """Compile units, and return the definition that each of them compiles, with its command."""
-    flags = wanted.toolchain.flags
+    flags = wanted.toolchain.choose_flags
     different = {(command.file, flags(command)): command for command in commands}
     found: list[Choice] = []
     for command in list(different.values())[:MAX_TRIALS]:

@@ -9,9 +9,9 @@ from kerncap_stages.compilers.compile_commands import (
     DATABASE,
     find_database,
     load_database,
-    without_own_compiler,
+    replace_own_compiler,
 )
-from kerncap_stages.compilers.ninja import is_ninja_file, ninja_commands
+from kerncap_stages.compilers.ninja import is_ninja_file, read_ninja_commands
 from kerncap_stages.errors import UsageError
 from kerncap_stages.text.formats import count
 
@@ -109,12 +109,12 @@ def _find_nearby(starts: Sequence[Path], consulted: Consulted, *name: str) -> Pa
 
 def _read(path: Path, options: Options, consulted: Consulted) -> Database:
     if is_ninja_file(path):
-        commands = ninja_commands(path, consulted)
+        commands = read_ninja_commands(path, consulted)
     else:
         consulted.read(path)
         commands = load_database(path)
     for file in {file for command in commands for file in command.response_files}:
         consulted.read(file)
     given = options.compiler is not None
-    own = (replace(without_own_compiler(command), compiler_is_given=given) for command in commands)
+    own = (replace(replace_own_compiler(command), compiler_is_given=given) for command in commands)
     return Database(path, tuple(own))

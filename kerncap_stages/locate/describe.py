@@ -63,17 +63,17 @@ def describe_command(
             translation_unit=os_text(str(unit.path)),
             directory=os_text(str(unit.path.parent)),
             arguments=tuple(os_text(word) for word in arguments),
-            compiler_version=unit.tool.version() if unit.tool else None,
+            compiler_version=unit.tool.read_version() if unit.tool else None,
             added_defines=tuple(os_text(define) for define in options.defines),
         )
     compiler = options.compiler or unit.command.compiler
-    flags = toolchain.described_flags(compiler, toolchain.flags(unit.command, options.defines))
+    flags = toolchain.complete_flags(compiler, toolchain.choose_flags(unit.command, options.defines))
     return CompileCommand(
         translation_unit=os_text(str(unit.path)),
         directory=os_text(str(unit.command.directory)),
         arguments=tuple(os_text(word) for word in (compiler, *flags)),
         database=os_text(str(database)) if database else None,
-        compiler_version=unit.tool.version() if unit.tool else None,
+        compiler_version=unit.tool.read_version() if unit.tool else None,
         added_defines=tuple(os_text(define) for define in options.defines),
     )
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compilers.toolchains import toolchain_of
+from kerncap_stages.compilers.toolchains import choose_toolchain
 from kerncap_stages.locate.search import collect_hints, find_told_place, is_triton_kernel
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
@@ -49,5 +49,5 @@ def classify(
         )
     return Outcome.NOT_FOUND, (
         f"no definition of {name.base} in {where}, and the code object has no line table; "
-        f"pass the right --source-dir, or build the program with {toolchain_of(capture).line_flag}"
+        f"pass the right --source-dir, or build the program with {choose_toolchain(capture).line_flag}"
     )

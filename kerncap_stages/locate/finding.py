@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.consulted import Consulted
-from kerncap_stages.compilers.program_file import changed_since_built, working_folder
-from kerncap_stages.compilers.toolchains import toolchain_of
+from kerncap_stages.compilers.program_file import find_newer_files, find_working_folder
+from kerncap_stages.compilers.toolchains import choose_toolchain
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.locate.argument_layouts import find_held_addresses
 from kerncap_stages.locate.assumed import assume_commands
@@ -100,7 +100,7 @@ def find_source(
     """
     consulted = Consulted()
     if not roots:
-        consulted.exists(working_folder(capture))  # if it appears later, it will be a root
+        consulted.exists(find_working_folder(capture))  # if it appears later, it will be a root
     guessed = not options.source_dirs
     named = find_by_line_tables(tables, roots, name, consulted, guessed=guessed)
     candidates = [named] if named else find_candidates(roots, name, consulted)
@@ -136,12 +136,12 @@ def find_source(
 def _make_wanted(
     capture: Capture, code: CapturedCode, name: KernelName, options: Options, database: Database
 ) -> Wanted:
-    toolchain = toolchain_of(capture)
+    toolchain = choose_toolchain(capture)
     return Wanted(
         toolchain,
         capture.kernel.mangled_name,
         name.base,
-        toolchain.target(capture),
+        toolchain.choose_target(capture),
         code.code_object,
         options.defines,
         options.compiler,
@@ -208,7 +208,7 @@ def _describe_found(
     linked = _describe_linked(definition, command, wanted, consulted)
     reads_them = (path for each in linked for path in (each.path, *each.headers))
     files = {unit.path, definition.path, *unit.headers, *reads_them}
-    newer = changed_since_built(search.capture, files, consulted)
+    newer = find_newer_files(search.capture, files, consulted)
     unedited = compare_unedited(used, wanted, newer)
     written = [type_name for type_name, _ in definition.parameters]
     held = find_held_addresses(search.capture.kernel, used, wanted, written, (unit.path, *unit.headers))
@@ -260,7 +260,7 @@ def _describe_linked(
 def _explain_no_compiler(wanted: Wanted) -> str | None:
     """Say why there is no compiler for an assumed command; None if there is one."""
     try:
-        wanted.toolchain.find(
+        wanted.toolchain.find_tool(
             wanted.compiler or wanted.toolchain.assumed, trusted=wanted.compiler is not None
         )
     except DeviceError as error:
@@ -318,7 +318,7 @@ def _search_assembly(
     consulted: Consulted,
 ) -> Finding:
     outcome, explanation = classify(capture, name, tables, roots, consulted)
-    searched = toolchain_of(capture).find_assembly(capture, code, roots, consulted)
+    searched = choose_toolchain(capture).find_assembly(capture, code, roots, consulted)
     if searched is None:
         return Finding(outcome, explanation, consulted=consulted)
     if searched.found is None:

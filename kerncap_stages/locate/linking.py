@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compilers.flag_groups import flag_groups
+from kerncap_stages.compilers.flag_groups import group_flags
 from kerncap_stages.compilers.hip import HipTool
 from kerncap_stages.errors import DeviceError, KerncapError
 from kerncap_stages.locate.wanted import Link
@@ -61,9 +61,9 @@ def link_code(command: CompileCommand, wanted: Wanted, flags: tuple[str, ...]) -
     if not units or not isinstance(tool, HipTool):
         return None
     # Flags that were added to the build's, such as another optimisation level, apply to all units.
-    added = flags[len(wanted.toolchain.flags(command, wanted.defines)) :]
+    added = flags[len(wanted.toolchain.choose_flags(command, wanted.defines)) :]
     codes = [_compile(unit, wanted, added) for unit in (command, *units)]
-    return tool.linked_code(codes, flags, wanted.target)
+    return tool.link_code(codes, flags, wanted.target)
 
 
 def _search_link(command: CompileCommand, wanted: Wanted) -> Link:
@@ -106,7 +106,7 @@ def _take_defining(
 
 def _list_candidates(command: CompileCommand, missing: set[str], wanted: Wanted) -> list[CompileCommand]:
     """List the other units of the database, the likeliest first; a unit for each build of a file."""
-    flags = wanted.toolchain.flags
+    flags = wanted.toolchain.choose_flags
     others = [
         unit
         for unit in wanted.commands
@@ -120,7 +120,7 @@ def _list_candidates(command: CompileCommand, missing: set[str], wanted: Wanted)
 
 
 def _find_output_folder(command: CompileCommand) -> Path:
-    for group in flag_groups(command.arguments[1:]):
+    for group in group_flags(command.arguments[1:]):
         if group[0] == "-o" and len(group) == 2:
             return Path(os.path.normpath(command.directory / group[1])).parent
     return command.directory
@@ -132,8 +132,10 @@ def _compile(command: CompileCommand, wanted: Wanted, added: tuple[str, ...] = (
         tool = wanted.find_tool(command)
         if not isinstance(tool, HipTool):
             raise DeviceError(f"{tool.path} is not a compiler for HIP", hint="pass --compiler PATH")
-        flags = (*wanted.toolchain.flags(command, wanted.defines), *added)
-        wanted.relocatable[key] = tool.relocatable_code(command.file, flags, command.directory, wanted.target)
+        flags = (*wanted.toolchain.choose_flags(command, wanted.defines), *added)
+        wanted.relocatable[key] = tool.compile_relocatable(
+            command.file, flags, command.directory, wanted.target
+        )
     return wanted.relocatable[key]
 
 

@@ -10,8 +10,8 @@ from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.compilers.captured_code import CapturedCode
 from kerncap_stages.compilers.consulted import is_current
 from kerncap_stages.compilers.line_tables import read_line_tables
-from kerncap_stages.compilers.program_file import guessed_roots
-from kerncap_stages.compilers.toolchains import toolchain_of
+from kerncap_stages.compilers.program_file import guess_roots
+from kerncap_stages.compilers.toolchains import choose_toolchain
 from kerncap_stages.digest import Digest, ManifestRef
 from kerncap_stages.errors import UsageError
 from kerncap_stages.locate.describe import (
@@ -63,9 +63,9 @@ def run_locate(
         return known
     capture = load_as(store, capture_digest, Capture)
     name = parse_kernel_name(capture.kernel.demangled_name)
-    code = CapturedCode.of(store, capture)
+    code = CapturedCode.read(store, capture)
     tables = read_line_tables(code.code_object, capture.kernel.mangled_name)
-    roots = tuple(folder.resolve() for folder in options.source_dirs) or guessed_roots(capture)
+    roots = tuple(folder.resolve() for folder in options.source_dirs) or guess_roots(capture)
     finding = find_source(capture, code, name, tables, roots, options)
     with store.transaction() as transaction:
         manifest = _make_source(capture, capture_digest, name, tables, roots, options, finding, transaction)
@@ -84,7 +84,7 @@ def _make_source(
     finding: Finding,
     transaction: Transaction,
 ) -> Source:
-    unit, toolchain = finding.unit, toolchain_of(capture)
+    unit, toolchain = finding.unit, choose_toolchain(capture)
     definition = finding.definition
     language = toolchain.language if definition else capture.kernel.language
     files: tuple[SourceFile, ...] = ()

@@ -49,7 +49,7 @@ def describe_build(command: CompileCommand, wanted: Wanted) -> Iterator[str]:
             "PATH is used, or the compiler that --compiler names"
         )
     others = try_find_link(command, wanted).units
-    flags = (wanted.toolchain.unsafe_flags(each, wanted.defines) for each in (command, *others))
+    flags = (wanted.toolchain.find_unsafe_flags(each, wanted.defines) for each in (command, *others))
     unsafe = dict.fromkeys(flag for each in flags for flag in each)
     if unsafe:
         yield "left out because the compiler could run code or write files: " + " ".join(unsafe)

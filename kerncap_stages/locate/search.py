@@ -58,7 +58,7 @@ def _read_text(path: Path) -> bytes:
 
 def _read_texts(roots: Sequence[Path], consulted: Consulted) -> Iterator[tuple[Path, bytes]]:
     for root in roots:
-        paths = [root] if root.is_file() else consulted.sources(root)
+        paths = [root] if root.is_file() else consulted.list_sources(root)
         for path in dict.fromkeys(path.resolve() for path in paths):  # compile commands have resolved paths
             text = consulted.read(path) if _is_source(path) else None
             if text is not None:
@@ -177,7 +177,7 @@ def _find_moved(path: Path, roots: Sequence[Path], consulted: Consulted) -> list
         if existing:
             return existing
         for place in places:
-            consulted.missed(place)
+            consulted.note_absent_file(place)
     return []
 
 
@@ -187,7 +187,7 @@ def is_triton_kernel(roots: Sequence[Path], base: str, consulted: Consulted) -> 
     Triton may append a suffix to a function's name for a specialisation.
     """
     for root in roots:
-        for path in consulted.sources(root) if root.is_dir() else ():
+        for path in consulted.list_sources(root) if root.is_dir() else ():
             text = consulted.read(path) if path.suffix == ".py" else None
             for match in _TRITON_KERNEL.finditer(text or b""):
                 function = match[1].decode()

@@ -26,7 +26,7 @@ def _ask(
     question: Callable[[Tool], Callable[[Path, tuple[str, ...], Path, str, str], _Answer]],
 ) -> _Answer | None:
     """Ask a compiler about a unit with its command; None if the compiler is missing or fails."""
-    flags = wanted.toolchain.flags(command, wanted.defines)
+    flags = wanted.toolchain.choose_flags(command, wanted.defines)
     try:
         ask = question(wanted.find_tool(command))
         return ask(command.file, flags, command.directory, wanted.target, wanted.symbol_alone)
@@ -41,7 +41,7 @@ def yields_kernel(command: CompileCommand, wanted: Wanted) -> bool:
 
 def find_definition(command: CompileCommand, wanted: Wanted) -> tuple[Path, int] | None:
     """Return where a unit defines the kernel, according to its compiler; None if that is not known."""
-    found = _ask(command, wanted, lambda tool: tool.defined_at)
+    found = _ask(command, wanted, lambda tool: tool.find_definition)
     if found is None:
         return None
     path = (command.directory / found[0]).resolve()
@@ -55,12 +55,12 @@ def makes_same_code(command: CompileCommand, wanted: Wanted) -> bool:
 
 def read_headers(command: CompileCommand, wanted: Wanted) -> Headers | None:
     """Return the files that a unit includes, according to its compiler; None if that fails. Runs once."""
-    flags = wanted.toolchain.flags(command, wanted.defines)
+    flags = wanted.toolchain.choose_flags(command, wanted.defines)
     key = command.file, command.directory, command.compiler, flags
     if key not in wanted.read:
         try:
             tool = wanted.find_tool(command)
-            wanted.read[key] = tool.headers(flags, command.file, command.directory, wanted.target)
+            wanted.read[key] = tool.list_headers(flags, command.file, command.directory, wanted.target)
         except DeviceError:
             wanted.read[key] = None
     return wanted.read[key]
@@ -72,8 +72,8 @@ def compare_code(command: CompileCommand, wanted: Wanted) -> bool | None:
         code = compile_device_code(command, wanted)
     except DeviceError:
         return None
-    made = None if code is None else wanted.toolchain.kernel_code(code, wanted.symbol_alone)
-    captured = wanted.toolchain.kernel_code(wanted.code_object, wanted.symbol)
+    made = None if code is None else wanted.toolchain.read_kernel_code(code, wanted.symbol_alone)
+    captured = wanted.toolchain.read_kernel_code(wanted.code_object, wanted.symbol)
     return None if made is None or captured is None else made == captured
 
 
@@ -86,14 +86,14 @@ def compile_device_code(
     flags: used instead of the build's.
     Raises DeviceError if the compiler is missing or fails.
     """
-    used = wanted.toolchain.flags(command, wanted.defines) if flags is None else flags
+    used = wanted.toolchain.choose_flags(command, wanted.defines) if flags is None else flags
     key = command.file, command.directory, command.compiler, used
     if key not in wanted.made:
         try:
             tool = wanted.find_tool(command)
             linked = link_code(command, wanted, used)
             wanted.made[key] = (
-                tool.device_code(command.file, used, command.directory, wanted.target)
+                tool.compile_device_code(command.file, used, command.directory, wanted.target)
                 if linked is None
                 else linked
             )

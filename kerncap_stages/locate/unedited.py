@@ -41,10 +41,10 @@ def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequ
     took_s = time.monotonic() - started
     if made is None:
         return Unedited(same_instructions=None, why="the compiler makes PTX, which has no instructions")
-    captured = toolchain.kernel_code(wanted.code_object, wanted.symbol)
+    captured = toolchain.read_kernel_code(wanted.code_object, wanted.symbol)
     if captured is None:
         return Unedited(same_instructions=None, why="the captured code object does not name its functions")
-    code = toolchain.kernel_code(made, wanted.symbol_alone)
+    code = toolchain.read_kernel_code(made, wanted.symbol_alone)
     if code is None:
         return Unedited(same_instructions=False, why=f"{command.file} does not make this kernel")
     if code == captured:
@@ -60,20 +60,23 @@ def compare_unedited(command: CompileCommand | None, wanted: Wanted, newer: Sequ
 
 def _find_level(command: CompileCommand, wanted: Wanted, captured: bytes) -> str | None:
     """Say which other optimisation level gives the captured instructions, if one does."""
-    flags = wanted.toolchain.flags(command, wanted.defines)
-    for level, changed in wanted.toolchain.other_levels(flags).items():
+    flags = wanted.toolchain.choose_flags(command, wanted.defines)
+    for level, changed in wanted.toolchain.list_other_levels(flags).items():
         try:
             made = compile_device_code(command, wanted, changed)
         except DeviceError:
             continue
-        if made is not None and wanted.toolchain.kernel_code(made, wanted.symbol_alone) == captured:
+        if made is not None and wanted.toolchain.read_kernel_code(made, wanted.symbol_alone) == captured:
             return f"the program was built with {level}, which gives the captured instructions"
     return None
 
 
 def _list_reasons(captured: bytes, code: bytes, made: bytes, wanted: Wanted) -> Iterator[str]:
     """Yield the differences: compiler, resources, and always the number of differing instructions."""
-    theirs, ours = wanted.toolchain.made_by(wanted.code_object), wanted.toolchain.made_by(made)
+    theirs, ours = (
+        wanted.toolchain.read_compiler_name(wanted.code_object),
+        wanted.toolchain.read_compiler_name(made),
+    )
     if theirs is not None and ours is not None and theirs != ours:
         yield f"the program was built by {theirs}, not by {ours}"
     try:

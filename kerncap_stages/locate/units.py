@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compilers.compile_commands import CompileCommand, commands_for
-from kerncap_stages.compilers.includes import include_folders, included_files, note_absent
-from kerncap_stages.compilers.objects import launches
+from kerncap_stages.compilers.compile_commands import CompileCommand, find_commands_for
+from kerncap_stages.compilers.includes import find_included_files, list_include_folders, note_absent
+from kerncap_stages.compilers.objects import names_kernel
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.locate.trials import MAX_TRIALS, makes_same_code, read_headers, yields_kernel
 
@@ -42,7 +42,7 @@ def find_possible_commands(
 ) -> list[CompileCommand]:
     """Find the commands that compile the file itself; if there are none, those of units that include it."""
     toolchain = asked.toolchain
-    direct = commands_for(definition_file, database)
+    direct = find_commands_for(definition_file, database)
     if direct:
         return direct
     wanted = definition_file.resolve()
@@ -50,7 +50,7 @@ def find_possible_commands(
     if found:
         return found
     # The file may belong to a library, in a folder that compilers search without a flag.
-    for folder in toolchain.own_folders(database):
+    for folder in toolchain.list_own_folders(database):
         if wanted.is_relative_to(folder.resolve()):
             told = [_add_folder(command, folder) for command in database]
             return [command for command in told if wanted in find_read_files(command, toolchain, consulted)]
@@ -65,7 +65,7 @@ def is_system_file(path: Path, database: Sequence[CompileCommand], wanted: Wante
     """Whether a file is in a folder that one of the compilers searches without a flag."""
     for command in {command.compiler: command for command in database}.values():
         try:
-            folders = wanted.find_tool(command).system_folders(wanted.target)
+            folders = wanted.find_tool(command).list_system_folders(wanted.target)
         except DeviceError:
             continue
         if any(path.is_relative_to(folder) for folder in folders):
@@ -80,14 +80,14 @@ def read_system_headers(
 
     Only units whose object files name the kernel are asked; if there are none, the first few units.
     """
-    flags = wanted.toolchain.flags
+    flags = wanted.toolchain.choose_flags
     different = list({(command.file, flags(command)): command for command in database}.values())
-    first = [command for command in different if launches(command, wanted.symbol, consulted)]
+    first = [command for command in different if names_kernel(command, wanted.symbol, consulted)]
     some = first[:MAX_UNITS] or different[:_MAX_PREPROCESSED]
     with ThreadPoolExecutor(min(MAX_TRIALS, len(os.sched_getaffinity(0)))) as pool:
         answers = list(pool.map(lambda command: read_headers(command, wanted), some))
     return [
-        (command, {path.resolve() for path in headers.of_toolchain()})
+        (command, {path.resolve() for path in headers.list_toolchain()})
         for command, headers in zip(some, answers, strict=True)
         if headers is not None
     ]
@@ -101,8 +101,8 @@ def _add_folder(command: CompileCommand, folder: Path) -> CompileCommand:
 
 def find_read_files(command: CompileCommand, toolchain: Toolchain, consulted: Consulted) -> Iterator[Path]:
     """Yield the local files that the unit of a command includes, found by reading their text."""
-    folders = include_folders(toolchain.flags(command))
-    yield from (path.resolve() for path in included_files(command.file, folders, consulted))
+    folders = list_include_folders(toolchain.choose_flags(command))
+    yield from (path.resolve() for path in find_included_files(command.file, folders, consulted))
 
 
 def choose_command(
@@ -114,7 +114,7 @@ def choose_command(
     gives the captured instructions is chosen, else the first. A few units are compiled at a time, up to
     ``MAX_UNITS``.
     """
-    flags = wanted.toolchain.flags
+    flags = wanted.toolchain.choose_flags
     different = list({(command.file, flags(command)): command for command in commands}.values())
     if len(different) <= 1:
         return different[0] if different else None
@@ -122,7 +122,7 @@ def choose_command(
     # A unit that names the kernel is more likely to instantiate it than one that only includes its header.
     different.sort(key=lambda command: name not in (consulted.read(command.file) or b""))
     # A unit whose object file names the kernel almost certainly defines it.
-    first = [command for command in different if launches(command, wanted.symbol, consulted)]
+    first = [command for command in different if names_kernel(command, wanted.symbol, consulted)]
     others = [command for command in different if command not in first][:MAX_UNITS]
     yielding: list[CompileCommand] = []
     few = [others[at : at + MAX_TRIALS] for at in range(0, len(others), MAX_TRIALS)]
@@ -148,22 +148,22 @@ def describe_unit(
     """Describe a unit with its headers; also returns why the compiler could not list them, if so."""
     path = command.file if command else definition_file
     flags = (
-        wanted.toolchain.flags(command, wanted.defines)
+        wanted.toolchain.choose_flags(command, wanted.defines)
         if command
         else tuple(f"-D{define}" for define in wanted.defines)
     )
     directory = command.directory if command else path.parent
-    folders = include_folders(flags)
+    folders = list_include_folders(flags)
     problem: str | None = None
     chosen = compiler or (command.compiler if command else None)
     if chosen is not None:
         try:
-            tool = wanted.toolchain.find(chosen, trusted=compiler is not None)
+            tool = wanted.toolchain.find_tool(chosen, trusted=compiler is not None)
             consulted.exists(Path(tool.path))
-            headers = tool.headers(flags, path, directory, wanted.target).local(definition_file)
+            headers = tool.list_headers(flags, path, directory, wanted.target).list_local(definition_file)
             note_absent((path, *headers), folders, consulted)
             return Unit(path, command, tuple(headers), headers_by_compiler=True, tool=tool), None
         except DeviceError as error:
             problem = str(error)
-    headers = included_files(path, folders, consulted)
+    headers = find_included_files(path, folders, consulted)
     return Unit(path, command, tuple(headers), headers_by_compiler=False), problem

@@ -49,4 +49,4 @@ class Wanted:
 
     def find_tool(self, command: CompileCommand) -> Tool:
         """Find the compiler for a command. Raises DeviceError if there is none that may be run."""
-        return self.toolchain.find(self.compiler or command.compiler, trusted=self.compiler is not None)
+        return self.toolchain.find_tool(self.compiler or command.compiler, trusted=self.compiler is not None)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.installed import find_compiler
-from kerncap_stages.compilers.llvm_tools import llvm_tool
+from kerncap_stages.compilers.llvm_tools import find_llvm_tool
 from kerncap_stages.compilers.nvcc import find_cuda_tool
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.cupti import cupti_paths
@@ -29,8 +29,8 @@ _CUDA_TOOLS = {
 }
 _LLVM_TOOLS = {
     "clang": ("what hipcc runs", lambda: find_compiler("hipcc").path),
-    "llvm-objdump": ("shows instructions of AMD GPUs", lambda: llvm_tool("llvm-objdump")),
-    "llvm-mc": ("assembles edited instructions", lambda: llvm_tool("llvm-mc")),
+    "llvm-objdump": ("shows instructions of AMD GPUs", lambda: find_llvm_tool("llvm-objdump")),
+    "llvm-mc": ("assembles edited instructions", lambda: find_llvm_tool("llvm-mc")),
 }
 # cuda.h, CUdevice_attribute: COMPUTE_CAPABILITY_MAJOR and _MINOR.
 _CAPABILITY = (75, 76)

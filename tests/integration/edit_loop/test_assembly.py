@@ -13,9 +13,9 @@ from programs import SOURCES
 from kerncap_stages.cli.flows.assemble import run_assemble
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.code.targets import PROCESSORS
-from kerncap_stages.compilers.amd_code import function_bytes
+from kerncap_stages.compilers.amd_code import read_function_bytes
 from kerncap_stages.compilers.installed import find_compiler
-from kerncap_stages.compilers.llvm_tools import llvm_tool
+from kerncap_stages.compilers.llvm_tools import find_llvm_tool
 from kerncap_stages.errors import DeviceError, UsageError
 from kerncap_stages.generate.assembly import assemble, disassemble
 from kerncap_stages.generate.elf_patch import Image
@@ -224,7 +224,12 @@ def test_the_table_of_processors_is_llvms(tmp_path):
     (tmp_path / "empty.s").touch()
     for number, processor in PROCESSORS.items():
         made = tmp_path / "empty.o"
-        command = [llvm_tool("llvm-mc"), "-triple=amdgcn-amd-amdhsa", f"-mcpu={processor}", "-filetype=obj"]
+        command = [
+            find_llvm_tool("llvm-mc"),
+            "-triple=amdgcn-amd-amdhsa",
+            f"-mcpu={processor}",
+            "-filetype=obj",
+        ]
         done = subprocess.run(
             [*command, "-o", made, tmp_path / "empty.s"], check=True, capture_output=True, text=True
         )
@@ -267,11 +272,11 @@ def test_a_code_object_without_the_kernel_is_refused(tmp_path):
 def test_functions_are_found_by_their_symbols(tmp_path):
     code = device_code("vector_add", "gfx90a", tmp_path)
     (symbol,) = read_code_object(code).kernels
-    found = function_bytes(code, symbol)
+    found = read_function_bytes(code, symbol)
     assert found is not None
     assert len(found) % 4 == 0
-    assert function_bytes(code, "absent") is None
-    assert function_bytes(b"no ELF", symbol) is None
+    assert read_function_bytes(code, "absent") is None
+    assert read_function_bytes(b"no ELF", symbol) is None
 
 
 def test_a_project_without_assembly_says_so(tmp_path):

@@ -91,7 +91,7 @@ def test_a_program_that_is_no_compiler_is_not_run(store, demo_tree, tmp_path, co
     (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
     digest, source = run_locate(store, publish(store, demo_tree[1], ADD_ROWS), Options((folder,)))
     assert not source.headers_by_compiler
-    assert "not called like a compiler" in source.explanation
+    assert "does not have the name of a compiler" in source.explanation
     made, reproducer = run_generate(store, digest)
     check_out(store, made, reproducer, tmp_path / "project", force=False)
     assert compiler not in (tmp_path / "project/Makefile").read_text()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from made_up import device_code, publish, write_database
 
-from kerncap_stages.compilers.amd_code import kernel_code
+from kerncap_stages.compilers.amd_code import read_kernel_code
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
@@ -112,7 +112,7 @@ def test_what_a_kernel_calls_counts_and_where_it_lies_does_not(tree):
     code = code_of(tree, "", "1, 2, 3, 4", 2)
     other = "__device__ __attribute__((noinline)) int f(int x) { return x / 7; }\n"
     elsewhere = code_of(tree, other + "__global__ void first(int* x) { *x = f(*x); }", "1, 2, 3, 4", 2)
-    assert kernel_code(elsewhere, SCALE) == kernel_code(code, SCALE) is not None
-    assert kernel_code(code_of(tree, "", "1, 2, 3, 4", 5), SCALE) != kernel_code(code, SCALE)
-    assert kernel_code(code, "absent") is None
-    assert kernel_code(b"no ELF", SCALE) is None
+    assert read_kernel_code(elsewhere, SCALE) == read_kernel_code(code, SCALE) is not None
+    assert read_kernel_code(code_of(tree, "", "1, 2, 3, 4", 5), SCALE) != read_kernel_code(code, SCALE)
+    assert read_kernel_code(code, "absent") is None
+    assert read_kernel_code(b"no ELF", SCALE) is None

@@ -49,7 +49,7 @@ def session_on(store, events):
     shared = SimpleNamespace(
         slot_count=4,
         slot_bytes=SLOT_BYTES,
-        slot=lambda _index, size: memoryview(slot)[:size],
+        view_slot=lambda _index, size: memoryview(slot)[:size],
         matched=lambda _rule: 1,
         other_shape=lambda _rule: None,
         dispatches=1,

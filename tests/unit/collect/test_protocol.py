@@ -107,7 +107,7 @@ def test_numbers_that_mean_nothing_are_refused():
     with pytest.raises(ProtocolError, match="unknown type 999") as caught:
         protocol.decode_up(struct.pack("<I", 999))
     assert caught.value.hint
-    with pytest.raises(ProtocolError, match="no StreamKind: 77"):
+    with pytest.raises(ProtocolError, match="unknown StreamKind: 77"):
         protocol.decode_up(struct.pack("<IIIQQQ", 10, 7, 77, 0, 0, 0))
 
 

@@ -5,14 +5,14 @@ import pytest
 
 from kerncap_stages.compilers.compile_commands import (
     CompileCommand,
-    commands_for,
+    find_commands_for,
     find_database,
     load_database,
-    response_words,
-    without_own_compiler,
+    replace_own_compiler,
+    split_response_file,
 )
 from kerncap_stages.compilers.consulted import Consulted, is_unchanged
-from kerncap_stages.compilers.flags import compile_flags
+from kerncap_stages.compilers.flags import keep_shaping_flags
 from kerncap_stages.errors import UsageError
 
 
@@ -29,7 +29,7 @@ def test_flags_keep_what_shapes_the_code_and_drop_outputs(tmp_path):
         "--offload-arch=gfx90a,gfx942 --offload-arch=native -MD -MF k.d -MT k.o -x hip -o k.o -c k.hip",
     )
     assert command.compiler == "/usr/bin/hipcc"
-    assert compile_flags(command, ["B", "C=2"]) == (
+    assert keep_shaping_flags(command, ["B", "C=2"]) == (
         "-DA=1",
         f"-I{tmp_path}/include",
         "-isystem",
@@ -44,7 +44,7 @@ def test_flags_keep_what_shapes_the_code_and_drop_outputs(tmp_path):
 def test_expands_response_files_and_quoted_defines(tmp_path):
     (tmp_path / "flags.rsp").write_text('-DNAME="a b" \'-DQ="x"\'')
     command = database(tmp_path, command="hipcc @flags.rsp -c k.hip")
-    assert compile_flags(command) == ("-DNAME=a b", '-DQ="x"')
+    assert keep_shaping_flags(command) == ("-DNAME=a b", '-DQ="x"')
 
 
 @pytest.mark.parametrize(
@@ -58,7 +58,7 @@ def test_expands_response_files_and_quoted_defines(tmp_path):
     ],
 )
 def test_response_files_are_read_as_compilers_read_them(text, words):
-    assert list(response_words(text)) == words
+    assert list(split_response_file(text)) == words
 
 
 def test_relative_directories_are_taken_from_the_database(tmp_path):
@@ -67,7 +67,7 @@ def test_relative_directories_are_taken_from_the_database(tmp_path):
         tmp_path, directory="build", file="../k.hip", arguments=["hipcc", "-I../inc", "-c", "../k.hip"]
     )
     assert command.file == tmp_path / "k.hip"
-    assert compile_flags(command) == (f"-I{tmp_path}/inc",)
+    assert keep_shaping_flags(command) == (f"-I{tmp_path}/inc",)
 
 
 def test_a_file_built_twice_has_two_commands(tmp_path):
@@ -77,7 +77,7 @@ def test_a_file_built_twice_has_two_commands(tmp_path):
     ]
     (tmp_path / "compile_commands.json").write_text(json.dumps(entries))
     commands = load_database(tmp_path / "compile_commands.json")
-    assert len(commands_for(tmp_path / "k.hip", commands)) == 2
+    assert len(find_commands_for(tmp_path / "k.hip", commands)) == 2
 
 
 def test_the_database_is_found_in_build_folders_of_ancestors(tmp_path):
@@ -131,7 +131,7 @@ def test_a_compiler_of_the_build_gives_way_to_that_of_path(tmp_path, monkeypatch
     }
     for compiler, (run, own) in expected.items():
         command = CompileCommand(tmp_path / "src/k.cu", tmp_path / "build", (compiler, "-O3"))
-        made = without_own_compiler(command)
+        made = replace_own_compiler(command)
         assert (made.arguments, made.own_compiler) == ((run, "-O3"), own), compiler
 
 
@@ -148,12 +148,12 @@ def test_what_may_never_end_or_has_no_bottom_is_no_database(tmp_path):
     os.mkfifo(path)
     assert find_database(tmp_path) is None
     assert find_database(tmp_path, Consulted().exists) is None
-    with pytest.raises(UsageError, match="no plain file"):
+    with pytest.raises(UsageError, match="not a plain file"):
         load_database(path)
     path.unlink()
     path.symlink_to("/dev/zero")
     assert find_database(tmp_path, Consulted().exists) is None
-    with pytest.raises(UsageError, match="no plain file"):
+    with pytest.raises(UsageError, match="not a plain file"):
         load_database(path)
     path.unlink()
     path.write_text("[" * 200_000)

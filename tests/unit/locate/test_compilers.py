@@ -5,7 +5,7 @@ import pytest
 
 from kerncap_stages.compilers import installed as compilers
 from kerncap_stages.compilers.installed import Compiler, find_compiler, is_compiler_name, is_hipcc
-from kerncap_stages.compilers.llvm_tools import llvm_tool
+from kerncap_stages.compilers.llvm_tools import find_llvm_tool
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.run_tool import run_tool
 
@@ -21,7 +21,7 @@ def test_compilers_are_known_by_their_names(name):
 @pytest.mark.parametrize("name", ["sh", "g++", "nvcc", "evil-clang++.sh", "clang++;id", "x/", "hipcc $(id)"])
 def test_anything_else_is_not_run(name):
     assert not is_compiler_name(name)
-    with pytest.raises(DeviceError, match="not called like a compiler"):
+    with pytest.raises(DeviceError, match="does not have the name of a compiler"):
         find_compiler(name)
 
 
@@ -40,11 +40,11 @@ def test_hipcc_becomes_the_clang_that_hipcc_is_told_to_use(tmp_path, monkeypatch
     clang.chmod(0o755)
     monkeypatch.setenv("HIP_CLANG_PATH", str(tmp_path))
     monkeypatch.setenv("HIPCC_COMPILE_FLAGS_APPEND", "--offload-arch=gfx1100 -DX='a b'")
-    compilers._clang_of.cache_clear()
+    compilers._find_clang.cache_clear()
     try:
         found = find_compiler("hipcc")
     finally:
-        compilers._clang_of.cache_clear()
+        compilers._find_clang.cache_clear()
     assert found == Compiler(str(clang), ("-O3", "-DX=a b"))
     assert not is_hipcc(found.path)
 
@@ -56,9 +56,9 @@ def clang(tmp_path, monkeypatch):
     path.write_text("#!/bin/sh\n")
     path.chmod(0o755)
     monkeypatch.setenv("HIP_CLANG_PATH", str(tmp_path))
-    compilers._clang_of.cache_clear()
+    compilers._find_clang.cache_clear()
     yield path
-    compilers._clang_of.cache_clear()
+    compilers._find_clang.cache_clear()
 
 
 @pytest.mark.usefixtures("clang")
@@ -82,12 +82,12 @@ def test_the_newest_of_several_versions_on_path_is_taken(tmp_path, monkeypatch):
 @pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
 def test_a_rocm_path_that_leads_nowhere_hides_no_tool(tmp_path, monkeypatch):
     monkeypatch.setenv("ROCM_PATH", str(tmp_path / "absent"))
-    compilers._clang_of.cache_clear()
+    compilers._find_clang.cache_clear()
     try:
-        assert Path(llvm_tool("llvm-objdump")).name.startswith("llvm-objdump")
-        assert Path(llvm_tool("llvm-mc")).name.startswith("llvm-mc")
+        assert Path(find_llvm_tool("llvm-objdump")).name.startswith("llvm-objdump")
+        assert Path(find_llvm_tool("llvm-mc")).name.startswith("llvm-mc")
     finally:
-        compilers._clang_of.cache_clear()
+        compilers._find_clang.cache_clear()
 
 
 def test_nothing_in_the_environment_makes_another_command_of_ours(monkeypatch):
@@ -103,8 +103,8 @@ def test_nothing_in_the_environment_makes_another_command_of_ours(monkeypatch):
 def test_the_default_of_hipcc_gives_way_to_a_flag():
     tool = Compiler("clang++", ("-O3",))
     device = ["clang++", "-x", "hip", "--offload-arch=gfx90a", "--offload-device-only"]
-    assert tool.command("gfx90a", ["-DA"], "k.hip") == [*device, "-O3", "-DA", "k.hip"]
-    assert tool.command("gfx90a", ["-O1"], "k.hip") == [*device, "-O1", "k.hip"]
+    assert tool.make_command("gfx90a", ["-DA"], "k.hip") == [*device, "-O3", "-DA", "k.hip"]
+    assert tool.make_command("gfx90a", ["-O1"], "k.hip") == [*device, "-O1", "k.hip"]
 
 
 @pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")

@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap_stages.compilers.consulted import source_files
+from kerncap_stages.compilers.consulted import list_source_files
 from kerncap_stages.locate.definitions import find_definitions
 from kerncap_stages.locate.macros import collect_macros
 
@@ -207,7 +207,10 @@ def test_lists_sources_sorted_without_hidden_folders(tmp_path):
     for name in ("isolated/k/kernel_variant.cpp", "isolated/k/capture/project.json"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
-    assert [path.relative_to(tmp_path).as_posix() for path in source_files(tmp_path)] == ["b.hip", "a/k.cuh"]
+    assert [path.relative_to(tmp_path).as_posix() for path in list_source_files(tmp_path)] == [
+        "b.hip",
+        "a/k.cuh",
+    ]
 
 
 CONDITIONAL_HEAD = b"""

@@ -34,6 +34,8 @@ INCLUDED = ["k.hip", "k.hpp", "/opt/i/lib/a.hpp", "/opt/i/lib/d/b.hpp", "/opt/i/
 )
 def test_of_the_toolchains_headers_the_definitions_library_is_local(definition, local):
     own = (Path("/opt/i"), Path("/opt/i/cc"))
-    headers = Headers.of([Path(path) for path in INCLUDED], Path("/src/k.hip"), Path("/src"), own)
-    assert headers.local(Path(definition)) == [Path(path) for path in local]
-    assert [path.name for path in headers.of_toolchain()] == ["a.hpp", "b.hpp", "v"]
+    headers = Headers.from_prerequisites(
+        [Path(path) for path in INCLUDED], Path("/src/k.hip"), Path("/src"), own
+    )
+    assert headers.list_local(Path(definition)) == [Path(path) for path in local]
+    assert [path.name for path in headers.list_toolchain()] == ["a.hpp", "b.hpp", "v"]

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from kerncap_stages.compilers.compile_commands import CompileCommand
-from kerncap_stages.compilers.flags import compile_flags, unsafe_flags
+from kerncap_stages.compilers.flags import find_unsafe_flags, keep_shaping_flags
 
 
 def command(*words, directory=Path("/w")):
@@ -35,8 +35,8 @@ def command(*words, directory=Path("/w")):
     ],
 )
 def test_outputs_targets_and_the_hosts_link_are_left_out(words):
-    assert compile_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
-    assert unsafe_flags(command(*words)) == ()
+    assert keep_shaping_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
+    assert find_unsafe_flags(command(*words)) == ()
 
 
 @pytest.mark.parametrize(
@@ -63,8 +63,8 @@ def test_outputs_targets_and_the_hosts_link_are_left_out(words):
     ],
 )
 def test_flags_that_run_or_load_code_are_left_out_and_told(words):
-    assert compile_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
-    assert unsafe_flags(command("-O3", *words, "-DA")) == (" ".join(words),)
+    assert keep_shaping_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
+    assert find_unsafe_flags(command("-O3", *words, "-DA")) == (" ".join(words),)
 
 
 @pytest.mark.parametrize(
@@ -95,9 +95,9 @@ def test_flags_that_run_or_load_code_are_left_out_and_told(words):
     ],
 )
 def test_no_other_spelling_of_such_a_flag_is_passed_on(words, told):
-    kept = [word for word in compile_flags(command("-O3", *words, "-DA")) if word != "-O2"]
+    kept = [word for word in keep_shaping_flags(command("-O3", *words, "-DA")) if word != "-O2"]
     assert kept == ["-O3", "-DA"]
-    assert list(unsafe_flags(command(*words))) == (told or [" ".join(words)])
+    assert list(find_unsafe_flags(command(*words))) == (told or [" ".join(words)])
 
 
 def test_what_shapes_the_code_stays():
@@ -129,13 +129,13 @@ def test_what_shapes_the_code_stays():
         "9",
     )
     words += ("-Xarch_device", "-mllvm", "-Xarch_device", "-amdgpu-function-calls=false")
-    assert compile_flags(command(*words)) == words
+    assert keep_shaping_flags(command(*words)) == words
 
 
 def test_paths_become_absolute_in_every_spelling():
     words = ("-Ia", "-I", "b", "-isystemc", "-isystem", "../d", "--sysroot=f", "-iquoteg")
     words += ("-Xclang", "-isystem", "-Xclang", "h", "-Wp,-Ii")
-    assert compile_flags(command(*words)) == (
+    assert keep_shaping_flags(command(*words)) == (
         *("-I/w/a", "-I", "/w/b", "-isystem/w/c", "-isystem", "/d"),
         *("--sysroot=/w/f", "-iquote/w/g", "-Xclang", "-isystem", "-Xclang", "/w/h"),
         *("-Xclang", "-I/w/i"),
@@ -156,7 +156,7 @@ def test_forced_includes_are_searched_for_unless_the_build_folder_holds_them(tmp
         "found.h",
     )
     here = str(tmp_path / "here.h")
-    assert compile_flags(command(*words, directory=tmp_path)) == (
+    assert keep_shaping_flags(command(*words, directory=tmp_path)) == (
         *("-include", here, "-include", "found.h", f"-include{here}"),
         *("-Xclang", "-imacros", "-Xclang", "found.h"),
     )
@@ -164,4 +164,4 @@ def test_forced_includes_are_searched_for_unless_the_build_folder_holds_them(tmp
 
 def test_defines_come_last_whatever_they_hold():
     hostile = ["A=$(touch pwned)", "B='x'", 'C="', "D=a\nb"]
-    assert compile_flags(command("-O3"), hostile) == ("-O3", *(f"-D{text}" for text in hostile))
+    assert keep_shaping_flags(command("-O3"), hostile) == ("-O3", *(f"-D{text}" for text in hostile))

@@ -1,12 +1,12 @@
 from pathlib import Path
 
 from kerncap_stages.compilers.consulted import Consulted
-from kerncap_stages.compilers.includes import include_folders, included_files, note_absent
+from kerncap_stages.compilers.includes import find_included_files, list_include_folders, note_absent
 
 
 def test_folders_come_in_the_order_of_search():
     flags = ["-isystem", "/s", "-I/a", "-iquote/q", "-I", "/b", "-DX"]
-    assert include_folders(flags) == [Path("/q"), Path("/a"), Path("/b"), Path("/s")]
+    assert list_include_folders(flags) == [Path("/q"), Path("/a"), Path("/b"), Path("/s")]
 
 
 def test_follows_quotes_and_brackets_at_any_depth(tmp_path):
@@ -17,7 +17,7 @@ def test_follows_quotes_and_brackets_at_any_depth(tmp_path):
     (tmp_path / "inc/c.h").write_text('#include "a.h"\n')
     (tmp_path / "inc/a.h").write_text("")
     consulted = Consulted()
-    found = included_files(tmp_path / "k.hip", [tmp_path / "inc"], consulted)
+    found = find_included_files(tmp_path / "k.hip", [tmp_path / "inc"], consulted)
     names = ["a.h", "inc/a.h", "inc/b.h", "inc/c.h"]
     assert sorted(found) == [tmp_path / name for name in names]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kerncap_stages.compilers.consulted import Consulted
-from kerncap_stages.compilers.ninja import ninja_commands
+from kerncap_stages.compilers.ninja import read_ninja_commands
 from kerncap_stages.errors import UsageError
 from kerncap_stages.locate.databases import read_database
 from kerncap_stages.locate.options import Options
@@ -65,7 +65,7 @@ def tree(tmp_path):
 
 
 def told(tree, name="build.ninja"):
-    return ninja_commands(tree / "build" / name, Consulted())
+    return read_ninja_commands(tree / "build" / name, Consulted())
 
 
 def test_cmakes_commands_are_those_that_compile_with_the_variables_of_each_build(tree):
@@ -105,13 +105,13 @@ def test_a_configuration_of_several_is_read_by_name(tree):
 @pytest.mark.parametrize(
     ("words", "reason"),
     [
-        ("/dev/zero", "other files than plain ones of its folder: /dev/zero"),
+        ("/dev/zero", "other files than plain ones in its folder: /dev/zero"),
         ("../elsewhere.ninja", "other files than plain ones"),
         ("$where/rules.ninja", "other files than plain ones"),
         ("CMakeFiles/ru$\nles.ninja", "other files than plain ones"),
-        ("CMakeFiles/gone.ninja", r"includes CMakeFiles/gone.ninja, and that cannot be read: it is missing"),
-        ("CMakeFiles/device.ninja", "no plain file"),
-        ("build.ninja", "ninja does not read"),  # itself, without an end
+        ("CMakeFiles/gone.ninja", r"includes CMakeFiles/gone.ninja, which cannot be read: it is missing"),
+        ("CMakeFiles/device.ninja", "not a plain file"),
+        ("build.ninja", "ninja cannot read"),  # itself, without an end
     ],
 )
 def test_what_it_may_not_include_is_told_with_the_next_step(tree, words, reason):
@@ -128,5 +128,5 @@ def test_what_it_may_not_include_is_told_with_the_next_step(tree, words, reason)
 
 def test_a_build_that_compiles_nothing_is_told(tree):
     (tree / "build/build.ninja").write_text("rule make\n  command = make\nbuild all: make k.cu.in\n")
-    with pytest.raises(UsageError, match="none of its commands compiles a source file"):
+    with pytest.raises(UsageError, match="no command compiles a source file"):
         told(tree)

@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from kerncap_stages.compilers.compile_commands import CompileCommand
-from kerncap_stages.compilers.nvcc_flags import nvcc_flags, unsafe_nvcc_flags
+from kerncap_stages.compilers.nvcc_flags import find_unsafe_nvcc_flags, keep_shaping_nvcc_flags
 
 
 def command(*words, directory=Path("/w")):
@@ -27,8 +27,8 @@ def command(*words, directory=Path("/w")):
     ],
 )
 def test_outputs_targets_and_the_hosts_link_are_left_out(words):
-    assert nvcc_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
-    assert unsafe_nvcc_flags(command(*words)) == ()
+    assert keep_shaping_nvcc_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
+    assert find_unsafe_nvcc_flags(command(*words)) == ()
 
 
 def test_what_shapes_device_code_stays():
@@ -49,13 +49,13 @@ def test_what_shapes_device_code_stays():
         "-DV=(A && B)",
         "-Xcompiler=-march=x86-64-v3,-fvisibility=hidden,-DQ=1.0f",
     )
-    assert nvcc_flags(command(*words)) == words
+    assert keep_shaping_nvcc_flags(command(*words)) == words
 
 
 def test_paths_become_absolute_and_short_in_every_spelling():
     words = ("-Ia", "-I", "b", "-I=c,../d", "--include-path", "e", "-isystem=f", "--system-include", "g")
     words += ("-Xcompiler=-isystem,i", "-Xcompiler", "-Ij")
-    assert nvcc_flags(command(*words)) == (
+    assert keep_shaping_nvcc_flags(command(*words)) == (
         *("-I/w/a", "-I/w/b", "-I/w/c", "-I/d", "-I/w/e", "-isystem", "/w/f", "-isystem", "/w/g"),
         *("-Xcompiler=-isystem,/w/i", "-Xcompiler=-I/w/j"),
     )  # fmt: skip
@@ -65,7 +65,7 @@ def test_forced_includes_are_searched_for_unless_the_build_folder_holds_them(tmp
     (tmp_path / "here.h").touch()
     words = ("--pre-include", "here.h,found.h", "-Xcompiler=-include,found.h")
     here = str(tmp_path / "here.h")
-    assert nvcc_flags(command(*words, directory=tmp_path)) == (
+    assert keep_shaping_nvcc_flags(command(*words, directory=tmp_path)) == (
         *("-include", here, "-include", "found.h"),
         "-Xcompiler=-include,found.h",
     )
@@ -119,27 +119,27 @@ def test_forced_includes_are_searched_for_unless_the_build_folder_holds_them(tmp
     ],
 )
 def test_what_a_shell_would_read_or_runs_code_is_left_out_and_told(words):
-    assert nvcc_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
-    assert unsafe_nvcc_flags(command("-O3", *words, "-DA")) == (" ".join(words),)
+    assert keep_shaping_nvcc_flags(command("-O3", *words, "-DA")) == ("-O3", "-DA")
+    assert find_unsafe_nvcc_flags(command("-O3", *words, "-DA")) == (" ".join(words),)
 
 
 @pytest.mark.parametrize("words", [("-Ia",), ("-isystem", "a"), ("-Xcompiler=-Ia",), ("-ccbin", "./g++")])
 def test_the_folder_of_the_build_is_judged_with_the_paths_in_it(words):
     own = command("-O3", *words, directory=Path('/w/";touch x;"'))
-    assert nvcc_flags(own) == ("-O3",)
-    assert unsafe_nvcc_flags(own) == (" ".join(words),)
+    assert keep_shaping_nvcc_flags(own) == ("-O3",)
+    assert find_unsafe_nvcc_flags(own) == (" ".join(words),)
 
 
 def test_a_space_is_possible_only_where_nvcc_puts_quotes():
     own = command("-Ia", "-Xcompiler=-Ia", directory=Path("/w/my build"))
-    assert nvcc_flags(own) == ("-I/w/my build/a",)
-    assert unsafe_nvcc_flags(own) == ("-Xcompiler=-Ia",)
+    assert keep_shaping_nvcc_flags(own) == ("-I/w/my build/a",)
+    assert find_unsafe_nvcc_flags(own) == ("-Xcompiler=-Ia",)
 
 
 def test_defines_of_the_user_come_last_and_are_read_by_no_shell():
     given = ["A=1", "B=$(id)", 'C="x y"']
-    assert nvcc_flags(command("-O3"), given) == ("-O3", "-DA=1", '-DC="x y"')
-    assert unsafe_nvcc_flags(command("-O3"), given) == ("-DB=$(id)",)
+    assert keep_shaping_nvcc_flags(command("-O3"), given) == ("-O3", "-DA=1", '-DC="x y"')
+    assert find_unsafe_nvcc_flags(command("-O3"), given) == ("-DB=$(id)",)
 
 
 def test_a_host_compiler_of_the_build_folder_is_not_run(tmp_path, monkeypatch):
@@ -158,18 +158,18 @@ def test_a_host_compiler_of_the_build_folder_is_not_run(tmp_path, monkeypatch):
     }
     for path, expected in kept.items():
         own = command("-ccbin", path, directory=tmp_path / "build")
-        assert nvcc_flags(own) == ((f"-ccbin={expected}",) if expected else ()), path
+        assert keep_shaping_nvcc_flags(own) == ((f"-ccbin={expected}",) if expected else ()), path
     with_compiler = replace(
         command("-ccbin", "../elsewhere/g++", directory=tmp_path / "build"), compiler_is_given=True
     )
-    assert nvcc_flags(with_compiler) == ()
-    assert unsafe_nvcc_flags(with_compiler) == ("-ccbin ../elsewhere/g++",)
+    assert keep_shaping_nvcc_flags(with_compiler) == ()
+    assert find_unsafe_nvcc_flags(with_compiler) == ("-ccbin ../elsewhere/g++",)
     of_path = replace(command("-ccbin", str(tmp_path / "bin/g++")), compiler_is_given=True)
-    assert nvcc_flags(of_path) == (f"-ccbin={tmp_path}/bin/g++",)
+    assert keep_shaping_nvcc_flags(of_path) == (f"-ccbin={tmp_path}/bin/g++",)
 
 
 def test_a_host_compiler_is_kept_if_it_is_called_like_one():
-    assert nvcc_flags(command("-ccbin", "/usr/bin/g++-12")) == ("-ccbin=/usr/bin/g++-12",)
+    assert keep_shaping_nvcc_flags(command("-ccbin", "/usr/bin/g++-12")) == ("-ccbin=/usr/bin/g++-12",)
 
 
 @pytest.mark.parametrize(
@@ -184,4 +184,4 @@ def test_a_host_compiler_is_kept_if_it_is_called_like_one():
     ],
 )
 def test_separate_compilation_is_kept_as_one_word(words, separate):
-    assert nvcc_flags(command("-O3", *words)) == (("-rdc=true", "-O3") if separate else ("-O3",))
+    assert keep_shaping_nvcc_flags(command("-O3", *words)) == (("-rdc=true", "-O3") if separate else ("-O3",))

@@ -119,12 +119,12 @@ def test_what_the_program_handed_to_its_driver_goes_before_files(tmp_path):
     [
         (b"captured", ""),
         (b"other", ", of which this ptxas makes other instructions than the captured"),
-        (None, ", which ptxas does not take alone: it may refer to code that was linked to it"),
+        (None, ", which ptxas does not assemble alone: it may need code that was linked to it"),
     ],
 )
 def test_it_is_said_whether_the_text_makes_the_captured_instructions(tmp_path, monkeypatch, made, note):
     monkeypatch.setattr(ptx, "kernel_code", lambda _code, _symbol: b"captured")
-    monkeypatch.setattr(ptx, "_assembled", lambda _ptx, _isa, _symbol: made)
+    monkeypatch.setattr(ptx, "_assemble", lambda _ptx, _isa, _symbol: made)
     assert look(tmp_path, handed=(HANDED,)).note == ""  # there is no ptxas to ask
     monkeypatch.setattr(ptx, "find_cuda_tool", lambda name: name)
     assert look(tmp_path, handed=(HANDED,)).note == note

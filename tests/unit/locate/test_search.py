@@ -76,7 +76,7 @@ def test_a_folder_that_is_removed_during_the_search_is_left_out(built, tmp_path,
             yield found
 
     monkeypatch.setattr(os, "walk", walk_that_is_overtaken)
-    assert Consulted().sources(tmp_path) == [built]
+    assert Consulted().list_sources(tmp_path) == [built]
 
 
 def test_a_folder_reached_through_a_link_is_the_same_folder(built, tmp_path):

@@ -33,4 +33,4 @@ def test_a_unit_is_compiled_for_what_the_code_object_was(isa, target):
     capture = example_capture()
     code = capture.kernel.code_object.model_copy(update={"isa": isa})
     kernel = capture.kernel.model_copy(update={"code_object": code})
-    assert HipToolchain().target(capture.model_copy(update={"kernel": kernel})) == target
+    assert HipToolchain().choose_target(capture.model_copy(update={"kernel": kernel})) == target

@@ -12,7 +12,7 @@ from kerncap_stages.compilers import nvcc
 from kerncap_stages.compilers.compile_commands import CompileCommand
 from kerncap_stages.compilers.consulted import Consulted
 from kerncap_stages.compilers.nvcc import NvccTool
-from kerncap_stages.compilers.objects import launches
+from kerncap_stages.compilers.objects import names_kernel
 from kerncap_stages.locate.trials import MAX_TRIALS
 from kerncap_stages.locate.units import MAX_UNITS, choose_command
 from kerncap_stages.locate.wanted import Wanted
@@ -28,10 +28,10 @@ class Compiler:
     asked: list[int] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def flags(self, _command, _defines=()):
+    def choose_flags(self, _command, _defines=()):
         return ()
 
-    def find(self, _name, *, trusted=False):  # noqa: ARG002
+    def find_tool(self, _name, *, trusted=False):  # noqa: ARG002
         return self
 
     def yields(self, unit, *_rest):
@@ -40,10 +40,10 @@ class Compiler:
             self.asked.append(number)
         return number in self.yielding
 
-    def device_code(self, unit, *_rest):
+    def compile_device_code(self, unit, *_rest):
         return b"captured" if unit.stem == "5" else b"other"
 
-    def kernel_code(self, code_object, _symbol):
+    def read_kernel_code(self, code_object, _symbol):
         return code_object
 
 
@@ -99,7 +99,7 @@ def test_where_the_object_file_of_a_command_lies(tmp_path, words, answer):
     (tmp_path / "k.o").write_bytes(SYMBOL.encode() + b"\0")
     consulted = Consulted()
     command = CompileCommand(tmp_path / "k.cu", tmp_path, ("nvcc", *words))
-    assert launches(command, SYMBOL, consulted) is answer
+    assert names_kernel(command, SYMBOL, consulted) is answer
     assert (tmp_path / "k.o" in consulted.digests) is answer
 
 
@@ -122,7 +122,7 @@ def test_headers_of_the_builds_own_host_compiler_are_no_local_files(tmp_path, mo
 
     monkeypatch.setattr(nvcc, "run_compiler", run)
     flags = ("-ccbin=/opt/gcc/bin/g++", f"-I{tmp_path}", "-O3")
-    headers = NvccTool("nvcc").headers(flags, tmp_path / "k.cu", tmp_path, "sm_90")
-    assert headers.local(tmp_path / "k.cu") == [tmp_path / "k.h"]
+    headers = NvccTool("nvcc").list_headers(flags, tmp_path / "k.cu", tmp_path, "sm_90")
+    assert headers.list_local(tmp_path / "k.cu") == [tmp_path / "k.h"]
     assert "-ccbin=/opt/gcc/bin/g++" in commands[1]
     assert f"-I{tmp_path}" not in commands[1]
