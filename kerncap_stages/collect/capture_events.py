@@ -63,7 +63,7 @@ class ProcessSummary:
             yield f"{LOST}; later dispatches were not seen"
 
 
-# Daemons close descriptors that they did not open. A stage that was stopped does not hold the process up either.
+# Daemons close descriptors that they did not open. A stopped stage does not hold the process up either.
 LOST = (
     "the process went on after it closed its connection to kerncap-stages, ran another program by exec,"
     " or waited for kerncap-stages in vain"
