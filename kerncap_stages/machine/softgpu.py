@@ -27,6 +27,8 @@ MIN_VRAM_BYTES, MAX_VRAM_BYTES = 256 << 20, 1 << 40
 # A file that gets a line for each code object and kernel that the software GPU did not run.
 REFUSALS = "KERNCAP_SOFTGPU_REFUSALS"
 
+_MOST_DIGITS = 20  # of 64 bits; Python converts no more than 4300
+
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # 0: no software GPU unless kc-softgpu is asked for it. The other value is set by shells alone.
 _VARIABLE, _BY_SHELL = "KERNCAP_SOFTGPU", "shell"
@@ -35,7 +37,10 @@ _ROCR = "libhsa-runtime64.so.1"
 
 
 def _is_number(text: str, least: int, most: int) -> bool:
-    return text.isascii() and text.isdecimal() and least <= int(text) <= most
+    if not (text.isascii() and text.isdecimal()):
+        return False
+    digits = text.lstrip("0") or "0"
+    return len(digits) <= _MOST_DIGITS and least <= int(digits) <= most
 
 
 def _is_schedule(text: str) -> bool:
@@ -201,7 +206,7 @@ def parse_size(text: str) -> int:
     """
     word = text.strip().upper().removesuffix("B").removesuffix("I")
     number, unit = (word[:-1], word[-1]) if word and word[-1] in "KMGT" else (word, "")
-    if not number.isdecimal():
+    if not number.isdecimal() or len(number) > _MOST_DIGITS:
         raise UsageError(f"{text}: not a size", hint="write it like 4GiB, 512MiB or 1073741824")
     return int(number) * _UNITS[unit]
 

@@ -26,9 +26,11 @@ REFUSED = [
     ("SCHEDULE", "adversarial:x"),
     ("SCHEDULE", f"adversarial:{2**64}"),
     ("SCHEDULE", "Hardware-like"),
+    ("SCHEDULE", "adversarial:" + 5000 * "9"),  # more digits than Python converts
     ("LDS", "halt"),
     ("WORKERS", "0"),
     ("WORKERS", "+1"),
+    ("WORKERS", 5000 * "9"),
     ("GPUS", "9"),
     ("VRAM_BYTES", str((256 << 20) - 1)),
     ("VRAM_BYTES", "8GiB"),
