@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class HipProject:
-    """See ``kinds.ProjectKind``."""
+    """See ``kind.ProjectKind``."""
 
     template = "hip"
     editable = EDITABLE

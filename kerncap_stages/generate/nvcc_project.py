@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 class NvccProject:
-    """See ``kinds.ProjectKind``."""
+    """See ``kind.ProjectKind``."""
 
     template = "cuda"
     editable = "kernel_variant.cu"

@@ -53,8 +53,8 @@ DispatchOption = Annotated[
         metavar="N",
         min=0,
         callback=check_count_option,
-        help="Which dispatch of the kernel, counted from 0. Default: the first; with a profile, the first in "
-        "the launch shape that took most time.",
+        help="Which dispatch of the kernel, counted from 0. Default: the first; with a profile and --count 1 "
+        "the first in the launch shape that took most time.",
     ),
 ]
 CountOption = Annotated[

@@ -56,7 +56,7 @@ DtypeOption = Annotated[
     ),
 ]
 RunsOption = Annotated[
-    int, typer.Option(metavar="N", min=1, help="Runs of the baseline, compared to find nondeterminism.")
+    int, typer.Option(metavar="N", min=1, help="Runs of the captured kernel if there is no variant.")
 ]
 VariantRunsOption = Annotated[
     int | None,
