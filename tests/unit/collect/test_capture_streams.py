@@ -57,7 +57,7 @@ def session_on(store, events):
         unlisted=0,
     )
     connection = SimpleNamespace(
-        process_id=1, backend="hsa", shared=shared, send=lambda _message: None, lost=lambda: False
+        process_id=1, backend="hsa", shared=shared, send=lambda _message: None, is_lost=lambda: False
     )
     rules = [KernelRule.from_selection(Selection(match=NameMatch.SUBSTRING, pattern="a"))]
     return CaptureSession(connection, events.append, rules, CaptureContext(store, lambda: None))

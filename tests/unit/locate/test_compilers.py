@@ -75,8 +75,8 @@ def test_the_newest_of_several_versions_on_path_is_taken(tmp_path, monkeypatch):
         (tmp_path / name).write_text("#!/bin/sh\n")
         (tmp_path / name).chmod(0o755 if name != "llvm-mc-99" else 0o644)
     monkeypatch.setenv("PATH", f"{tmp_path / 'absent'}:{tmp_path}")
-    assert compilers.newest_version("llvm-mc") == str(tmp_path / "llvm-mc-21")
-    assert compilers.newest_version("llvm-objdump") is None
+    assert compilers.find_newest_version("llvm-mc") == str(tmp_path / "llvm-mc-21")
+    assert compilers.find_newest_version("llvm-objdump") is None
 
 
 @pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")

@@ -20,7 +20,7 @@ def test_of_a_folder_its_own_file_is_taken(tmp_path):
 
 
 def test_what_is_not_there_is_told_with_a_next_step(tmp_path):
-    with pytest.raises(UsageError, match="holds no compile_commands") as empty:
+    with pytest.raises(UsageError, match="contains neither compile_commands") as empty:
         find_named_database(tmp_path)
     assert "CMAKE_EXPORT_COMPILE_COMMANDS" in (empty.value.hint or "")
     with pytest.raises(UsageError, match="no such file") as absent:
