@@ -15,8 +15,8 @@ from stopwatch import Seconds, Stopwatch
 from store_memory import GB, filled, noise
 
 from kerncap_stages.digest import MemoryRef
-from kerncap_stages.machine.native_paths import native_file
-from kerncap_stages.machine.softgpu import fallback
+from kerncap_stages.machine.native_paths import find_native_file
+from kerncap_stages.machine.softgpu import fall_back
 from kerncap_stages.store.chunks import read_chunk_list
 
 if TYPE_CHECKING:
@@ -68,9 +68,9 @@ def measured(run: Run, get: Callable[[Store, Digest], Seconds]) -> Figure:
     store, digest = filled(run)
     plan = write_plan(run, store, digest)
     report = plan.with_name("report")
-    environment = {**os.environ, **fallback(os.environ, _TARGET)}
+    environment = {**os.environ, **fall_back(os.environ, _TARGET)}
     environment["KERNCAP_SOFTGPU_VRAM_BYTES"] = str(run.size_bytes + (1 << 30))
-    command = [str(native_file("kc-replay-hsa")), str(plan), "--no-compare", "--report", str(report)]
+    command = [str(find_native_file("kc-replay-hsa")), str(plan), "--no-compare", "--report", str(report)]
 
     def replayed() -> Seconds:
         watch = Stopwatch()

@@ -62,7 +62,7 @@ class Reference(_PatternString):
 
     @property
     def digest(self) -> Digest:
-        """The digest of the object pointed at."""
+        """The digest of the object that this points at."""
         return Digest(self[len(self.prefix) :])
 
 
@@ -75,7 +75,7 @@ class ManifestRef(Reference):
 
 
 class MemoryRef(Reference):
-    """Points at the chunk list of a piece of memory."""
+    """Points at the list of the chunks of a memory."""
 
     __slots__ = ()
     prefix = "memory:"
@@ -83,7 +83,7 @@ class MemoryRef(Reference):
 
 
 class FileRef(Reference):
-    """Points at a file stored whole: its digest is the file's own SHA-256."""
+    """Points at a file that is stored whole, so that its digest is the file's SHA-256."""
 
     __slots__ = ()
     prefix = "file:"

@@ -20,7 +20,7 @@ class ExitCode(IntEnum):
 class KerncapError(RuntimeError):
     """Base of all errors; ``hint`` is the next step for the user.
 
-    A RuntimeError, because users of kerncap catch that.
+    It is a RuntimeError because users of kerncap catch that.
     """
 
     exit_code = ExitCode.DEVICE
@@ -37,7 +37,7 @@ class AnswerIsNo(KerncapError):  # noqa: N818 - an answer, not a fault
 
 
 class UsageError(KerncapError):
-    """The command line makes no sense."""
+    """The command line is wrong."""
 
     exit_code = ExitCode.USAGE
 
@@ -53,7 +53,7 @@ class ArtifactNotFound(ArtifactError):  # noqa: N818
 
 
 class DigestMismatch(ArtifactError):  # noqa: N818
-    """Stored bytes do not hash to their name, or are truncated or malformed."""
+    """Stored bytes do not hash to their digest, or are truncated or malformed."""
 
 
 class StoreError(ArtifactError):
@@ -61,7 +61,7 @@ class StoreError(ArtifactError):
 
 
 class ManifestUnreadable(ArtifactError):  # noqa: N818
-    """A manifest of an unknown kind or version, malformed, or not in canonical form."""
+    """A manifest has an unknown kind or version, is malformed, or is not in canonical form."""
 
 
 class DeviceError(KerncapError):

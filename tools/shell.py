@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.machine.softgpu import for_shell
+from kerncap_stages.machine.softgpu import prepare_shell
 from kerncap_stages.rocm_root.enter import MARKER
 
 START_FILE = Path(__file__).with_name("shell.bash")
@@ -31,7 +31,7 @@ def main() -> NoReturn:
     """Become the command, or the shell."""
     words = sys.argv[1:]
     try:
-        added = {} if words[:1] == ["pytest"] else for_shell(os.environ)
+        added = {} if words[:1] == ["pytest"] else prepare_shell(os.environ)
     except UsageError as error:
         sys.exit(str(error))
     if added:

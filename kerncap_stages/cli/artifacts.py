@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.progress import progress
 from kerncap_stages.errors import KerncapError
-from kerncap_stages.project.artifacts import capture_of, project_of
+from kerncap_stages.project.artifacts import find_capture_of, find_project
 from kerncap_stages.store import Store
 from kerncap_stages.store.copying import also_list, copy_closure
 
@@ -32,14 +32,14 @@ def find_captures(store_folder: Path | None, text: str) -> tuple[Store, tuple[Di
 
     If the project's own store is read-only, copy the project's artifacts to the user's store and return that.
     """
-    project = project_of(text)
+    project = find_project(text)
     if project is not None:
         own = Store.open(project.store, create=False)
         if not own.folder.is_writable():
             own = _copy_to_user(own, project, store_folder)
         return own, project.captures
     store = Store.open(store_folder, create=False)
-    return store, (capture_of(store, store.resolve(text)),)
+    return store, (find_capture_of(store, store.resolve(text)),)
 
 
 def _copy_to_user(own: Store, project: Project, store_folder: Path | None) -> Store:

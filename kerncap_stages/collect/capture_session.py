@@ -20,7 +20,7 @@ from kerncap_stages.collect.selection import KernelRule, find_first_rule, make_a
 from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.errors import KerncapError, Refused, StoreError
 from kerncap_stages.machine.temporary import TemporaryFolder
-from kerncap_stages.manifests import first_fault
+from kerncap_stages.manifests import describe_first_fault
 from kerncap_stages.manifests.capture import Reach
 from kerncap_stages.manifests.environment import Backend
 
@@ -302,7 +302,7 @@ class CaptureSession:
         except ValidationError as error:  # facts of the code object or the driver contradict each other
             builder.abandon()
             self._report_error(
-                Refused(f"the captured dispatch could not be replayed: {first_fault(error)}", hint=_OTHERS)
+                Refused(f"the captured dispatch could not be replayed: {describe_first_fault(error)}", hint=_OTHERS)
             )
             return
         self._emit(Captured(digest, manifest, builder.seconds))

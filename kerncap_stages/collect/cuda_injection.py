@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.machine.cupti import CUPTI, cupti_paths
-from kerncap_stages.machine.native_paths import native_file
+from kerncap_stages.machine.cupti import CUPTI, choose_cupti_paths
+from kerncap_stages.machine.native_paths import find_native_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,13 +24,13 @@ def make_environment(base: Mapping[str, str]) -> dict[str, str]:
 
     Raises UsageError if ``base`` injects another tool, DeviceError if the CUDA back end is not installed.
     """
-    library = native_file("libkerncap_cuda.so")
+    library = find_native_file("libkerncap_cuda.so")
     if base.get(INJECTION, str(library)) != str(library):
         raise UsageError(
             f"{INJECTION} already names another tool: {base[INJECTION]}",
             hint=f"run without it: env -u {INJECTION} kc-capture ...; the driver loads only one library",
         )
     added = {INJECTION: str(library)}
-    if paths := cupti_paths(base):
+    if paths := choose_cupti_paths(base):
         added[CUPTI] = paths
     return added

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, BinaryIO
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import UsageError
-from kerncap_stages.machine.cannot_run import cannot_run
-from kerncap_stages.machine.softgpu import fallback
-from kerncap_stages.manifests.base import os_text
+from kerncap_stages.machine.cannot_run import explain_start_failure
+from kerncap_stages.machine.softgpu import fall_back
+from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.environment import Program
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -77,9 +77,9 @@ class ProgramSpec:
     def from_manifest(cls, program: Program) -> ProgramSpec:
         """Return what runs a program again in the way that a manifest recorded."""
         return cls(
-            command=tuple(os_string(part) for part in program.command),
-            working_directory=Path(os_string(program.working_directory)),
-            environment={name: os_string(value) for name, value in program.environment.items()},
+            command=tuple(to_os_string(part) for part in program.command),
+            working_directory=Path(to_os_string(program.working_directory)),
+            environment={name: to_os_string(value) for name, value in program.environment.items()},
         )
 
     @property
@@ -110,13 +110,13 @@ class RunningProgram:
                 self._process = subprocess.Popen(
                     spec.command,
                     cwd=spec.working_directory,
-                    env={**spec.merged_environment, **fallback(spec.merged_environment), **added},
+                    env={**spec.merged_environment, **fall_back(spec.merged_environment), **added},
                     stdin=stdin,
                     stdout=stdout,
                     process_group=0,
                 )
             except OSError as error:
-                raise cannot_run(spec.command[0], spec.working_directory, error) from error
+                raise explain_start_failure(spec.command[0], spec.working_directory, error) from error
         self.pidfd = os.pidfd_open(self._process.pid)
         self._is_held = False
 
@@ -189,13 +189,13 @@ class RunningProgram:
         """Describe the program for a manifest."""
         environment = self.spec.merged_environment
         recorded = {
-            name: os_text(value)
+            name: to_os_text(value)
             for name, value in sorted(environment.items())
             if name.startswith(_RECORDED_PREFIXES) or name in _RECORDED_NAMES or name in self.spec.environment
         }
         return Program(
-            command=tuple(os_text(part) for part in self.spec.command),
-            working_directory=os_text(str(self.spec.working_directory)),
+            command=tuple(to_os_text(part) for part in self.spec.command),
+            working_directory=to_os_text(str(self.spec.working_directory)),
             environment=recorded,
             executable=hash_executable(self.spec.command, self.spec.working_directory, environment),
             exit_code=self.exit_code,

@@ -20,7 +20,7 @@ from kerncap_stages.collect.connection import TICK_S, Connection, Settings
 from kerncap_stages.collect.program import ProgramSpec, RunningProgram
 from kerncap_stages.collect.protocol import decode_up
 from kerncap_stages.errors import KerncapError
-from kerncap_stages.machine.native_paths import native_file, native_parts
+from kerncap_stages.machine.native_paths import find_native_file, list_native_parts
 from kerncap_stages.machine.softgpu import REFUSALS, read_refusals
 from kerncap_stages.machine.temporary import TemporaryFolder
 
@@ -87,7 +87,7 @@ class Collector:
             "KERNCAP_SOCKET": str(self._folder / "socket"),
             REFUSALS: str(self._folder / "refusals"),
         }
-        built = {part.name for part in native_parts() if part.left_out_reason is None}
+        built = {part.name for part in list_native_parts() if part.left_out_reason is None}
         if "cuda" in built:
             added |= cuda_injection.make_environment(spec.merged_environment)
         if "hsa" in built or "cuda" not in built:
@@ -95,7 +95,7 @@ class Collector:
         return added
 
     def _make_hsa_environment(self, spec: ProgramSpec) -> dict[str, str]:
-        library = native_file("libkerncap_hsa.so")
+        library = find_native_file("libkerncap_hsa.so")
         if any(letter in str(library) for letter in " \"'"):
             # ROCr reads the variable as a list of names separated by spaces.
             link = self._folder / library.name

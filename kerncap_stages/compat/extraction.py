@@ -40,11 +40,11 @@ from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import NameMatch, Selection
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.pages.verdict import footer
 from kerncap_stages.project.checkout import check_out, is_project
-from kerncap_stages.project.default_folder import folder_name
+from kerncap_stages.project.default_folder import make_folder_name
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
 from kerncap_stages.text.formats import count, same_instructions
@@ -229,7 +229,7 @@ def _locate(
         summary = f"{source.outcome.value.replace('_', ' ')}: the project can be replayed, but not rebuilt"
         steps.end(LOCATE, digest, summary, source.explanation or "")
     else:
-        place = f"{os_string(source.definition.path)}:{source.definition.line}"
+        place = f"{to_os_string(source.definition.path)}:{source.definition.line}"
         same = "" if source.unedited is None else f"same instructions: {same_instructions(source.unedited)}"
         notes = [source.explanation or ""]
         if source.unedited is not None and source.unedited.same_instructions:
@@ -245,10 +245,10 @@ def _generate(
 ) -> tuple[Path, Reproducer]:
     steps.start(GENERATE)
     made, reproducer = run_generate(store, digest, fresh=request.fresh)
-    folder = request.output or Path("isolated") / folder_name(capture.kernel.demangled_name)
+    folder = request.output or Path("isolated") / make_folder_name(capture.kernel.demangled_name)
     _check_output(folder)
     checkout = check_out(store, made, reproducer, folder, force=request.force)
-    steps.end(GENERATE, made, f"project in {folder}", *checkout.notes())
+    steps.end(GENERATE, made, f"project in {folder}", *checkout.notes)
     return folder, reproducer
 
 
@@ -289,7 +289,7 @@ def extract_kernel(
         profile_first=False,
         kernel=kernel_name,
         dispatch=dispatch,
-        output=output if output is not None else Path("isolated") / folder_name(kernel_name),
+        output=output if output is not None else Path("isolated") / make_folder_name(kernel_name),
         force=force,
         source_dirs=source_dirs,
         defines=defines,

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.compat.client import Kerncap
 from kerncap_stages.compat.plain_json import replace_non_finite
 from kerncap_stages.errors import KerncapError, UsageError
-from kerncap_stages.project.artifacts import project_of
+from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.store import Store
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def replay_reproducer(report: Report, reproducer_dir: str, **options: Any) -> di
 
 def show_artifact(_report: Report, artifact: str) -> dict[str, Any]:
     """See ``mcp_server.show_artifact``."""
-    project = project_of(artifact)
+    project = find_project(artifact)
     store = Store.open(None if project is None else project.store, create=False)
     digest = store.resolve(artifact) if project is None else project.reproducer
     return {"digest": str(digest), "manifest": json.loads(store.get(digest))}

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactError, UsageError
-from kerncap_stages.project.checkout import is_project, project_folder
+from kerncap_stages.project.checkout import find_project_folder, is_project
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -17,7 +17,7 @@ def find_project(given: Path) -> Path:
 
     Raises ArtifactError if it is neither.
     """
-    folder = project_folder(given)
+    folder = find_project_folder(given)
     if not is_project(folder):
         what = "is not a generated project" if folder.exists() else "does not exist"
         raise ArtifactError(f"{folder} {what}", hint="`kerncap extract` makes one; give its folder")

@@ -8,8 +8,8 @@ from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.compat.conversion import validation_result
 from kerncap_stages.compat.projects import find_project, find_variant
 from kerncap_stages.project.artifacts import kernel_name
-from kerncap_stages.project.built import about_variant, unbuilt_edits
-from kerncap_stages.project.variants import built_variant
+from kerncap_stages.project.built import warn_of_stale_variant, find_unbuilt_edits
+from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.validate.engine import run_validate
 from kerncap_stages.validate.request import Settings, checked_settings
 
@@ -28,12 +28,12 @@ def validate_project(
     """Judge the variant of a project for each of its captures."""
     folder = find_project(project)
     store, captures = find_captures(store_folder, str(folder.resolve()))
-    variant = find_variant(folder, hsaco) or built_variant(folder)
+    variant = find_variant(folder, hsaco) or find_built_variant(folder)
     made = [run_validate(store, capture, variant, settings) for capture in captures]
     unlisted = [list_for_user(store, digest, store_folder) for digest, _ in made]
     notes = [note for note in unlisted if note is not None]
-    notes += [] if variant is None else about_variant(folder, variant)
-    unbuilt = [] if variant is not None else unbuilt_edits(folder)
+    notes += [] if variant is None else warn_of_stale_variant(folder, variant)
+    unbuilt = [] if variant is not None else find_unbuilt_edits(folder)
     notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
     names = [kernel_name(store, capture) for capture in captures]
     return validation_result([manifest for _, manifest in made], [digest for digest, _ in made], names, notes)

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.project.checkout import is_project
 
 if TYPE_CHECKING:
@@ -101,7 +101,7 @@ def is_unchanged(path: Path, digest: str | None) -> bool:
 
 def is_current(source: Source | View) -> bool:
     """Whether nothing that a search read or found absent has changed."""
-    return all(is_unchanged(Path(os_string(entry.path)), entry.digest) for entry in source.consulted)
+    return all(is_unchanged(Path(to_os_string(entry.path)), entry.digest) for entry in source.consulted)
 
 
 def _is_not_text(status: os.stat_result) -> bool:

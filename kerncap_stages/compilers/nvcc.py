@@ -27,7 +27,7 @@ from kerncap_stages.compilers.line_tables import read_line_tables
 from kerncap_stages.compilers.nvcc_flags import SEPARATE
 from kerncap_stages.compilers.nvcc_words import is_path
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.machine.python_packages import package_folders
+from kerncap_stages.machine.python_packages import find_package_folders
 from kerncap_stages.machine.run_tool import run_tool
 from kerncap_stages.machine.temporary import TemporaryFolder
 
@@ -161,7 +161,9 @@ def find_cuda_tool(name: str) -> str | None:
     """Find a program of the toolkit: on PATH, in the toolkit's usual places, or in a Python package."""
     homes = [os.environ.get(variable, "") for variable in ("CUDA_HOME", "CUDA_PATH")]
     folders = [f"{home}/bin" for home in (*homes, "/usr/local/cuda") if home]
-    folders += [str(packages / place) for packages in package_folders(os.environ) for place in _IN_PACKAGES]
+    folders += [
+        str(packages / place) for packages in find_package_folders(os.environ) for place in _IN_PACKAGES
+    ]
     return shutil.which(name) or shutil.which(name, path=":".join(folders))
 
 

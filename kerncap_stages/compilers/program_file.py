@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -20,7 +20,7 @@ _SYSTEM_FOLDERS = tuple(map(Path, ("/usr", "/bin", "/sbin", "/lib", "/opt")))
 
 def find_working_folder(capture: Capture) -> Path:
     """Return the folder in which the program ran; it may no longer exist."""
-    return Path(os_string(capture.program.working_directory))
+    return Path(to_os_string(capture.program.working_directory))
 
 
 def guess_roots(capture: Capture) -> tuple[Path, ...]:
@@ -37,7 +37,7 @@ def guess_roots(capture: Capture) -> tuple[Path, ...]:
 
 def find_program_file(capture: Capture) -> Path | None:
     """Return the program's file, if it still exists."""
-    name, folder = os_string(capture.program.command[0]), os_string(capture.program.working_directory)
+    name, folder = to_os_string(capture.program.command[0]), to_os_string(capture.program.working_directory)
     found = str(Path(folder) / name) if "/" in name else shutil.which(name)
     return Path(found) if found and Path(found).is_file() else None
 

@@ -12,7 +12,7 @@ from kerncap_stages.generate.assembly import disassemble
 from kerncap_stages.generate.kind import Build, judge_flags
 from kerncap_stages.generate.overlay import EDITABLE, format_number, make_overlay_files, place_files
 from kerncap_stages.generate.quoting import choose_compiler
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +43,7 @@ class HipProject:
         if command is None:
             return Build(placed)
         units = [
-            (os_string(each.translation_unit), judge_flags(each, keep_shaping_flags))
+            (to_os_string(each.translation_unit), judge_flags(each, keep_shaping_flags))
             for each in (command, *linked)
         ]
         files = make_overlay_files(placed, units)
@@ -51,7 +51,7 @@ class HipProject:
             "units": [format_number(i) for i in range(len(units))],
             "relocatable_unit": " ".join(RELOCATABLE_UNIT),
             "link": " ".join((*RELOCATABLE_LINK, *find_optimisation_flag(units[0][1]))),
-            "compiler": choose_compiler(os_string(command.arguments[0]), is_compiler_name, "hipcc"),
+            "compiler": choose_compiler(to_os_string(command.arguments[0]), is_compiler_name, "hipcc"),
             "inputs": sorted([*placed.values(), *files]),
         }
         return Build(placed, files, values)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.compilers import compile_commands
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -68,6 +68,6 @@ def judge_flags(
     command: CompileCommand, judge: Callable[[compile_commands.CompileCommand], tuple[str, ...]]
 ) -> tuple[str, ...]:
     """Filter the flags of a source's compile command again: the artifact may come from anybody's archive."""
-    unit, directory = (Path(os_string(path)) for path in (command.translation_unit, command.directory))
-    words = tuple(os_string(word) for word in command.arguments)
+    unit, directory = (Path(to_os_string(path)) for path in (command.translation_unit, command.directory))
+    words = tuple(to_os_string(word) for word in command.arguments)
     return judge(compile_commands.CompileCommand(unit, directory, words))

@@ -20,7 +20,7 @@ from kerncap_stages.generate.mirror import Mirror, make_nvcc_response_text
 from kerncap_stages.generate.overlay import make_overlay_files, place_files
 from kerncap_stages.generate.quoting import choose_compiler
 from kerncap_stages.manifests.kernel import Language
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -49,7 +49,7 @@ class NvccProject:
         """Place the sources in a copy of their tree."""
         if command is None:
             return Build(place_files(originals, self.editable) if originals else {})
-        if is_clang(os_string(command.arguments[0])):
+        if is_clang(to_os_string(command.arguments[0])):
             return self._clang_build(originals, command)
         flags = judge_flags(command, keep_shaping_nvcc_flags)
         try:
@@ -61,23 +61,23 @@ class NvccProject:
         values = {
             "is_clang": False,
             "separate": SEPARATE in flags,
-            "compiler": choose_compiler(os_string(command.arguments[0]), is_nvcc, "nvcc"),
+            "compiler": choose_compiler(to_os_string(command.arguments[0]), is_nvcc, "nvcc"),
             "inputs": sorted([*placed.values(), *files]),
             "link": mirror.placed[originals[0]],
             "link_to": mirror.make_way_up(originals[0]) + self.editable,
-            "unit": mirror.placed[os_string(command.translation_unit)],
+            "unit": mirror.placed[to_os_string(command.translation_unit)],
         }
         return Build(placed, files, values)
 
     def _clang_build(self, originals: Sequence[str], command: CompileCommand) -> Build:
         placed = place_files(originals, self.editable)
         flags = judge_flags(command, keep_shaping_flags)
-        files = make_overlay_files(placed, [(os_string(command.translation_unit), flags)])
+        files = make_overlay_files(placed, [(to_os_string(command.translation_unit), flags)])
         values = {
             "is_clang": True,
             "built": "$(BUILT)",
             "built_text": "`optimized.cubin` (`optimized.ptx` where there is no ptxas)",
-            "compiler": choose_compiler(os_string(command.arguments[0]), is_clang, "clang++"),
+            "compiler": choose_compiler(to_os_string(command.arguments[0]), is_clang, "clang++"),
             "inputs": sorted([*placed.values(), *files]),
         }
         return Build(placed, files, values)

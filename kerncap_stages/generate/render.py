@@ -21,7 +21,7 @@ from kerncap_stages.generate.quoting import (
 )
 from kerncap_stages.generate.request import TEMPLATES
 from kerncap_stages.manifests.kernel import Language
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.built import BUILT
 from kerncap_stages.text import formats
@@ -83,7 +83,7 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     if found is not None and found.language is not Language.ASSEMBLY:
         for part in parts:
             listed = part.source.files if part.source is not None else ()
-            digests.update((os_string(file.path), str(file.payload.digest)) for file in listed)
+            digests.update((to_os_string(file.path), str(file.payload.digest)) for file in listed)
     command = found.compile_command if found and not first.assembly else None
     linked = found.linked_units if found is not None and command is not None else ()
     build = kind.build(capture, list(digests), command, linked)
@@ -183,8 +183,8 @@ def _describe_page(capture: Capture, found: Source | None, placed: Mapping[str, 
     launch, regions = capture.launch, capture.regions
     device = capture.device
     definition = found.definition if found else None
-    place = f"{os_string(definition.path)}:{definition.line}" if definition else ""
-    program = " ".join(os_string(word) for word in capture.program.command)
+    place = f"{to_os_string(definition.path)}:{definition.line}" if definition else ""
+    program = " ".join(to_os_string(word) for word in capture.program.command)
     name = capture.kernel.demangled_name
     return {
         "title": quote_markdown(name.partition("(")[0][:100]),

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests import viewing
+from kerncap_stages.manifests import open_view
 from kerncap_stages.store.remembered import request_key
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ def make_project_key(store: Store, digests: Sequence[Digest], *, assembly: bool)
     captures: list[Digest] = []
     sources: list[dict[str, Any] | None] = []
     for digest in digests:
-        with viewing(store, digest) as part:
+        with open_view(store, digest) as part:
             if part.kind == "source":
                 captures.append(ManifestRef(part.capture).digest)
-                sources.append(part.without(_SHAPELESS))
+                sources.append(part.leave_out(_SHAPELESS))
             elif part.kind == "capture":
                 captures.append(digest)
                 sources.append(None)

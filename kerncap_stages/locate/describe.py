@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import FileRef
-from kerncap_stages.manifests.base import os_text
+from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.source import CompileCommand, Definition, Parameter, SourceFile
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def describe_definition(
 ) -> Definition:
     """Describe a definition for the manifest."""
     return Definition(
-        path=os_text(str(found.path)),
+        path=to_os_text(str(found.path)),
         line=found.line,
         end_line=max(found.line, found.last_line),
         qualified_name="::".join((*found.scopes, name.base)),
@@ -60,28 +60,28 @@ def describe_command(
         compiler = options.compiler or toolchain.assumed
         arguments = (compiler, "-O3", *(f"-D{define}" for define in options.defines))
         return CompileCommand(
-            translation_unit=os_text(str(unit.path)),
-            directory=os_text(str(unit.path.parent)),
-            arguments=tuple(os_text(word) for word in arguments),
+            translation_unit=to_os_text(str(unit.path)),
+            directory=to_os_text(str(unit.path.parent)),
+            arguments=tuple(to_os_text(word) for word in arguments),
             compiler_version=unit.tool.read_version() if unit.tool else None,
-            added_defines=tuple(os_text(define) for define in options.defines),
+            added_defines=tuple(to_os_text(define) for define in options.defines),
         )
     compiler = options.compiler or unit.command.compiler
     flags = toolchain.complete_flags(compiler, toolchain.choose_flags(unit.command, options.defines))
     return CompileCommand(
-        translation_unit=os_text(str(unit.path)),
-        directory=os_text(str(unit.command.directory)),
-        arguments=tuple(os_text(word) for word in (compiler, *flags)),
-        database=os_text(str(database)) if database else None,
+        translation_unit=to_os_text(str(unit.path)),
+        directory=to_os_text(str(unit.command.directory)),
+        arguments=tuple(to_os_text(word) for word in (compiler, *flags)),
+        database=to_os_text(str(database)) if database else None,
         compiler_version=unit.tool.read_version() if unit.tool else None,
-        added_defines=tuple(os_text(define) for define in options.defines),
+        added_defines=tuple(to_os_text(define) for define in options.defines),
     )
 
 
 def store_assembly(path: Path, text: bytes, transaction: Transaction) -> tuple[SourceFile, ...]:
     """Store a kernel's assembly, which may be a part of the file at ``path``."""
     payload = FileRef.to(transaction.put_bytes(text))
-    return (SourceFile(path=os_text(str(path)), payload=payload, size_bytes=len(text), is_header=False),)
+    return (SourceFile(path=to_os_text(str(path)), payload=payload, size_bytes=len(text), is_header=False),)
 
 
 def store_files(
@@ -93,7 +93,7 @@ def store_files(
     compiled = {unit.path for unit in units}
     return tuple(
         SourceFile(
-            path=os_text(str(path)),
+            path=to_os_text(str(path)),
             payload=FileRef.to(transaction.put_file(path)),
             size_bytes=path.stat().st_size,
             is_header=path not in compiled,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.consulted import is_current
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.store.remembered import remembered
 from kerncap_stages.text import formats
 from kerncap_stages.text.terminal import printable
@@ -30,10 +30,10 @@ def summarise_source(manifest: Source | View) -> str:
         text = f"{manifest.outcome}: {manifest.explanation}"
     else:
         headers = formats.count(sum(file.is_header for file in manifest.files), "local header")
-        text = f"{os_string(manifest.definition.path)}:{manifest.definition.line}, {headers}"
+        text = f"{to_os_string(manifest.definition.path)}:{manifest.definition.line}, {headers}"
         command = manifest.compile_command
         if command is not None and command.database is not None:
-            text += f", compiled with the command in {os_string(command.database)}"
+            text += f", compiled with the command in {to_os_string(command.database)}"
         if manifest.explanation:
             text += f"\n  {manifest.explanation}"
         if manifest.unedited is not None:

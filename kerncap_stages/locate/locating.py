@@ -22,7 +22,7 @@ from kerncap_stages.locate.describe import (
 )
 from kerncap_stages.locate.finding import find_source
 from kerncap_stages.manifests import dump, load_as
-from kerncap_stages.manifests.base import os_text
+from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import ConsultedFile, Source, SourceFile
@@ -117,10 +117,10 @@ def _make_source(
         held_addresses=finding.held,
         headers_by_compiler=bool(unit and unit.headers_by_compiler),
         unedited=finding.unedited,
-        line_table_paths=tuple(os_text(str(path)) for path in tables.paths),
-        searched=tuple(os_text(str(root)) for root in roots),
+        line_table_paths=tuple(to_os_text(str(path)) for path in tables.paths),
+        searched=tuple(to_os_text(str(root)) for root in roots),
         consulted=tuple(
-            ConsultedFile(path=os_text(str(path)), digest=None if digest is None else Digest(digest))
+            ConsultedFile(path=to_os_text(str(path)), digest=None if digest is None else Digest(digest))
             for path, digest in sorted(finding.consulted.digests.items())
         ),
     )

@@ -1,1 +1,1 @@
-"""The machine that this runs on: its GPUs and libraries, its tools, temporary folders."""
+"""The machine that the stages run on: its GPUs, native parts, tools, packages and temporary folders."""

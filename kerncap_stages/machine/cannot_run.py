@@ -1,4 +1,4 @@
-"""Why a program of the user's could not be started: the system has one word for many reasons."""
+"""Explains why the user's program could not be started: one error number of the system has many causes."""
 
 from __future__ import annotations
 
@@ -12,34 +12,34 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 
-def cannot_run(program: str, folder: Path, error: OSError) -> ProgramError:
-    """The error of a program that did not start; ``folder``: its working folder."""
-    why, hint = _why(program, folder, error.errno) or (error.strerror, "check the command after `--`")
+def explain_start_failure(program: str, folder: Path, error: OSError) -> ProgramError:
+    """Return the error for a program that did not start; ``folder`` is its working folder."""
+    why, hint = _find_reason(program, folder, error.errno) or (error.strerror, "check the command after `--`")
     return ProgramError(f"cannot run {program}: {why}", hint=hint)
 
 
-def _why(program: str, folder: Path, number: int | None) -> tuple[str, str] | None:
+def _find_reason(program: str, folder: Path, number: int | None) -> tuple[str, str] | None:
     if not folder.is_dir():
-        return f"its working folder {folder} is not there", "run it from a folder that is there"
+        return f"its working folder {folder} does not exist", "run it from a folder that exists"
     file = folder / program
     if "/" not in program:
         if number != errno.ENOENT:
             return None
         if file.is_file():
-            return "it is not in PATH", f"a program of this folder is called ./{program}"
+            return "it is not in PATH", f"to run the program in this folder, write ./{program}"
         return "it is not in PATH", "check its spelling, or give its path"
     if file.is_dir():
-        return "it is a folder", "give the program in it"
+        return "it is a folder", "give a program in that folder"
     if number == errno.ENOENT and not file.exists():
-        counted = "" if program.startswith("/") else f"; it is looked for in {folder}"
+        counted = "" if program.startswith("/") else f"; it is relative to {folder}"
         return "there is no such file", f"check its path{counted}"
     if number == errno.ENOENT:
-        return "the interpreter that it names is not there", f"look at its first line: `file {program}`"
+        return "the interpreter that it names does not exist", f"check its first line: `file {program}`"
     if number == errno.ENOEXEC:
-        return "it is no program, and has no `#!` line", f"give its interpreter, too: -- sh {program}"
+        return "it is not a program and has no `#!` line", f"name its interpreter: -- sh {program}"
     if number == errno.EACCES and not os.access(file, os.X_OK):
         return (
-            "it may not be executed",
-            f"`chmod +x {program}`, or give its interpreter, too: -- sh {program}",
+            "it is not executable",
+            f"run `chmod +x {program}`, or name its interpreter: -- sh {program}",
         )
     return None

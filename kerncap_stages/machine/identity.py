@@ -1,4 +1,4 @@
-"""What a replay depends on besides its inputs: the device, its driver, the runtime, the replayer."""
+"""Identifies what a replay depends on besides its inputs: device, driver, runtime and replayer."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 from kerncap_stages.errors import KerncapError
-from kerncap_stages.machine.native_paths import native_file
-from kerncap_stages.machine.softgpu import fallback
+from kerncap_stages.machine.native_paths import find_native_file
+from kerncap_stages.machine.softgpu import fall_back
 
 _PREFIXES = ("HSA_", "HIP_", "ROCR_", "CUDA_", "GPU_", "AMD_", "KERNCAP_SOFTGPU_")
 _DRIVER_FILES = (
@@ -23,31 +23,31 @@ _LIBRARY_FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/opt/rocm/lib")
 _NATIVE_FILES = ("kc-replay-hsa", "kc-replay-cuda", "libkerncap_softgpu.so")
 
 
-def machine_identity(architecture: str) -> str:
-    """A digest that changes when another device, driver, runtime or replayer would run a capture.
+def identify_machine(architecture: str) -> str:
+    """Return a digest that changes when another device, driver, runtime or replayer would run a capture.
 
-    architecture: of the device that it was captured on.
+    architecture: of the device that the capture was taken on.
     """
     parts: list[str] = [os.uname().release]
-    environment = {**os.environ, **fallback(os.environ, architecture)}
+    environment = {**os.environ, **fall_back(os.environ, architecture)}
     preloaded = environment.get("LD_PRELOAD", "")
     parts += [f"{name}={value}" for name, value in sorted(environment.items()) if name.startswith(_PREFIXES)]
     parts.append(preloaded)
-    parts += [_text(Path(path)) for path in _DRIVER_FILES]
+    parts += [_read_text(Path(path)) for path in _DRIVER_FILES]
     nodes = Path(_DEVICE_FILES[0])
     if nodes.is_dir():
-        parts += [_text(node / _DEVICE_FILES[1]) for node in sorted(nodes.iterdir())]
+        parts += [_read_text(node / _DEVICE_FILES[1]) for node in sorted(nodes.iterdir())]
     folders = [*_LIBRARY_FOLDERS, os.path.join(os.environ.get("ROCM_PATH", "/opt/rocm"), "lib")]  # noqa: PTH118
     parts += [_stamp(Path(folder) / name) for folder in dict.fromkeys(folders) for name in _RUNTIMES]
     for name in _NATIVE_FILES:
         try:
-            parts.append(_stamp(native_file(name)))
+            parts.append(_stamp(find_native_file(name)))
         except KerncapError:
             parts.append(f"no {name}")
     return hashlib.sha256("\0".join(parts).encode(errors="surrogateescape")).hexdigest()
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     try:
         return path.read_text(errors="replace")
     except OSError:
@@ -55,7 +55,7 @@ def _text(path: Path) -> str:
 
 
 def _stamp(path: Path) -> str:
-    """A file's place, size and time stand for its contents."""
+    """Return a file's path, size and modification time, which stand for its contents."""
     try:
         status = path.stat()
     except OSError:

@@ -1,7 +1,8 @@
-"""What the software GPU counts: the instructions of each dispatch, by class.
+"""Reads the instruction counts of the software GPU: the instructions of each dispatch, by class.
 
-A program that runs with ``SoftGpu(count=FILE)``, or under ``kc-softgpu --count-file FILE``, adds one JSON
-object a line to the file, before the dispatch's completion signal: docs/software-gpu.md has the members.
+For a program that runs with ``SoftGpu(count=FILE)``, or under ``kc-softgpu --count-file FILE``, the software
+GPU appends a line to the file for each dispatch, before it sets the dispatch's completion signal. A line is a
+JSON object; docs/software-gpu.md lists its members.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class DispatchCount:
-    """One dispatch that ran to its end. An instruction counts once for each wave that executes it."""
+    """A dispatch that completed. An instruction counts once for each wavefront that executes it."""
 
     pid: int
     target: str
@@ -36,9 +37,9 @@ class DispatchCount:
 
 
 def read_counts(path: Path) -> list[DispatchCount]:
-    """Return the dispatches of a counts file, in the order in which they ended.
+    """Return the dispatches in a file of counts, in the order in which they completed.
 
-    Raises ArtifactError for a line that is none of this version.
+    Raises ArtifactError for a line that is not a count of this version.
     """
     return [_parse(path, number, line) for number, line in enumerate(path.read_text().splitlines(), start=1)]
 
@@ -52,11 +53,12 @@ def _parse(path: Path, number: int, line: str) -> DispatchCount:
         count = DispatchCount(**fields) if version == VERSION else None
     except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise ArtifactError(
-            f"{path}:{number}: no instruction count", hint="count again: a disk that is full cuts a line off"
+            f"{path}:{number}: not an instruction count",
+            hint="run the program again: a full disk may have cut the line off",
         ) from error
     if count is None:
         raise ArtifactError(
-            f"{path}:{number}: an instruction count of version {version}; this release reads {VERSION}",
-            hint="count again with the software GPU of this installation",
+            f"{path}:{number}: instruction count of version {version}; this release reads version {VERSION}",
+            hint="run the program again on the software GPU of this installation",
         )
     return count

@@ -1,7 +1,7 @@
-"""Where the native libraries and helper executables of this installation are, and why one may be missing.
+"""Finds the native libraries and helper executables of this installation, or says why one is missing.
 
-A back end whose headers were missing when the package was built is left out of it; the build says so in
-``build.json``. Nothing here loads a library: the stages hand the paths on.
+The build leaves a back end out if the headers that it needs are missing, and records that in ``build.json``.
+This module loads no library: the stages pass the paths on.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ LIBRARY_FOLDER = _PACKAGE / "lib"
 
 @dataclass(frozen=True)
 class NativePart:
-    """A piece of the native build that may be there or not."""
+    """A part of the native code that the build may leave out."""
 
     name: str
     purpose: str
@@ -28,7 +28,7 @@ class NativePart:
     left_out_reason: str | None
 
 
-# name: purpose, files in lib/, what building it takes
+# name: purpose, files in lib/, what building it needs
 _PARTS = {
     "core": ("store, hashing and compression", (), "nanobind, OpenSSL and zstd headers"),
     "softgpu": (
@@ -50,7 +50,7 @@ _PARTS = {
 
 
 @cache
-def _build_record() -> dict[str, str]:
+def _read_build_record() -> dict[str, str]:
     try:
         record: dict[str, str] = json.loads((_PACKAGE / "build.json").read_text(encoding="utf-8"))
     except OSError:
@@ -59,32 +59,32 @@ def _build_record() -> dict[str, str]:
 
 
 def compiler() -> str:
-    """Return the compiler that made the native parts."""
-    return _build_record().get("compiler", "unknown: not an installed package")
+    """Return the name and version of the compiler that built the native parts."""
+    return _read_build_record().get("compiler", "unknown: not an installed package")
 
 
-def native_parts() -> list[NativePart]:
-    """Return every part, with the reason where it was left out."""
-    record = _build_record()
+def list_native_parts() -> list[NativePart]:
+    """Return every part; one that was left out has the reason."""
+    record = _read_build_record()
     return [
         NativePart(name, purpose, files, needs, record.get(name, "not an installed package") or None)
         for name, (purpose, files, needs) in _PARTS.items()
     ]
 
 
-def native_file(file: str) -> Path:
+def find_native_file(file: str) -> Path:
     """Return the path of a library or executable in ``lib/``.
 
-    Raises DeviceError, naming the back end and what its build takes, where it was left out.
+    Raises DeviceError where the build left it out, naming the back end and what its build needs.
     """
     path = LIBRARY_FOLDER / file
     if path.exists():
         return path
-    for part in native_parts():
+    for part in list_native_parts():
         if file in part.files:
             raise DeviceError(
-                f"{file} is not in this installation: {part.name} ({part.purpose}) was left out when it was "
-                f"built: {part.left_out_reason or 'no reason is recorded'}",
+                f"{file} is not in this installation: the build left out {part.name} ({part.purpose}): "
+                f"{part.left_out_reason or 'no reason is recorded'}",
                 hint=f"install {part.needs} and build the package again; `kc-show --about` lists the parts",
             )
     raise DeviceError(f"{path} is missing: this installation is damaged", hint="install kerncap-stages again")

@@ -1,4 +1,4 @@
-"""Runs compilers and their companions: no shell, nothing to read, a bounded time."""
+"""Runs compilers and related tools, without a shell, with an empty standard input and a time limit."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _TIMEOUT_S = 300
-# nvcc adds what these hold to every command. Targets, outputs and phases are ours to name.
+# nvcc adds the options in these variables to every command. Options that choose the target, the output or
+# the compilation phase are removed from them, because the stages choose those.
 _ADDED_BY_NVCC = ("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS")
 _OURS_TO_NAME = re.compile(
     r"""(?<!\S)(?:
@@ -23,8 +24,8 @@ _OURS_TO_NAME = re.compile(
     )(?!\S)""",
     re.VERBOSE,
 )
-# clang's: they edit its arguments, or make it write what nobody asked for.
-_COMMANDING = frozenset(
+# clang reads these variables: they change its arguments, or make it write files or output of their own.
+_REWRITES_COMMANDS = frozenset(
     {
         "CCC_OVERRIDE_OPTIONS",
         "DEPENDENCIES_OUTPUT",
@@ -41,10 +42,11 @@ def run_tool(
     hint: str | None = None,
     environment: Mapping[str, str] | None = None,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program to its end in ``folder``, else in the current one, and keep what it says.
+    """Run a program to its end in ``folder`` (default: the current one) and return its output.
 
-    Of ``environment``, else of our own, it gets all but what would make it another command.
-    Raises DeviceError, with ``hint``, if it cannot be started or does not end; its exit code is the caller's.
+    It gets ``environment`` (default: our own) without the variables that would change the command.
+    Raises DeviceError, with ``hint``, if it cannot be started or does not end. The caller checks the exit
+    code.
     """
     command = [str(word) for word in words]
     given = os.environ if environment is None else environment
@@ -52,7 +54,7 @@ def run_tool(
         return subprocess.run(
             command,
             cwd=folder,
-            env=_neutral(given),
+            env=_neutralize(given),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
@@ -64,9 +66,9 @@ def run_tool(
         raise DeviceError(f"cannot run {command[0]}: {error}", hint=hint) from error
 
 
-def _neutral(environment: Mapping[str, str]) -> dict[str, str]:
-    """Without what edits a compiler's command, and a ROCM_PATH that leads nowhere: clang believes it."""
-    kept = {name: value for name, value in environment.items() if name not in _COMMANDING}
+def _neutralize(environment: Mapping[str, str]) -> dict[str, str]:
+    """Drop what changes a compiler's command, and a ROCM_PATH that does not exist: clang would use it."""
+    kept = {name: value for name, value in environment.items() if name not in _REWRITES_COMMANDS}
     if not Path(kept.get("ROCM_PATH", "/")).is_dir():
         del kept["ROCM_PATH"]
     for name in _ADDED_BY_NVCC:

@@ -1,6 +1,7 @@
-"""How a program is started on the software GPU: what its environment has to say.
+"""Makes the environment of a program that is to run on the software GPU.
 
-The library itself reads these variables (``native/softgpu/device/settings.hpp``); nothing here loads it.
+The library reads these variables itself (``native/softgpu/device/settings.hpp``). This module does not load
+it.
 """
 
 from __future__ import annotations
@@ -11,26 +12,26 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError, UsageError
-from kerncap_stages.machine.native_paths import native_file
+from kerncap_stages.machine.native_paths import find_native_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 TARGETS = ("gfx90a", "gfx942")
-# What the library takes (native/softgpu/device/settings.cpp).
+# The limits of the library (native/softgpu/device/settings.cpp).
 MAX_GPUS = 8
 MAX_WORKERS = 1024
 LDS_WATCH = ("report", "stop")
 MAX_SEED = 2**64 - 1
 MIN_VRAM_BYTES, MAX_VRAM_BYTES = 256 << 20, 1 << 40
 
-# A file that gets a line for each code object and kernel that the software GPU did not run.
+# Names a file to which the software GPU appends a line for each code object and kernel that it did not run.
 REFUSALS = "KERNCAP_SOFTGPU_REFUSALS"
 
 _MOST_DIGITS = 20  # of 64 bits; Python converts no more than 4300
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
-# 0: no software GPU unless kc-softgpu is asked for it. The other value is set by shells alone.
+# The user sets it to 0 so that only kc-softgpu uses the software GPU. Only shells set the other value.
 _VARIABLE, _BY_SHELL = "KERNCAP_SOFTGPU", "shell"
 _LIBRARY = "libkerncap_softgpu.so"
 _ROCR = "libhsa-runtime64.so.1"
@@ -50,7 +51,7 @@ def _is_schedule(text: str) -> bool:
     return name in ("hardware-like", "adversarial")
 
 
-# What the library takes of each variable, and how it says so.
+# For each variable: whether the library accepts a value, and how messages describe those that it accepts.
 _SETTINGS: dict[str, tuple[Callable[[str], bool], str]] = {
     "TARGET": (lambda text: text in (*TARGETS, "gfx1100"), "gfx90a, gfx942 or gfx1100"),
     "GPUS": (lambda text: _is_number(text, 1, MAX_GPUS), f"1 to {MAX_GPUS}"),
@@ -66,7 +67,7 @@ _SETTINGS: dict[str, tuple[Callable[[str], bool], str]] = {
 
 @dataclass(frozen=True)
 class SoftGpu:
-    """What the software GPU poses as; None leaves the choice to the library."""
+    """Settings of the software GPU; None leaves the choice to the library."""
 
     target: str | None = None
     gpus: int | None = None
@@ -74,11 +75,11 @@ class SoftGpu:
     workers: int | None = None
     schedule: str | None = None  # "hardware-like", "adversarial:SEED"
     count: str | None = None  # a file, or "-" for standard error
-    lds: str | None = None  # one of LDS_WATCH; else accesses beyond the LDS go on without a word
+    lds: str | None = None  # one of LDS_WATCH; None: accesses beyond the LDS are neither reported nor stopped
     trace: bool = False
 
     def check(self) -> None:
-        """Raise UsageError for what the library would refuse: the program would see no GPU."""
+        """Raise UsageError for a setting that the library would refuse: the program would see no GPU."""
         if self.target is not None and self.target not in TARGETS:
             raise UsageError(
                 f"--target {self.target}: not emulated", hint=f"choose one of {', '.join(TARGETS)}"
@@ -92,9 +93,7 @@ class SoftGpu:
                 f"--lds {self.lds}: no such choice", hint=f"choose one of {', '.join(LDS_WATCH)}"
             )
         if self.vram_bytes is not None and not MIN_VRAM_BYTES <= self.vram_bytes <= MAX_VRAM_BYTES:
-            raise UsageError(
-                f"--vram: {self.vram_bytes} bytes are not a GPU's memory", hint="from 256MiB to 1TiB"
-            )
+            raise UsageError(f"--vram: {self.vram_bytes} bytes is out of range", hint="from 256MiB to 1TiB")
         if self.schedule is not None and not _is_schedule(self.schedule):
             raise UsageError(
                 f"--schedule {self.schedule}: not a schedule",
@@ -110,16 +109,16 @@ class SoftGpu:
                 ) from error
 
     def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
-        """Return the environment of a program that is to see this GPU.
+        """Return the environment of a program that is to see this GPU; ``base`` is ours by default.
 
         Raises DeviceError where this installation has no software GPU, UsageError for a variable in ``base``
-        that it does not take.
+        with a value that the software GPU does not accept.
         """
         environment = dict(os.environ if base is None else base)
-        library = str(native_file(_LIBRARY))
+        library = str(find_native_file(_LIBRARY))
         loaded = [path for path in environment.get("LD_PRELOAD", "").split(":") if path and path != library]
         environment["LD_PRELOAD"] = ":".join([library, *loaded])
-        environment.pop(_VARIABLE, None)  # asked for now, whatever was said before
+        environment.pop(_VARIABLE, None)  # the caller wants the software GPU, whatever the variable says
         settings = {
             "TARGET": self.target,
             "GPUS": self.gpus,
@@ -138,30 +137,31 @@ class SoftGpu:
 
 
 def check_variables(environment: Mapping[str, str]) -> None:
-    """Raise UsageError for a variable that the library would refuse: the program would see no GPU."""
+    """Raise UsageError for a variable that the library would refuse, so that the program would see no GPU."""
     for name, (takes, expected) in _SETTINGS.items():
         text = environment.get(f"{_VARIABLE}_{name}", "")
         if text and not takes(text):
             raise UsageError(
-                f"{_VARIABLE}_{name}={text}: the software GPU does not take it", hint=f"expected {expected}"
+                f"{_VARIABLE}_{name}={text}: not accepted by the software GPU", hint=f"expected {expected}"
             )
 
 
-def fallback(base: Mapping[str, str], target: str | None = None) -> dict[str, str]:
-    """Return what a program's environment ``base`` lacks to see the software GPU where there is no AMD GPU.
+def fall_back(base: Mapping[str, str], target: str | None = None) -> dict[str, str]:
+    """Return the variables to add to ``base`` so that a program sees the software GPU, if it has no AMD GPU.
 
-    Nothing where the machine has one, where the program was put on the software GPU already, where this
-    installation has none, or where KERNCAP_SOFTGPU is 0. ``target``: what to pose as unless ``base`` says.
-    Raises UsageError if the program will be on the software GPU, and ``base`` asks of it what it is not.
+    Returns nothing where the machine has an AMD GPU, where the program runs on the software GPU already,
+    where this installation has no software GPU, or where KERNCAP_SOFTGPU is 0. ``target``: the GPU to emulate
+    unless ``base`` says one. Raises UsageError if the program will run on the software GPU and a variable in
+    ``base`` has a value that the software GPU does not accept.
     """
     if base.get(_VARIABLE) == "0":
         return {}
     try:
-        native_file(_LIBRARY)
+        find_native_file(_LIBRARY)
     except DeviceError:
         return {}
     machine_has_gpu = Path("/dev/kfd").exists() and not is_loaded()
-    # Nobody chose a GPU by opening a shell.
+    # A user who opens a shell has not chosen the software GPU by it.
     was_chosen = is_loaded(base) and base.get(_VARIABLE) != _BY_SHELL
     if was_chosen or not machine_has_gpu:
         check_variables(base)
@@ -172,26 +172,26 @@ def fallback(base: Mapping[str, str], target: str | None = None) -> dict[str, st
     return {name: value for name, value in whole.items() if base.get(name) != value}
 
 
-def for_shell(base: Mapping[str, str]) -> dict[str, str]:
-    """Return what a shell's environment lacks for its programs to see the software GPU, as ``fallback`` does.
+def prepare_shell(base: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables to add to a shell's environment, as ``fall_back`` does for a program's.
 
-    Stages in such a shell still choose the target that a capture wants.
+    Stages in that shell still choose the target of the capture that they replay.
     """
-    added = fallback(base)
+    added = fall_back(base)
     return {**added, _VARIABLE: _BY_SHELL} if added else {}
 
 
 def is_loaded(environment: Mapping[str, str] | None = None) -> bool:
-    """Whether a program with this environment, else this process, has the library in front of all others.
+    """Whether a program with this environment (default: this process) has the software GPU's library loaded.
 
-    Such a process sees the software GPU's files of the driver, not the machine's.
+    That process sees the software GPU's device files, not the machine's.
     """
     loaded = (os.environ if environment is None else environment).get("LD_PRELOAD", "")
     return any(Path(path).name == _LIBRARY for path in loaded.split(":"))
 
 
 def read_refusals(path: Path) -> list[str]:
-    """Return the lines of the file that REFUSALS names, each once; none where everything ran."""
+    """Return the distinct lines of the file that REFUSALS names; none where everything ran."""
     try:
         text = path.read_text(errors="replace")
     except FileNotFoundError:
@@ -200,7 +200,7 @@ def read_refusals(path: Path) -> list[str]:
 
 
 def parse_size(text: str) -> int:
-    """Return the bytes that ``4G``, ``512MiB`` or ``1073741824`` mean.
+    """Return the number of bytes of a size such as ``4G``, ``512MiB`` or ``1073741824``.
 
     Raises UsageError for anything else.
     """
@@ -212,18 +212,18 @@ def parse_size(text: str) -> int:
 
 
 def require_rocm() -> None:
-    """Raise DeviceError where no ROCm runtime can be found: the software GPU is driven by the real one."""
-    import ctypes.util  # only here: stages that look for a GPU import this module at each start
+    """Raise DeviceError where there is no ROCm runtime: programs reach the software GPU through it."""
+    import ctypes.util  # only here: most stages import this module, and few call this function
 
     folders = [*os.environ.get("LD_LIBRARY_PATH", "").split(":"), "/opt/rocm/lib"]
     if any((Path(folder) / _ROCR).exists() for folder in folders if folder):
         return
     if ctypes.util.find_library("hsa-runtime64") is None:
         raise DeviceError(
-            f"this machine has no ROCm libraries ({_ROCR}), which the software GPU runs under",
-            hint="install this package in a ROCm user land as well, and run it there: "
+            f"this machine has no ROCm libraries ({_ROCR}), which the software GPU needs",
+            hint="install this package in a ROCm root as well, and run it there: "
             "kc-root run -- python3 -m venv DIR; kc-root run -- DIR/bin/pip install WHEEL; "
             "kc-root run -- DIR/bin/kc-softgpu -- COMMAND (in a checkout: "
-            "make shell ARGS='kc-softgpu -- COMMAND'); or, for a program that brings its own ROCm libraries: "
+            "make shell ARGS='kc-softgpu -- COMMAND'); for a program that has its own ROCm libraries: "
             "kc-softgpu --own-rocm -- COMMAND",
         )

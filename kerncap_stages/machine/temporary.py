@@ -1,7 +1,8 @@
-"""Folders of ours in the temporary folder, and the end of those that a kill left there.
+"""Makes temporary folders, and removes those of processes that were killed.
 
-Whoever uses one holds a lock on the folder itself (``flock``), which ends with the process. One that nobody
-holds is stale. It is removed by whoever makes the next one: only folders of this user with a name of ours.
+A process holds a lock (``flock``) on each of its folders, which ends with the process. A folder that no
+process has locked is stale. The next process that makes one removes stale folders: only those of the same
+user that have our prefix.
 """
 
 from __future__ import annotations
@@ -20,22 +21,22 @@ _swept: set[Path] = set()  # by this process
 
 
 class TemporaryFolder:
-    """Made at once; use as a context manager, or call ``remove``."""
+    """A temporary folder, made on construction; use it as a context manager, or call ``remove``."""
 
     def __init__(self, purpose: str, within: Path | None = None) -> None:
-        """``purpose``: part of its name. ``within``: else the user's temporary folder."""
+        """``purpose``: part of its name. ``within``: where to make it; default: the temporary folder."""
         place = Path(tempfile.gettempdir()) if within is None else within
         if place not in _swept:
             _swept.add(place)
             remove_stale(place)
         locked = False
-        while not locked:  # another process may take it for stale until it is locked
+        while not locked:  # before it is locked, another process may remove it as stale
             self.path = Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{purpose}-", dir=place))
             try:
                 self._fd = os.open(self.path, _FOLDER)
             except FileNotFoundError:
                 continue
-            locked = _lock(self._fd) and _is_at(self._fd, self.path)
+            locked = _try_lock(self._fd) and _is_at(self._fd, self.path)
             if not locked:
                 os.close(self._fd)
 
@@ -46,7 +47,7 @@ class TemporaryFolder:
         self.remove()
 
     def remove(self) -> None:
-        """Remove it with all that is in it."""
+        """Remove the folder with its contents."""
         if self._fd >= 0:
             shutil.rmtree(self.path, ignore_errors=True)
             os.close(self._fd)
@@ -54,7 +55,7 @@ class TemporaryFolder:
 
 
 def remove_stale(place: Path) -> None:
-    """Remove what processes of this user left that were killed; what cannot be looked at stays."""
+    """Remove the folders that killed processes of this user left; those that cannot be opened stay."""
     with contextlib.suppress(OSError), os.scandir(place) as entries:
         for entry in entries:
             if entry.name.startswith(_PREFIX):
@@ -72,8 +73,8 @@ def _remove_if_stale(path: Path) -> None:
         os.close(fd)
 
 
-def _lock(fd: int) -> bool:
-    """Whether nobody else holds it. A file system without locks has none to find either."""
+def _try_lock(fd: int) -> bool:
+    """Lock a folder; False if another process holds the lock. A file system without locks: True."""
     try:
         fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

@@ -1,7 +1,7 @@
-"""Files written into a folder that its user owns, and may have put links into.
+"""Writes files into a folder of the user, who may have put symbolic links into it.
 
-Nothing is written through a symbolic link below that folder: what a link leads to is not the folder's. The
-folder itself may be one, since the user named it.
+Nothing is written through a symbolic link below that folder, because a link may lead out of it. The folder
+itself may be a link, since the user named it.
 """
 
 from __future__ import annotations
@@ -21,12 +21,13 @@ _FOLDER = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 
 
 def write_file(folder: Path, name: str, content: bytes, *, executable: bool = False) -> None:
-    """Write a file below a folder, whole: a kill in between leaves the old one.
+    """Write a file below a folder, atomically: if the process is killed, the old file stays.
 
-    name: its path below the folder, with `/`; folders on the way are made. A link in the file's place is
-    replaced. Raises Refused if a folder on the way is a link.
+    name: its path below the folder, with `/`; missing folders are made. A link in the file's place is
+    replaced.
+    Raises Refused if a folder in the path is a link.
     """
-    with _parent(folder, name, make=True) as (parent, last):
+    with _open_parent(folder, name, make=True) as (parent, last):
         draft = f".kerncap-{secrets.token_hex(8)}.tmp"
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
         try:
@@ -43,25 +44,25 @@ def write_file(folder: Path, name: str, content: bytes, *, executable: bool = Fa
 def remove_file(folder: Path, name: str) -> None:
     """Remove a file below a folder, or a link in its place.
 
-    Raises Refused if a folder on the way is a link.
+    Raises Refused if a folder in the path is a link.
     """
-    with _parent(folder, name, make=False) as (parent, last):
+    with _open_parent(folder, name, make=False) as (parent, last):
         os.unlink(last, dir_fd=parent)
 
 
 def require_no_links(folder: Path, names: Iterable[str]) -> None:
-    """Raise Refused if a folder on the way to one of the files is a link: before anything is written."""
+    """Raise Refused if a folder in the path of one of the files is a link; writes nothing."""
     for name in names:
-        with contextlib.suppress(FileNotFoundError), _parent(folder, name, make=False):
+        with contextlib.suppress(FileNotFoundError), _open_parent(folder, name, make=False):
             pass
 
 
 @contextlib.contextmanager
-def _parent(folder: Path, name: str, *, make: bool) -> Iterator[tuple[int, str]]:
-    """The descriptor of the folder that holds a file, and the file's name in it."""
+def _open_parent(folder: Path, name: str, *, make: bool) -> Iterator[tuple[int, str]]:
+    """Open the folder that holds a file, for a ``with`` block; yields its descriptor and the file's name."""
     *above, last = name.split("/")
     if {"", ".", ".."} & {*above, last}:
-        raise Refused(f"{name!r} is no place in {folder}", hint="generate the project again")
+        raise Refused(f"{name!r} is not a path below {folder}", hint="generate the project again")
     fd = os.open(folder, _FOLDER)
     try:
         for number, step in enumerate(above, start=1):
@@ -83,6 +84,6 @@ def _open_below(parent: int, step: str, path: Path) -> int:
         if not path.is_symlink():
             raise
         raise Refused(
-            f"{path} is a link, and nothing is written through one",
-            hint="put a folder in its place, or give another folder",
+            f"{path} is a symbolic link, and nothing is written through links",
+            hint="replace it by a folder, or give another folder",
         ) from error

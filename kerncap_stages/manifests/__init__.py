@@ -1,37 +1,37 @@
 """Manifests: what each stage made, as frozen models with one canonical JSON form.
 
-All others read and write manifests by what this package offers, and take the model from its module, such as
-``kerncap_stages.manifests.capture.Capture``: models load one kind at a time, which keeps start-up short.
+Other packages import the functions from here, and each model from its own module, such as
+``kerncap_stages.manifests.capture.Capture``. A stage that imports only the models it needs starts faster.
 
-- ``load_as`` (or ``load``, ``parse``) gives the checked model: for whoever works with it.
-- ``viewing`` gives the members without importing a model: for a stage that may find its work done.
+- ``load_as`` (or ``load``, ``parse``) returns the model, checked. - ``open_view`` returns the members without
+importing a model, for a stage that may find its result in the store.
 """
 
 from kerncap_stages.manifests.codec import (
     KINDS,
     SCHEMA_VERSIONS,
     ReadsObjects,
-    canonical,
+    to_canonical,
     dump,
-    first_fault,
+    describe_first_fault,
     load,
     load_as,
-    model_of,
+    find_model,
     parse,
 )
-from kerncap_stages.manifests.view import View, viewing
+from kerncap_stages.manifests.view import View, open_view
 
 __all__ = [
     "KINDS",
     "SCHEMA_VERSIONS",
     "ReadsObjects",
     "View",
-    "canonical",
+    "describe_first_fault",
     "dump",
-    "first_fault",
+    "find_model",
     "load",
     "load_as",
-    "model_of",
+    "open_view",
     "parse",
-    "viewing",
+    "to_canonical",
 ]

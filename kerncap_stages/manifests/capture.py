@@ -1,4 +1,4 @@
-"""The capture manifest: one dispatch with everything that it could reach, before and after."""
+"""The capture manifest: one dispatch with all memory that it could reach, before and after it."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class NameMatch(StrEnum):
 
 
 class Selection(Frozen):
-    """What was asked for; numbers count the dispatches that match, from 0."""
+    """Which dispatches the user asked for; ``dispatch`` counts those that match, from 0."""
 
     match: NameMatch
     pattern: str | None = None
@@ -55,7 +55,7 @@ class Selection(Frozen):
 
 
 class Dispatch(Frozen):
-    """Which dispatch of the run this is, and where it went."""
+    """Which dispatch of the run this is, and the process, device and queue that ran it."""
 
     run_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="the same for all captures of one run")
     process_id: int = Field(gt=0)
@@ -70,22 +70,22 @@ class Dispatch(Frozen):
 
 
 class Reach(StrEnum):
-    """Which memory was taken."""
+    """Which memory was captured."""
 
-    ALL = "all"  # everything that the device could reach
-    REACHABLE = "reachable"  # what kernarg values and memory words can lead to
+    ALL = "all"  # all memory that the device could reach
+    REACHABLE = "reachable"  # regions that values in the kernarg, or in other captured regions, point to
 
 
 class CaptureCost(Frozen):
-    """What the capture cost the program, and ourselves."""
+    """The time and memory that the capture took."""
 
-    drain_ns: DurationNs = Field(description="until earlier work was done and other queues were held")
+    drain_ns: DurationNs = Field(description="until earlier work had completed and other queues were stopped")
     pre_copy_ns: DurationNs
     post_copy_ns: DurationNs
-    held_ns: DurationNs = Field(description="how long the program's queues stood still")
+    held_ns: DurationNs = Field(description="how long the program's queues were stopped")
     copied_size_bytes: SizeBytes
     extra_resident_bytes: SizeBytes | None = Field(
-        default=None, description="peak memory of collector and library together"
+        default=None, description="peak memory of the collector and the preloaded library together"
     )
 
 
@@ -105,7 +105,8 @@ class Capture(Manifest):
     reach: Reach
     chunk_size_bytes: SizeBytes
     write_set_gap_bytes: Count = Field(
-        default=0, description="ranges of a write set that are no further apart are listed as one"
+        default=0,
+        description="ranges of a write set with no more bytes than this between them are listed as one",
     )
     regions: tuple[Region, ...]
     module_variables: tuple[ModuleVariable, ...]
@@ -113,18 +114,18 @@ class Capture(Manifest):
     cost: CaptureCost
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         check_ascending(self.regions)
         refuse(
             len(self.kernarg) // 2 < self.kernel.kernarg_size_bytes,
             "kernarg is shorter than the kernel's kernarg segment",
         )
         known = [device.index for device in self.environment.devices]
-        refuse(known != list(range(len(known))), "devices are not numbered one by one, from 0 on")
+        refuse(known != list(range(len(known))), "devices are not numbered 0, 1, 2 and so on")
         if self.environment.backend is Backend.CUDA:
             check_places(self.regions)
         is_aql = self.environment.backend is Backend.HSA
-        refuse(is_aql and max(self.launch.grid_work_items) >= 2**32, "no AQL packet holds such a grid")
+        refuse(is_aql and max(self.launch.grid_work_items) >= 2**32, "an AQL packet cannot hold this grid")
         used = {self.dispatch.device_index}
         for region in self.regions:
             used.update(region.accessible_from)
@@ -132,7 +133,7 @@ class Capture(Manifest):
                 used.add(region.device_index)
         used.update(variable.device_index for variable in self.module_variables)
         used.update(loaded.device_index for loaded in self.loaded_code_objects)
-        refuse(not used <= set(known), f"devices {sorted(used - set(known))} are used and not described")
+        refuse(not used <= set(known), f"devices {sorted(used - set(known))} are used but not described")
         return self
 
     @property
@@ -147,5 +148,5 @@ class Capture(Manifest):
 
     @property
     def has_post(self) -> bool:
-        """Whether the golden output is there."""
+        """Whether the capture holds the golden output."""
         return any(part.post is not None for part in (*self.regions, *self.module_variables))

@@ -1,4 +1,4 @@
-"""Between manifests and their bytes: the canonical form, and a careful reading of what a store holds."""
+"""Converts manifests to their canonical bytes and back. Reading checks everything: a store is not trusted."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Kind = TypeVar("_Kind", bound="Manifest")
 _MAKE_AGAIN = "make the artifact again with the stage that made it; `kc-store check` looks for damage"
 _NOT_A_MANIFEST = "kc-show lists the artifacts that a stage can take"
 
-# kind -> (module, class). Modules load on first use: one that is not needed costs start-up time.
+# kind -> (module, class). A module is imported on first use, because importing it takes time at start-up.
 KINDS = {
     "profile": ("profile", "Profile"),
     "capture": ("capture", "Capture"),
@@ -26,48 +26,50 @@ KINDS = {
     "replay": ("replay", "Replay"),
     "files": ("files", "Files"),
 }
-# What the models say, for whoever reads without them.
+# The same as in the models, for readers that do not import the models.
 SCHEMA_VERSIONS = {**dict.fromkeys(KINDS, 1), "source": 2, "reproducer": 2, "validation": 2, "replay": 2}
 
 
 class ReadsObjects(Protocol):
-    """The part of a store that reading a manifest needs."""
+    """The method of a store that reading a manifest needs."""
 
     def get(self, digest: Digest, *, verify: bool = True) -> bytes:
         """Return the payload of an object."""
         ...
 
 
-def model_of(kind: str) -> type[Manifest]:
-    """Return the class of a kind of manifest."""
+def find_model(kind: str) -> type[Manifest]:
+    """Return the model of a kind of manifest."""
     module, name = KINDS[kind]
     model: type[Manifest] = getattr(import_module(f"kerncap_stages.manifests.{module}"), name)
     return model
 
 
-def canonical(value: Any) -> bytes:
-    """Write JSON in the one form that has a digest."""
+def to_canonical(value: Any) -> bytes:
+    """Convert to JSON in canonical form: equal values give equal bytes, and so equal digests."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode() + b"\n"
 
 
 def dump(manifest: Manifest) -> bytes:
-    """Return the bytes to publish. Every key is written, defaults too."""
-    return canonical(manifest.model_dump(mode="json"))
+    """Return the bytes to publish. All keys are written, also those that have their default value."""
+    return to_canonical(manifest.model_dump(mode="json"))
 
 
 def parse(payload: bytes, name: str) -> Manifest:
-    """Read a manifest; ``name`` says in messages what it is.
+    """Parse a manifest; error messages call it ``name``.
 
-    Raises ManifestUnreadable for anything but the canonical form of a kind and version that we know.
+    Raises ManifestUnreadable unless it is in canonical form and of a kind and version that this package
+    reads.
     """
     kind = read_members(payload, name)["kind"]
     manifest, fault = None, ""
     try:
-        manifest = model_of(kind).model_validate_json(payload, strict=True)
+        manifest = find_model(kind).model_validate_json(payload, strict=True)
     except ValueError as error:
-        fault = first_fault(error)
-    # Not `from error`: what validators raised in it hides from the garbage collector, and all frames stayed.
+        fault = describe_first_fault(error)
+    # Not `from error`: the garbage collector does not see errors of validators inside it, so all frames and
+    # their locals would stay in memory.
     if manifest is None:
         raise ManifestUnreadable(f"{name}: malformed {kind} manifest: {fault}", hint=_MAKE_AGAIN)
     if dump(manifest) != payload:
@@ -76,35 +78,35 @@ def parse(payload: bytes, name: str) -> Manifest:
 
 
 def load(store: ReadsObjects, digest: Digest) -> Manifest:
-    """Read the manifest of that digest from a store, verified."""
+    """Read the manifest with this digest from a store, and verify it."""
     return parse(store.get(digest), digest.short)
 
 
 def load_as(store: ReadsObjects, digest: Digest, model: type[_Kind]) -> _Kind:
     """Read a manifest that must be of one kind.
 
-    Raises ArtifactError when it is of another.
+    Raises ArtifactError if it is of another kind.
     """
     manifest = load(store, digest)
     if not isinstance(manifest, model):
         wanted = model.model_fields["kind"].default
         text, these = (
-            f"{digest.short} is a {manifest.kind}, and this needs a {wanted}",
+            f"{digest.short} is a {manifest.kind}, but a {wanted} is needed",
             f"`@{wanted}` is the latest",
         )
         if wanted == "files":
             text, these = (
-                f"{digest.short} is a {manifest.kind}, and holds no files",
-                "`kc-store put` makes what does",
+                f"{digest.short} is a {manifest.kind} and holds no files",
+                "`kc-store put` stores files",
             )
         raise ArtifactError(text, hint=f"{these}; `kc-store ls --kind {wanted}` lists them")
     return manifest
 
 
 def read_members(payload: bytes, name: str) -> dict[str, Any]:
-    """The members of a manifest whose kind and version we know, unchecked.
+    """Return the members of a manifest; only its kind and version are checked.
 
-    Raises ManifestUnreadable for anything else.
+    Raises ManifestUnreadable unless this package reads its kind and version.
     """
     try:
         content = json.loads(payload)
@@ -112,20 +114,20 @@ def read_members(payload: bytes, name: str) -> dict[str, Any]:
         raise ManifestUnreadable(f"{name}: not a manifest: {error}", hint=_NOT_A_MANIFEST) from error
     kind = content.get("kind") if isinstance(content, dict) else None
     if not isinstance(kind, str) or kind not in KINDS:
-        raise ManifestUnreadable(f"{name}: not a manifest of a kind that we know", hint=_NOT_A_MANIFEST)
+        raise ManifestUnreadable(f"{name}: not a manifest of a known kind", hint=_NOT_A_MANIFEST)
     version, known = content.get("schema_version"), SCHEMA_VERSIONS[kind]
     if type(version) is not int or version != known:
         newer = isinstance(version, int) and version > known
         raise ManifestUnreadable(
-            f"{name}: {kind} manifest of schema version {version!r}, and this package reads version {known}",
+            f"{name}: {kind} manifest of schema version {version!r}, but this package reads version {known}",
             hint="install the kerncap-stages that made it, or a newer one" if newer else _MAKE_AGAIN,
         )
     members: dict[str, Any] = content
     return members
 
 
-def first_fault(error: ValueError) -> str:
-    """What a model found wrong first, and where."""
+def describe_first_fault(error: ValueError) -> str:
+    """Describe the first fault that a model found, and where it is."""
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):

@@ -1,4 +1,4 @@
-"""Facts about the machine and the program that a manifest was made from."""
+"""The machine and the program of a run."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from kerncap_stages.manifests.base import Count, DeviceIndex, Frozen, OsText, Si
 
 
 class Backend(StrEnum):
-    """The GPU API that a dispatch went through, and that replays it."""
+    """The GPU API that launched a dispatch, and that replays it."""
 
     HSA = "hsa"
     CUDA = "cuda"
 
 
 class Device(Frozen):
-    """One GPU as its runtime describes it."""
+    """A GPU as its runtime describes it."""
 
     index: DeviceIndex = Field(description="position among the GPUs that the program saw")
     name: str = Field(description="marketing name")
@@ -32,13 +32,13 @@ class Device(Frozen):
     memory_size_bytes: SizeBytes
     compute_units: Count = Field(description="compute units, or streaming multiprocessors")
     wavefront_size: int = Field(gt=0, le=128, description="lanes of a wavefront, or of a warp")
-    xnack: bool | None = Field(default=None, description="page faults are retried; none where unknown")
+    xnack: bool | None = Field(default=None, description="page faults are retried; none if unknown")
     sramecc: bool | None = None
-    software: bool = Field(default=False, description="the software GPU: its times mean nothing")
+    software: bool = Field(default=False, description="the software GPU: its times are not a GPU's")
 
 
 class Environment(Frozen):
-    """The machine at the time of the run; a mismatch can be refused with a reason."""
+    """The machine at the time of the run. A replay on a machine that does not match can be refused."""
 
     recorded_at: UtcTime
     backend: Backend
@@ -51,12 +51,13 @@ class Environment(Frozen):
 
 
 class Program(Frozen):
-    """The program that was run, so that it can be run again the same way."""
+    """The program that was run, with all that is needed to run it again the same way."""
 
     command: tuple[OsText, ...] = Field(min_length=1)
     working_directory: OsText
     environment: dict[str, OsText] = Field(
-        default_factory=dict, description="the variables that change what the GPU does, and those asked for"
+        default_factory=dict,
+        description="the variables that affect the GPU, and those that the user asked to record",
     )
     executable: Digest | None = Field(default=None, description="SHA-256 of the executable, not stored")
     exit_code: int | None = None

@@ -1,4 +1,4 @@
-"""The files manifest: a file or a folder that somebody put into the store by hand."""
+"""The files manifest: a file or a folder that a user put into the store."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from kerncap_stages.manifests.base import Frozen, Manifest, RelativePath, SizeBy
 
 
 class StoredFile(Frozen):
-    """One file. A large one is kept as a memory, so that its chunks are shared and damage is local."""
+    """A file. A large one is stored as a memory: files share chunks, and damage to a chunk stays in it."""
 
     path: RelativePath
     content: FileRef | MemoryRef
@@ -26,18 +26,18 @@ class StoredLink(Frozen):
     target: str = Field(min_length=1)
 
     @model_validator(mode="after")
-    def _stays_inside(self) -> Self:
+    def _check_inside(self) -> Self:
         steps = self.target.split("/")
         up = next((index for index, step in enumerate(steps) if step != ".."), len(steps))
         out = self.target.startswith("/") or up > self.path.count("/")
-        # `..` after a name could leave through another link.
+        # `..` after a name could lead out of the folder if that name is another link.
         refuse(out or ".." in steps[up:], "the link leads out of its folder")
         refuse(not self.target.isprintable(), "the link's target holds control characters")
         return self
 
 
 class Files(Manifest):
-    """What ``kc-store put`` took and ``kc-store get`` gives back."""
+    """A file or folder that ``kc-store put`` stored and ``kc-store get`` writes out again."""
 
     kind: Literal["files"] = "files"
     schema_version: Literal[1] = 1
@@ -48,7 +48,7 @@ class Files(Manifest):
     empty_folders: tuple[RelativePath, ...] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_paths(self) -> Self:
         files, links = [file.path for file in self.files], [link.path for link in self.links]
         refuse(files != sorted(files) or links != sorted(links), "paths are not in order")
         check_paths([*files, *links, *self.empty_folders])

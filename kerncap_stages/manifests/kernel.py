@@ -15,8 +15,8 @@ from kerncap_stages.manifests.triton import TritonKernel
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-# Among the attributes of a CUDA launch. The limits are those of its context, in bytes; the carve-out is a
-# share of the first-level cache, in percent, -1 as the driver likes.
+# Keys in the attributes of a CUDA launch. The limits are those of the context, in bytes. The carve-out is the
+# percentage of the first-level cache to use as shared memory; -1 leaves it to the driver.
 CONTEXT_LIMITS = ("stack_limit", "printf_limit", "persisting_l2_limit")
 CARVEOUT = "carveout"
 _NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -24,7 +24,7 @@ _LAUNCHED_BLOCK = Annotated[int, Field(gt=0, lt=2**16)]
 
 
 class Language(StrEnum):
-    """What the kernel was written in, as far as the code object tells."""
+    """The language that the kernel was written in, as far as the code object tells."""
 
     HIP = "hip"
     CUDA_CPP = "cuda_cpp"
@@ -34,7 +34,7 @@ class Language(StrEnum):
 
 
 class CodeObjectFormat(StrEnum):
-    """What the bytes of a code object are."""
+    """The format of a code object's bytes."""
 
     ELF_AMDGPU = "elf_amdgpu"
     CUBIN = "cubin"
@@ -52,18 +52,18 @@ class CodeObject(Frozen):
     uri: str | None = Field(default=None, description="where the loader says it came from; only a hint")
     ptx: tuple[FileRef, ...] = Field(
         default=(),
-        description="what the program handed to the driver, which compiled it (CUDA): texts with the kernel",
+        description="PTX with the kernel that the program passed to the driver, which compiled it (CUDA)",
     )
 
 
 class KernargSlot(Frozen):
-    """One kernel argument as the code object describes it; explicit ones first, then hidden ones."""
+    """A kernel argument as the code object describes it; explicit arguments come before hidden ones."""
 
     offset_bytes: Count
     size_bytes: Count
-    # Not an enumeration: each LLVM release may add kinds, and a capture must keep what it found.
+    # Not an enumeration: any LLVM release may add kinds, and a capture must record them.
     value_kind: Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]*$")] = Field(
-        description="LLVM's word: `by_value`, `global_buffer`, `hidden_hostcall_buffer`, ..."
+        description="LLVM's name for it: `by_value`, `global_buffer`, `hidden_hostcall_buffer`, ..."
     )
     name: str | None = None
     type_name: str | None = None
@@ -76,12 +76,12 @@ class KernargSlot(Frozen):
 
     @property
     def is_hidden(self) -> bool:
-        """Filled by the runtime, and rebuilt at replay."""
+        """Whether the runtime fills this argument; a replay fills it again."""
         return self.value_kind.startswith("hidden_")
 
 
 class Registers(Frozen):
-    """Registers of a wavefront (AMD) or of a thread (NVIDIA); none where it does not apply."""
+    """Register counts of a wavefront (AMD) or of a thread (NVIDIA); none for the other vendor's."""
 
     sgpr_count: Count | None = None
     vgpr_count: Count | None = None
@@ -92,7 +92,7 @@ class Registers(Frozen):
 
 
 class Kernel(Frozen):
-    """One kernel of a code object."""
+    """A kernel of a code object."""
 
     mangled_name: str = Field(min_length=1, description="the symbol, without the `.kd` of its descriptor")
     demangled_name: str = Field(min_length=1)
@@ -106,7 +106,9 @@ class Kernel(Frozen):
     kernarg_size_bytes: Count = Field(description="of the kernarg segment, or of all parameters")
     kernarg_align_bytes: Count | None = None
     kernarg_preload_offset_dwords: Count = 0
-    kernarg_preload_length_dwords: Count = Field(default=0, description="moved into SGPRs before the start")
+    kernarg_preload_length_dwords: Count = Field(
+        default=0, description="loaded into SGPRs before the kernel starts"
+    )
     slots: tuple[KernargSlot, ...]
     max_work_group_size: Count | None = None
     required_work_group_size: Dim3 | None = None
@@ -118,18 +120,18 @@ class Kernel(Frozen):
         return self.code_object.payload.digest
 
     @model_validator(mode="after")
-    def _holds_its_arguments(self) -> Self:
+    def _check_arguments(self) -> Self:
         for slot in self.slots:
             refuse(
                 slot.offset_bytes + slot.size_bytes > self.kernarg_size_bytes,
-                f"the argument of {slot.size_bytes} bytes at {slot.offset_bytes} ends outside the "
+                f"the argument of {slot.size_bytes} bytes at offset {slot.offset_bytes} ends outside the "
                 f"{self.kernarg_size_bytes} bytes of arguments",
             )
         return self
 
 
 class Launch(Frozen):
-    """The shape of one dispatch. The grid is given twice, as mixing the two up is the classic mistake."""
+    """The shape of a dispatch. The grid is given in work-items and in blocks: they are easily confused."""
 
     grid_work_items: Dim3
     grid_blocks: tuple[Bits32, Bits32, Bits32]
@@ -149,21 +151,21 @@ class Launch(Frozen):
     )
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         for items, blocks, block in zip(
             self.grid_work_items, self.grid_blocks, self.block_work_items, strict=True
         ):
-            # AQL allows a last, partial work-group.
+            # AQL allows the last work-group to be partial.
             refuse(blocks != -(-items // block), "grid_blocks is not grid_work_items / block_work_items")
         refuse(self.aql_packet is not None and len(self.aql_packet) != 128, "aql_packet must hold 64 bytes")
         cluster = self.cluster_blocks or ()
-        refuse(any(cluster) and not all(cluster), "cluster_blocks has blocks in some dimensions alone")
+        refuse(any(cluster) and not all(cluster), "cluster_blocks is zero in some dimensions only")
         _check_numbers(self.attributes)
         return self
 
 
 def _check_numbers(attributes: Mapping[str, str]) -> None:
-    """Raise ValueError for what the CUDA driver is to be given as a number, and is none, or out of bounds."""
+    """Raise ValueError if an attribute that must be a number is none or is out of range."""
     bounds = dict.fromkeys(CONTEXT_LIMITS, (0, 10**18)) | {CARVEOUT: (-1, 100)}
     for name, (least, most) in bounds.items():
         text = attributes.get(name, str(least))

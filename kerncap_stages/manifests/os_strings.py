@@ -1,4 +1,4 @@
-"""Text of the operating system in manifests, read back without the models."""
+"""Reads text of the operating system from manifests, without importing the models."""
 
 from __future__ import annotations
 
@@ -8,6 +8,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.base import OsText
 
 
-def os_string(text: OsText) -> str:
-    """Undo ``os_text``: the string that Python gives to the operating system."""
+def to_os_string(text: OsText) -> str:
+    """Undo ``to_os_text``: return the string as Python passes it to the operating system."""
     return text if isinstance(text, str) else bytes.fromhex(text.bytes_hex).decode(errors="surrogateescape")

@@ -14,7 +14,7 @@ from kerncap_stages.manifests.timing import TimeSource
 
 
 class LaunchShape(Frozen):
-    """One of the shapes that a kernel was launched with."""
+    """A shape that a kernel was launched with."""
 
     grid_work_items: Dim3
     grid_blocks: Dim3
@@ -25,7 +25,7 @@ class LaunchShape(Frozen):
 
 
 class KernelStatistics(Frozen):
-    """All dispatches of one kernel."""
+    """Statistics over all dispatches of a kernel."""
 
     name: str = Field(min_length=1, description="demangled")
     mangled_name: str | None = None
@@ -39,22 +39,25 @@ class KernelStatistics(Frozen):
     share: Share = Field(description="of the GPU time of all kernels")
     launch_shapes: tuple[LaunchShape, ...] = Field(default=(), description="most frequent first")
     last_shape: Count | None = Field(
-        default=None, description="which of them the last dispatch had, from 0; none where that is not known"
+        default=None, description="index in launch_shapes of the last dispatch's shape; none if unknown"
     )
 
     @model_validator(mode="after")
-    def _has_its_last(self) -> Self:
+    def _check_last_shape(self) -> Self:
         known = len(self.launch_shapes)
-        refuse(self.last_shape is not None and self.last_shape >= known, "last_shape is none of the shapes")
+        refuse(
+            self.last_shape is not None and self.last_shape >= known,
+            "last_shape is no index in launch_shapes",
+        )
         return self
 
 
 class Profile(Manifest):
-    """What ran on the GPU and for how long; the kernel with the largest total comes first."""
+    """The kernels that ran on the GPU and their times; the kernel with the largest total comes first."""
 
     kind: Literal["profile"] = "profile"
     schema_version: Literal[1] = 1
-    environment: Environment | None = Field(description="none where another profiler's file did not tell")
+    environment: Environment | None = Field(description="none if the file of another profiler does not tell")
     program: Program | None
     time_source: TimeSource
     imported_from: str | None = Field(default=None, description="the other profiler, for an imported profile")
@@ -63,7 +66,7 @@ class Profile(Manifest):
     kernels: tuple[KernelStatistics, ...]
 
     @model_validator(mode="after")
-    def _ranked(self) -> Self:
+    def _check_order(self) -> Self:
         for before, after in pairwise(self.kernels):
             refuse(before.total_ns < after.total_ns, "kernels are not in order of total_ns")
         return self

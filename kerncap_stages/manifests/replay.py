@@ -1,4 +1,4 @@
-"""The replay manifest: one captured dispatch, run again alone."""
+"""The replay manifest: a captured dispatch that was run again alone."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class ReplayOutcome(StrEnum):
 
 
 class Overrides(Frozen):
-    """What was changed from the captured launch."""
+    """Changes to the captured launch that the user asked for."""
 
     grid_work_items: Dim3 | None = None
     block_work_items: Dim3 | None = None
@@ -44,7 +44,7 @@ class Overrides(Frozen):
 
 
 class ReplayPlan(Frozen):
-    """How the replay was asked to run."""
+    """How the user asked to run the replay."""
 
     iterations: int = Field(gt=0)
     warmup: Count
@@ -53,12 +53,12 @@ class ReplayPlan(Frozen):
     timeout_ns: DurationNs | None = None
     overrides: Overrides = Overrides()
     devices: tuple[tuple[DeviceIndex, DeviceIndex], ...] = Field(
-        default=(), description="[captured device, device it ran on], where they differ"
+        default=(), description="[captured device, device of the replay], where they differ"
     )
 
 
 class Comparison(Frozen):
-    """Baseline and variant interleaved in one process; a ratio under 1 means that the variant is faster."""
+    """Times of baseline and variant, run in turn in one process. A ratio below 1: the variant is faster."""
 
     baseline: TimingSummary
     ratio: AnyFloat = Field(description="median of variant / baseline over the pairs")
@@ -68,7 +68,7 @@ class Comparison(Frozen):
 
 
 class OutputRegion(Frozen):
-    """State of a region after the last iteration."""
+    """The contents of a region after the last iteration."""
 
     base_address: Address
     size_bytes: SizeBytes
@@ -77,7 +77,7 @@ class OutputRegion(Frozen):
 
 
 class Replay(Manifest):
-    """A replay and what it measured."""
+    """A replay and its measurements."""
 
     kind: Literal["replay"] = "replay"
     schema_version: Literal[2] = 2
@@ -91,13 +91,15 @@ class Replay(Manifest):
     exit_signal: int | None = Field(default=None, gt=0)
     timing: TimingSummary | None
     comparison: Comparison | None = None
-    matches_golden: bool | None = Field(default=None, description="none where it was not compared")
+    matches_golden: bool | None = Field(default=None, description="none if it was not compared")
     restored_size_bytes: SizeBytes = 0
     restore_ns: DurationNs | None = None
     outputs: tuple[OutputRegion, ...] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         completed = self.outcome is ReplayOutcome.COMPLETED
-        refuse(not completed and self.explanation is None, "a replay that did not end well says why")
+        refuse(
+            not completed and self.explanation is None, "a replay that did not complete needs an explanation"
+        )
         return self

@@ -13,7 +13,7 @@ from kerncap_stages.manifests.source import Unedited
 
 
 class ProjectFile(Frozen):
-    """One generated file; its path never leaves the project's folder."""
+    """A generated file; its path never leads out of the project's folder."""
 
     path: RelativePath
     payload: FileRef
@@ -29,12 +29,12 @@ class ReproducedKernel(Frozen):
     capture: ManifestRef
     source: ManifestRef | None
     unedited: Unedited | None = Field(
-        default=None, description="of what is edited, where that can be rebuilt"
+        default=None, description="of the file that the user edits, if it can be rebuilt"
     )
 
 
 class Reproducer(Manifest):
-    """A relocatable project, as its files."""
+    """The files of a project, which can be written into any folder."""
 
     kind: Literal["reproducer"] = "reproducer"
     schema_version: Literal[2] = 2
@@ -42,10 +42,10 @@ class Reproducer(Manifest):
     kernels: tuple[ReproducedKernel, ...] = Field(min_length=1)
     files: tuple[ProjectFile, ...] = Field(min_length=1)
     can_recompile: bool
-    missing: tuple[str, ...] = Field(default=(), description="for people: what could not be had, and why")
+    missing: tuple[str, ...] = Field(default=(), description="for people: what the project lacks, and why")
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         paths = [file.path for file in self.files]
         refuse(paths != sorted(paths), "files are not in order of path")
         check_paths(paths)

@@ -6,12 +6,12 @@ import json
 import sys
 from pathlib import Path
 
-from kerncap_stages.manifests.codec import KINDS, model_of
+from kerncap_stages.manifests.codec import KINDS, find_model
 
 
-def schema_text(kind: str) -> str:
-    """Return the JSON Schema of one kind as it stands in ``schemas/``."""
-    model = model_of(kind)
+def make_schema(kind: str) -> str:
+    """Return the JSON Schema of a kind of manifest, as the text of its file in ``schemas/``."""
+    model = find_model(kind)
     schema = model.model_json_schema(mode="serialization")
     version = model.model_fields["schema_version"].default
     head = {
@@ -22,12 +22,12 @@ def schema_text(kind: str) -> str:
 
 
 def write_schemas(folder: Path) -> list[Path]:
-    """Write every schema into a folder; returns the files."""
+    """Write all schemas into a folder; returns the paths of the files."""
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     for kind in KINDS:
         path = folder / f"{kind}.schema.json"
-        path.write_text(schema_text(kind), encoding="utf-8")
+        path.write_text(make_schema(kind), encoding="utf-8")
         written.append(path)
     return written
 

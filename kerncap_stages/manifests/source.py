@@ -13,7 +13,7 @@ from kerncap_stages.manifests.kernel import Language
 
 
 class Outcome(StrEnum):
-    """What the search came to."""
+    """The result of the search for a source."""
 
     FOUND = "found"
     AMBIGUOUS = "ambiguous"
@@ -28,21 +28,25 @@ class Parameter(Frozen):
 
     name: str
     type_name: str
-    element_type: str | None = Field(default=None, description="pointed at, by its plain name: `float`")
+    element_type: str | None = Field(
+        default=None, description="what it points to, by its plain name: `float`"
+    )
 
 
 class HeldAddress(Frozen):
-    """An address in an argument, which may be a member of a struct, and what lies there."""
+    """An address in an argument or in a member of a struct argument, and the elements that it points to."""
 
     argument: int = Field(ge=0, description="which of the explicit arguments, counted from 0")
-    offset_bytes: int = Field(ge=0, description="from where the argument starts")
+    offset_bytes: int = Field(ge=0, description="from the start of the argument")
     name: str = Field(description="of the parameter and its members, as in `a.out`")
     type_name: str
-    element_type: str | None = Field(default=None, description="the numbers there, as kc-validate calls them")
+    element_type: str | None = Field(
+        default=None, description="type of the numbers at the address, as kc-validate names it"
+    )
 
 
 class Definition(Frozen):
-    """A definition of a kernel in a file."""
+    """A kernel's definition in a file."""
 
     path: OsText
     line: int = Field(gt=0)
@@ -54,7 +58,7 @@ class Definition(Frozen):
 
 
 class SourceFile(Frozen):
-    """A file that the compilation reads, kept whole."""
+    """A file that the compilation reads, with its contents."""
 
     path: OsText = Field(description="absolute, as the compiler found it")
     payload: FileRef
@@ -63,41 +67,42 @@ class SourceFile(Frozen):
 
 
 class CompileCommand(Frozen):
-    """How the translation unit is compiled."""
+    """The command that compiles a translation unit."""
 
     translation_unit: OsText
     directory: OsText
     arguments: tuple[OsText, ...] = Field(min_length=1)
     database: OsText | None = Field(
-        default=None, description="the compile_commands.json or build.ninja that it is from"
+        default=None, description="the compile_commands.json or build.ninja that holds it"
     )
     compiler_version: str | None = None
     added_defines: tuple[OsText, ...] = ()
 
 
 class Unedited(Frozen):
-    """Whether a source becomes the captured instructions before anybody edits it."""
+    """Whether the unedited source compiles to the captured instructions."""
 
-    same_instructions: bool | None = Field(description="none where that could not be seen")
+    same_instructions: bool | None = Field(description="none if that is not known")
     why: str | None = Field(default=None, description="for people: why they differ, or why it is not known")
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         refuse(
-            (self.same_instructions is True) != (self.why is None), "whatever is not the same has a reason"
+            (self.same_instructions is True) != (self.why is None),
+            "a reason is needed unless the instructions are the same",
         )
         return self
 
 
 class ConsultedFile(Frozen):
-    """A file that the result depends on; it was looked for and absent where there is no digest."""
+    """A file that the result depends on. No digest: it was looked for and did not exist."""
 
     path: OsText
     digest: Digest | None
 
 
 class Source(Manifest):
-    """The source of one captured kernel, or which case it is when there is none."""
+    """The source of a captured kernel, or the reason why none was found."""
 
     kind: Literal["source"] = "source"
     schema_version: Literal[2] = 2
@@ -110,22 +115,30 @@ class Source(Manifest):
     candidates: tuple[Definition, ...] = ()
     compile_command: CompileCommand | None
     linked_units: tuple[CompileCommand, ...] = Field(
-        default=(), description="other units, whose device code the kernel's unit uses (-fgpu-rdc)"
+        default=(), description="other units with device code that the kernel's unit uses (-fgpu-rdc)"
     )
     files: tuple[SourceFile, ...] = Field(description="the file with the definition comes first")
     held_addresses: tuple[HeldAddress, ...] = Field(
-        default=(), description="as the compiler lays arguments out, where the files do not tell"
+        default=(), description="from the compiler's layout of the arguments, where the files do not tell"
     )
-    headers_by_compiler: bool = Field(description="the list is the compiler's own, not found by reading")
-    unedited: Unedited | None = Field(default=None, description="of a source that was found")
+    headers_by_compiler: bool = Field(
+        description="the compiler listed the headers; otherwise they were found by reading the files"
+    )
+    unedited: Unedited | None = Field(default=None, description="of a source that was found; none otherwise")
     line_table_paths: tuple[OsText, ...] = ()
     searched: tuple[OsText, ...] = Field(default=(), description="folders")
     consulted: tuple[ConsultedFile, ...] = ()
 
     @model_validator(mode="after")
-    def _consistent(self) -> Self:
+    def _check_consistency(self) -> Self:
         found = self.outcome is Outcome.FOUND
-        refuse(found != (self.definition is not None), "a definition goes with the outcome `found`")
-        refuse(found and not self.files, "a found source holds at least its file")
-        refuse(found != (self.unedited is not None), "a found source is compared with what was captured")
+        refuse(
+            found != (self.definition is not None),
+            "the outcome `found` needs a definition, and no other has one",
+        )
+        refuse(found and not self.files, "a source that was found needs at least one file")
+        refuse(
+            found != (self.unedited is not None),
+            "the outcome `found` needs a comparison with the captured instructions, and no other has one",
+        )
         return self

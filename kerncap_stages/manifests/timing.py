@@ -1,4 +1,4 @@
-"""Times of dispatches, and where they come from."""
+"""Times of dispatches, and the clocks that they were measured with."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from kerncap_stages.manifests.base import Count, DurationNs, Frozen, MeanNs
 
 
 class TimeSource(StrEnum):
-    """Every time says what clock it came from."""
+    """The clock that a time was measured with."""
 
     DEVICE = "device"  # time stamps that the device wrote
-    SOFTWARE_GPU = "software_gpu"  # of an interpreter: says nothing about hardware
-    IMPORTED = "imported"  # another profiler's figures
+    SOFTWARE_GPU = "software_gpu"  # the time of an interpreter, which says nothing about hardware
+    IMPORTED = "imported"  # measured by another profiler
 
 
 class TimingSummary(Frozen):
-    """Statistics of repeated dispatches; ``samples_ns`` in the order of launch."""
+    """Statistics of repeated dispatches; ``samples_ns`` is in launch order."""
 
     source: TimeSource
     samples_ns: tuple[DurationNs, ...]

@@ -1,4 +1,4 @@
-"""What only Triton knows of a kernel: the call as its user wrote it."""
+"""What Triton knows about a kernel that the code object does not hold: its Python call."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kerncap_stages.manifests.base import Count, Frozen, OsText, SizeBytes
 
 
 class TritonValue(Frozen):
-    """A Python value by its type and its text, as JSON has no NaN, no dtype and no tuple."""
+    """A Python value as its type and its text, because JSON has no NaN, no dtype and no tuple."""
 
     name: str
     type_name: str = Field(description="`bool`, `int`, `float`, `str`, `none`, `dtype`, `function`, ...")
@@ -17,7 +17,7 @@ class TritonValue(Frozen):
 
 
 class TritonTensor(Frozen):
-    """How a pointer argument was seen by Python."""
+    """The tensor that Python passed for a pointer argument."""
 
     parameter: str
     dtype: str
@@ -28,7 +28,7 @@ class TritonTensor(Frozen):
 
 
 class TritonKernel(Frozen):
-    """The jitted function, the configuration that was chosen, and the tensors that it was called with."""
+    """The jitted function, the chosen configuration, and the tensors that it was called with."""
 
     function_name: str
     parameter_names: tuple[str, ...]
@@ -37,7 +37,7 @@ class TritonKernel(Frozen):
     options: tuple[TritonValue, ...] = Field(
         description="every compile option: num_warps, num_stages, num_ctas, waves_per_eu, ..."
     )
-    autotuned: bool = Field(description="the configuration is the winner of an autotuner")
+    autotuned: bool = Field(description="an autotuner chose the configuration")
     triton_version: str | None = None
     tensors: tuple[TritonTensor, ...] = ()
     source_path: OsText | None = None

@@ -1,4 +1,4 @@
-"""The validation manifest: whether a variant does what the baseline did."""
+"""The validation manifest: whether a variant gives the same outputs as the baseline."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from kerncap_stages.manifests.source import Unedited
 class Mode(StrEnum):
     """What was compared with what."""
 
-    SMOKE = "smoke"  # no golden state: the baseline ran to its end
+    SMOKE = "smoke"  # nothing, without a golden state: the baseline only had to complete
     BASELINE = "baseline"  # the baseline against the golden post-state
     BYTE_EXACT = "byte_exact"
     NUMERIC = "numeric"
 
 
 class ElementType(StrEnum):
-    """How bytes of a region are read as numbers."""
+    """The type of number that the bytes of a region are read as."""
 
     BYTES = "bytes"
     FP64 = "fp64"
@@ -57,7 +57,7 @@ class ElementType(StrEnum):
 
 
 class Tolerance(Frozen):
-    """Bounds of a numeric comparison; one that is none is not used."""
+    """Bounds of a numeric comparison; a bound of none is not used."""
 
     absolute: AnyFloat | None = None
     relative: AnyFloat | None = None
@@ -65,7 +65,7 @@ class Tolerance(Frozen):
 
 
 class WorstElement(Frozen):
-    """The element that is furthest off."""
+    """The element with the largest error."""
 
     address: Address
     offset_bytes: SizeBytes
@@ -74,14 +74,14 @@ class WorstElement(Frozen):
 
 
 class RegionResult(Frozen):
-    """The comparison over the write set of one region, or of a part of it whose elements are of one type."""
+    """The comparison of a region's write set, or of a part of the region whose elements have one type."""
 
     name: str = Field(description="for people: the kernel argument or symbol that leads there, if known")
     base_address: Address
-    offset_bytes: SizeBytes = Field(default=0, description="where the part begins in the region")
+    offset_bytes: SizeBytes = Field(default=0, description="offset of the part in the region")
     size_bytes: SizeBytes | None = Field(default=None, description="of the part")
     changed_region: Address | None = Field(
-        default=None, description="the region that was changed beforehand; none: the captured pre-state"
+        default=None, description="the region whose pre-state was perturbed; none: the captured pre-state"
     )
     device_index: DeviceIndex | None
     element_type: ElementType
@@ -99,7 +99,7 @@ class RegionResult(Frozen):
     inf_actual: Count = 0
     worst: WorstElement | None = None
     heat: tuple[Count, ...] = Field(
-        default=(), description="differing bytes in each of so many equal parts; none where nothing differs"
+        default=(), description="differing bytes in each of equal parts of the region; empty if none differ"
     )
 
 
@@ -112,28 +112,28 @@ class StrayWrite(Frozen):
 
 
 class OutputState(Frozen):
-    """A region as a replay left it, where that is not as it began."""
+    """The contents of a region after a replay; only for regions that the replay changed."""
 
     base_address: Address
     post: MemoryRef
 
 
 class BaselineReplay(Frozen):
-    """A replay of the captured kernel that a verdict rests on, kept so that the next need not repeat it."""
+    """A replay of the captured kernel that the verdict used; later validations reuse it."""
 
-    key: Digest = Field(description="of capture, changed state, machine and replayer")
+    key: Digest = Field(description="of capture, perturbed pre-state, machine and replayer")
     changed_region: Address | None
-    pre: MemoryRef | None = Field(description="what that region was changed to")
+    pre: MemoryRef | None = Field(description="the perturbed pre-state of that region")
     outcome: ReplayOutcome
     explanation: str | None = None
     outputs: tuple[OutputState, ...]
 
 
 class Coverage(StrEnum):
-    """How the bytes that the baseline overwrites were found."""
+    """How the bytes that the baseline writes were found."""
 
-    PERTURBED = "perturbed"  # replays from perturbed pre-states
-    DIFFERENCE = "difference"  # pre-state against post-state alone
+    PERTURBED = "perturbed"  # from replays with perturbed pre-states
+    DIFFERENCE = "difference"  # only from the difference between pre-state and post-state
 
 
 class Validation(Manifest):
@@ -150,12 +150,12 @@ class Validation(Manifest):
     tolerance: Tolerance | None = None
     coverage: Coverage | None = None
     passed: bool
-    reasons: tuple[str, ...] = Field(default=(), description="for people: why it failed, or what to know")
+    reasons: tuple[str, ...] = Field(default=(), description="for people: why it failed, or remarks")
     regions: tuple[RegionResult, ...]
     stray_writes: tuple[StrayWrite, ...] = ()
     pre_states: Count = Field(default=1, description="different pre-states that were compared")
-    poisoned_size_bytes: SizeBytes = Field(default=0, description="outputs poisoned before the run")
-    baseline_runs: Count = Field(default=0, description="replays that looked for nondeterminism")
-    variant_runs: Count = Field(default=0, description="of the variant, from the captured pre-state")
-    nondeterministic_share: Share = Field(default=0.0, description="of the bytes of the write set")
+    poisoned_size_bytes: SizeBytes = Field(default=0, description="bytes of outputs that were perturbed before the run")
+    baseline_runs: Count = Field(default=0, description="replays of the baseline that looked for nondeterminism")
+    variant_runs: Count = Field(default=0, description="replays of the variant from the captured pre-state")
+    nondeterministic_share: Share = Field(default=0.0, description="share of the write set's bytes")
     baselines: tuple[BaselineReplay, ...] = ()

@@ -1,8 +1,8 @@
-"""Manifests read without their models: for a stage that finds its work done and need only say so.
+"""Reads manifests without importing their models, for stages that find their result in the store.
 
-The models cost more time to import than such a stage has. A view checks a manifest's kind and version and
-nothing else, so nothing is ever written or run by its word: whoever has to do so loads the model. A store may
-hold what anybody wrote, so whoever reads a view of it does so in ``viewing``.
+Importing the models takes longer than all the rest of that stage. A view checks only a manifest's kind and
+version. Code that writes files or runs programs from a manifest therefore loads the model instead. A manifest
+in a store may be malformed, so views are read in a ``with open_view(...)`` block.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class View:
-    """JSON members as attributes, named as in the model; values are plain: no enums, references as text."""
+    """The members of a manifest as attributes with the model's names. Enums and references are plain text."""
 
     __slots__ = ("_members",)
 
@@ -28,23 +28,23 @@ class View:
         self._members = members
 
     def __getattr__(self, name: str) -> Any:
-        """A member; objects are views, at any depth."""
+        """Return a member; JSON objects in it become views, at any depth."""
         try:
-            return _viewed(self._members[name])
+            return _wrap(self._members[name])
         except KeyError:
             raise AttributeError(name) from None
 
-    def without(self, names: set[str]) -> dict[str, Any]:
-        """All other members, as JSON has them."""
+    def leave_out(self, names: set[str]) -> dict[str, Any]:
+        """Return all members but these, as plain JSON values."""
         return {name: value for name, value in self._members.items() if name not in names}
 
 
 @contextmanager
-def viewing(store: ReadsObjects, digest: Digest) -> Iterator[View]:
-    """The manifest of that digest, read from a store and verified, for a ``with`` block.
+def open_view(store: ReadsObjects, digest: Digest) -> Iterator[View]:
+    """Read the manifest with this digest from a store, for a ``with`` block; its bytes are verified.
 
-    Raises ManifestUnreadable for anything but a manifest of a kind and version that we know. The same, in the
-    model's words, where the block meets a member that is missing or not as it should be.
+    Raises ManifestUnreadable unless it is a manifest of a kind and version that this package reads. If the
+    block fails, loads the model, which raises ManifestUnreadable with the fault if the manifest is malformed.
     """
     try:
         yield View(read_members(store.get(digest), digest.short))
@@ -53,7 +53,7 @@ def viewing(store: ReadsObjects, digest: Digest) -> Iterator[View]:
         raise
 
 
-def _viewed(value: Any) -> Any:
+def _wrap(value: Any) -> Any:
     if isinstance(value, dict):
         return View(value)
-    return [_viewed(each) for each in value] if isinstance(value, list) else value
+    return [_wrap(each) for each in value] if isinstance(value, list) else value

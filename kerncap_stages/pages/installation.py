@@ -27,7 +27,7 @@ def describe_installation() -> dict[str, Any]:
         "libraries": {name: _find_version(name) for name in _LIBRARIES},
         "compiler": native_paths.compiler(),
         "native_version": _find_native_version(),
-        "native_parts": [_describe_part(part) for part in native_paths.native_parts()],
+        "native_parts": [_describe_part(part) for part in native_paths.list_native_parts()],
         **describe_machine(),
     }
 

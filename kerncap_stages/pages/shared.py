@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.pages.parts import Fact, facts, heading, table
 from kerncap_stages.text import formats
 
@@ -64,9 +64,9 @@ def program_section(program: Program) -> Iterator[RenderableType]:
     yield heading("Program")
     yield facts(
         [
-            ("command", shlex.join(os_string(argument) for argument in program.command)),
-            ("folder", os_string(program.working_directory)),
-            *((name, os_string(value)) for name, value in sorted(program.environment.items())),
+            ("command", shlex.join(to_os_string(argument) for argument in program.command)),
+            ("folder", to_os_string(program.working_directory)),
+            *((name, to_os_string(value)) for name, value in sorted(program.environment.items())),
             ended,
         ]
     )

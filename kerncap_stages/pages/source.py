@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import TYPE_CHECKING
 
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.pages.parts import facts, heading, table
 from kerncap_stages.pages.shared import same_instructions_fact
 from kerncap_stages.text import formats
@@ -28,7 +28,7 @@ def render(source: Source) -> Iterator[RenderableType]:
             ("language", source.language.value),
             ("outcome", source.outcome.value.replace("_", " ")),
             ("why", source.explanation),
-            ("defined in", None if found is None else f"{os_string(found.path)}:{found.line}"),
+            ("defined in", None if found is None else f"{to_os_string(found.path)}:{found.line}"),
             ("unedited", same_instructions_fact(source.unedited)),
             ("as", None if found is None else found.qualified_name),
         ]
@@ -38,7 +38,7 @@ def render(source: Source) -> Iterator[RenderableType]:
         yield table(
             ["definition", "file"],
             (
-                (candidate.qualified_name, f"{os_string(candidate.path)}:{candidate.line}")
+                (candidate.qualified_name, f"{to_os_string(candidate.path)}:{candidate.line}")
                 for candidate in source.candidates
             ),
         )
@@ -47,10 +47,10 @@ def render(source: Source) -> Iterator[RenderableType]:
         yield heading("Compile command")
         yield facts(
             [
-                ("unit", os_string(command.translation_unit)),
-                ("folder", os_string(command.directory)),
-                ("command", shlex.join(os_string(argument) for argument in command.arguments)),
-                ("from", None if command.database is None else os_string(command.database)),
+                ("unit", to_os_string(command.translation_unit)),
+                ("folder", to_os_string(command.directory)),
+                ("command", shlex.join(to_os_string(argument) for argument in command.arguments)),
+                ("from", None if command.database is None else to_os_string(command.database)),
             ]
         )
     if source.files:
@@ -59,7 +59,7 @@ def render(source: Source) -> Iterator[RenderableType]:
         yield table(
             ["=digest", ">size", "file"],
             (
-                (file.payload.digest.short, formats.size(file.size_bytes), os_string(file.path))
+                (file.payload.digest.short, formats.size(file.size_bytes), to_os_string(file.path))
                 for file in source.files
             ),
         )

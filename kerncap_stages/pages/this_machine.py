@@ -13,7 +13,7 @@ from kerncap_stages.compilers.installed import find_compiler
 from kerncap_stages.compilers.llvm_tools import find_llvm_tool
 from kerncap_stages.compilers.nvcc import find_cuda_tool
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.machine.cupti import cupti_paths
+from kerncap_stages.machine.cupti import choose_cupti_paths
 from kerncap_stages.machine.softgpu import is_loaded
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def _try_to_find(find: Callable[[], str]) -> str | None:
 
 
 def _find_cupti() -> str | None:
-    return next((path for path in cupti_paths(os.environ).split(":") if Path(path).is_file()), None)
+    return next((path for path in choose_cupti_paths(os.environ).split(":") if Path(path).is_file()), None)
 
 
 def _list_amd_gpus() -> Iterator[dict[str, str | None]]:

@@ -1,1 +1,1 @@
-"""Generated projects: their layout, their files, checking them out and opening them again."""
+"""Generated projects in their folders: checking them out, opening them again, what was edited and built."""

@@ -1,4 +1,4 @@
-"""What belongs together: a folder and its project, a capture and what was made of it."""
+"""Finds the project in a folder, the capture that an artifact was made from, and the source of a capture."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests import viewing
-from kerncap_stages.project.checkout import is_project, open_project, project_folder
+from kerncap_stages.manifests import open_view
+from kerncap_stages.project.checkout import is_project, open_project, find_project_folder
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -16,27 +16,27 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 
-def project_of(text: str) -> Project | None:
-    """The project in a folder, if the text names one, or names its ``capture``.
+def find_project(text: str) -> Project | None:
+    """Open the project in the folder that the text names; its ``capture`` folder names it, too.
 
-    A digest or a name is never taken for a folder.
-    Raises ArtifactError for a project whose store is gone.
+    Returns None where the text names no folder of a project: it may be a digest or an artifact's name.
+    Raises ArtifactError for a project whose store is missing.
     """
     looks_like_path = text in (".", "..") or "/" in text or Path(text).is_dir()
-    folder = project_folder(Path(text)) if looks_like_path else Path(text)
+    folder = find_project_folder(Path(text)) if looks_like_path else Path(text)
     if not looks_like_path or not is_project(folder):
         return None
     project = open_project(folder)
     if not project.store.is_dir():
-        raise ArtifactError(f"{project.store} is missing", hint="run kc-generate again, into that folder")
+        raise ArtifactError(f"{project.store} is missing", hint="run kc-generate again with this folder")
     return project
 
 
-def source_of(store: Store, capture: Digest) -> Digest | None:
-    """The newest source that was found for a capture, if there is one in the store."""
+def find_source_of(store: Store, capture: Digest) -> Digest | None:
+    """Return the newest source in the store that was found for a capture; None if there is none."""
     for entry in store.artifacts("source"):
         if capture in entry.parents:
-            with viewing(store, entry.digest) as source:
+            with open_view(store, entry.digest) as source:
                 if source.outcome == "found":
                     return entry.digest
     return None
@@ -44,16 +44,16 @@ def source_of(store: Store, capture: Digest) -> Digest | None:
 
 def kernel_name(store: Store, capture: Digest) -> str:
     """The name of the kernel of a capture, as people read it."""
-    with viewing(store, capture) as captured:
+    with open_view(store, capture) as captured:
         return str(captured.kernel.demangled_name)
 
 
-def capture_of(store: Store, digest: Digest) -> Digest:
-    """The capture that an artifact is or was made from.
+def find_capture_of(store: Store, digest: Digest) -> Digest:
+    """Return the capture that an artifact was made from, or the artifact itself if it is a capture.
 
-    Raises ArtifactError if it has none.
+    Raises ArtifactError if it was made from no capture.
     """
-    with viewing(store, digest) as made:
+    with open_view(store, digest) as made:
         if made.kind == "capture":
             return digest
         if made.kind in ("source", "replay", "validation"):
@@ -62,5 +62,5 @@ def capture_of(store: Store, digest: Digest) -> Digest:
             return ManifestRef(made.kernels[0].capture).digest
         hint = "`kc-store ls --kind capture` lists the captures"
         if made.kind == "profile":
-            hint = f"`kc-capture {digest.short}` makes one of this profile"
-        raise ArtifactError(f"{digest.short} is a {made.kind}, and this needs a capture", hint=hint)
+            hint = f"`kc-capture {digest.short}` captures a kernel of this profile"
+        raise ArtifactError(f"{digest.short} is a {made.kind}, but a capture is needed", hint=hint)

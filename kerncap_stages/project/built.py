@@ -1,44 +1,44 @@
-"""Of what the code object in a project's folder was built."""
+"""Tells which sources the code object in a project's folder was built from, and which were edited since."""
 
 from __future__ import annotations
 
 import hashlib
 from typing import TYPE_CHECKING
 
-from kerncap_stages.project.checkout import edited_files, is_project
-from kerncap_stages.project.variants import SOURCES, built_variant
+from kerncap_stages.project.checkout import find_edited_files, is_project
+from kerncap_stages.project.variants import SOURCES, find_built_variant
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-BUILT = "built.sha256"  # make leaves it beside what it built
+BUILT = "built.sha256"  # make writes it next to the code object
 
 
-def about_variant(folder: Path, variant: Path) -> list[str]:
-    """What people must know of a code object in a project's folder: of what it was built.
+def warn_of_stale_variant(folder: Path, variant: Path) -> list[str]:
+    """Return warnings about a code object in a project's folder that was not built from the present sources.
 
-    `make recompile` and `make assemble` leave digests of what they built, and of what. Of other files
-    their times tell.
+    `make recompile` and `make assemble` write the digests of the code object and of the sources that they
+    built it from. Any other code object is compared with the sources by modification time.
     """
     if variant.parent.resolve() != folder.resolve():
         return []
-    built = _digests(folder / BUILT)
+    built = _read_digests(folder / BUILT)
     is_ours = variant.name.startswith("optimized.") and is_project(folder)
-    if is_ours and _digest(variant) != built.get(variant.name):
+    if is_ours and _hash_file(variant) != built.get(variant.name):
         return [
-            f"{variant} is not what make built in this folder (copied, linked, or built by hand), and is "
-            f"taken as it is; remove it and `make {variant.name}` to build the sources"
+            f"{variant} was not built by make in this folder (copied, linked, or built by hand) and is used "
+            f"as it is; to build it from the sources, remove it and run `make {variant.name}`"
         ]
     edited = (
-        [name for name in built if name.startswith(SOURCES) and _digest(folder / name) != built[name]]
+        [name for name in built if name.startswith(SOURCES) and _hash_file(folder / name) != built[name]]
         if is_ours
-        else _newer(folder, variant.stat().st_mtime_ns)
+        else _find_newer(folder, variant.stat().st_mtime_ns)
     )
-    return [f"{name} was edited after {variant} was built: `make {variant.name}`" for name in edited]
+    return [f"{name} was edited after {variant} was built: run `make {variant.name}`" for name in edited]
 
 
-def _digests(record: Path) -> dict[str, str]:
-    """By name, what sha256sum wrote; nothing where it is not there or is something else."""
+def _read_digests(record: Path) -> dict[str, str]:
+    """Read the output of sha256sum, by file name; empty where the file is missing or holds something else."""
     try:
         lines = record.read_text().splitlines()
     except (OSError, ValueError):
@@ -46,14 +46,14 @@ def _digests(record: Path) -> dict[str, str]:
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 
-def _digest(path: Path) -> str | None:
+def _hash_file(path: Path) -> str | None:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:
         return None
 
 
-def _newer(folder: Path, built_ns: int) -> list[str]:
+def _find_newer(folder: Path, built_ns: int) -> list[str]:
     sources = [*sorted(folder.glob("kernel_variant.*")), *sorted((folder / "deps").rglob("*"))]
     return [
         str(path.relative_to(folder))
@@ -62,8 +62,8 @@ def _newer(folder: Path, built_ns: int) -> list[str]:
     ]
 
 
-def unbuilt_edits(folder: Path) -> list[str]:
-    """Sources of a project that were edited where no code object was built of them."""
-    if built_variant(folder) is not None:
+def find_unbuilt_edits(folder: Path) -> list[str]:
+    """Return the edited sources of a project in which no code object was built yet."""
+    if find_built_variant(folder) is not None:
         return []
-    return [path for path in edited_files(folder) if path.startswith(SOURCES)]
+    return [path for path in find_edited_files(folder) if path.startswith(SOURCES)]

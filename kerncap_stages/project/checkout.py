@@ -1,4 +1,4 @@
-"""Writing a project into a folder without ever losing what the user changed there."""
+"""Writes a project into a folder without ever losing what the user changed there."""
 
 from __future__ import annotations
 
@@ -32,19 +32,21 @@ _RECORD_VERSION = 1
 
 @dataclass(frozen=True)
 class Checkout:
-    """``kept``: files that the user had changed and that were left alone.
+    """A project that was written into a folder.
 
-    ``set_aside``: code objects that were built for another kernel, which are called NAME.old now.
+    ``kept``: files that the user had edited and that were not overwritten.
+    ``set_aside``: code objects that were built for another kernel and were renamed to NAME.old.
     """
 
     folder: Path
     kept: tuple[str, ...]
     set_aside: tuple[str, ...] = ()
 
+    @property
     def notes(self) -> list[str]:
-        """What people should know of both."""
+        """Messages to the user about the files that were kept or set aside."""
         return [
-            *(f"{name} was built for another kernel: it is {name}.old now" for name in self.set_aside),
+            *(f"{name} was built for another kernel: renamed to {name}.old" for name in self.set_aside),
             *(f"kept your edit of {name} (--force overwrites it)" for name in self.kept),
         ]
 
@@ -62,25 +64,25 @@ class Project:
 def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path, *, force: bool) -> Checkout:
     """Write the project's files and a store of its own into ``folder``.
 
-    A file that was edited since it was last written is kept unless ``force``.
-    Raises UsageError if the folder exists and is not a project of ours, or holds edits of another kernel;
-    Refused if a folder in it that would be written to is a link.
+    A file that was edited since it was last written is kept unless ``force`` is set.
+    Raises UsageError if the folder exists and is not a generated project, or holds edits of another kernel;
+    Refused if a folder below it that a file is to be written into is a symbolic link.
     """
-    with _alone_in(folder):
+    with _lock_folder(folder):
         if any(folder.iterdir()) and not is_project(folder):
             raise UsageError(
                 f"{folder} exists and is not a generated project", hint="give an empty or a new folder"
             )
-        before = _record(folder)
-        record = _record_of(digest, reproducer)
+        before = _read_record(folder)
+        record = _make_record(digest, reproducer)
         lacking, kept = _compare(reproducer, folder, before, force=force)
         _require_same_subject(folder, before, record, kept)
         written = before.get("files", {})
         stale = [path for path in written if path not in record["files"]]
-        stale = [path for path in stale if _digest(folder / path) == written[path]]
+        stale = [path for path in stale if _hash_file(folder / path) == written[path]]
         require_no_links(folder, [*(file.path for file in lacking), *stale, RECORD])
         if not before:
-            # What a kill leaves half written is a project that lacks files, not somebody else's folder.
+            # Written first: a checkout that is killed half way must be recognised as a project next time.
             _write_record(folder, record)
         for file in lacking:
             write_file(folder, file.path, store.get(file.payload.digest), executable=file.executable)
@@ -96,14 +98,14 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
 
 
 @contextlib.contextmanager
-def _alone_in(folder: Path) -> Iterator[None]:
-    """Make the folder, and keep others of us out of it for a while."""
+def _lock_folder(folder: Path) -> Iterator[None]:
+    """Make the folder, and lock it against other checkouts for a ``with`` block."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     except OSError as error:
         raise UsageError(
-            f"cannot make the folder {folder}: {error.strerror}", hint="give another folder"
+            f"cannot create the folder {folder}: {error.strerror}", hint="give another folder"
         ) from error
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -119,22 +121,22 @@ def _write_record(folder: Path, record: Mapping[str, Any]) -> None:
 def _require_same_subject(
     folder: Path, before: Mapping[str, Any], record: Mapping[str, Any], kept: Sequence[str]
 ) -> None:
-    """Refuse to build another kernel around edits of a file that is not that kernel's."""
+    """Raise UsageError if the folder holds another kernel and kept edits of that kernel's files."""
     foreign = [path for path in kept if before["files"].get(path) != record["files"].get(path)]
     if foreign and before.get("kernels", record["kernels"]) != record["kernels"]:
         raise UsageError(
             f"{folder} holds edits of {before['kernels'][0]}: {', '.join(foreign)}",
-            hint="give another folder, or --force to overwrite them",
+            hint="give another folder, or use --force to overwrite them",
         )
 
 
-def checked_out(
+def find_checkout(
     digest: Digest, reproducer: Reproducer | View, folder: Path, *, force: bool
 ) -> Checkout | None:
-    """What ``check_out`` would return if it has nothing to write; else None. Nothing is written here."""
-    before = _record(folder)
+    """Return the result of ``check_out`` if it would write nothing, else None. Writes nothing itself."""
+    before = _read_record(folder)
     lacking, kept = _compare(reproducer, folder, before, force=force)
-    if lacking or before != _record_of(digest, reproducer):
+    if lacking or before != _make_record(digest, reproducer):
         return None
     return Checkout(folder, kept) if (folder / STORE / "artifacts" / digest).exists() else None
 
@@ -142,10 +144,10 @@ def checked_out(
 def _compare(
     reproducer: Reproducer | View, folder: Path, before: Mapping[str, Any], *, force: bool
 ) -> tuple[list[ProjectFile], tuple[str, ...]]:
-    """The files that must be written, and those that the user has edited and that stay."""
+    """Return the files that must be written, and the paths of those that the user edited and that stay."""
     lacking, kept = [], []
     for file in reproducer.files:
-        current = _digest(folder / file.path)
+        current = _hash_file(folder / file.path)
         if current == FileRef(file.payload).digest:
             continue
         edited = current is not None and current != before.get("files", {}).get(file.path)
@@ -156,7 +158,7 @@ def _compare(
     return lacking, tuple(kept)
 
 
-def _record_of(digest: Digest, reproducer: Reproducer | View) -> dict[str, Any]:
+def _make_record(digest: Digest, reproducer: Reproducer | View) -> dict[str, Any]:
     return {
         "schema_version": _RECORD_VERSION,
         "reproducer": str(digest),
@@ -171,25 +173,25 @@ def is_project(folder: Path) -> bool:
     return (folder / RECORD).is_file()
 
 
-def project_folder(folder: Path) -> Path:
-    """The folder of the project that is meant: the one above for a project's ``capture``, else itself."""
+def find_project_folder(folder: Path) -> Path:
+    """Return the folder above for the ``capture`` folder of a project, and any other folder as it is."""
     above = folder.resolve().parent
     is_capture = not is_project(folder) and is_project(above) and folder.resolve() == above / CAPTURE
     return above if is_capture else folder
 
 
-def edited_files(folder: Path) -> list[str]:
-    """Files of a project that are not as they were written."""
-    written = _record(folder).get("files", {})
-    return [path for path, digest in sorted(written.items()) if _digest(folder / path) != digest]
+def find_edited_files(folder: Path) -> list[str]:
+    """Return the files of a project that were edited or removed since they were written."""
+    written = _read_record(folder).get("files", {})
+    return [path for path, digest in sorted(written.items()) if _hash_file(folder / path) != digest]
 
 
 def open_project(folder: Path) -> Project:
     """Read a project's record.
 
-    Raises ArtifactError if the folder is no project or its record is damaged.
+    Raises ArtifactError if the folder is not a project or its record is damaged.
     """
-    record = _record(folder)
+    record = _read_record(folder)
     try:
         return Project(
             folder=folder,
@@ -204,7 +206,7 @@ def open_project(folder: Path) -> Project:
         ) from error
 
 
-def _record(folder: Path) -> Mapping[str, Any]:
+def _read_record(folder: Path) -> Mapping[str, Any]:
     try:
         record = json.loads((folder / RECORD).read_text())
     except (OSError, ValueError):
@@ -212,9 +214,9 @@ def _record(folder: Path) -> Mapping[str, Any]:
     return record if isinstance(record, dict) and record.get("schema_version") == _RECORD_VERSION else {}
 
 
-def _digest(path: Path) -> str | None:
+def _hash_file(path: Path) -> str | None:
     try:
-        if not path.is_file():  # a pipe would be waited for
+        if not path.is_file():  # reading a pipe would block
             return None
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except OSError:

@@ -1,4 +1,4 @@
-"""Where a project is written unless the user says."""
+"""Chooses the folder that a project is written into if the user gives none."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.reproducer import Reproducer
 
 
-def folder_name(kernel_name: str) -> str:
-    """A short folder name for a kernel: letters, digits, `_`, `.` and `-` of its name before any argument."""
+def make_folder_name(kernel_name: str) -> str:
+    """Make a short folder name from a kernel's base name: only letters, digits, `_`, `.` and `-` are kept."""
     cleaned = re.sub(r"[^A-Za-z0-9_.-]+", "_", parse_kernel_name(kernel_name).base).strip("_.-")
     return cleaned[:80] or "kernel"
 
 
-def default_folder(reproducer: Reproducer | View) -> Path:
-    """The folder of a project, below the working folder: named by its first kernel."""
-    return Path("isolated") / folder_name(reproducer.kernels[0].name)
+def choose_default_folder(reproducer: Reproducer | View) -> Path:
+    """Return the folder of a project, below the working folder and named after its first kernel."""
+    return Path("isolated") / make_folder_name(reproducer.kernels[0].name)

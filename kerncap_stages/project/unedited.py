@@ -1,4 +1,4 @@
-"""Whether what is edited began as the captured instructions."""
+"""Tells whether the source that the user edits compiled to the captured instructions before any edit."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.reproducer import Reproducer
 from kerncap_stages.manifests.source import Source
-from kerncap_stages.project.artifacts import source_of
+from kerncap_stages.project.artifacts import find_source_of
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 
-def unedited_of(store: Store, capture: Digest) -> Unedited | None:
-    """Whether what is edited for a capture began as the captured instructions: the newest project's word.
+def find_unedited(store: Store, capture: Digest) -> Unedited | None:
+    """Return whether the unedited source of a capture compiles to the captured instructions.
 
-    Where there is no project, that of the source that was found; None where there is none either.
+    The newest project of the capture says it, else the source that was found for it; None without either.
     """
-    found = source_of(store, capture)
+    found = find_source_of(store, capture)
     for entry in store.artifacts("reproducer"):
         if capture in entry.parents or found in entry.parents:
             kernels = load_as(store, entry.digest, Reproducer).kernels

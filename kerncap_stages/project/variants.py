@@ -1,4 +1,4 @@
-"""Rebuilt code objects in a project's folder."""
+"""Names and finds the rebuilt code objects in a project's folder."""
 
 from __future__ import annotations
 
@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pathlib import Path
 
-# What a Triton edit loop leaves, and what `make recompile` does; the first that is there counts.
+# A Triton edit loop writes candidate.*, `make recompile` writes optimized.*; the first that exists is used.
 VARIANTS = ("candidate.hsaco", "optimized.hsaco", "candidate.cubin", "optimized.cubin", "optimized.ptx")
 SOURCES = ("kernel_variant.", "deps/")
 
 
 def set_aside(folder: Path) -> tuple[str, ...]:
-    """Rename what was built for another kernel, or it would be taken for a variant; returns the old names."""
+    """Rename code objects of another kernel, so that nothing takes them for variants of this one.
+
+    Returns the names that they had.
+    """
     names = tuple(name for name in VARIANTS if (folder / name).is_file())
     for name in names:
         (folder / name).rename(folder / f"{name}.old")
     return names
 
 
-def built_variant(folder: Path) -> Path | None:
-    """The rebuilt code object in a folder, if there is one."""
+def find_built_variant(folder: Path) -> Path | None:
+    """Return the rebuilt code object in a folder; None if there is none."""
     return next((folder / name for name in VARIANTS if (folder / name).is_file()), None)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.project.unedited import unedited_of
+from kerncap_stages.project.unedited import find_unedited
 from kerncap_stages.replay.record import replay_manifest
 from kerncap_stages.replay.runner import replay_capture
 from kerncap_stages.replay.variant import WHAT_TO_GIVE
@@ -36,7 +36,7 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
         result = replay_capture(store, capture, options.request(capture))
     except KerncapError as error:
         raise type(error)(f"capture {digest.short}: {error}", hint=error.hint) from error
-    unedited = unedited_of(store, digest) if options.interleave else None
+    unedited = find_unedited(store, digest) if options.interleave else None
     with store.transaction() as transaction:
         manifest = replay_manifest(transaction, digest, capture, options, result, unedited)
         made = transaction.publish(dump(manifest), "replay", [digest])

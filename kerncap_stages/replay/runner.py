@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import without_unit
 from kerncap_stages.errors import ArtifactError, DeviceError, UsageError
-from kerncap_stages.machine.cupti import CUPTI, cupti_paths
+from kerncap_stages.machine.cupti import CUPTI, choose_cupti_paths
 from kerncap_stages.machine.instruction_counts import read_counts
-from kerncap_stages.machine.native_paths import native_file
-from kerncap_stages.machine.softgpu import fallback
+from kerncap_stages.machine.native_paths import find_native_file
+from kerncap_stages.machine.softgpu import fall_back
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
@@ -90,7 +90,7 @@ def replay_capture(
     Raises what stood in the way before anything ran: Refused for the wrong GPU, DeviceError for addresses
     that cannot be had, ArtifactError for damage.
     """
-    program = native_file(REPLAYERS[capture.environment.backend])
+    program = find_native_file(REPLAYERS[capture.environment.backend])
     with TemporaryFolder("replay") as name:
         folder = Path(name)
         baseline = folder / "baseline.co"
@@ -112,10 +112,10 @@ def replay_capture(
         write_plan(store, capture, files, plan)
         captured = capture.device
         counts = folder / "counts"
-        environment = {**os.environ, **fallback(os.environ, captured.architecture)}
+        environment = {**os.environ, **fall_back(os.environ, captured.architecture)}
         if capture.environment.backend is Backend.CUDA:
             # The same clock as kc-profile's: CUPTI's, where it is found.
-            environment[CUPTI] = cupti_paths(os.environ)
+            environment[CUPTI] = choose_cupti_paths(os.environ)
         # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
         command = [str(program), str(plan), *_arguments(request)]

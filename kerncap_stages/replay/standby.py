@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.machine.native_paths import native_file
+from kerncap_stages.machine.native_paths import find_native_file
 from kerncap_stages.replay.process import INTERRUPTED_S, let_go, must_be_gone, running, watched
 from kerncap_stages.replay.relay import Relay
 
@@ -63,7 +63,7 @@ class Standbys:
     def __init__(self, backend: str, device_index: int) -> None:
         """None waits yet. device_index: of the device that they start."""
         self._is_slow_to_start = backend == "cuda"
-        self._words = [str(native_file(REPLAYERS[backend])), "--standby", str(device_index)]
+        self._words = [str(find_native_file(REPLAYERS[backend])), "--standby", str(device_index)]
         self._waiting: list[Standby] = []
         self._taken: list[Standby] = []
         self._promised = 0  # of those that wait, for later calls of start_one_more()

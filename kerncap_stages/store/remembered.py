@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 from kerncap_stages import __version__
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, StoreError
-from kerncap_stages.manifests import View, load_as, viewing
+from kerncap_stages.manifests import View, load_as, open_view
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -48,7 +48,7 @@ def remembered(store: Store, key: Digest, still: Callable[[View], bool] | None =
     if digest is None:
         return None
     try:
-        with viewing(store, digest) as made:
+        with open_view(store, digest) as made:
             if still is not None and not still(made):
                 return None
     except ArtifactError:

@@ -1,1 +1,1 @@
-"""Facts as words for people: sizes, counts, names of kernels, text that is fit for a terminal."""
+"""Writes facts for people: sizes, counts, names of kernels, text that is safe to print on a terminal."""

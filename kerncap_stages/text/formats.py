@@ -1,4 +1,4 @@
-"""How numbers are written for people; units are always there."""
+"""Writes numbers for people, always with their unit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _TIME_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"))
 
 
 def size(size_bytes: float) -> str:
-    """Write a size with three digits that matter: `512 B`, `1.50 KiB`, `3.21 GiB`."""
+    """Write a size with three significant digits: `512 B`, `1.50 KiB`, `3.21 GiB`."""
     unit = 0
     while size_bytes >= 1024 and unit < len(_BINARY_UNITS) - 1:
         size_bytes /= 1024
@@ -24,7 +24,7 @@ def size(size_bytes: float) -> str:
 
 
 def duration(duration_ns: float) -> str:
-    """Write a time with three digits that matter: `850 ns`, `12.3 µs`, `1.50 s`."""
+    """Write a time with three significant digits: `850 ns`, `12.3 µs`, `1.50 s`."""
     for scale, unit in _TIME_UNITS:
         if duration_ns >= scale:
             return f"{_three_digits(duration_ns / scale)} {unit}"
@@ -32,18 +32,18 @@ def duration(duration_ns: float) -> str:
 
 
 def clock(source: str) -> str:
-    """Name the clock that times are of, as `TimeSource` has it."""
+    """Name the clock that times were measured with. `source` is a value of `TimeSource`."""
     names = {"device": "device clock", "imported": "another profiler"}
     return {**names, "software_gpu": "software GPU: no measure of hardware"}.get(source, source)
 
 
 def rate(size_bytes: float, duration_ns: float) -> str:
-    """Write a speed in decimal units, as memory bandwidth is given everywhere."""
+    """Write a memory bandwidth, in decimal units as is usual for it."""
     return f"{_three_digits(size_bytes / duration_ns)} GB/s" if duration_ns > 0 else "-"
 
 
 def age(seconds: float) -> str:
-    """Write how long ago something was, in its largest unit."""
+    """Write how long ago something happened, in the largest unit that fits."""
     for scale, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= scale:
             return f"{int(seconds // scale)} {unit}"
@@ -51,12 +51,12 @@ def age(seconds: float) -> str:
 
 
 def address(value: int) -> str:
-    """Write a virtual address: 12 digits cover user space."""
+    """Write a virtual address with at least 12 digits, which cover user space."""
     return f"0x{value:012x}"
 
 
 def shape(extent: Sequence[int]) -> str:
-    """Write a grid or a block."""
+    """Write the extent of a grid or a block."""
     return " x ".join(str(part) for part in extent)
 
 
@@ -66,7 +66,7 @@ def count(number: int, noun: str) -> str:
 
 
 def same_instructions(unedited: Unedited | View) -> str:
-    """Write whether a source becomes the captured instructions before it is edited, and why not."""
+    """Write whether the unedited source compiles to the captured instructions, and if not, why."""
     if unedited.same_instructions:
         return "yes"
     return f"{'unknown' if unedited.same_instructions is None else 'no'}, because {unedited.why}"

@@ -1,34 +1,34 @@
-"""Kernel names in the room that there is: what is long and tells little goes first."""
+"""Shortens kernel names to a given width. Long parts that say little are removed first."""
 
 from __future__ import annotations
 
 ELLIPSIS = "…"
-_FEWEST = 3  # letters of template arguments that are worth showing on each side of an ellipsis
+_MIN_LETTERS = 3  # letters of template arguments that are worth showing on each side of an ellipsis
 
 
 def shorten(name: str, width: int) -> str:
-    """A demangled name in at most ``width`` characters.
+    """Shorten a demangled name to at most ``width`` characters.
 
-    What goes, as far as it has to: the return type, the parameters, the middle of the template arguments, the
-    namespaces, and in the end the middle of what is left.
+    Parts are removed in this order until the name fits: the return type and the parameters, the middle of the
+    template arguments, the namespaces from the outside in, the middle of the rest.
     """
     if len(name) <= width:
         return name
-    name = _without_return_type(_without_parameters(name))
+    name = _drop_return_type(_drop_parameters(name))
     if len(name) <= width:
         return name
-    shorter = _with_fewer_arguments(name, width)
+    shorter = _shorten_arguments(name, width)
     while len(shorter) > width:
-        scope = _first_scope(name)
+        scope = _measure_first_scope(name)
         if scope == 0:
-            return _cut(shorter, width)
+            return _cut_middle(shorter, width)
         name = name[scope:]
-        shorter = _with_fewer_arguments(name, width)
+        shorter = _shorten_arguments(name, width)
     return shorter
 
 
-def _outermost(name: str) -> tuple[int, int] | None:
-    """Where the last template argument list of the outermost level begins and ends, brackets included."""
+def _find_template_arguments(name: str) -> tuple[int, int] | None:
+    """Return where the last outermost template argument list begins and ends, brackets included."""
     depth, begin, found = 0, 0, None
     for place, letter in enumerate(name):
         if letter in "<({[":
@@ -42,8 +42,8 @@ def _outermost(name: str) -> tuple[int, int] | None:
     return found if depth == 0 else None
 
 
-def _without_parameters(name: str) -> str:
-    """``f<int>(float*, int)`` as ``f<int>``; ``(anonymous namespace)::f`` stays."""
+def _drop_parameters(name: str) -> str:
+    """Return ``f<int>`` for ``f<int>(float*, int)``; ``(anonymous namespace)::f`` stays as it is."""
     plain = name.removesuffix(" const").removesuffix(" [clone .kd]")
     if not plain.endswith(")"):
         return plain
@@ -55,8 +55,8 @@ def _without_parameters(name: str) -> str:
     return plain
 
 
-def _without_return_type(name: str) -> str:
-    """``void f<int>`` as ``f<int>``: a blank outside of all brackets ends a return type."""
+def _drop_return_type(name: str) -> str:
+    """Return ``f<int>`` for ``void f<int>``: a blank outside of all brackets ends a return type."""
     depth, start = 0, 0
     for place, letter in enumerate(name):
         if letter in "<({[":
@@ -68,15 +68,15 @@ def _without_return_type(name: str) -> str:
     return name[start:] or name
 
 
-def _with_fewer_arguments(name: str, width: int) -> str:
-    """The middle of the template arguments replaced by an ellipsis, as much of it as has to go."""
-    brackets = _outermost(name)
+def _shorten_arguments(name: str, width: int) -> str:
+    """Replace the middle of the template arguments by an ellipsis, only as much as is needed to fit."""
+    brackets = _find_template_arguments(name)
     if len(name) <= width or brackets is None:
         return name
     begin, end = brackets
     arguments = name[begin + 1 : end - 1]
     room = width - (len(name) - len(arguments)) - len(ELLIPSIS)
-    if room < 2 * _FEWEST:
+    if room < 2 * _MIN_LETTERS:
         return name[: begin + 1] + ELLIPSIS + name[end - 1 :]
     head = (room + 1) // 2
     return (
@@ -88,8 +88,8 @@ def _with_fewer_arguments(name: str, width: int) -> str:
     )
 
 
-def _first_scope(name: str) -> int:
-    """Length of the leading ``namespace::``, 0 if there is none outside of brackets."""
+def _measure_first_scope(name: str) -> int:
+    """Return the length of the leading ``namespace::``, or 0 if there is none outside of brackets."""
     depth = 0
     for place, letter in enumerate(name):
         if letter in "<({[":
@@ -101,6 +101,6 @@ def _first_scope(name: str) -> int:
     return 0
 
 
-def _cut(name: str, width: int) -> str:
+def _cut_middle(name: str, width: int) -> str:
     head = width // 2
     return name[:head] + ELLIPSIS + name[len(name) - (width - head - 1) :] if width > 1 else ELLIPSIS

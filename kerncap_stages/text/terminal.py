@@ -1,8 +1,8 @@
-"""Text from a manifest or a program, made fit for a terminal.
+"""Makes text from manifests and programs safe to print on a terminal.
 
 Kernel names, paths and arguments come from programs that nobody vouches for. An escape sequence in one could
 rewrite the screen, a line feed could forge a line of output, and a bidirectional override could make a name
-look like another: each such character is shown as its escape.
+look like another one. All of these characters are printed as their escapes.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ _SHOWN_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
 def printable(text: str, *, keep_lines: bool = False) -> str:
-    """Escape what a terminal would obey; the result has no control character, or none but line feeds."""
+    """Escape every character that a terminal would act on; ``keep_lines`` keeps line feeds."""
     if text.isprintable():
         return text
     return "".join(

@@ -10,9 +10,9 @@ from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.errors import ArtifactError, UsageError
-from kerncap_stages.machine.identity import machine_identity
-from kerncap_stages.manifests import viewing
-from kerncap_stages.project.artifacts import source_of
+from kerncap_stages.machine.identity import identify_machine
+from kerncap_stages.manifests import open_view
+from kerncap_stages.project.artifacts import find_source_of
 from kerncap_stages.store.remembered import request_key
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, checked_bounds
 
@@ -82,10 +82,10 @@ def read_request(store: Store, capture: Digest, variant: Path | None, settings: 
     """
     if variant is not None and not variant.is_file():
         raise UsageError(f"no such code object: {variant}", hint="make it with `make recompile`")
-    with viewing(store, capture) as captured:
+    with open_view(store, capture) as captured:
         if captured.kind != "capture":
             raise ArtifactError(
-                f"{capture.short} is a {captured.kind}, and this needs a capture",
+                f"{capture.short} is a {captured.kind}, but a capture is needed",
                 hint="`@capture` is the latest; `kc-store ls --kind capture` lists them",
             )
         device = captured.environment.devices[captured.dispatch.device_index]
@@ -94,11 +94,11 @@ def read_request(store: Store, capture: Digest, variant: Path | None, settings: 
             backend=captured.environment.backend,
             device_index=captured.dispatch.device_index,
             size_bytes=sum(region.size_bytes for region in captured.regions),
-            source=source_of(store, capture),
+            source=find_source_of(store, capture),
             variant=variant,
             code=None if variant is None else variant.read_bytes(),
             settings=settings,
-            machine=machine_identity(device.architecture),
+            machine=identify_machine(device.architecture),
         )
 
 

@@ -19,7 +19,7 @@ from kerncap_stages.manifests.validation import (
     Validation,
     WorstElement,
 )
-from kerncap_stages.project.unedited import unedited_of
+from kerncap_stages.project.unedited import find_unedited
 from kerncap_stages.replay.variant import variant_code
 from kerncap_stages.validate.baselines import Baselines, kept_replays
 from kerncap_stages.validate.judge import Judge
@@ -57,7 +57,7 @@ def publish_verdict(
         raise UsageError(f"{request.variant} was changed while it was judged", hint="validate it again")
     with store.transaction() as transaction:
         described = None if request.code is None else _code_object(capture, request.code, transaction)
-        unedited = None if described is None else unedited_of(store, request.capture)
+        unedited = None if described is None else find_unedited(store, request.capture)
         manifest = _manifest(capture, request, described, unedited, judgement, baselines)
         digest = transaction.publish(dump(manifest), "validation", [request.capture])
     store.actions.put(request.key, digest)

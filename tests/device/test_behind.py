@@ -9,7 +9,7 @@ import sys
 
 import pytest
 
-from kerncap_stages.machine.cupti import cupti_libraries
+from kerncap_stages.machine.cupti import find_cupti_libraries
 
 PROFILED = """
 import time, torch
@@ -79,11 +79,13 @@ def test_a_program_goes_on_beside_a_kernel_that_does_not_end(kc, built):
 
 @pytest.mark.parametrize(("threads", "left"), [(1, "gone\n"), (2, "stays\n")])
 def test_cupti_leaves_a_program_of_one_thread(kc, built, threads, left):
-    assert captured(kc, "target", built["cupti_stays"], next(cupti_libraries(os.environ)), threads) == left
+    assert (
+        captured(kc, "target", built["cupti_stays"], next(find_cupti_libraries(os.environ)), threads) == left
+    )
 
 
 def test_a_program_keeps_the_records_that_it_takes_itself(kc, built):
-    assert captured(kc, "target", built["own_records"], next(cupti_libraries(os.environ))) == "ok\n"
+    assert captured(kc, "target", built["own_records"], next(find_cupti_libraries(os.environ))) == "ok\n"
 
 
 def test_pytorch_can_be_profiled_behind_a_capture(kc, tmp_path):

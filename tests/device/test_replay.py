@@ -8,7 +8,7 @@ import os
 import pytest
 
 from kerncap_stages.collect.launch_facts import LAUNCH_ATTRIBUTES
-from kerncap_stages.machine.cupti import CUPTI, cupti_libraries
+from kerncap_stages.machine.cupti import CUPTI, find_cupti_libraries
 
 NUMBERS = {name: number for number, name in LAUNCH_ATTRIBUTES.items()}
 OF_NODES = ("access_policy_window", "mem_sync_domain", "preferred_shared_memory_carveout", "priority")
@@ -33,7 +33,7 @@ def test_a_replay_has_the_launch_attributes_of_the_program(kc, built, tmp_path, 
     spied = tmp_path / "spied"
     spy = (
         f"CUDA_INJECTION64_PATH={built['launch_spy']}",
-        f"LAUNCH_SPY_CUPTI={next(cupti_libraries(os.environ))}",
+        f"LAUNCH_SPY_CUPTI={next(find_cupti_libraries(os.environ))}",
         f"LAUNCH_SPY_OUT={spied}",
     )
     kc.ok("env", *spy, "kc-replay", digest)

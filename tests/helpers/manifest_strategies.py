@@ -18,7 +18,7 @@ from pydantic import AfterValidator, BaseModel, StringConstraints
 from pydantic.fields import FieldInfo
 
 from kerncap_stages.digest import _PatternString
-from kerncap_stages.manifests import base, model_of
+from kerncap_stages.manifests import base, find_model
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.files import Files, StoredLink
 from kerncap_stages.manifests.kernel import Kernel, Launch
@@ -95,7 +95,7 @@ def _of_plain_type(kind: Any, metadata: tuple[Any, ...]) -> st.SearchStrategy[An
 
 def _of_text(metadata: tuple[Any, ...]) -> st.SearchStrategy[str]:
     for part in metadata:
-        if isinstance(part, AfterValidator) and part.func is base._inside_project:
+        if isinstance(part, AfterValidator) and part.func is base._check_inside_project:
             return PATH
         pattern = getattr(part, "pattern", None)
         if isinstance(part, StringConstraints) or pattern:
@@ -295,4 +295,4 @@ SPECIAL: dict[Any, Any] = {
 
 def manifests(kind: str) -> st.SearchStrategy[base.Manifest]:
     """Return a strategy for whole manifests of a kind."""
-    return of_type(model_of(kind))
+    return of_type(find_model(kind))

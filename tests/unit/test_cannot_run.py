@@ -6,7 +6,7 @@ import os
 import executables
 import pytest
 
-from kerncap_stages.machine.cannot_run import cannot_run
+from kerncap_stages.machine.cannot_run import explain_start_failure
 
 
 @pytest.fixture
@@ -20,17 +20,17 @@ def folder(tmp_path):
 @pytest.mark.parametrize(
     ("program", "why", "next_step"),
     [
-        ("./nosuch", "there is no such file", "check its path; it is looked for in {folder}"),
+        ("./nosuch", "there is no such file", "check its path; it is relative to {folder}"),
         ("/no/such", "there is no such file", "check its path"),
         ("nosuch", "it is not in PATH", "check its spelling, or give its path"),
-        ("text", "it is not in PATH", "a program of this folder is called ./text"),
-        ("/tmp", "it is a folder", "give the program in it"),
-        ("./text", "it is no program, and has no `#!` line", "give its interpreter, too: -- sh ./text"),
-        ("./lost", "the interpreter that it names is not there", "look at its first line: `file ./lost`"),
+        ("text", "it is not in PATH", "to run the program in this folder, write ./text"),
+        ("/tmp", "it is a folder", "give a program in that folder"),
+        ("./text", "it is not a program and has no `#!` line", "name its interpreter: -- sh ./text"),
+        ("./lost", "the interpreter that it names does not exist", "check its first line: `file ./lost`"),
         (
             "./plain",
-            "it may not be executed",
-            "`chmod +x ./plain`, or give its interpreter, too: -- sh ./plain",
+            "it is not executable",
+            "run `chmod +x ./plain`, or name its interpreter: -- sh ./plain",
         ),
     ],
 )
@@ -42,7 +42,9 @@ def test_a_program_that_does_not_start_is_told_why(folder, program, why, next_st
 
 
 def test_other_reasons_are_the_systems(folder):
-    error = cannot_run("./text", folder, OSError(errno.E2BIG, os.strerror(errno.E2BIG)))
+    error = explain_start_failure("./text", folder, OSError(errno.E2BIG, os.strerror(errno.E2BIG)))
     assert str(error) == "cannot run ./text: Argument list too long"
     assert error.hint
-    assert "is not there" in str(cannot_run("a", folder / "gone", FileNotFoundError(errno.ENOENT, "")))
+    assert "does not exist" in str(
+        explain_start_failure("a", folder / "gone", FileNotFoundError(errno.ENOENT, ""))
+    )

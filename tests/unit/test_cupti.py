@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kerncap_stages.machine.cupti import cupti_libraries
+from kerncap_stages.machine.cupti import find_cupti_libraries
 
 
 def test_the_newest_cuda_comes_first_wherever_it_lies(tmp_path):
@@ -15,5 +15,5 @@ def test_the_newest_cuda_comes_first_wherever_it_lies(tmp_path):
     (newer / "libcupti.so.13").touch()
     (same / "libcupti.so.13").symlink_to(newer / "libcupti.so.13")
     base = {"CUDA_HOME": str(tmp_path / "toolkit"), "PYTHONPATH": str(tmp_path / "packages")}
-    found = [path for path in cupti_libraries(base) if path.is_relative_to(tmp_path)]
+    found = [path for path in find_cupti_libraries(base) if path.is_relative_to(tmp_path)]
     assert found == [newer / "libcupti.so.13", older / "libcupti.so.12"]

@@ -176,7 +176,7 @@ def test_a_wrong_number_is_told_in_words(words, said, tmp_path):
             "--kind captures: there is no such kind\n  next: one of pro",
         ),
         (("kc-store", "get", "@files"), 3, "there are no files yet"),
-        (("kc-store", "get", "@"), 3, "is a capture, and holds no files\n  next: `kc-store put` makes"),
+        (("kc-store", "get", "@"), 3, "is a capture and holds no files\n  next: `kc-store put` stores"),
         (
             ("kc-store", "cat", "memory:1"),
             2,
@@ -185,7 +185,7 @@ def test_a_wrong_number_is_told_in_words(words, said, tmp_path):
         (
             ("kc-capture", "@"),
             3,
-            "and this needs a profile\n  next: `@profile` is the latest; `kc-store ls --kind",
+            "but a profile is needed\n  next: `@profile` is the latest; `kc-store ls --kind",
         ),
         (("kc-capture", "scale"), 3, "lists the artifacts; use --kernel to name a kernel"),
         (

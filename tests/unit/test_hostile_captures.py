@@ -24,10 +24,10 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.errors import ArtifactError, DigestMismatch, ExitCode, KerncapError, ManifestUnreadable
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.generate.request import make_project_key
-from kerncap_stages.manifests import canonical, dump, load_as
+from kerncap_stages.manifests import to_canonical, dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Backend
-from kerncap_stages.project.artifacts import capture_of
+from kerncap_stages.project.artifacts import find_capture_of
 from kerncap_stages.replay.cuda_code import link_baseline, link_variant
 from kerncap_stages.replay.plan import PlanFiles, write_plan
 from kerncap_stages.replay.variant import read_variant
@@ -63,15 +63,15 @@ SENSELESS = [
     ("launch.block_work_items", [1 << 16, 1, 1], "launch.block_work_items.0: "),
     ("launch.grid_blocks", [1 << 32, 1, 1], "launch.grid_blocks.0: "),
     ("launch.cluster_blocks", [1, 1, 1 << 32], "launch.cluster_blocks.2: "),
-    ("launch.cluster_blocks", [0, 5, 7], "cluster_blocks has blocks in some dimensions alone"),
-    ("dispatch.device_index", 7, r"devices \[7\] are used and not described"),
+    ("launch.cluster_blocks", [0, 5, 7], "cluster_blocks is zero in some dimensions only"),
+    ("dispatch.device_index", 7, r"devices \[7\] are used but not described"),
     ("environment.devices.0.isa", "", "environment.devices.0.isa: "),
-    ("environment.devices.0.index", 5, "devices are not numbered one by one"),
+    ("environment.devices.0.index", 5, "devices are not numbered 0, 1, 2"),
     ("regions.0.accessible_from", [64], "regions.0.accessible_from.0: "),
     ("regions.0.base_address", (1 << 64) - 1, "outside the address space"),
-    ("regions.1.base_address", 0x7F0000000800, "two regions hold the address 0x7f0000000800"),
-    ("regions.0.flags", ["physical:-1"], "names no piece of memory"),
-    ("regions.0.flags", ["physical:" + "1" * 5000], "names no piece of memory"),
+    ("regions.1.base_address", 0x7F0000000800, "two regions contain the address 0x7f0000000800"),
+    ("regions.0.flags", ["physical:-1"], "has no number of a piece of physical memory"),
+    ("regions.0.flags", ["physical:" + "1" * 5000], "has no number of a piece of physical memory"),
     ("module_variables.0.address", (1 << 64) - 1, "outside the address space"),
     ("loaded_code_objects.0.load_address", (1 << 64) - 1, "outside the address space"),
 ]
@@ -90,7 +90,7 @@ def changed(manifest, path, value):
 def published(store, content):
     """What `kc-store import` does: canonical JSON of a known kind is listed."""
     with store.transaction() as transaction:
-        digest = transaction.put_bytes(canonical(content))
+        digest = transaction.put_bytes(to_canonical(content))
         transaction.publish_objects()
     return digest
 
@@ -110,7 +110,7 @@ def test_a_grid_that_no_aql_packet_holds_is_one_of_cuda_alone(store):
     cuda = published(store, changed(examples.capture(Backend.CUDA), "launch", launch))
     assert load_as(store, cuda, Capture).launch.grid_blocks[0] == 1 << 25
     hsa = published(store, changed(examples.capture(), "launch", launch))
-    with pytest.raises(ManifestUnreadable, match="no AQL packet holds such a grid"):
+    with pytest.raises(ManifestUnreadable, match="an AQL packet cannot hold this grid"):
         load_as(store, hsa, Capture)
 
 
@@ -128,7 +128,7 @@ def test_a_place_that_no_process_has_is_one_of_hsa_alone(store, path, value):
     hsa = published(store, changed(examples.capture(), path, value))
     assert value in [region.base_address for region in load_as(store, hsa, Capture).regions]
     cuda = published(store, changed(examples.capture(Backend.CUDA), path, value))
-    with pytest.raises(ManifestUnreadable, match=f"no process has memory where region {value:#x} lies"):
+    with pytest.raises(ManifestUnreadable, match=f"region {value:#x} lies where no process can have memory"):
         load_as(store, cuda, Capture)
 
 
@@ -166,7 +166,7 @@ def test_what_is_read_without_the_models_is_refused_in_their_words(store, path, 
 def test_what_leads_to_a_capture_is_refused_where_it_leads_nowhere(store, manifest, path, value):
     digest = published(store, changed(manifest, path, value))
     with pytest.raises(ManifestUnreadable, match=f"{digest.short}: malformed {manifest.kind}"):
-        capture_of(store, digest)
+        find_capture_of(store, digest)
     if manifest.kind == "source":
         with pytest.raises(ManifestUnreadable, match=f"{digest.short}: malformed source"):
             make_project_key(store, [digest], assembly=False)
@@ -176,7 +176,7 @@ def test_what_leads_to_a_capture_is_refused_where_it_leads_nowhere(store, manife
 def test_every_stage_ends_with_the_artifact_and_the_next_step(store, stage):
     whole = load_as(store, publish_cuda(store, LINKS, "use"), Capture)
     content = changed(whole, "launch.attributes", {"carveout": "1e9"})
-    digest = executables.publish(store, canonical(content))
+    digest = executables.publish(store, to_canonical(content))
     done = executables.run(stage, digest, store=store.root)
     assert done.returncode == ExitCode.ARTIFACT
     assert "Traceback" not in done.stderr
@@ -220,7 +220,7 @@ def listed(store, size_bytes, chunk_bytes, chunks):
     """A chunk list as another writer may have made it."""
     content = {"chunk_size_bytes": chunk_bytes, "chunks": chunks, "kind": "memory", "schema_version": 1}
     with store.transaction() as transaction:
-        digest = transaction.put_bytes(canonical(content | {"size_bytes": size_bytes}))
+        digest = transaction.put_bytes(to_canonical(content | {"size_bytes": size_bytes}))
         transaction.publish_objects()
     return MemoryRef.to(digest)
 

@@ -17,15 +17,15 @@ from hypothesis import strategies as st
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.errors import ArtifactError, ManifestUnreadable
 from kerncap_stages.manifests import KINDS, dump, load, load_as, parse
-from kerncap_stages.manifests.base import os_text
+from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Program
 from kerncap_stages.manifests.files import StoredLink
 from kerncap_stages.manifests.kernel import Launch
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.reproducer import ProjectFile
-from kerncap_stages.manifests.schemas import schema_text
+from kerncap_stages.manifests.schemas import make_schema
 
 SCHEMAS = Path(__file__).parents[2] / "schemas"
 NAME = "0123456789ab"
@@ -57,7 +57,7 @@ def test_round_trip_keeps_every_byte(manifest):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_committed_schema_is_the_generated_one(kind):
-    assert (SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8") == schema_text(kind)
+    assert (SCHEMAS / f"{kind}.schema.json").read_text(encoding="utf-8") == make_schema(kind)
 
 
 def test_no_schema_without_a_kind():
@@ -125,7 +125,7 @@ def test_other_forms_than_the_canonical_are_refused(payload):
 def test_load_as_names_both_kinds():
     store, digest = OneObject(dump(examples.profile())), examples.digest("x")
     assert load(store, digest) == load_as(store, digest, Profile) == examples.profile()
-    with pytest.raises(ArtifactError, match=f"{digest.short} is a profile, and this needs a capture"):
+    with pytest.raises(ArtifactError, match=f"{digest.short} is a profile, but a capture is needed"):
         load_as(store, digest, Capture)
 
 
@@ -184,7 +184,7 @@ def test_project_paths_are_distinct_and_no_file_is_a_folder():
     content = json.loads(dump(examples.reproducer()))
     content["files"][2]["path"] = "deps"
     content["files"].sort(key=lambda file: file["path"])
-    with pytest.raises(ManifestUnreadable, match="a file stands where a folder is needed"):
+    with pytest.raises(ManifestUnreadable, match="a path is that of a file and of a folder"):
         parse(json.dumps(content).encode(), NAME)
 
 
@@ -211,14 +211,14 @@ def test_write_set_is_ordered_and_inside_its_region(written):
 def test_region_left_out_needs_a_reason():
     content = json.loads(dump(examples.capture()))
     content["regions"][2]["left_out_reason"] = None
-    with pytest.raises(ManifestUnreadable, match="left out without a reason"):
+    with pytest.raises(ManifestUnreadable, match="needs either a pre-state or the reason why there is none"):
         parse(json.dumps(content).encode(), NAME)
 
 
 def test_device_that_is_used_must_be_described():
     content = json.loads(dump(examples.capture()))
     content["environment"]["devices"] = content["environment"]["devices"][:1]
-    with pytest.raises(ManifestUnreadable, match=r"devices \[1\] are used and not described"):
+    with pytest.raises(ManifestUnreadable, match=r"devices \[1\] are used but not described"):
         parse(json.dumps(content).encode(), NAME)
 
 
@@ -231,10 +231,10 @@ def test_infinite_and_missing_numbers_survive():
 
 def test_text_that_is_not_utf8_survives():
     hostile = b"caf\xe9\x00".strip(b"\x00").decode(errors="surrogateescape")
-    program = Program(command=(os_text(hostile), os_text("plain")), working_directory="/")
+    program = Program(command=(to_os_text(hostile), to_os_text("plain")), working_directory="/")
     manifest = examples.profile().model_copy(update={"program": program})
     again = parse(dump(manifest), NAME)
-    assert [os_string(argument) for argument in again.program.command] == [hostile, "plain"]
+    assert [to_os_string(argument) for argument in again.program.command] == [hostile, "plain"]
 
 
 def test_manifest_cannot_be_changed():

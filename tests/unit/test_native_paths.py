@@ -21,29 +21,29 @@ def installation(tmp_path, monkeypatch):
     (tmp_path / "build.json").write_text(json.dumps(record))
     monkeypatch.setattr(native_paths, "_PACKAGE", tmp_path)
     monkeypatch.setattr(native_paths, "LIBRARY_FOLDER", tmp_path / "lib")
-    native_paths._build_record.cache_clear()
+    native_paths._read_build_record.cache_clear()
     yield tmp_path
-    native_paths._build_record.cache_clear()
+    native_paths._read_build_record.cache_clear()
 
 
 def test_file_that_is_there_is_found(installation):
-    assert native_paths.native_file("kc-replay-hsa") == installation / "lib" / "kc-replay-hsa"
+    assert native_paths.find_native_file("kc-replay-hsa") == installation / "lib" / "kc-replay-hsa"
 
 
 def test_back_end_that_was_left_out_is_named_with_the_reason(installation):  # noqa: ARG001
     with pytest.raises(DeviceError, match=r"libkerncap_cuda\.so .* cuda .* cupti\.h was not found") as caught:
-        native_paths.native_file("libkerncap_cuda.so")
+        native_paths.find_native_file("libkerncap_cuda.so")
     assert "CUDA and CUPTI headers" in (caught.value.hint or "")
     assert caught.value.exit_code == ExitCode.DEVICE
 
 
 def test_damaged_installation_is_told_from_a_part_left_out(installation):  # noqa: ARG001
     with pytest.raises(DeviceError, match="damaged"):
-        native_paths.native_file("libkerncap_other.so")
+        native_paths.find_native_file("libkerncap_other.so")
 
 
 def test_parts_say_why_they_are_missing(installation):  # noqa: ARG001
-    reasons = {part.name: part.left_out_reason for part in native_paths.native_parts()}
+    reasons = {part.name: part.left_out_reason for part in native_paths.list_native_parts()}
     assert reasons == {"core": None, "softgpu": None, "hsa": None, "cuda": "cupti.h was not found"}
     assert native_paths.compiler() == "gcc 12.2.0"
 
@@ -51,7 +51,7 @@ def test_parts_say_why_they_are_missing(installation):  # noqa: ARG001
 def test_this_installation_keeps_its_record():
     folder = Path(kerncap_stages.__file__).parent
     record = json.loads((folder / "build.json").read_text())
-    for part in native_paths.native_parts():
+    for part in native_paths.list_native_parts():
         assert (part.left_out_reason is None) == (record[part.name] == "")
         if part.left_out_reason is None:
             assert all((folder / "lib" / file).exists() for file in part.files)

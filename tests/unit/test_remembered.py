@@ -15,12 +15,12 @@ import kerncap_stages.store.remembered as under_test
 from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.locate.known_source import summarise_source
 from kerncap_stages.locate.options import Options
-from kerncap_stages.manifests import KINDS, SCHEMA_VERSIONS, View, dump, model_of, viewing
-from kerncap_stages.manifests.os_strings import os_string
+from kerncap_stages.manifests import KINDS, SCHEMA_VERSIONS, View, dump, find_model, open_view
+from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.pages.verdict import footer, lines
-from kerncap_stages.project.checkout import checked_out
-from kerncap_stages.project.default_folder import default_folder
+from kerncap_stages.project.checkout import find_checkout
+from kerncap_stages.project.default_folder import choose_default_folder
 from kerncap_stages.store import Store
 from kerncap_stages.store.remembered import known_as, remembered, remembered_as, request_key
 
@@ -40,7 +40,7 @@ def store(tmp_path):
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_versions_are_those_of_the_models(kind):
-    assert model_of(kind).model_fields["schema_version"].default == SCHEMA_VERSIONS[kind]
+    assert find_model(kind).model_fields["schema_version"].default == SCHEMA_VERSIONS[kind]
 
 
 @ANY
@@ -54,8 +54,8 @@ def test_a_view_of_a_verdict_reads_like_its_model(manifest):
 @given(manifest_strategies.manifests("source"))
 def test_a_view_of_a_source_reads_like_its_model(manifest):
     assert summarise_source(view(manifest)) == summarise_source(manifest)
-    assert [(os_string(entry.path), entry.digest) for entry in view(manifest).consulted] == [
-        (os_string(entry.path), entry.digest) for entry in manifest.consulted
+    assert [(to_os_string(entry.path), entry.digest) for entry in view(manifest).consulted] == [
+        (to_os_string(entry.path), entry.digest) for entry in manifest.consulted
     ]
 
 
@@ -64,8 +64,8 @@ def test_a_view_of_a_source_reads_like_its_model(manifest):
 def test_a_view_of_a_project_reads_like_its_model(manifest, force):
     digest = request_key("any")
     nowhere = Path("/nonexistent")
-    assert checked_out(digest, view(manifest), nowhere, force=force) is None
-    assert default_folder(view(manifest)) == default_folder(manifest)
+    assert find_checkout(digest, view(manifest), nowhere, force=force) is None
+    assert choose_default_folder(view(manifest)) == choose_default_folder(manifest)
 
 
 def test_a_key_names_all_of_a_request_and_the_version(monkeypatch):
@@ -181,6 +181,6 @@ def test_the_templates_shape_a_project(store, monkeypatch, tmp_path):
 def test_a_view_has_no_members_that_are_not_there(store):
     with (
         pytest.raises(AttributeError, match="nothing_like_it"),
-        viewing(store, publish_capture(store)) as capture,
+        open_view(store, publish_capture(store)) as capture,
     ):
         capture.nothing_like_it  # noqa: B018 - reading it is the test

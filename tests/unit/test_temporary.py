@@ -82,7 +82,7 @@ def test_one_that_is_taken_for_stale_before_it_is_locked_is_made_again(tmp_path,
             remove_stale(tmp_path)
         return True
 
-    monkeypatch.setattr(temporary, "_lock", locked_too_late)
+    monkeypatch.setattr(temporary, "_try_lock", locked_too_late)
     with TemporaryFolder("test", tmp_path) as folder:
         assert len(made) == 2
         assert folder.is_dir()

@@ -54,7 +54,7 @@ def test_a_linked_folder_on_the_way_is_refused_by_name(folder, elsewhere, name):
         lambda: remove_file(folder, name),
         lambda: require_no_links(folder, ["other", name]),
     ):
-        with pytest.raises(Refused, match="deps is a link"):
+        with pytest.raises(Refused, match="deps is a symbolic link"):
             refused()
     assert names(elsewhere) == ["file"]
     assert (elsewhere / "file").read_text() == "mine"

@@ -14,7 +14,7 @@ import typer
 from kerncap_stages.cli.console import epilog, run, say
 from kerncap_stages.cli.options import VersionOption, stage_app
 from kerncap_stages.errors import UsageError
-from kerncap_stages.machine.cannot_run import cannot_run
+from kerncap_stages.machine.cannot_run import explain_start_failure
 from kerncap_stages.machine.softgpu import TARGETS, SoftGpu, parse_size, require_rocm
 from kerncap_stages.text.terminal import printable
 
@@ -38,7 +38,7 @@ def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False)
     try:
         os.execvpe(command[0], list(command), environment)  # noqa: S606 - becoming another program is the point
     except OSError as error:
-        raise cannot_run(command[0], Path.cwd(), error) from error
+        raise explain_start_failure(command[0], Path.cwd(), error) from error
 
 
 def _add_seed(schedule: str | None, command: Sequence[str]) -> str | None:

@@ -13,9 +13,9 @@ from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.locate.known_source import summarise_source
 from kerncap_stages.locate.options import Options
-from kerncap_stages.manifests import View, viewing
-from kerncap_stages.project.checkout import check_out, checked_out
-from kerncap_stages.project.default_folder import default_folder
+from kerncap_stages.manifests import View, open_view
+from kerncap_stages.project.checkout import check_out, find_checkout
+from kerncap_stages.project.default_folder import choose_default_folder
 from kerncap_stages.store import Store
 from kerncap_stages.store.remembered import remembered
 from kerncap_stages.text.terminal import printable
@@ -80,7 +80,7 @@ def _locate_capture(store: Store, digest: Digest, words: Words) -> Digest:
 
     Raises UsageError if a given folder does not exist, or if folders are given for another kind of artifact.
     """
-    with viewing(store, digest) as given:
+    with open_view(store, digest) as given:
         is_capture = given.kind == "capture"
     if not is_capture:
         if words.options.source_dirs:
@@ -109,7 +109,7 @@ def _find_in_place(
     )
     if known is None:
         return None
-    checkout = checked_out(known.digest, known.made, place or default_folder(known.made), force=words.force)
+    checkout = find_checkout(known.digest, known.made, place or choose_default_folder(known.made), force=words.force)
     return None if checkout is None else (known.digest, known.made, checkout)
 
 
@@ -120,7 +120,7 @@ def _write(
     from kerncap_stages.generate.engine import run_generate
 
     digest, made = run_generate(store, *inputs, assembly=words.assembly, fresh=words.fresh)
-    return digest, made, check_out(store, digest, made, place or default_folder(made), force=words.force)
+    return digest, made, check_out(store, digest, made, place or choose_default_folder(made), force=words.force)
 
 
 def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
@@ -131,5 +131,5 @@ def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
     lead = f"`make assemble` rebuilds {edited}" if edited else "cannot be rebuilt"
     for missing in reproducer.missing:
         say(f"  {lead}: {printable(missing)}")
-    for note in checkout.notes():
+    for note in checkout.notes:
         say(f"  {note}")

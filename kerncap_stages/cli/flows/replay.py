@@ -14,7 +14,7 @@ from kerncap_stages.cli.progress import phases
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.project.artifacts import kernel_name
-from kerncap_stages.project.built import about_variant
+from kerncap_stages.project.built import warn_of_stale_variant
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.options import MOST_WORK_ITEMS, ReplayOptions
 from kerncap_stages.replay.result_lines import result_lines
@@ -40,7 +40,7 @@ def replay_captures(
     captured kernel's results differ.
     """
     if options.variant is not None and options.variant.is_file():
-        for note in about_variant(options.variant.parent, options.variant):
+        for note in warn_of_stale_variant(options.variant.parent, options.variant):
             say(f"note: {printable(note)}")
     worst = ExitCode.DONE
     for number, (store, capture, is_one_of_many) in enumerate(_find_captures(store_folder, artifacts)):

@@ -12,7 +12,7 @@ from kerncap_stages.pages import about, render
 from kerncap_stages.pages.artifact import head
 from kerncap_stages.pages.artifact import tree as tree_of
 from kerncap_stages.pages.installation import describe_installation
-from kerncap_stages.project.artifacts import project_of
+from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.store import Store
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def show_artifacts(
     """Print each artifact, or a project's: its page, its parents as a tree, or its bytes."""
     require_output()
     for text in artifact_texts(artifacts, otherwise="@"):
-        project = project_of(text)
+        project = find_project(text)
         store = Store.open(store_folder if project is None else project.store, create=False)
         digest = store.resolve(text) if project is None else project.reproducer
         if as_json:

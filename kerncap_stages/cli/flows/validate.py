@@ -14,9 +14,9 @@ from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.pages.verdict import footer, lines
 from kerncap_stages.project.artifacts import kernel_name
-from kerncap_stages.project.built import about_variant, unbuilt_edits
-from kerncap_stages.project.checkout import project_folder
-from kerncap_stages.project.variants import built_variant
+from kerncap_stages.project.built import warn_of_stale_variant, find_unbuilt_edits
+from kerncap_stages.project.checkout import find_project_folder
+from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store.remembered import remembered
 from kerncap_stages.text.terminal import printable
 from kerncap_stages.validate.engine import judge_request
@@ -59,7 +59,7 @@ def validate_variants(store_folder: Path | None, artifacts: Sequence[str] | None
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts, missing=_MISSING):
         store, captures = find_captures(store_folder, text)
-        variant = _choose_variant(project_folder(Path(text)), words)
+        variant = _choose_variant(find_project_folder(Path(text)), words)
         for number, capture in enumerate(captures):
             digest, verdict = _judge(store, capture, variant, words)
             if words.report is not None:
@@ -84,11 +84,11 @@ def _choose_variant(folder: Path, words: Words) -> Path | None:
     """
     if words.baseline:
         return None
-    variant = words.variant or built_variant(folder)
+    variant = words.variant or find_built_variant(folder)
     if variant is not None:
-        for note in about_variant(folder, variant):
+        for note in warn_of_stale_variant(folder, variant):
             say(f"note: {printable(note)}")
-    elif unbuilt := unbuilt_edits(folder):
+    elif unbuilt := find_unbuilt_edits(folder):
         raise UsageError(
             f"{', '.join(unbuilt)} was edited, and there is no code object built of it",
             hint=f"{_suggest_build(folder, unbuilt)}, or --baseline to check the captured kernel",

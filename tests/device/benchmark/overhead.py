@@ -19,7 +19,7 @@ from machine import Bench, run
 from table import confidence, each, median, quartiles, ratios
 from turns import Groups, Turns, Under
 
-from kerncap_stages.machine.cupti import cupti_paths
+from kerncap_stages.machine.cupti import choose_cupti_paths
 
 if TYPE_CHECKING:
     from turns import Ratios
@@ -263,7 +263,7 @@ def _null_subscriber(bench: Bench) -> tuple[str, ...]:
     run("c++", "-O2", "-std=c++20", "-shared", "-fPIC", *folders, source, "-o", library, "-ldl")
     return (
         f"CUDA_INJECTION64_PATH={library}",
-        f"NULL_SUBSCRIBER_CUPTI={cupti_paths(os.environ)}",
+        f"NULL_SUBSCRIBER_CUPTI={choose_cupti_paths(os.environ)}",
         f"NULL_SUBSCRIBER_LAUNCHES={TORCH_DISPATCH}",
     )
 

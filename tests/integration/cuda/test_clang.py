@@ -18,7 +18,7 @@ from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
-from kerncap_stages.project.variants import built_variant
+from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store import Store
 
 CUBIN = Path(__file__).parents[2] / "golden/cuda/facts.cubin"
@@ -108,11 +108,11 @@ def test_an_edit_is_rebuilt_in_a_moved_project_without_the_tree(store, tree, tmp
     (project / "optimized.ptx").unlink()
     subprocess.run(["make", "-C", project, "clean"], check=True, capture_output=True)
     subprocess.run(["make", "-C", project, "PTXAS=", "recompile"], check=True, capture_output=True)
-    assert built_variant(project).name == "optimized.ptx"  # the driver's to assemble
+    assert find_built_variant(project).name == "optimized.ptx"  # the driver's to assemble
     variant.write_text(variant.read_text() + "#error a mistake\n")
     done, _ = recompiled(project)
     assert "a mistake" in done.stderr
-    assert built_variant(project) is None
+    assert find_built_variant(project) is None
 
 
 def test_a_compiler_that_the_build_has_from_path_is_taken_by_its_name(store, tree, tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from made_up import device_code, make, publish
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
-from kerncap_stages.project.built import about_variant
+from kerncap_stages.project.built import warn_of_stale_variant
 from kerncap_stages.project.checkout import check_out
 
 pytestmark = pytest.mark.skipif(shutil.which("hipcc") is None, reason="needs hipcc: run it in the ROCm root")
@@ -37,10 +37,10 @@ def project(request, store, tree, tmp_path):
 
 
 def test_what_make_built_is_not_remarked_on(project):
-    assert about_variant(project, project / "optimized.hsaco") == []
+    assert warn_of_stale_variant(project, project / "optimized.hsaco") == []
     (source,) = project.glob("kernel_variant.*")
     source.touch()  # the same text
-    assert about_variant(project, project / "optimized.hsaco") == []
+    assert warn_of_stale_variant(project, project / "optimized.hsaco") == []
 
 
 @pytest.mark.parametrize("put", [os.link, os.symlink, shutil.copy])
@@ -51,11 +51,11 @@ def test_what_was_put_there_is_not_taken_for_built(project, put):
     built.unlink()
     put(other, built)
     assert "is up to date" in make(project, "optimized.hsaco").stdout  # it is newer
-    (note,) = about_variant(project, built)
-    assert "is not what make built in this folder" in note
+    (note,) = warn_of_stale_variant(project, built)
+    assert "was not built by make in this folder" in note
     built.unlink()
     assert make(project, "optimized.hsaco").returncode == 0
-    assert about_variant(project, built) == []
+    assert warn_of_stale_variant(project, built) == []
     assert other.read_bytes().endswith(b"of other sources")
 
 
@@ -63,7 +63,7 @@ def test_an_edit_is_told_whatever_the_times_say(project):
     (source,) = project.glob("kernel_variant.*")
     source.write_text(source.read_text() + "\n")
     os.utime(source, (0, 0))
-    (note,) = about_variant(project, project / "optimized.hsaco")
+    (note,) = warn_of_stale_variant(project, project / "optimized.hsaco")
     assert note.startswith(f"{source.name} was edited after")
     assert make(project, "clean").returncode == 0
     assert not (project / "built.sha256").exists()

@@ -17,7 +17,7 @@ from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.project import checkout
 from kerncap_stages.project.checkout import check_out, open_project
-from kerncap_stages.project.variants import built_variant
+from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store import Store
 from kerncap_stages.store.check import check_store
 
@@ -109,7 +109,7 @@ def test_an_edit_of_another_kernel_is_refused_before_anything_is_written(store, 
     assert done.kept == ()
     assert "other" in (project / "kernel_variant.cpp").read_text()
     # What was built of the first kernel's sources is no variant of this one.
-    assert built_variant(project) is None
+    assert find_built_variant(project) is None
     assert sorted(done.set_aside) == ["candidate.hsaco", "optimized.hsaco"]
     assert (project / "optimized.hsaco.old").read_bytes() == b"of the first kernel"
 

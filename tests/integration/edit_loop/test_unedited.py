@@ -15,7 +15,7 @@ from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.reproducer import Reproducer
-from kerncap_stages.project.unedited import unedited_of
+from kerncap_stages.project.unedited import find_unedited
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -57,7 +57,7 @@ def test_a_command_that_is_not_the_programs_own_is_told(store, tree):
     made, reproducer = run_generate(store, digest)
     assert load_as(store, made, Reproducer) == reproducer
     assert reproducer.kernels[0].unedited == source.unedited
-    assert unedited_of(store, source.capture.digest) == source.unedited
+    assert find_unedited(store, source.capture.digest) == source.unedited
 
 
 def test_the_programs_own_command_gives_the_same(store, tree):

@@ -8,14 +8,14 @@ import subprocess
 import pytest
 
 from kerncap_stages.errors import ExitCode
-from kerncap_stages.machine.native_paths import native_file
+from kerncap_stages.machine.native_paths import find_native_file
 
 
 @pytest.mark.parametrize("ours_first", [False, True], ids=["loaded-before-us", "loaded-after-us"])
 def test_another_tool_sees_its_queues_too(stages, program, ours_first):
     counted = stages.folder / "counted"
     stages.variables["COUNTING_TOOL_FILE"] = str(counted)
-    theirs, ours = str(program("counting_tool")), str(native_file("libkerncap_hsa.so"))
+    theirs, ours = str(program("counting_tool")), str(find_native_file("libkerncap_hsa.so"))
     # kc-capture adds itself at the end; ROCr loads a library that is named twice once.
     stages.variables["HSA_TOOLS_LIB"] = f"{ours} {theirs}" if ours_first else theirs
     captures, printed = stages.capture_and_listen(
@@ -40,7 +40,7 @@ def test_by_way_of_rocprofiler_register(newer):
 
 def test_a_program_that_was_not_started_by_a_stage_is_left_alone(stages, program):
     """The library in HSA_TOOLS_LIB without a collector: nothing is hooked, nothing is said."""
-    environment = {**stages.environment, "HSA_TOOLS_LIB": str(native_file("libkerncap_hsa.so"))}
+    environment = {**stages.environment, "HSA_TOOLS_LIB": str(find_native_file("libkerncap_hsa.so"))}
     done = subprocess.run(
         [program("many_dispatches"), "5", "1"], env=environment, capture_output=True, text=True, check=False
     )

@@ -19,8 +19,8 @@ from programs import Build, programs
 SHELL = Path(__file__).parents[3] / "tools/shell.py"
 ADD = Build(next(program for program in programs("hip") if program.name == "vector_add"), "gfx90a", "O3")
 # Of the installed package, not of the folder that tests run in.
-ASK = [sys.executable, "-P", "-c", "import json, os; from kerncap_stages.machine.softgpu import fallback; "
-       "print(json.dumps(fallback(os.environ, 'gfx942')))"]  # fmt: skip
+ASK = [sys.executable, "-P", "-c", "import json, os; from kerncap_stages.machine.softgpu import fall_back; "
+       "print(json.dumps(fall_back(os.environ, 'gfx942')))"]  # fmt: skip
 
 
 def environment(**more: str) -> dict[str, str]:

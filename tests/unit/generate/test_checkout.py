@@ -39,7 +39,7 @@ def test_nothing_is_written_through_a_linked_folder_of_a_project(store, tmp_path
     (project / "deps").rename(elsewhere)
     (project / "deps").symlink_to(elsewhere)
     makefile = (project / "Makefile").read_text()
-    with pytest.raises(Refused, match="deps is a link"):
+    with pytest.raises(Refused, match="deps is a symbolic link"):
         check_out(store, *publish_project(store, Makefile="none:", deps_new="2"), project, force=force)
     assert [path.name for path in elsewhere.iterdir()] == ["own"]
     assert (project / "Makefile").read_text() == makefile

@@ -5,7 +5,7 @@ import pytest
 
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.manifests import canonical
+from kerncap_stages.manifests import to_canonical
 from kerncap_stages.store.chunks import differing_chunks
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, changed_bytes, compare_states
@@ -34,7 +34,7 @@ class Objects(dict):
             "chunk_size_bytes": CHUNK,
             "chunks": [self.put(chunk.tobytes()) if chunk.any() else None for chunk in chunks],
         }
-        return MemoryRef.to(self.put(canonical(listed)))
+        return MemoryRef.to(self.put(to_canonical(listed)))
 
 
 @pytest.fixture
