@@ -1,1 +1,1 @@
-"""Formats of code: code objects, fat binaries, PTX; how kernels and their types are named."""
+"""Reads formats of code (code objects, cubins, fatbins, PTX), and names of kernels, types and targets."""

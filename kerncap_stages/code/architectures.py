@@ -1,4 +1,4 @@
-"""Which code runs on which NVIDIA GPU."""
+"""Tells which code runs on which NVIDIA GPU."""
 
 from __future__ import annotations
 
@@ -10,9 +10,8 @@ _NAME = re.compile(r"sm_(\d+)([a-z]?)")
 def runs_on(target: str, gpu: str, *, is_ptx: bool) -> bool:
     """Whether code for a target (``sm_90a``) runs on a GPU (``sm_90``).
 
-    A cubin runs on GPUs of its generation that are not older; PTX is compiled for any that is not older.
-    What was compiled for one GPU alone (``a``) runs on no other, and of a family (``f``) on those of its
-    generation.
+    A cubin runs on GPUs of the same generation that are not older. PTX runs on all GPUs that are not older.
+    Code for one GPU only (``a``) runs on no other; code for a family (``f``) runs on GPUs of its generation.
     """
     code, device = _NAME.fullmatch(target), _NAME.fullmatch(gpu)
     if code is None or device is None:

@@ -1,6 +1,7 @@
-"""What a code object says about its kernels; for AMD GPUs the metadata note, and the kernel descriptors.
+"""Reads code objects for AMD GPUs: the metadata note, the kernel descriptors, the symbols of data.
 
-The note (type NT_AMDGPU_METADATA of owner AMDGPU) is MessagePack, laid out as LLVM's AMDGPU usage guide says.
+The note (type NT_AMDGPU_METADATA, owner AMDGPU) is MessagePack; LLVM's AMDGPU usage guide describes its
+layout.
 """
 
 from __future__ import annotations
@@ -14,9 +15,9 @@ import msgpack  # type: ignore[import-untyped]
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from kerncap_stages.code.elf_damage import reading_elf
+from kerncap_stages.code.elf_damage import convert_elf_errors
 from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts
-from kerncap_stages.code.targets import target_of_elf
+from kerncap_stages.code.targets import parse_elf_target
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import KernargSlot, Registers
 
@@ -35,72 +36,72 @@ _PRELOAD_AT = 58
 def read_amd(data: bytes) -> CodeObjectFacts:
     """Parse a code object for AMD GPUs.
 
-    Raises ArtifactError when it is not one, or has no metadata that we understand.
+    Raises ArtifactError if it is not one, is damaged or has no metadata.
     """
     try:
         elf = ELFFile(io.BytesIO(data))
         if elf["e_machine"] not in ("EM_AMDGPU", _EM_AMDGPU):
             raise ArtifactError(
-                "an ELF file, and no code object for a GPU", hint="give what the compiler makes"
+                "an ELF file, but not a code object for a GPU", hint="give a code object that a compiler made"
             )
-        metadata = _metadata(elf, msgpack)
-        descriptors = _preloads(elf, data)
-        # 0 is code object version 2, and so on.
+        metadata = _read_metadata(elf, msgpack)
+        descriptors = _read_preloads(elf, data)
+        # ABI version 0 is code object version 2, 1 is 3, and so on.
         abi_version = elf["e_ident"]["EI_ABIVERSION"] + 2
         kernels = {}
-        # A code object that was linked of several has a note of each.
+        # A code object that was linked from several has the notes of all of them.
         for kernel in (kernel for note in metadata for kernel in note.get("amdhsa.kernels", [])):
             symbol = str(kernel[".symbol"]).removesuffix(".kd")
-            kernels[symbol] = _kernel_facts(symbol, kernel, descriptors.get(symbol, (0, 0)))
+            kernels[symbol] = _read_kernel(symbol, kernel, descriptors.get(symbol, (0, 0)))
     except ArtifactError:
         raise
     except (ELFError, ValueError, struct.error, LookupError, TypeError, AttributeError, OverflowError,
             msgpack.exceptions.UnpackException, msgpack.exceptions.ExtraData) as error:  # fmt: skip
         raise ArtifactError(f"damaged code object: {error}", hint="compile it again") from error
-    return CodeObjectFacts(_isa(elf, metadata[0]), abi_version, kernels)
+    return CodeObjectFacts(_find_isa(elf, metadata[0]), abi_version, kernels)
 
 
-def _isa(elf: ELFFile, metadata: dict[str, Any]) -> str:
-    """By the ELF header, as ROCr's loader does: the metadata spells it in many ways, and may lack it."""
-    named = target_of_elf(elf["e_flags"], elf["e_ident"]["EI_ABIVERSION"])
+def _find_isa(elf: ELFFile, metadata: dict[str, Any]) -> str:
+    """Return the ISA from the ELF header, as ROCr's loader does: the metadata may lack or misspell it."""
+    named = parse_elf_target(elf["e_flags"], elf["e_ident"]["EI_ABIVERSION"])
     return named.isa if named is not None else str(metadata.get("amdhsa.target", "unknown"))
 
 
 @dataclass(frozen=True)
 class DataSymbol:
-    """A variable, table or function of a code object; ``offset_bytes``: from where that is loaded."""
+    """A variable, table or function of a code object. ``offset_bytes`` is relative to its load address."""
 
     name: str
     offset_bytes: int
     size_bytes: int
 
 
-def data_symbols(data: bytes) -> list[DataSymbol]:
-    """List all data that has a name, also what is static: the runtime tells of exported symbols only.
+def list_data_symbols(data: bytes) -> list[DataSymbol]:
+    """List all data that has a name, also static data: the runtime lists exported symbols only.
 
-    Raises ArtifactError when the bytes are no ELF file.
+    Raises ArtifactError if the bytes are not an ELF file.
     """
-    return _symbols(data, ("STT_OBJECT",))
+    return _list_symbols(data, ("STT_OBJECT",))
 
 
-def writable_data(data: bytes) -> list[DataSymbol]:
-    """Variables: the data that does not lie among constants.
+def list_writable_data(data: bytes) -> list[DataSymbol]:
+    """List the data that has a name and lies in a writable section.
 
-    Raises ArtifactError when the bytes are no ELF file.
+    Raises ArtifactError if the bytes are not an ELF file.
     """
-    return _symbols(data, ("STT_OBJECT",), _SHF_WRITE)
+    return _list_symbols(data, ("STT_OBJECT",), _SHF_WRITE)
 
 
-def named_places(data: bytes) -> list[DataSymbol]:
-    """The same with functions.
+def list_named_places(data: bytes) -> list[DataSymbol]:
+    """List all data and functions that have a name.
 
-    Raises ArtifactError when the bytes are no ELF file.
+    Raises ArtifactError if the bytes are not an ELF file.
     """
-    return _symbols(data, ("STT_OBJECT", "STT_FUNC"))
+    return _list_symbols(data, ("STT_OBJECT", "STT_FUNC"))
 
 
-def _symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymbol]:
-    with reading_elf(hint="capture the kernel again"):
+def _list_symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymbol]:
+    with convert_elf_errors(hint="capture the kernel again"):
         elf = ELFFile(io.BytesIO(data))
         table = cast("Any", elf.get_section_by_name(".symtab"))
         begin = min((segment["p_vaddr"] for segment in elf.iter_segments("PT_LOAD")), default=0)
@@ -113,12 +114,12 @@ def _symbols(data: bytes, kinds: Sequence[str], flags: int = 0) -> list[DataSymb
             and section_flags[symbol["st_shndx"]] & flags == flags
             and symbol["st_size"]
             and symbol.name
-            # Kernel descriptors are data too, but no kernel reads them.
+            # Kernel descriptors are data, too, but no kernel reads them.
             and not symbol.name.endswith(".kd")
         ]
 
 
-def _metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:
+def _read_metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:
     found = []
     for segment in elf.iter_segments("PT_NOTE"):
         for note in cast("Any", segment).iter_notes():
@@ -135,10 +136,11 @@ def _metadata(elf: ELFFile, msgpack: Any) -> list[dict[str, Any]]:
     return found
 
 
-def _preloads(elf: ELFFile, data: bytes) -> dict[str, tuple[int, int]]:
-    """Return (offset, length) in dwords of the preloaded kernarg, by kernel."""
+def _read_preloads(elf: ELFFile, data: bytes) -> dict[str, tuple[int, int]]:
+    """Return (offset, length) of the preloaded kernarg in dwords, for each kernel."""
     table = cast("Any", elf.get_section_by_name(".dynsym"))
-    # Once: pyelftools reads all headers again for each call, and a library has thousands of kernels.
+    # Read once: pyelftools reads all headers again for each call, and a library may have thousands of
+    # kernels.
     loads = [
         (segment["p_vaddr"], segment["p_offset"], segment["p_filesz"])
         for segment in elf.iter_segments("PT_LOAD")
@@ -155,25 +157,25 @@ def _preloads(elf: ELFFile, data: bytes) -> dict[str, tuple[int, int]]:
     return found
 
 
-def _kernel_facts(symbol: str, kernel: dict[str, Any], preload: tuple[int, int]) -> KernelFacts:
+def _read_kernel(symbol: str, kernel: dict[str, Any], preload: tuple[int, int]) -> KernelFacts:
     required = kernel.get(".reqd_workgroup_size")
     return KernelFacts(
         symbol=symbol,
-        slots=tuple(_slot(argument) for argument in kernel.get(".args", [])),
+        slots=tuple(_read_slot(argument) for argument in kernel.get(".args", [])),
         kernarg_size_bytes=int(kernel.get(".kernarg_segment_size", 0)),
-        kernarg_align_bytes=_optional(kernel, ".kernarg_segment_align"),
+        kernarg_align_bytes=_read_optional(kernel, ".kernarg_segment_align"),
         static_lds_bytes=int(kernel.get(".group_segment_fixed_size", 0)),
         scratch_bytes_per_work_item=int(kernel.get(".private_segment_fixed_size", 0)),
         uses_dynamic_stack=bool(kernel.get(".uses_dynamic_stack", False)),
         wavefront_size=int(kernel.get(".wavefront_size", 64)),
         registers=Registers(
-            sgpr_count=_optional(kernel, ".sgpr_count"),
-            vgpr_count=_optional(kernel, ".vgpr_count"),
-            agpr_count=_optional(kernel, ".agpr_count"),
-            sgpr_spill_count=_optional(kernel, ".sgpr_spill_count"),
-            vgpr_spill_count=_optional(kernel, ".vgpr_spill_count"),
+            sgpr_count=_read_optional(kernel, ".sgpr_count"),
+            vgpr_count=_read_optional(kernel, ".vgpr_count"),
+            agpr_count=_read_optional(kernel, ".agpr_count"),
+            sgpr_spill_count=_read_optional(kernel, ".sgpr_spill_count"),
+            vgpr_spill_count=_read_optional(kernel, ".vgpr_spill_count"),
         ),
-        max_work_group_size=_optional(kernel, ".max_flat_workgroup_size"),
+        max_work_group_size=_read_optional(kernel, ".max_flat_workgroup_size"),
         required_work_group_size=(int(required[0]), int(required[1]), int(required[2])) if required else None,
         preload_offset_dwords=preload[0],
         preload_length_dwords=preload[1],
@@ -181,7 +183,7 @@ def _kernel_facts(symbol: str, kernel: dict[str, Any], preload: tuple[int, int])
     )
 
 
-def _slot(argument: dict[str, Any]) -> KernargSlot:
+def _read_slot(argument: dict[str, Any]) -> KernargSlot:
     return KernargSlot(
         offset_bytes=int(argument[".offset"]),
         size_bytes=int(argument[".size"]),
@@ -190,13 +192,13 @@ def _slot(argument: dict[str, Any]) -> KernargSlot:
         type_name=argument.get(".type_name"),
         address_space=argument.get(".address_space"),
         access=argument.get(".actual_access") or argument.get(".access"),
-        pointee_align_bytes=_optional(argument, ".pointee_align"),
+        pointee_align_bytes=_read_optional(argument, ".pointee_align"),
         is_const=bool(argument.get(".is_const", False)),
         is_restrict=bool(argument.get(".is_restrict", False)),
         is_volatile=bool(argument.get(".is_volatile", False)),
     )
 
 
-def _optional(values: dict[str, Any], key: str) -> int | None:
+def _read_optional(values: dict[str, Any], key: str) -> int | None:
     value = values.get(key)
     return None if value is None else int(value)

@@ -1,6 +1,6 @@
-"""What an NVIDIA cubin says about its kernels: sections by kernel name, and the attributes of ``.nv.info``.
+"""Reads NVIDIA cubins: the sections of each kernel, and the attributes in ``.nv.info``.
 
-NVIDIA documents neither; the meanings used here were checked against nvcc 13.0's output and cuobjdump.
+NVIDIA documents neither. The meanings used here were checked against the output of nvcc 13.0 and cuobjdump.
 A cubin is an ELF file for machine 190 (EM_CUDA). ``.nv.info.<kernel>`` is a list of
 format:u8 attribute:u8 value:u16, and for format 4 the value is the size of what follows.
 """
@@ -11,7 +11,7 @@ import struct
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.cubin_elf import STO_ENTRY, STT_FUNC, read_sections, read_symbols
-from kerncap_stages.code.file_format import FileFormat, format_of
+from kerncap_stages.code.file_format import FileFormat, find_format
 from kerncap_stages.code.kernel_facts import CodeObjectFacts, KernelFacts, find_symbol
 from kerncap_stages.code.sass import uses_textures
 from kerncap_stages.errors import ArtifactError
@@ -36,14 +36,14 @@ _PARAMETER_BYTES = 0x19
 _REGISTER_COUNT = 0x2F
 _TEXTURES_AND_SURFACES = {0x02, 0x06, 0x13, 0x14, 0x15}
 _TEXT = ".text."
-# Hopper and later keep the first KiB of shared memory to themselves and count it in the section.
+# Hopper and later GPUs reserve the first KiB of shared memory, and the section's size includes it.
 _RESERVED_SHARED_BYTES = 1024
 _ACCELERATED_V7, _ACCELERATED_V8 = 0x800, 0x8  # in the ELF header's flags
 _ACCELERATED = 0x09  # in .nv.compat
 
 
 def is_relocatable(data: bytes) -> bool:
-    """Whether a cubin was not linked yet (-rdc=true, -dc): nothing of it can be loaded."""
+    """Whether a cubin was compiled for linking (-rdc=true, -dc) and not linked: it cannot be loaded."""
     kind: int = struct.unpack_from("<H", data, 16)[0]
     return kind == _ET_REL
 
@@ -51,7 +51,7 @@ def is_relocatable(data: bytes) -> bool:
 def read_cubin(data: bytes) -> CodeObjectFacts:
     """Parse a cubin.
 
-    Raises ArtifactError when it is none, or is damaged.
+    Raises ArtifactError if it is not a cubin or is damaged.
     """
     try:
         return _read(data)
@@ -59,30 +59,30 @@ def read_cubin(data: bytes) -> CodeObjectFacts:
         raise ArtifactError(f"damaged cubin: {error}", hint="compile it again") from error
 
 
-def kernel_code(data: bytes, symbol: str) -> bytes | None:
-    """The instructions of a kernel, whatever its unit is called; None where a cubin does not have it."""
+def find_kernel_code(data: bytes, symbol: str) -> bytes | None:
+    """Return the instructions of a kernel, ignoring the unit's mark in its name; None if it is not there."""
     try:
-        sections = read_sections(data) if format_of(data) is FileFormat.CUBIN else []
+        sections = read_sections(data) if find_format(data) is FileFormat.CUBIN else []
     except (struct.error, IndexError, OverflowError, ValueError):
-        return None  # a file that anybody may have written
+        return None  # the file may be malformed
     texts = {each.name.removeprefix(_TEXT): each for each in sections if each.name.startswith(_TEXT)}
     name = find_symbol(symbol, texts)
     return None if name is None else data[texts[name].offset : texts[name].offset + texts[name].size]
 
 
-def embedded_ptx(data: bytes) -> bytes | None:
-    """The PTX that a cubin was made of, where it has line information (``-lineinfo``)."""
-    section = _section(data, ".nv_debug_ptx_txt")
-    return None if not section else section.replace(b"\0", b"\n")  # as its lines end
+def find_embedded_ptx(data: bytes) -> bytes | None:
+    """Return the PTX that a cubin was compiled from; None if it has no line information (``-lineinfo``)."""
+    section = _read_section(data, ".nv_debug_ptx_txt")
+    return None if not section else section.replace(b"\0", b"\n")  # its lines end with zero bytes
 
 
-def line_numbers(data: bytes) -> tuple[bytes, dict[int, str]]:
-    """The DWARF line numbers of a cubin, all of DWARF that ``-lineinfo`` makes; empty where there are none.
+def read_line_numbers(data: bytes) -> tuple[bytes, dict[int, str]]:
+    """Return the DWARF line numbers of a cubin, which ``-lineinfo`` makes; empty if there are none.
 
-    Second: where in them the address of which function is to be put.
+    Second: the offsets in them that hold addresses of functions, with the function's name.
     """
-    found = _section(data, ".debug_line")
-    entries = _section(data, ".rela.debug_line") or b""
+    found = _read_section(data, ".debug_line")
+    entries = _read_section(data, ".rela.debug_line") or b""
     if not found:
         return b"", {}
     symbols = read_symbols(data, read_sections(data))
@@ -93,50 +93,51 @@ def line_numbers(data: bytes) -> tuple[bytes, dict[int, str]]:
     return found, places
 
 
-def _section(data: bytes, name: str) -> bytes | None:
+def _read_section(data: bytes, name: str) -> bytes | None:
     try:
-        sections = read_sections(data) if format_of(data) is FileFormat.CUBIN else []
+        sections = read_sections(data) if find_format(data) is FileFormat.CUBIN else []
     except (struct.error, IndexError, OverflowError, ValueError):
-        return None  # a file that anybody may have written
+        return None  # the file may be malformed
     found = next((section for section in sections if section.name == name), None)
     return None if found is None else data[found.offset : found.offset + found.size]
 
 
 def _read(data: bytes) -> CodeObjectFacts:
-    if format_of(data) is not FileFormat.CUBIN:
+    if find_format(data) is not FileFormat.CUBIN:
         raise ArtifactError("not a cubin", hint="give the output of nvcc -cubin")
     sections = read_sections(data)
     by_name = {section.name: section for section in sections}
     symbols = read_symbols(data, sections)
     kernels = {symbol.name for symbol in symbols if symbol.kind == STT_FUNC and symbol.other & STO_ENTRY}
-    whole = list(_attributes(data, by_name.get(".nv.info")))
+    whole = list(_read_attributes(data, by_name.get(".nv.info")))
     by_symbol: dict[tuple[int, str], int] = {}
     for attribute, value in whole:
         if len(value) == 8 and attribute in (_REGISTER_COUNT, _FRAME_SIZE):
             index, number = struct.unpack("<II", value)
             if index < len(symbols):
                 by_symbol[attribute, symbols[index].name] = number
-    target, major = _target(data, by_name.get(".nv.compat"))
-    facts = {name: _kernel(data, name, by_name, by_symbol, symbols, major) for name in sorted(kernels)}
+    target, major = _read_target(data, by_name.get(".nv.compat"))
+    facts = {name: _read_kernel(data, name, by_name, by_symbol, symbols, major) for name in sorted(kernels)}
     return CodeObjectFacts(target, data[8], facts, CodeObjectFormat.CUBIN)
 
 
-def _target(data: bytes, compatibility: Section | None) -> tuple[str, int]:
-    """``sm_90a``, and its major version. ABI 8 has the number in the second byte of the flags.
+def _read_target(data: bytes, compatibility: Section | None) -> tuple[str, int]:
+    """Return the target, such as ``sm_90a``, and its major version.
 
-    CUDA 12's ptxas says in the flags that code is for one GPU alone, CUDA 13's in a section of its own.
+    ABI 8 has the number in the second byte of the flags. CUDA 12's ptxas marks code for one GPU only in the
+    flags, CUDA 13's in a separate section.
     """
     (flags,) = struct.unpack_from("<I", data, 48)
     new = data[8] >= 8
     number = (flags >> 8 if new else flags) & 0xFF
     accelerated = flags & (_ACCELERATED_V8 if new else _ACCELERATED_V7) or any(
         attribute == _ACCELERATED and value[:1] == b"\1"
-        for attribute, value in _attributes(data, compatibility)
+        for attribute, value in _read_attributes(data, compatibility)
     )
     return f"sm_{number}{'a' if accelerated else ''}", number // 10
 
 
-def _attributes(data: bytes, section: Section | None) -> Iterator[tuple[int, bytes]]:
+def _read_attributes(data: bytes, section: Section | None) -> Iterator[tuple[int, bytes]]:
     if section is None:
         return
     at, end = section.offset, section.offset + section.size
@@ -150,7 +151,7 @@ def _attributes(data: bytes, section: Section | None) -> Iterator[tuple[int, byt
             yield attribute, struct.pack("<H", value)
 
 
-def _kernel(
+def _read_kernel(
     data: bytes,
     name: str,
     sections: dict[str, Section],
@@ -163,7 +164,7 @@ def _kernel(
     threads: int | None = None
     required: tuple[int, int, int] | None = None
     unsupported = []
-    for attribute, value in _attributes(data, sections.get(f".nv.info.{name}")):
+    for attribute, value in _read_attributes(data, sections.get(f".nv.info.{name}")):
         if attribute == _PARAMETER:
             _, ordinal, offset, packed = struct.unpack("<IHHI", value)
             parameters.append((ordinal, offset, packed >> 18))
@@ -177,13 +178,13 @@ def _kernel(
             names = [
                 symbols[index].name for (index,) in struct.iter_unpack("<I", value) if index < len(symbols)
             ]
-            unsupported += [_unsupported(external) for external in names]
-        elif attribute in _TEXTURES_AND_SURFACES:  # references, of old programs
+            unsupported += [_explain_unsupported(external) for external in names]
+        elif attribute in _TEXTURES_AND_SURFACES:  # references, which only old programs use
             unsupported.append("textures or surfaces")
-    called = _called(data, name, sections, symbols)
-    unsupported += [_unsupported(function) for function in called]
+    called = _find_called(data, name, sections, symbols)
+    unsupported += [_explain_unsupported(function) for function in called]
     code = [sections[_TEXT + function] for function in (name, *called) if _TEXT + function in sections]
-    # Handles may come from anywhere: the instructions tell.
+    # A kernel may get handles from anywhere, so only its instructions show that it uses them.
     if any(uses_textures(data[each.offset : each.offset + each.size]) for each in code):
         unsupported.append("textures or surfaces")
     shared = sections[f".nv.shared.{name}"].size if f".nv.shared.{name}" in sections else 0
@@ -211,8 +212,8 @@ def _kernel(
     )
 
 
-def _called(data: bytes, kernel: str, sections: dict[str, Section], symbols: list[Symbol]) -> set[str]:
-    """Every symbol that a kernel refers to, also through functions: libraries are linked into a cubin."""
+def _find_called(data: bytes, kernel: str, sections: dict[str, Section], symbols: list[Symbol]) -> set[str]:
+    """Return all symbols that a kernel refers to, directly or through functions that it calls."""
     seen, waiting = {kernel}, [kernel]
     while waiting:
         table = sections.get(f".rela.text.{waiting.pop()}")
@@ -227,8 +228,8 @@ def _called(data: bytes, kernel: str, sections: dict[str, Section], symbols: lis
     return seen - {kernel}
 
 
-def _unsupported(external: str) -> str:
-    """What a function that the driver supplies stands for; empty where replay needs nothing for it."""
+def _explain_unsupported(external: str) -> str:
+    """Return what a kernel does if it calls this function of the driver; empty if a replay supports it."""
     if external.startswith(("cudaLaunchDevice", "__cudaCDP", "cudaGetParameterBuffer", "cudaGraphLaunch")):
         return "device-side launches"
     if external in ("malloc", "free"):

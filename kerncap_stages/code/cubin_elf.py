@@ -1,4 +1,4 @@
-"""Sections and symbols of a cubin, an ELF file of 64 bits (gABI, chapters 4 and 5)."""
+"""Reads sections and symbols of a cubin, which is a 64-bit ELF file (gABI, chapters 4 and 5)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 SHT_SYMTAB, SHT_RELA, SHT_NOBITS = 2, 4, 8
 STT_OBJECT, STT_FUNC, STT_SECTION = 1, 2, 3
-STO_ENTRY = 0x10  # of NVIDIA's: a function that can be launched
+STO_ENTRY = 0x10  # NVIDIA's: a function that can be launched
 
 _SECTION = struct.Struct("<IIQQQQIIQQ")
 _SYMBOL = struct.Struct("<IBBHQQ")
@@ -15,7 +15,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 
 @dataclass(frozen=True)
 class Section:
-    """A section; offsets and sizes are in bytes of the file."""
+    """A section; its offset and size are bytes in the file."""
 
     name: str
     kind: int
@@ -23,12 +23,12 @@ class Section:
     size: int
     link: int
     info: int
-    header: int  # where its entry of the table is in the file
+    header: int  # offset of its section header in the file
 
 
 @dataclass(frozen=True)
 class Symbol:
-    """A symbol; ``value`` and ``size`` are bytes of its section."""
+    """A symbol; ``value`` and ``size`` are bytes in its section."""
 
     name: str
     kind: int
@@ -39,20 +39,23 @@ class Symbol:
 
 
 def read_sections(data: bytes) -> list[Section]:
-    """All sections. Like `read_symbols`, raises struct.error, IndexError or ValueError for a damaged file."""
+    """Return all sections. Raises struct.error, IndexError or ValueError for a damaged file."""
     (table,) = struct.unpack_from("<Q", data, 40)
     size, count, names = struct.unpack_from("<HHH", data, 58)
     places = [table + index * size for index in range(count)]
     raw = [_SECTION.unpack_from(data, place) for place in places]
     strings = raw[names][4]
     return [
-        Section(_text(data, strings + head[0]), head[1], head[4], head[5], head[6], head[7], place)
+        Section(_read_text(data, strings + head[0]), head[1], head[4], head[5], head[6], head[7], place)
         for place, head in zip(places, raw, strict=True)
     ]
 
 
 def read_symbols(data: bytes, sections: list[Section]) -> list[Symbol]:
-    """All symbols, by their numbers; none where there is no table of them."""
+    """Return all symbols in the order of their indices; none if there is no symbol table.
+
+    Raises like ``read_sections``.
+    """
     table = next((section for section in sections if section.kind == SHT_SYMTAB), None)
     if table is None:
         return []
@@ -62,9 +65,9 @@ def read_symbols(data: bytes, sections: list[Section]) -> list[Symbol]:
         name, info, other, section, value, size = _SYMBOL.unpack_from(
             data, table.offset + index * _SYMBOL.size
         )
-        found.append(Symbol(_text(data, strings + name), info & 15, other, section, value, size))
+        found.append(Symbol(_read_text(data, strings + name), info & 15, other, section, value, size))
     return found
 
 
-def _text(data: bytes, at: int) -> str:
+def _read_text(data: bytes, at: int) -> str:
     return data[at : data.index(b"\0", at)].decode(errors="replace")

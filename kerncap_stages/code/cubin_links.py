@@ -1,15 +1,16 @@
-"""Which addresses a cubin asks the driver for: its variables, and the relocations against them and functions.
+"""Reads the variables of a cubin and the relocations against variables and functions, and resolves them.
 
-A cubin refers to what it defines by ELF relocations (Elf64_Rela), which the driver resolves when it loads it:
+A cubin refers to its symbols by ELF relocations (Elf64_Rela), which the driver resolves when it loads the
+cubin:
 
-    type        what is written                                   where
+    type        value                                             place
     0x02 0x04   the address, 64 bits                              tables of addresses, initial values
     0x38 0x39   the low, the high 32 bits of it, as bytes 4 to 7  an instruction of 16 bytes
 
-NVIDIA documents none of them: these are what ptxas and nvlink 12.9 and 13.0 write for sm_90. Without separate
-compilation what stands for the address of a function is the place of its number in a table of each kernel
-(``.nv.constant2.<kernel>``), or, where the cubin has one kernel, its distance from the kernel's beginning:
-the same wherever the driver loads the code.
+NVIDIA documents none of them: ptxas and nvlink 12.9 and 13.0 write these for sm_90. Without separate
+compilation, code stores a number instead of a function's address. It is the function's offset in a table of
+the kernel (``.nv.constant2.<kernel>``), or its distance from the start of the kernel if the cubin has only
+one. The number does not depend on where the driver loads the code.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ from kerncap_stages.code.cubin_elf import (
     read_sections,
     read_symbols,
 )
-from kerncap_stages.code.file_format import FileFormat, format_of
+from kerncap_stages.code.file_format import FileFormat, find_format
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -58,7 +59,7 @@ class Variable:
 
 @dataclass(frozen=True)
 class FunctionSlot:
-    """A word of a variable that is loaded with the address of a function."""
+    """A word of a variable that the driver initializes with the address of a function."""
 
     function: str
     variable: Variable
@@ -67,8 +68,8 @@ class FunctionSlot:
 
 @dataclass(frozen=True)
 class _Relocation:
-    at: int  # in the file, of the entry itself
-    section: int  # that it changes
+    at: int  # offset of the relocation itself in the file
+    section: int  # the section that it changes
     offset: int
     symbol: int
     kind: int
@@ -76,11 +77,11 @@ class _Relocation:
 
 
 class Links:
-    """The variables of a cubin, and what refers to them."""
+    """The variables of a cubin, and the relocations that refer to them."""
 
     def __init__(self, data: bytes) -> None:
-        """Read a cubin. Raises ValueError, IndexError or struct.error for what is none, or is damaged."""
-        if format_of(data) is not FileFormat.CUBIN:
+        """Read a cubin. Raises ValueError, IndexError or struct.error if it is not a cubin or is damaged."""
+        if find_format(data) is not FileFormat.CUBIN:
             raise ValueError("not a cubin")
         self._data = data
         self._sections = read_sections(data)
@@ -90,23 +91,23 @@ class Links:
         self._relocations = self._read_relocations()
         names = Counter(symbol.name for symbol in self._symbols if symbol.kind == STT_OBJECT)
         self._by_name = {
-            symbol.name: (index, self._variable(symbol))
+            symbol.name: (index, self._make_variable(symbol))
             for index, symbol in enumerate(self._symbols)
-            if symbol.kind == STT_OBJECT and names[symbol.name] == 1 and self._holds_variables(symbol)
+            if symbol.kind == STT_OBJECT and names[symbol.name] == 1 and self._is_variable(symbol)
         }
 
     @property
     def variables(self) -> dict[str, Variable]:
-        """Those whose name is their own alone."""
+        """The variables by name, without those that share a name."""
         return {name: variable for name, (_, variable) in self._by_name.items()}
 
     @property
     def kernels(self) -> list[str]:
-        """Whatever has instructions of its own that may be launched, or called."""
+        """The names of all kernels and functions that have a section of instructions."""
         return [each.name.removeprefix(".text.") for each in self._sections if each.name.startswith(".text.")]
 
-    def function_slots(self) -> list[FunctionSlot]:
-        """Where variables are loaded with addresses of functions: tables of virtual functions among them."""
+    def find_function_slots(self) -> list[FunctionSlot]:
+        """Find the words of variables, also of virtual function tables, that get addresses of functions."""
         found = []
         for each in self._relocations:
             symbol = self._symbols[each.symbol]
@@ -119,21 +120,21 @@ class Links:
                     found.append(FunctionSlot(symbol.name, variable, offset))
         return found
 
-    def taken_functions(self) -> set[str]:
-        """Functions whose address the code takes: with separate compilation, what it may store."""
+    def find_taken_functions(self) -> set[str]:
+        """Find the functions whose address the code takes: with separate compilation it may store it."""
         found = set()
         for each in self._relocations:
             symbol = self._symbols[each.symbol]
             is_code = self._sections[each.section].name.startswith(".text.")
             is_address = each.kind in (*_WHOLE, _LOW, _HIGH)  # a call has a kind of its own
             is_function = symbol.kind == STT_FUNC and not symbol.other & STO_ENTRY
-            # Return addresses lie behind a function's beginning.
+            # An address with an addend is a return address.
             if is_code and is_address and is_function and not each.addend:
                 found.add(symbol.name)
         return found
 
-    def function_numbers(self, kernel: str) -> dict[int, str]:
-        """The functions that have an address, by the numbers that stand for it in the kernel."""
+    def find_function_numbers(self, kernel: str) -> dict[int, str]:
+        """Find the functions that have a number in the kernel; returns the function of each number."""
         table = next((each for each in self._sections if each.name == f".nv.constant2.{kernel}"), None)
         text = next((i for i, each in enumerate(self._sections) if each.name == f".text.{kernel}"), None)
         if text is None:
@@ -144,23 +145,25 @@ class Links:
             if symbol.kind == STT_FUNC and symbol.section == text and symbol.name.startswith("$")
         }
         if table is None:
-            # Functions that are only called are there, too: those count that a variable is loaded with.
-            held = self._initial_words()
+            # Symbols include functions that are only called directly; keep those whose number a variable
+            # holds.
+            held = self._read_initial_words()
             return {number: name for number, name in names.items() if number in held}
         words = struct.unpack_from(f"<{table.size // _WORD_BYTES}Q", self._data, table.offset)
         return {number * _WORD_BYTES: names[word] for number, word in enumerate(words) if word in names}
 
-    def with_fixed(self, addresses: Mapping[str, int]) -> tuple[bytes, frozenset[str]]:
-        """The cubin with variables at given addresses, as far as that can be; and which those are.
+    def fix_variables(self, addresses: Mapping[str, int]) -> tuple[bytes, frozenset[str]]:
+        """Return a copy of the cubin whose code uses variables at the given addresses, and their names.
 
-        What refers to such a variable is given the address, and no relocation is left to the driver, which
-        makes a variable of its own that nothing refers to.
+        All references to such a variable get the address, and their relocations are removed. The driver still
+        allocates its own copy of the variable, which nothing refers to. Variables that cannot be fixed this
+        way keep their relocations, and their names are not returned.
         """
         wanted = {
             index: (name, addresses[name]) for name, (index, _) in self._by_name.items() if name in addresses
         }
         refused = set()
-        unnamed = set()  # sections that are referred to by no variable's name
+        unnamed = set()  # sections that relocations refer to without naming a variable
         mine = []
         for each in self._relocations:
             if self._symbols[each.symbol].kind == STT_SECTION:
@@ -184,7 +187,7 @@ class Links:
         self._remove(made, [each.at for each in mine if each.symbol not in refused])
         return bytes(made), frozenset(name for index, (name, _) in wanted.items() if index not in refused)
 
-    def _initial_words(self) -> set[int]:
+    def _read_initial_words(self) -> set[int]:
         words: set[int] = set()
         for section in self._sections:
             if section.kind != SHT_NOBITS and (
@@ -195,7 +198,7 @@ class Links:
         return words
 
     def _remove(self, made: bytearray, entries: list[int]) -> None:
-        """Take relocations out of their tables."""
+        """Remove relocations from their tables."""
         gone = set(entries)
         for table in self._sections:
             places = range(table.offset, table.offset + table.size, _RELOCATION.size)
@@ -210,11 +213,11 @@ class Links:
         section = self._sections[each.section]
         return section.kind != SHT_NOBITS and 0 <= each.offset <= section.size - _WORD_BYTES
 
-    def _holds_variables(self, symbol: Symbol) -> bool:
+    def _is_variable(self, symbol: Symbol) -> bool:
         name = self._sections[symbol.section].name if symbol.section < len(self._sections) else ""
         return symbol.size > 0 and (name.startswith(_GLOBALS) or name == _CONSTANTS)
 
-    def _variable(self, symbol: Symbol) -> Variable:
+    def _make_variable(self, symbol: Symbol) -> Variable:
         return Variable(symbol.name, symbol.size, self._sections[symbol.section].name == _CONSTANTS)
 
     def _read_relocations(self) -> list[_Relocation]:
@@ -223,7 +226,7 @@ class Links:
             if table.kind != SHT_RELA or table.info >= len(self._sections):
                 continue
             if not self._sections[table.info].name.startswith(_LOADED_SECTIONS):
-                continue  # debug information, much of it
+                continue  # debug information has very many
             for at in range(table.offset, table.offset + table.size - _RELOCATION.size + 1, _RELOCATION.size):
                 offset, info, addend = _RELOCATION.unpack_from(self._data, at)
                 if info >> 32 < len(self._symbols):

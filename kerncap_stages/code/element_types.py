@@ -1,6 +1,6 @@
-"""From a C++ type, as a demangler or a source file spells it, to the type of the numbers that it holds.
+"""Finds the type of the numbers that a C++ type holds, as a demangler or a source file spells it.
 
-What is not known stays unknown: a guess would compare the bits of one type as if they were another's.
+A type that is not known stays unknown: after a wrong guess, validation would compare the wrong numbers.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _SCALARS = {
     "char32_t": "uint32",
 }
 _FIXED = re.compile(r"(?:std::)?(u?)int(8|16|32|64)_t")
-# HIP's short vectors, by their own names and by the template that they are in ROCm's headers.
+# HIP's short vectors: their names, and below the template that ROCm's headers define them with.
 _SHORT_VECTOR = re.compile(r"(u?(?:char|short|int|long|longlong)|float|double)([1-4])")
 _VECTOR_NAMES = {
     "uchar": "unsigned char",
@@ -67,12 +67,12 @@ _EXTENDED_VECTOR = re.compile(r"(.+?) (?:__vector\(\d+\)|vector\[\d+\])")
 _QUALIFIER = re.compile(
     r"\b(?:const|volatile|__restrict__|__restrict|restrict|struct|class|enum|typename|__shared__|__global)\b"
 )
-# In front of a plain integer type, in any order: `unsigned long long int` is `unsigned long`.
+# Words of an integer type, which may come in any order: `unsigned long long int` is `unsigned long`.
 _INTEGER_WORDS = frozenset({"unsigned", "signed", "long", "short", "int", "char"})
 
 
-def pointee(type_text: str) -> str | None:
-    """What a pointer, a reference or an array parameter leads to, without qualifiers; None for a value."""
+def find_pointee(type_text: str) -> str | None:
+    """Return the type that a pointer, reference or array points to, without qualifiers; else None."""
     text = type_text.strip()
     text = re.sub(r"\[[^\]]*\]\s*$", "*", text)
     text = _QUALIFIER.sub(" ", text).strip()
@@ -82,7 +82,7 @@ def pointee(type_text: str) -> str | None:
 
 
 def is_pointer_to_const(type_text: str) -> bool:
-    """Whether nothing may be written through a parameter of this type."""
+    """Whether a parameter of this type points to constant elements, which the kernel does not write."""
     text = re.sub(r"\[[^\]]*\]\s*$", "*", type_text.strip()).rstrip()
     text = re.sub(r"(?:\s|\bconst\b|\bvolatile\b|\b__restrict__|\b__restrict\b)+$", "", text)
     if not text.endswith(("*", "&")):
@@ -93,15 +93,15 @@ def is_pointer_to_const(type_text: str) -> bool:
     return "*" not in target and bool(re.match(r"(?:volatile\s+)?const\b", target))
 
 
-def element_type(type_text: str, resolve: Callable[[str], str | None] | None = None) -> str | None:
-    """The numbers of a value of this type, as comparison.ELEMENT_TYPES calls them; None where unknown.
+def find_element_type(type_text: str, resolve: Callable[[str], str | None] | None = None) -> str | None:
+    """Return the type of the numbers in a value of a C++ type, as ``ElementType`` names it; None if unknown.
 
-    ``resolve`` is asked for names that are not C++'s or HIP's own, with the name alone.
+    ``resolve`` gets the name of a type that is neither C++'s nor HIP's own, and returns the same or None.
     """
     text = " ".join(_QUALIFIER.sub(" ", type_text).split())
     if not text or "*" in text or "&" in text:
         return None
-    known = _SCALARS.get(text) or _COMPLEX.get(text) or _PAIRS.get(text) or _integer(text)
+    known = _SCALARS.get(text) or _COMPLEX.get(text) or _PAIRS.get(text) or _parse_integer(text)
     if known:
         return known
     if match := _FIXED.fullmatch(text):
@@ -111,21 +111,21 @@ def element_type(type_text: str, resolve: Callable[[str], str | None] | None = N
         return _SCALARS.get(name)
     for pattern in (_WRAPPED, _EXTENDED_VECTOR):
         if match := pattern.fullmatch(text):
-            return element_type(match[1], resolve)
+            return find_element_type(match[1], resolve)
     return resolve(text) if resolve is not None else None
 
 
-def lanes(type_text: str) -> int | None:
-    """How many numbers a value of a type of C++'s or HIP's own holds; None for any other type."""
+def count_lanes(type_text: str) -> int | None:
+    """Return how many numbers a value holds if the type is C++'s or HIP's own; None for any other type."""
     text = " ".join(_QUALIFIER.sub(" ", type_text).split())
-    if text in _SCALARS or _integer(text) or _FIXED.fullmatch(text):
+    if text in _SCALARS or _parse_integer(text) or _FIXED.fullmatch(text):
         return 1
     if match := _SHORT_VECTOR.fullmatch(text):
         return int(match[2])
     return 2 if text in _COMPLEX or text in _PAIRS else None
 
 
-def _integer(text: str) -> str | None:
+def _parse_integer(text: str) -> str | None:
     words = text.split()
     if not words or not _INTEGER_WORDS.issuperset(words):
         return None

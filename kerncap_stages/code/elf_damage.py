@@ -1,4 +1,4 @@
-"""What reading an ELF file raises where it is damaged, as one error: pyelftools trusts what it reads."""
+"""Converts all errors from reading a damaged ELF file to one: pyelftools does not check what it reads."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _RAISED = (
 
 
 @contextmanager
-def reading_elf(hint: str) -> Iterator[None]:
-    """For a block, or a function, that reads a code object: damage is an ArtifactError, with the hint."""
+def convert_elf_errors(hint: str) -> Iterator[None]:
+    """Raise ArtifactError, with the hint, if reading a code object in a block or a function fails."""
     try:
         yield
     except (ELFError, DWARFError, *_RAISED) as error:

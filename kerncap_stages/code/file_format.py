@@ -1,4 +1,4 @@
-"""What a file of code is, by its first bytes: the one answer that all readers of formats go by."""
+"""Finds the format of a file of code by its first bytes; all readers of formats use this."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
 
 
 class FileFormat(Enum):
-    """A format of files that hold code for GPUs, or of what they hold."""
+    """A format of code for GPUs, or of files that hold code in several formats."""
 
-    ELF = auto()  # for AMD GPUs, or for something that is no GPU: its reader tells
+    ELF = auto()  # for AMD GPUs, or not for a GPU: its reader checks that
     CUBIN = auto()
     PTX = auto()
     FATBIN = auto()
@@ -29,8 +29,8 @@ class FileFormat(Enum):
     UNKNOWN = auto()
 
 
-def format_of(data: bytes) -> FileFormat:
-    """Tell the format. A file of that format may still be damaged."""
+def find_format(data: bytes) -> FileFormat:
+    """Find the format of a file, which may still be damaged."""
     if data.startswith(_ELF_MAGIC):
         is_cubin = data[_MACHINE_AT : _MACHINE_AT + 2] == _EM_CUDA
         return FileFormat.CUBIN if is_cubin else FileFormat.ELF
@@ -40,12 +40,12 @@ def format_of(data: bytes) -> FileFormat:
         return FileFormat.BUNDLE
     if len(data) >= FATBIN_HEADER.size and FATBIN_HEADER.unpack_from(data)[0] == _FATBIN_MAGIC:
         return FileFormat.FATBIN
-    # PTX is text that begins, after comments, with its version.
-    if without_comments(data[:_PTX_HEAD_BYTES]).lstrip().startswith(".version"):
+    # PTX is text that begins, after comments, with ``.version``.
+    if strip_comments(data[:_PTX_HEAD_BYTES]).lstrip().startswith(".version"):
         return FileFormat.PTX
     return FileFormat.UNKNOWN
 
 
-def without_comments(data: bytes) -> str:
-    """The text of PTX without its comments."""
+def strip_comments(data: bytes) -> str:
+    """Return the text of PTX without its comments."""
     return _COMMENT.sub("", data.decode(errors="replace"))

@@ -1,4 +1,4 @@
-"""What a code object says about its kernels, whatever its format."""
+"""Facts about the kernels of a code object in any format, and their symbols without marks of units."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ if TYPE_CHECKING:
     from collections.abc import Collection
 
 _UNIT = re.compile(r"(?:\.intern\.|\.static\.|__intern__|__static__)[0-9a-f]+$")
-# nvcc's, with separate compilation: __nv_static_28__5d2e0014_7_main_cu_4d11ce8d__ZN39_GLOBAL__N_..., or with
-# the symbol of something that the unit exports, __nv_static_24__8f38712a_7_only_cu_main__Z6dampedPfi. The
-# number is the length of the mark.
+# nvcc's mark with separate compilation: __nv_static_28__5d2e0014_7_main_cu_4d11ce8d__ZN39_GLOBAL__N_..., or
+# with a symbol that the unit exports, __nv_static_24__8f38712a_7_only_cu_main__Z6dampedPfi. The number is the
+# length of the mark.
 _NVCC_STATIC = re.compile(r"__nv_static_(\d{1,4})_")
-# _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: a hash of the folder, the file's name, and a hash of what
-# the unit defines or, as in _GLOBAL__N__ad82676b_4_a_cu__Z1kPi, the symbol of something that it exports.
+# _ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf: a hash of the folder, the file's name, and a hash of the
+# unit's definitions or, as in _GLOBAL__N__ad82676b_4_a_cu__Z1kPi, a symbol that the unit exports.
 _NVCC_FOLDER = re.compile(r"(_GLOBAL__N__|_INTERNAL_)[0-9a-f]{8}(?=_\d+_)")
-_NVCC_FILE = re.compile(r"(?:_GLOBAL__N__|_INTERNAL_)_(\d{1,4})_")  # where the folder's hash is gone
+_NVCC_FILE = re.compile(r"(?:_GLOBAL__N__|_INTERNAL_)_(\d{1,4})_")  # after the folder's hash was removed
 _HASH = re.compile(r"_[0-9a-f]{8}")
 
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """One kernel as its code object describes it."""
+    """A kernel as its code object describes it."""
 
     symbol: str
     slots: tuple[KernargSlot, ...]
@@ -41,7 +41,7 @@ class KernelFacts:
     preload_offset_dwords: int
     preload_length_dwords: int
     language: str | None
-    unsupported: tuple[str, ...] = ()  # what it does that a replay cannot
+    unsupported: tuple[str, ...] = ()  # what the kernel does that a replay does not support
 
 
 @dataclass(frozen=True)
@@ -53,17 +53,17 @@ class CodeObjectFacts:
     kernels: dict[str, KernelFacts]
     format: CodeObjectFormat = CodeObjectFormat.ELF_AMDGPU
 
-    def kernel(self, symbol: str) -> KernelFacts | None:
-        """The kernel of a symbol, or else the only one whose symbol differs in the mark of its unit alone."""
+    def find_kernel(self, symbol: str) -> KernelFacts | None:
+        """Return the kernel with this symbol, or the only one that differs just in the unit's mark."""
         name = find_symbol(symbol, self.kernels)
         return None if name is None else self.kernels[name]
 
 
-def without_unit(symbol: str) -> str:
-    """``_ZL5scalePf`` of ``_ZL5scalePf.intern.2dd6ad7a45459c37``.
+def strip_unit(symbol: str) -> str:
+    """Return ``_ZL5scalePf`` for ``_ZL5scalePf.intern.2dd6ad7a45459c37``.
 
-    With relocatable device code (-fgpu-rdc) clang marks kernels of internal linkage with a hash of the unit's
-    command, which is not that of a unit that is built alone; nvcc puts a mark before them.
+    With relocatable device code (-fgpu-rdc) clang appends a hash of the unit's command to kernels of internal
+    linkage; it differs when the unit is built alone. nvcc puts a mark before the name.
     """
     own = _NVCC_STATIC.match(symbol)
     name = symbol[own.end() + int(own[1]) :] if own else ""
@@ -71,13 +71,13 @@ def without_unit(symbol: str) -> str:
 
 
 def find_symbol(symbol: str, names: Collection[str]) -> str | None:
-    """What a rebuilt code object calls a symbol: as it is, else the only one but for marks of the unit.
+    """Return a symbol's name in a rebuilt code object: the same, or the only one that differs just in marks.
 
-    Of nvcc's two marks the folder's goes first: units of one file name may each have a symbol of that name.
+    nvcc's mark of the folder is ignored first: units with the same file name may both have the symbol.
     """
     if symbol in names:
         return symbol
-    for plain in (_without_folder, _without_marks):
+    for plain in (_strip_folder, _strip_marks):
         wanted = plain(symbol)
         alike = [name for name in names if plain(name) == wanted]
         if alike:
@@ -85,18 +85,18 @@ def find_symbol(symbol: str, names: Collection[str]) -> str | None:
     return None
 
 
-def same_but_for_unit(name: str, other: str) -> bool:
-    """Whether two symbols differ only in what compilers call the translation unit.
+def is_same_but_for_unit(name: str, other: str) -> bool:
+    """Whether two symbols differ only in the compiler's marks of the translation unit.
 
-    nvcc marks what stands in anonymous namespaces with a hash of the folder that it was compiled in and
-    another of what the unit defines, which an edit changes.
+    nvcc marks names in anonymous namespaces with a hash of the folder and a hash of the unit's definitions,
+    which an edit changes.
     """
-    return _without_marks(name) == _without_marks(other)
+    return _strip_marks(name) == _strip_marks(other)
 
 
-def end_without_marks(symbol: str) -> str:
-    """What every build calls a kernel at the end: ``4anonEPf``, in an anonymous namespace of nvcc's."""
-    rest = _without_folder(symbol)
+def find_unmarked_end(symbol: str) -> str:
+    """Return the end of a symbol that is the same in every build: ``4anonEPf`` in an anonymous namespace."""
+    rest = _strip_folder(symbol)
     while found := _NVCC_FILE.search(rest):
         end_of_file_name = found.end() + int(found[1])
         contents = _HASH.match(rest, end_of_file_name)
@@ -104,12 +104,12 @@ def end_without_marks(symbol: str) -> str:
     return rest
 
 
-def _without_folder(symbol: str) -> str:
-    return _NVCC_FOLDER.sub(r"\1", without_unit(symbol))
+def _strip_folder(symbol: str) -> str:
+    return _NVCC_FOLDER.sub(r"\1", strip_unit(symbol))
 
 
-def _without_marks(symbol: str) -> str:
-    kept, rest = "", _without_folder(symbol)
+def _strip_marks(symbol: str) -> str:
+    kept, rest = "", _strip_folder(symbol)
     while found := _NVCC_FILE.search(rest):
         end_of_file_name = found.end() + int(found[1])
         contents = _HASH.match(rest, end_of_file_name)

@@ -1,7 +1,7 @@
-"""The parts of a demangled kernel name.
+"""Splits a demangled kernel name into its parts.
 
-The text comes from the C++ runtime's own demangler, whose output is a small grammar: an optional return type
-(templates only), a qualified name, a parenthesised parameter list. Only brackets need to be followed.
+The name comes from the C++ runtime's demangler, which writes a return type (for templates only), a qualified
+name and a parameter list in parentheses. So it is enough to follow the brackets.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ ANONYMOUS = "(anonymous namespace)"
 
 @dataclass(frozen=True)
 class KernelName:
-    """A kernel's qualified name: ``scopes`` from the outside in, without their template arguments."""
+    """A kernel's name in parts; ``scopes`` are namespaces and classes, outermost first, without arguments."""
 
     scopes: tuple[str, ...]
     base: str
@@ -28,16 +28,16 @@ class KernelName:
         return bool(self.template_arguments)
 
 
-def _depths(text: str) -> list[int]:
-    """The bracket depth at each character; a bracket itself counts as inside."""
-    return _brackets(text)[0]
+def _measure_depths(text: str) -> list[int]:
+    """Return the bracket depth at each character; a bracket itself counts as inside."""
+    return _follow_brackets(text)[0]
 
 
-def _brackets(text: str) -> tuple[list[int], int | None]:
-    """The depth at each character, and where the outermost bracket stands that is never closed.
+def _follow_brackets(text: str) -> tuple[list[int], int | None]:
+    """Return the depth at each character, and the index of the outermost bracket that is never closed.
 
-    ``<`` opens only behind an identifier and ``>`` closes only what ``<`` opened, so that comparisons inside
-    template arguments, which the demangler wraps in parentheses, are not mistaken for brackets.
+    ``<`` opens a bracket only after an identifier, and ``>`` closes only a ``<``. So comparisons in template
+    arguments, which the demangler puts into parentheses, are not taken for brackets.
     """
     depths: list[int] = []
     open_at: list[int] = []
@@ -52,8 +52,8 @@ def _brackets(text: str) -> tuple[list[int], int | None]:
 
 
 def _split(text: str, separator: str) -> list[str]:
-    """Split at ``separator`` outside all brackets."""
-    depths = _depths(text)
+    """Split at each ``separator`` outside of all brackets."""
+    depths = _measure_depths(text)
     parts: list[str] = []
     start = 0
     for i in range(len(text)):
@@ -65,8 +65,8 @@ def _split(text: str, separator: str) -> list[str]:
 
 
 def _cut_group(text: str) -> tuple[str, str | None]:
-    """``name<args>`` or ``name(args)`` to (name, args); (text, None) when it does not end with a group."""
-    depths = _depths(text)
+    """Split ``name<args>`` or ``name(args)`` into (name, args); (text, None) if it does not end so."""
+    depths = _measure_depths(text)
     if not depths or depths[-1] != 1 or text[-1] not in _CLOSE:
         return text, None
     opener = next(char for char, closer in _OPEN.items() if closer == text[-1])
@@ -74,12 +74,12 @@ def _cut_group(text: str) -> tuple[str, str | None]:
     return text[:start], text[start + 1 : -1]
 
 
-def _arguments(text: str | None) -> tuple[str, ...]:
+def _split_arguments(text: str | None) -> tuple[str, ...]:
     return tuple(part.strip() for part in _split(text, ",")) if text and text.strip() else ()
 
 
 def parse_kernel_name(demangled: str) -> KernelName:
-    """Take a demangled symbol apart; a name that was never mangled has no scopes and no parameters.
+    """Split a demangled symbol; a name that was never mangled has no scopes and no parameters.
 
     ``void ns::(anonymous namespace)::f<float, (kind)39>(float*)`` gives scopes
     ``("ns", "(anonymous namespace)")``, base ``f``, template arguments ``("float", "(kind)39")``, parameters
@@ -88,8 +88,8 @@ def parse_kernel_name(demangled: str) -> KernelName:
     text = demangled.removesuffix(".kd").strip()
     if " [clone " in text:
         text = text[: text.index(" [clone ")]
-    text = text[: _brackets(text)[1]]  # profilers cut long names off
-    text = _split(text, " requires ")[0]  # the constraint of a template stands behind the parameters
+    text = text[: _follow_brackets(text)[1]]  # profilers cut long names off
+    text = _split(text, " requires ")[0]  # a template's constraint comes after the parameters
     head, parameters = _cut_group(text) if text.endswith(")") else (text, None)
     qualified = _split(head, " ")[-1]
     *scopes, last = _split(qualified, "::")
@@ -97,6 +97,6 @@ def parse_kernel_name(demangled: str) -> KernelName:
     return KernelName(
         scopes=tuple(scope if scope == ANONYMOUS else _cut_group(scope)[0] for scope in scopes),
         base=base,
-        template_arguments=_arguments(template_arguments),
-        parameters=_arguments(parameters),
+        template_arguments=_split_arguments(template_arguments),
+        parameters=_split_arguments(parameters),
     )

@@ -1,4 +1,4 @@
-"""What a code object holds, whatever its format."""
+"""Reads a code object of any format."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.code_object import read_amd
 from kerncap_stages.code.cubin import read_cubin
-from kerncap_stages.code.file_format import FileFormat, format_of
+from kerncap_stages.code.file_format import FileFormat, find_format
 from kerncap_stages.code.ptx import read_ptx
 
 if TYPE_CHECKING:
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 def read_code_object(data: bytes) -> CodeObjectFacts:
     """Parse a code object.
 
-    Raises ArtifactError when it is not one, or has no metadata that we understand.
+    Raises ArtifactError if it is not one, is damaged or has no metadata.
     """
-    match format_of(data):
+    match find_format(data):
         case FileFormat.CUBIN:
             return read_cubin(data)
         case FileFormat.PTX:
             return read_ptx(data)
-        case _:  # also what is no code object: the message names AMD's metadata
+        case _:  # for other files, too: this raises an error that names AMD's metadata
             return read_amd(data)

@@ -1,8 +1,7 @@
-"""What the machine instructions of an NVIDIA kernel tell that nothing else does.
+"""Reads machine instructions of NVIDIA kernels, which alone show whether a kernel uses textures or surfaces.
 
-Since Volta an instruction has 16 bytes, and the lowest 12 bits name it: 8 bits for what it does, above them
-how its operands come. NVIDIA documents neither; the numbers are those of nvcc 13.0's output for sm_75 to
-sm_120.
+Since Volta an instruction has 16 bytes. Its lowest 8 bits are the operation, the next 4 bits the form of its
+operands. NVIDIA documents neither; the numbers are from the output of nvcc 13.0 for sm_75 to sm_120.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ import numpy as np
 
 _INSTRUCTION_BYTES = 16
 _OPCODE = 0xFFF
-# TEX, TLD4, TLD, TMML, TXD, TXQ, and SULD, SUST, SURED with their atomic kin.
+# TEX, TLD4, TLD, TMML, TXD, TXQ; and SULD, SUST, SURED and the atomic operations on surfaces.
 _TEXTURES = (range(0x60, 0x71), (0x3, 0x5, 0xB, 0xF))
 _SURFACES = (range(0x94, 0xA0), (0x3, 0x5, 0x9, 0xB, 0xF))
 _OPCODES = [
@@ -23,7 +22,7 @@ def uses_textures(code: bytes) -> bool:
     """Whether instructions read or write textures or surfaces."""
     whole = len(code) // _INSTRUCTION_BYTES * _INSTRUCTION_BYTES
     words = np.frombuffer(code[:whole], np.uint16)[:: _INSTRUCTION_BYTES // 2]
-    # Not np.isin: its first call imports masked arrays, which takes longer than all of this.
+    # Not np.isin: its first call imports masked arrays, which takes longer than this whole function.
     wanted = np.zeros(_OPCODE + 1, np.bool_)
     wanted[_OPCODES] = True
     return bool(wanted[words & _OPCODE].any())

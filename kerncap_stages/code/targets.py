@@ -1,10 +1,10 @@
-"""GPU targets: one parser for every spelling, and what a code object's ELF header says.
+"""Parses the names of GPU targets in all spellings, and the target in a code object's ELF header.
 
 The same GPU has many names: ``gfx90a:xnack-`` for a compiler, ``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``
 for ROCr, ``amdgcn-amd-amdhsa-unknown-gfx90a`` or ``amdgpu9.0a-amd-amdhsa-unknown-gfx90a`` in the metadata
-that newer LLVMs write, ``hipv4-amdgcn-amd-amdhsa--gfx90a`` for an entry of an offload bundle. ROCr's loader
-goes by e_flags of the ELF header alone, so that is what counts for a code object. LLVM's AMDGPU usage guide
-has its layout.
+that newer LLVMs write, ``hipv4-amdgcn-amd-amdhsa--gfx90a`` for an entry of an offload bundle. For a code
+object the ELF header decides, because ROCr's loader only reads e_flags. LLVM's AMDGPU usage guide describes
+them.
 """
 
 from __future__ import annotations
@@ -12,12 +12,13 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-# A processor is the last part of a name, with its features; of a generic one the name has dashes of its own.
+# The processor is the last part of a name, before its features; names of generic processors contain dashes.
 _GENERIC = r"gfx\d+(?:-\d+)*-generic"
 _NAMED = re.compile(rf"(?:(.*)-)?({_GENERIC}|gfx[0-9a-f]+|sm_\d+[a-z]?)((?::[a-z]+[+-])*)", re.ASCII)
 _ROCR_TRIPLE = "amdgcn-amd-amdhsa"
 _MACH_MASK = 0xFF
-# Code object version 3 (ABI version 1) has one bit a feature, later ones two: unsupported, any, off, on.
+# Code object version 3 (ABI version 1) has one bit for each feature, later versions have two, with the values
+# unsupported, any, off and on.
 _ABI_VERSION_3 = 1
 _SINGLE_BITS = {"sramecc": 0x200, "xnack": 0x100}
 _FIELDS = {"sramecc": 10, "xnack": 8}
@@ -80,33 +81,33 @@ PROCESSORS = {  # EF_AMDGPU_MACH
 
 @dataclass(frozen=True)
 class Target:
-    """A GPU that code is for. ``triple``: what stood before it, if anything; ``features``: ``xnack-``."""
+    """A GPU that code is for. ``triple``: the name before the processor; ``features``: such as ``xnack-``."""
 
     triple: str
     processor: str
     features: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """What compilers call it: ``gfx90a:sramecc+:xnack-``, ``sm_90a``."""
+        """Return the compilers' name: ``gfx90a:sramecc+:xnack-``, ``sm_90a``."""
         return ":".join((self.processor, *self.features))
 
     @property
     def isa(self) -> str:
-        """What ROCr calls it: ``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``."""
+        """ROCr's name: ``amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-``."""
         return f"{_ROCR_TRIPLE}--{self}"
 
-    def feature(self, name: str) -> bool | None:
-        """Whether a feature is on; None where the target does not say."""
+    def has_feature(self, name: str) -> bool | None:
+        """Whether a feature is on; None if the target does not name it."""
         signs = [each[-1] for each in self.features if each[:-1] == name]
         return signs[0] == "+" if signs else None
 
     def runs_on(self, device: Target) -> bool:
-        """Whether code for this target runs on a device; a feature that is not named may be on or off."""
+        """Whether code for this target runs on a device; a feature that it does not name may be on or off."""
         return self.processor == device.processor and set(self.features) <= set(device.features)
 
 
 def parse_target(name: str) -> Target | None:
-    """Take a target's name apart, however it is spelled; None where it names no GPU."""
+    """Parse a target's name in any spelling; None if it names no GPU."""
     match = _NAMED.fullmatch(name)
     if match is None:
         return None
@@ -114,14 +115,14 @@ def parse_target(name: str) -> Target | None:
     return Target(triple, match[2], tuple(match[3].split(":")[1:]))
 
 
-def processor_of(name: str) -> str:
-    """``gfx90a`` of any of its names; what names no GPU, as it is."""
+def find_processor(name: str) -> str:
+    """Return the processor, such as ``gfx90a``, of a target's name; a name of no GPU is returned as it is."""
     target = parse_target(name)
     return name if target is None else target.processor
 
 
-def target_of_elf(e_flags: int, abi_version: int) -> Target | None:
-    """What the ELF header of an AMD code object says; None for a processor that came after this table.
+def parse_elf_target(e_flags: int, abi_version: int) -> Target | None:
+    """Return the target in the ELF header of an AMD code object; None if this table lacks the processor.
 
     abi_version: EI_ABIVERSION, 1 for code object version 3.
     """
@@ -131,7 +132,7 @@ def target_of_elf(e_flags: int, abi_version: int) -> Target | None:
     features = []
     for name, bit in _FIELDS.items():
         if abi_version <= _ABI_VERSION_3:
-            # The bit is also clear where the GPU has no such feature.
+            # The bit is also clear if the GPU does not have the feature.
             features += [f"{name}+"] if e_flags & _SINGLE_BITS[name] else []
         else:
             features += {_OFF: [f"{name}-"], _ON: [f"{name}+"]}.get(e_flags >> bit & 3, [])

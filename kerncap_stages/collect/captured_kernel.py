@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.fatbin import ptx_in_images
+from kerncap_stages.code.fatbin import find_ptx
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.collect.launch_facts import guess_language
 from kerncap_stages.collect.wire import ProtocolError
@@ -69,8 +69,7 @@ def describe_kernel(
             abi_version=code.abi_version,
             uri=module.uri or None,
             ptx=tuple(
-                FileRef.to(transaction.put_bytes(text))
-                for text in ptx_in_images(images, code.isa, loaded.mangled)
+                FileRef.to(transaction.put_bytes(text)) for text in find_ptx(images, code.isa, loaded.mangled)
             ),
         ),
         wavefront_size=facts.wavefront_size,

@@ -73,8 +73,8 @@ def _describe_device(index: int, facts: Mapping[str, str]) -> Device:
         memory_size_bytes=int(facts.get("memory_size_bytes", "0")),
         compute_units=int(facts.get("compute_units", "0")),
         wavefront_size=int(facts.get("wavefront_size", "64")),
-        xnack=None if target is None else target.feature("xnack"),
-        sramecc=None if target is None else target.feature("sramecc"),
+        xnack=None if target is None else target.has_feature("xnack"),
+        sramecc=None if target is None else target.has_feature("sramecc"),
         software="software" in facts.get("name", "").lower(),
     )
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from kerncap_stages._native import demangle
-from kerncap_stages.code.kernel_facts import without_unit
+from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.collect import protocol
 from kerncap_stages.collect.wire import ProtocolError
 
@@ -90,7 +90,7 @@ class Modules:
         module = self.get(message.module)
         for sent in message.kernels:
             mangled = sent.name.removesuffix(".kd")
-            kernel = LoadedKernel(sent.kernel, mangled, demangle(without_unit(mangled)), module.number)
+            kernel = LoadedKernel(sent.kernel, mangled, demangle(strip_unit(mangled)), module.number)
             module.kernels.append(kernel)
             if len(self.kernels) < _MAX_KERNELS:
                 self.kernels[sent.kernel] = kernel

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.compat.conversion import validation_result
 from kerncap_stages.compat.projects import find_project, find_variant
-from kerncap_stages.project.artifacts import kernel_name
-from kerncap_stages.project.built import warn_of_stale_variant, find_unbuilt_edits
+from kerncap_stages.project.artifacts import find_kernel_name
+from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.validate.engine import run_validate
 from kerncap_stages.validate.request import Settings, checked_settings
@@ -35,7 +35,7 @@ def validate_project(
     notes += [] if variant is None else warn_of_stale_variant(folder, variant)
     unbuilt = [] if variant is not None else find_unbuilt_edits(folder)
     notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
-    names = [kernel_name(store, capture) for capture in captures]
+    names = [find_kernel_name(store, capture) for capture in captures]
     return validation_result([manifest for _, manifest in made], [digest for digest, _ in made], names, notes)
 
 

@@ -6,7 +6,7 @@ import shutil
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.ptx import entry_lines
+from kerncap_stages.code.ptx import find_entry_lines
 from kerncap_stages.compilers.dependencies import run_compiler
 from kerncap_stages.compilers.hip import HipTool
 from kerncap_stages.compilers.installed import Compiler
@@ -33,7 +33,7 @@ class ClangCudaTool(HipTool):
         """Compile to PTX, and search the kernel's entry."""
         words = self.compiler.make_command(target, flags, "-w", "-S", "-o", "-", str(unit))
         result = run_compiler(words, directory)
-        return result.returncode == 0 and symbol in entry_lines(result.stdout.encode())
+        return result.returncode == 0 and symbol in find_entry_lines(result.stdout.encode())
 
     def compile_device_code(self, unit: Path, flags: Sequence[str], directory: Path, target: str) -> None:
         """Compile nothing: clang makes PTX, which has no instructions to compare."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.kernel_facts import same_but_for_unit
+from kerncap_stages.code.kernel_facts import is_same_but_for_unit
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -108,7 +108,7 @@ def _read_first_rows(
             after = reader.read_unsigned() + reader.at
             extended = reader.read_byte()
             if extended == _SET_ADDRESS:
-                is_wanted = same_but_for_unit(functions.get(reader.at, ""), symbol)
+                is_wanted = is_same_but_for_unit(functions.get(reader.at, ""), symbol)
             elif extended == _INLINED_CALL:
                 inlined = reader.read_unsigned()
             elif extended == _END_OF_SEQUENCE:

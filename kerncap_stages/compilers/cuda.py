@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.cubin import kernel_code
+from kerncap_stages.code.cubin import find_kernel_code
 from kerncap_stages.compilers.clang_cuda import find_clang
 from kerncap_stages.compilers.flags import find_unsafe_flags, keep_shaping_flags
 from kerncap_stages.compilers.includes import list_environment_folders
@@ -88,7 +88,7 @@ class CudaToolchain:
 
     def read_kernel_code(self, code_object: bytes, symbol: str) -> bytes | None:
         """Read the instructions of one kernel of a cubin."""
-        return kernel_code(code_object, symbol)
+        return find_kernel_code(code_object, symbol)
 
     def read_compiler_name(self, code_object: bytes) -> None:
         """Return None: a cubin does not name its compiler."""

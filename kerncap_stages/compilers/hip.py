@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.offload_bundle import code_object_for
+from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.targets import parse_target
 from kerncap_stages.compilers import amd_code
 from kerncap_stages.compilers.debug_info import defined_at
@@ -119,7 +119,7 @@ class HipTool:
             if result.returncode != 0 or not output.is_file():
                 raise DeviceError(f"{unit} does not compile: {find_first_error(result.stderr)}")
             bundle = output.read_bytes()
-            bitcode.write_bytes(code_object_for(bundle, target))
+            bitcode.write_bytes(extract_code_object(bundle, target))
             listed = run_llvm("llvm-nm", "--format=posix", bitcode)
         if listed.returncode != 0:
             raise DeviceError(f"llvm-nm cannot read the bitcode of {unit}: {find_first_error(listed.stderr)}")

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from elftools.elf.elffile import ELFFile
 
-from kerncap_stages.code.cubin import line_numbers
-from kerncap_stages.code.elf_damage import reading_elf
-from kerncap_stages.code.file_format import FileFormat, format_of
-from kerncap_stages.code.kernel_facts import same_but_for_unit
+from kerncap_stages.code.cubin import read_line_numbers
+from kerncap_stages.code.elf_damage import convert_elf_errors
+from kerncap_stages.code.file_format import FileFormat, find_format
+from kerncap_stages.code.kernel_facts import is_same_but_for_unit
 from kerncap_stages.compilers.cubin_lines import read_cubin_lines
 from kerncap_stages.errors import ArtifactError
 
@@ -37,15 +37,15 @@ class LineTables:
 def read_line_tables(code_object: bytes, mangled_name: str) -> LineTables:
     """Read DWARF line tables; empty if the code object has none, or they cannot be read."""
     try:
-        with reading_elf(hint="compile it again"):
+        with convert_elf_errors(hint="compile it again"):
             elf = ELFFile(io.BytesIO(code_object))
             if elf.has_dwarf_info():
                 # pyelftools does not know the relocations of cubins; nothing that is read here needs them.
                 dwarf = elf.get_dwarf_info(
-                    relocate_dwarf_sections=format_of(code_object) is not FileFormat.CUBIN
+                    relocate_dwarf_sections=find_format(code_object) is not FileFormat.CUBIN
                 )
                 return _read(dwarf, mangled_name)
-            return LineTables(*read_cubin_lines(*line_numbers(code_object), mangled_name))
+            return LineTables(*read_cubin_lines(*read_line_numbers(code_object), mangled_name))
     except ArtifactError:
         # Line tables are only hints, and the file may come from anybody: unreadable is the same as absent.
         return LineTables()
@@ -63,7 +63,7 @@ def _read(dwarf: DWARFInfo, mangled_name: str) -> LineTables:
             names = (die.attributes.get(f"DW_AT_{kind}") for kind in _NAMES)
             name = next((each for each in names if each), None)
             where, line = die.attributes.get("DW_AT_decl_file"), die.attributes.get("DW_AT_decl_line")
-            if name and where and line and same_but_for_unit(os.fsdecode(name.value), mangled_name):
+            if name and where and line and is_same_but_for_unit(os.fsdecode(name.value), mangled_name):
                 path = files[where.value] if where.value < len(files) else None
                 if path is not None:
                     definition = (path, line.value)

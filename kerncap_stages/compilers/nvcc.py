@@ -14,8 +14,8 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.kernel_facts import same_but_for_unit
-from kerncap_stages.code.ptx import entry_lines
+from kerncap_stages.code.kernel_facts import is_same_but_for_unit
+from kerncap_stages.code.ptx import find_entry_lines
 from kerncap_stages.compilers.dependencies import (
     Headers,
     find_first_error,
@@ -89,8 +89,8 @@ class NvccTool:
     def yields(self, unit: Path, flags: Sequence[str], directory: Path, target: str, symbol: str) -> bool:  # noqa: ARG002
         """Compile to PTX, and search the kernel's entry."""
         ptx = self._compile("-ptx", unit, flags, target)
-        entries = entry_lines(ptx) if ptx is not None else ()
-        return any(same_but_for_unit(entry, symbol) for entry in entries)
+        entries = find_entry_lines(ptx) if ptx is not None else ()
+        return any(is_same_but_for_unit(entry, symbol) for entry in entries)
 
     def find_definition(
         self,

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.cubin import embedded_ptx, kernel_code
-from kerncap_stages.code.file_format import without_comments
-from kerncap_stages.code.kernel_facts import same_but_for_unit
-from kerncap_stages.code.ptx import entry_lines
+from kerncap_stages.code.cubin import find_embedded_ptx, find_kernel_code
+from kerncap_stages.code.file_format import strip_comments
+from kerncap_stages.code.kernel_facts import is_same_but_for_unit
+from kerncap_stages.code.ptx import find_entry_lines
 from kerncap_stages.compilers.consulted import walk_source_folders
 from kerncap_stages.compilers.nvcc import find_cuda_tool
 from kerncap_stages.compilers.program_file import find_program_file
@@ -65,14 +65,14 @@ def find_ptx(capture: Capture, code: CapturedCode, roots: Sequence[Path], consul
     """
     kernel = capture.kernel
     symbol, isa = kernel.mangled_name, kernel.code_object.isa
-    captured = kernel_code(code.code_object, symbol)
+    captured = find_kernel_code(code.code_object, symbol)
     program = find_program_file(capture) or Path("/program")
     if code.ptx:
         path = program.with_name(f"{program.name}:handed-to-the-driver.ptx")
         options = _filter_fitting(((path, text) for text in code.ptx), symbol, isa)
         repeated = options[0] if options else None
     else:
-        own = embedded_ptx(code.code_object)
+        own = find_embedded_ptx(code.code_object)
         made_of = [(program.with_name(f"{program.name}:line-information.ptx"), own)] if own else []
         options = _filter_fitting((*_read_texts(capture, roots, consulted), *made_of), symbol, isa)
         repeated = next((each for each in options if each.text == own), None)
@@ -101,8 +101,8 @@ def _filter_fitting(texts: Iterable[tuple[Path, bytes]], symbol: str, isa: str) 
         target = _TARGET.search(text)
         if target is None or int(target[1]) > number:
             continue
-        for entry, line in entry_lines(text).items():
-            if same_but_for_unit(entry, symbol):
+        for entry, line in find_entry_lines(text).items():
+            if is_same_but_for_unit(entry, symbol):
                 fitting.setdefault(text, Ptx(path, text, line))
     return list(fitting.values())
 
@@ -125,7 +125,7 @@ def _compare(ptx: Ptx, isa: str, symbol: str, captured: bytes | None) -> tuple[s
 
 def _strip(text: bytes) -> str:
     """Strip comments and white space from PTX: line information has neither comments nor indentation."""
-    return "".join(without_comments(text).split())
+    return "".join(strip_comments(text).split())
 
 
 def _read_texts(
@@ -169,7 +169,7 @@ def _assemble(ptx: Ptx, isa: str, symbol: str) -> bytes | None:
         source, output = Path(name) / "kernel.ptx", Path(name) / "kernel.cubin"
         source.write_bytes(ptx.text)
         done = _run([tool, f"-arch={isa}", "-o", str(output), str(source)], name)
-        return kernel_code(output.read_bytes(), symbol) if done and output.is_file() else None
+        return find_kernel_code(output.read_bytes(), symbol) if done and output.is_file() else None
 
 
 def _run(words: Sequence[str], folder: Path) -> bool:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.code.read import read_code_object
-from kerncap_stages.code.targets import processor_of
+from kerncap_stages.code.targets import find_processor
 from kerncap_stages.compilers.llvm_tools import run_llvm
 from kerncap_stages.errors import UsageError
 from kerncap_stages.generate.elf_patch import Image, KernelPlace, object_sections
@@ -113,7 +113,7 @@ def assemble(text: str, code: bytes, symbol: str) -> Assembled:
 
 
 def _read_processor(code: bytes) -> str:
-    return processor_of(read_code_object(code).isa)
+    return find_processor(read_code_object(code).isa)
 
 
 def _run_objdump(code: bytes, start: int, end: int, *options: str) -> tuple[list[str], list[str]]:

@@ -11,7 +11,7 @@ from typing import Any, cast
 from elftools.common.exceptions import ELFError
 from elftools.elf.elffile import ELFFile
 
-from kerncap_stages.code.elf_damage import reading_elf
+from kerncap_stages.code.elf_damage import convert_elf_errors
 from kerncap_stages.errors import UsageError
 
 _S_NOP = struct.pack("<I", 0xBF800000)
@@ -56,7 +56,7 @@ class Image:
         """All of it."""
         return bytes(self._bytes)
 
-    @reading_elf(_AGAIN)
+    @convert_elf_errors(_AGAIN)
     def kernel(self, symbol: str) -> KernelPlace:
         """Find a kernel by its symbol.
 
@@ -80,7 +80,7 @@ class Image:
             symbol, address, size, after - address, offset, at, None if at is None else self._file_offset(at)
         )
 
-    @reading_elf(_AGAIN)
+    @convert_elf_errors(_AGAIN)
     def next_address(self) -> int:
         """Behind everything that is loaded."""
         loads = [each for each in self._elf.iter_segments() if each["p_type"] == "PT_LOAD"]
@@ -93,7 +93,7 @@ class Image:
         filled = made + _S_NOP * ((size - len(made)) // 4)
         self._bytes[place.file_offset : place.file_offset + len(filled)] = filled
 
-    @reading_elf(_AGAIN)
+    @convert_elf_errors(_AGAIN)
     def move_kernel(self, place: KernelPlace, made: bytes, address: int) -> None:
         """Put instructions in a segment of their own at the end, and let the descriptor lead there.
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import jinja2
 
-from kerncap_stages.code.kernel_facts import end_without_marks
+from kerncap_stages.code.kernel_facts import find_unmarked_end
 from kerncap_stages.errors import UsageError
 from kerncap_stages.generate.described import describe_capture
 from kerncap_stages.generate.kinds import choose_kind
@@ -127,7 +127,7 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
 def _make_checks(parts: Sequence[Part]) -> Iterator[str]:
     """Yield recipe lines that check for each kernel: a unit compiles even if it does not instantiate it."""
     for part in parts:
-        name = end_without_marks(part.capture.kernel.mangled_name)
+        name = find_unmarked_end(part.capture.kernel.mangled_name)
         if _NAME.fullmatch(name):
             why = "its unit does not instantiate it, or its name or parameters were changed"
             yield f'\t@grep -q {name} $@ || {{ echo "$@ has no kernel {name}: {why}" >&2; exit 1; }}'

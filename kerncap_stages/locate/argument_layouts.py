@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.element_types import element_type, pointee
+from kerncap_stages.code.element_types import find_element_type, find_pointee
 from kerncap_stages.code.kernel_names import parse_kernel_name
 from kerncap_stages.code.structs import Types
 from kerncap_stages.errors import DeviceError
@@ -49,23 +49,23 @@ def find_argument_types(kernel: Kernel, written: Sequence[str]) -> tuple[str, ..
 
 def is_known(slot: KernargSlot, type_text: str, types: Types) -> bool:
     """Whether an argument's type as text tells what its addresses point to, as far as any type tells it."""
-    target = pointee(type_text)
+    target = find_pointee(type_text)
     if target is not None:
         return _is_known_target(target, types)
     if slot.value_kind != "by_value":
         return False
-    if slot.size_bytes < _POINTER_BYTES or element_type(type_text) is not None:
+    if slot.size_bytes < _POINTER_BYTES or find_element_type(type_text) is not None:
         return True
-    layout = types.layout(type_text)
+    layout = types.find_layout(type_text)
     if layout is None or layout.size_bytes != slot.size_bytes:
         return False
-    targets = (pointee(field.type_name) for field in layout.fields)
+    targets = (find_pointee(field.type_name) for field in layout.fields)
     return all(target is None or _is_known_target(target, types) for target in targets)
 
 
 def _is_known_target(target: str, types: Types) -> bool:
-    """Whether a pointee's element type is known. For ``void`` and pointers, no type tells more."""
-    return target == "void" or target.endswith(("*", "&")) or types.element_type(target) is not None
+    """Whether a find_pointee's element type is known. For ``void`` and pointers, no type tells more."""
+    return target == "void" or target.endswith(("*", "&")) or types.find_element_type(target) is not None
 
 
 def read_held_addresses(

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from elftools.elf.elffile import ELFFile
 
-from kerncap_stages.code.element_types import element_type, lanes
-from kerncap_stages.code.elf_damage import reading_elf
-from kerncap_stages.code.file_format import FileFormat, format_of
-from kerncap_stages.code.kernel_facts import same_but_for_unit
-from kerncap_stages.code.structs import size_of
+from kerncap_stages.code.element_types import count_lanes, find_element_type
+from kerncap_stages.code.elf_damage import convert_elf_errors
+from kerncap_stages.code.file_format import FileFormat, find_format
+from kerncap_stages.code.kernel_facts import is_same_but_for_unit
+from kerncap_stages.code.structs import find_size
 from kerncap_stages.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -64,13 +64,13 @@ class Argument:
 def read_arguments(code_object: bytes, mangled_name: str) -> tuple[Argument, ...]:
     """Return a kernel's arguments in order; nothing if the code object has no DWARF for the kernel."""
     try:
-        with reading_elf(hint="compile it again"):
+        with convert_elf_errors(hint="compile it again"):
             elf = ELFFile(io.BytesIO(code_object))
             section = elf.get_section_by_name(".debug_info")
             if section is None or section.data_size > _MAX_DEBUG_BYTES:
                 return ()
             # pyelftools does not know the relocations of cubins; nothing that is read here needs them.
-            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=format_of(code_object) is not FileFormat.CUBIN)
+            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=find_format(code_object) is not FileFormat.CUBIN)
             kernel = _find_kernel(dwarf, mangled_name)
             if kernel is None:
                 return ()
@@ -88,7 +88,7 @@ def _find_kernel(dwarf: DWARFInfo, mangled_name: str) -> DIE | None:
                 continue
             named = _find_named_entry(die)
             name = next((named.attributes[kind].value for kind in _NAMES if kind in named.attributes), None)
-            if name is not None and same_but_for_unit(os.fsdecode(name), mangled_name):
+            if name is not None and is_same_but_for_unit(os.fsdecode(name), mangled_name):
                 return die
     return None
 
@@ -176,7 +176,7 @@ class _Walk:
         if depth > _MAX_DEPTH:
             return None
         name = _read_name(kind)
-        known = element_type(name) if name else None
+        known = find_element_type(name) if name else None
         if known is not None and (kind.tag == "DW_TAG_base_type" or _is_own(name)):
             return known
         if kind.tag in ("DW_TAG_enumeration_type", "DW_TAG_array_type"):
@@ -194,12 +194,12 @@ class _Walk:
         except _UnknownError:
             return None
         number = kinds.pop() if len(kinds) == 1 else None
-        return number if number and size_of(number) and filled == _measure(kind) else None
+        return number if number and find_size(number) and filled == _measure(kind) else None
 
 
 def _is_own(name: str) -> bool:
     """Whether a struct is a number type of C++ or HIP, such as a half: its members are its bits."""
-    return lanes(name) is not None or "<" in name
+    return count_lanes(name) is not None or "<" in name
 
 
 def _strip_names(kind: DIE) -> DIE:

@@ -80,8 +80,8 @@ def _list_reasons(captured: bytes, code: bytes, made: bytes, wanted: Wanted) -> 
     if theirs is not None and ours is not None and theirs != ours:
         yield f"the program was built by {theirs}, not by {ours}"
     try:
-        before = read_code_object(wanted.code_object).kernel(wanted.symbol)
-        after = read_code_object(made).kernel(wanted.symbol_alone)
+        before = read_code_object(wanted.code_object).find_kernel(wanted.symbol)
+        after = read_code_object(made).find_kernel(wanted.symbol_alone)
     except ArtifactError:
         before = after = None
     if before is not None and after is not None:

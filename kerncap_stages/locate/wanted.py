@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.kernel_facts import without_unit
+from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.errors import DeviceError
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Wanted:
     @property
     def symbol_alone(self) -> str:
         """The kernel's symbol in a unit that is compiled alone: without the suffix of its original unit."""
-        return without_unit(self.symbol)
+        return strip_unit(self.symbol)
 
     def find_tool(self, command: CompileCommand) -> Tool:
         """Find the compiler for a command. Raises DeviceError if there is none that may be run."""

@@ -11,13 +11,13 @@ from kerncap_stages.manifests.codec import (
     KINDS,
     SCHEMA_VERSIONS,
     ReadsObjects,
-    to_canonical,
-    dump,
     describe_first_fault,
+    dump,
+    find_model,
     load,
     load_as,
-    find_model,
     parse,
+    to_canonical,
 )
 from kerncap_stages.manifests.view import View, open_view
 

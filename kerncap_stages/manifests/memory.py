@@ -73,7 +73,10 @@ class Snapshot(Frozen):
         )
         refuse(self.post is not None and self.pre is None, "a post-state needs a pre-state")
         refuse((self.post is None) != (self.written is None), "a write set goes with a post-state")
-        refuse((self.written is None) != (self.written_size_bytes is None), "written ranges and their size go together")
+        refuse(
+            (self.written is None) != (self.written_size_bytes is None),
+            "written ranges and their size go together",
+        )
         ends = [0]
         for offset, length in self.written or ():
             refuse(offset < ends[-1], "written ranges overlap or are not in order")
@@ -106,7 +109,10 @@ class Region(Snapshot):
         )
         for flag in self.flags:
             is_piece = _PIECE.fullmatch(flag.removeprefix(PHYSICAL_FLAG)) is not None
-            refuse(flag.startswith(PHYSICAL_FLAG) and not is_piece, f"{flag!r} has no number of a piece of physical memory")
+            refuse(
+                flag.startswith(PHYSICAL_FLAG) and not is_piece,
+                f"{flag!r} has no number of a piece of physical memory",
+            )
         return self
 
     @property

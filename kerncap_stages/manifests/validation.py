@@ -154,8 +154,12 @@ class Validation(Manifest):
     regions: tuple[RegionResult, ...]
     stray_writes: tuple[StrayWrite, ...] = ()
     pre_states: Count = Field(default=1, description="different pre-states that were compared")
-    poisoned_size_bytes: SizeBytes = Field(default=0, description="bytes of outputs that were perturbed before the run")
-    baseline_runs: Count = Field(default=0, description="replays of the baseline that looked for nondeterminism")
+    poisoned_size_bytes: SizeBytes = Field(
+        default=0, description="bytes of outputs that were perturbed before the run"
+    )
+    baseline_runs: Count = Field(
+        default=0, description="replays of the baseline that looked for nondeterminism"
+    )
     variant_runs: Count = Field(default=0, description="replays of the variant from the captured pre-state")
     nondeterministic_share: Share = Field(default=0.0, description="share of the write set's bytes")
     baselines: tuple[BaselineReplay, ...] = ()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests import open_view
-from kerncap_stages.project.checkout import is_project, open_project, find_project_folder
+from kerncap_stages.project.checkout import find_project_folder, is_project, open_project
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -42,8 +42,8 @@ def find_source_of(store: Store, capture: Digest) -> Digest | None:
     return None
 
 
-def kernel_name(store: Store, capture: Digest) -> str:
-    """The name of the kernel of a capture, as people read it."""
+def find_kernel_name(store: Store, capture: Digest) -> str:
+    """Return the demangled name of a capture's kernel."""
     with open_view(store, capture) as captured:
         return str(captured.kernel.demangled_name)
 

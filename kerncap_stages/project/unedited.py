@@ -24,7 +24,7 @@ def find_unedited(store: Store, capture: Digest) -> Unedited | None:
     for entry in store.artifacts("reproducer"):
         if capture in entry.parents or found in entry.parents:
             kernels = load_as(store, entry.digest, Reproducer).kernels
-            told = next((kernel.unedited for kernel in kernels if kernel.capture.digest == capture), None)
-            if told is not None:
-                return told
+            unedited = next((kernel.unedited for kernel in kernels if kernel.capture.digest == capture), None)
+            if unedited is not None:
+                return unedited
     return None if found is None else load_as(store, found, Source).unedited

@@ -1,1 +1,1 @@
-"""Running a capture again: the plan for the native replayer, and what it answers."""
+"""Replays captures: writes the plan for the native replayer, runs it, and reads its report."""

@@ -1,4 +1,4 @@
-"""Runs a capture again, and publishes what came of it."""
+"""Replays a capture and publishes the result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.project.unedited import find_unedited
-from kerncap_stages.replay.record import replay_manifest
+from kerncap_stages.replay.record import make_replay_manifest
 from kerncap_stages.replay.runner import replay_capture
 from kerncap_stages.replay.variant import WHAT_TO_GIVE
 
@@ -21,23 +21,23 @@ if TYPE_CHECKING:
 
 
 def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Digest, Replay, ReplayResult]:
-    """Run a capture again and publish what came of it; a fault, a crash or a time-out is a result.
+    """Replay a capture and publish the result, which may be a fault, a crash or a time-out.
 
-    Raises what keeps it from being run: Refused, DeviceError, ArtifactError.
+    Raises UsageError, Refused, DeviceError or ArtifactError if it cannot be run.
     """
     capture = load_as(store, digest, Capture)
-    options = options.instead_of(capture.launch)
+    options = options.resolve(capture.launch)
     if options.variant is not None and not options.variant.is_file():
         raise UsageError(
             f"no such code object: {options.variant}",
             hint=f"give {WHAT_TO_GIVE[capture.environment.backend]}",
         )
     try:
-        result = replay_capture(store, capture, options.request(capture))
+        result = replay_capture(store, capture, options.make_request(capture))
     except KerncapError as error:
         raise type(error)(f"capture {digest.short}: {error}", hint=error.hint) from error
     unedited = find_unedited(store, digest) if options.interleave else None
     with store.transaction() as transaction:
-        manifest = replay_manifest(transaction, digest, capture, options, result, unedited)
+        manifest = make_replay_manifest(transaction, digest, capture, options, result, unedited)
         made = transaction.publish(dump(manifest), "replay", [digest])
     return made, manifest, result

@@ -1,4 +1,4 @@
-"""How a capture is run again, as a stage is asked for it."""
+"""The options of a replay, as the user gives them to a stage."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.process import Report
     from kerncap_stages.replay.runner import ReplayRequest
 
-MOST_WORK_ITEMS = 2**32 - 1  # of a grid along one axis, as an AQL packet has it
+MAX_WORK_ITEMS = 2**32 - 1  # of a grid along one axis: the field of an AQL packet has 32 bits
 
 
 @dataclass(frozen=True)
 class ReplayOptions:
-    """How a capture is run again."""
+    """The options of a replay."""
 
     variant: Path | None = None
     interleave: bool = False
@@ -32,25 +32,25 @@ class ReplayOptions:
     verify: bool = True
     dump_folder: Path | None = None
     grid_work_items: Dim3 | None = None
-    grid_blocks: Dim3 | None = None  # instead of work-items
+    grid_blocks: Dim3 | None = None  # replaces grid_work_items
     block_work_items: Dim3 | None = None
     dynamic_lds_bytes: int | None = None
     timeout_s: float | None = 300.0
     device: int | None = None
     progress: Report | None = None
 
-    def instead_of(self, launch: Launch) -> ReplayOptions:
-        """The same with the grid in work-items, and without what that launch has anyway.
+    def resolve(self, launch: Launch) -> ReplayOptions:
+        """Convert the grid to work-items, and drop shapes that are the same in the captured launch.
 
-        Raises UsageError if there are more work-items than fit.
+        Raises UsageError if the grid has more work-items along an axis than fit.
         """
         grid = self.grid_work_items
         block = self.block_work_items or launch.block_work_items
         if self.grid_blocks is not None:
             x, y, z = (blocks * size for blocks, size in zip(self.grid_blocks, block, strict=True))
-            if max(x, y, z) > MOST_WORK_ITEMS:
+            if max(x, y, z) > MAX_WORK_ITEMS:
                 raise UsageError(
-                    f"a grid of {x},{y},{z} work-items: at most {MOST_WORK_ITEMS} fit along an axis",
+                    f"a grid of {x},{y},{z} work-items: an axis has at most {MAX_WORK_ITEMS}",
                     hint="give fewer blocks",
                 )
             grid = (x, y, z)
@@ -61,8 +61,8 @@ class ReplayOptions:
             block_work_items=None if block == launch.block_work_items else block,
         )
 
-    def request(self, capture: Capture) -> ReplayRequest:
-        """What the native replayer is asked to do."""
+    def make_request(self, capture: Capture) -> ReplayRequest:
+        """Make the request to the native replayer."""
         from kerncap_stages.replay.runner import ReplayRequest
 
         devices = {} if self.device is None else {capture.dispatch.device_index: self.device}
@@ -71,7 +71,7 @@ class ReplayOptions:
             iterations=self.iterations,
             warmup=self.warmup,
             flush_cache=self.flush_cache,
-            # A launch of another shape is another computation.
+            # A launch of another shape computes something else.
             compare=capture.has_post and self.grid_work_items is None and self.block_work_items is None,
             interleave=self.interleave,
             hip_launch=self.hip_launch,

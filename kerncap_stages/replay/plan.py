@@ -7,12 +7,12 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.code_object import data_symbols
+from kerncap_stages.code.code_object import list_data_symbols
 from kerncap_stages.collect.launch_facts import LAUNCH_ATTRIBUTES
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CARVEOUT, CONTEXT_LIMITS
 from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG, ModuleVariable
-from kerncap_stages.replay.variant import runtime_regions
+from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.store.chunks import read_chunk_list
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from kerncap_stages.store.chunks import ChunkList
 
 _READ_ONLY = 1
-# Of the attributes of a CUDA launch. Clusters and cooperation have lines of their own; events and what can be
-# changed from the device mean nothing to a kernel that runs alone.
+# The attributes of a CUDA launch that a replay repeats. Clusters and cooperative launches have lines of their
+# own. Events, and attributes that code on the device can change, do not matter to a kernel that runs alone.
 _REPEATED = frozenset(
     {
         "access_policy_window",
@@ -49,22 +49,22 @@ _CAPTURE_AGAIN = "no repair helps: capture the kernel again"
 
 @dataclass(frozen=True)
 class PlanFiles:
-    """Where the code objects lie, and which device stands for which."""
+    """The files of the code objects to load, and the device that replaces each captured one."""
 
     baseline: Path
     variant: Path | None = None
     variant_kernel: KernelFacts | None = None
     devices: Mapping[int, int] = field(default_factory=dict)
-    lines: tuple[str, ...] = ()  # further ones, of the back end
+    lines: tuple[str, ...] = ()  # further lines of the plan, for the back end
 
 
 def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> None:
     """Write the plan of a capture.
 
-    Raises ArtifactError for a name that the plan's lines cannot hold, and what reading the store raises.
+    Raises ArtifactError for a name with a line break, and all errors of reading the store.
     """
-    lines = ["kcplan 2", *_head(store, capture, files), *_memories(store, capture)]
-    not_compared = runtime_regions(capture)
+    lines = ["kcplan 2", *_write_head(store, capture, files), *_write_memories(store, capture)]
+    not_compared = find_runtime_regions(capture)
     regions = [
         region.model_copy(update={"post": None, "written": None})
         if region.base_address in not_compared
@@ -73,15 +73,15 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
         if region.pre is not None
     ]
     for index, region in enumerate(regions):
-        lines.append(_region_line(capture, region))
+        lines.append(_write_region(capture, region))
         lines += [f"written {index} {offset} {length}" for offset, length in region.written or ()]
     lines += [
-        f"variable {variable.address:#x} {variable.size_bytes} {_name(variable.pre)} {_name(variable.post)} "
-        f"{variable.symbol}"
+        f"variable {variable.address:#x} {variable.size_bytes} "
+        f"{_write_digest(variable.pre)} {_write_digest(variable.post)} {variable.symbol}"
         for variable in capture.module_variables
         if variable.code_object == capture.code_digest
     ]
-    lines += _static_variables(store, capture)
+    lines += _write_static_variables(store, capture)
     lines += files.lines
     bad = next((line for line in lines if "\n" in line), None)
     if bad is not None:
@@ -89,18 +89,18 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
 
 
-def path_text(path: Path) -> str:
-    """A path in a line of the plan: it may have any name, with a line break, too."""
+def escape_path(path: Path) -> str:
+    """Escape a path for a line of the plan: its name may contain line breaks."""
     return str(path).replace("\\", "\\\\").replace("\n", "\\n")
 
 
-def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
+def _write_head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     kernel, launch = capture.kernel, capture.launch
     device = capture.device
-    yield f"store {path_text(store.root)}"
-    yield f"code baseline {path_text(files.baseline)}"
+    yield f"store {escape_path(store.root)}"
+    yield f"code baseline {escape_path(files.baseline)}"
     if files.variant is not None:
-        yield f"code variant {path_text(files.variant)}"
+        yield f"code variant {escape_path(files.variant)}"
     yield f"symbol {kernel.mangled_name}"
     yield f"isa {device.isa}"
     yield f"software {int(device.software)}"
@@ -114,21 +114,21 @@ def _head(store: Store, capture: Capture, files: PlanFiles) -> Iterator[str]:
     if launch.cluster_blocks is not None:
         yield "cluster " + " ".join(map(str, launch.cluster_blocks))
     yield f"cooperative {int(launch.is_cooperative)}"
-    yield from _launch_attributes(launch.attributes)
+    yield from _write_launch_attributes(launch.attributes)
     yield f"kernarg {capture.kernarg or '-'}"
     yield from (f"argument {slot.offset_bytes}" for slot in kernel.slots if not slot.is_hidden)
-    yield from _hidden_slots("baseline", kernel.slots)
+    yield from _write_hidden_slots("baseline", kernel.slots)
     if files.variant_kernel is not None:
         yield f"variant_symbol {files.variant_kernel.symbol}"
         yield f"variant_kernarg {files.variant_kernel.kernarg_size_bytes}"
-        yield from _hidden_slots("variant", files.variant_kernel.slots)
-    own = own_code(capture)
+        yield from _write_hidden_slots("variant", files.variant_kernel.slots)
+    own = find_own_code(capture)
     if own is not None:
         yield f"loaded {own.load_address:#x} {own.load_size_bytes}"
 
 
-def _launch_attributes(attributes: Mapping[str, str]) -> Iterator[str]:
-    """What a CUDA launch asked for besides, and the limits of its context, as far as it is repeated."""
+def _write_launch_attributes(attributes: Mapping[str, str]) -> Iterator[str]:
+    """Yield lines for the limits of a CUDA context and for the attributes that a replay repeats."""
     for name in CONTEXT_LIMITS:
         if name in attributes:
             yield f"limit {name} {attributes[name]}"
@@ -137,20 +137,20 @@ def _launch_attributes(attributes: Mapping[str, str]) -> Iterator[str]:
     for number, name in LAUNCH_ATTRIBUTES.items():
         if name in _REPEATED and name in attributes:
             if not _HEX.fullmatch(attributes[name]):
-                raise ArtifactError(f"the launch attribute {name} is not of 64 bytes", hint=_CAPTURE_AGAIN)
+                raise ArtifactError(f"launch attribute {name} does not have 64 bytes", hint=_CAPTURE_AGAIN)
             yield f"attribute {number} {attributes[name]}"
 
 
-def _hidden_slots(role: str, slots: Iterable[KernargSlot]) -> Iterator[str]:
+def _write_hidden_slots(role: str, slots: Iterable[KernargSlot]) -> Iterator[str]:
     for slot in slots:
         if slot.is_hidden:
             yield f"slot {role} {slot.offset_bytes} {slot.size_bytes} {slot.value_kind}"
 
 
-def own_code(capture: Capture) -> LoadedCodeObject | None:
-    """Where the kernel's code object was: it may have been loaded on other devices too.
+def find_own_code(capture: Capture) -> LoadedCodeObject | None:
+    """Return where the kernel's code object was loaded on the kernel's device.
 
-    None where it has no address of its own: a cubin's variables are known one by one.
+    None if it has no single address: of a cubin the capture knows the address of each variable.
     """
     for loaded in capture.loaded_code_objects:
         if (
@@ -162,13 +162,16 @@ def own_code(capture: Capture) -> LoadedCodeObject | None:
     return None
 
 
-def _static_variables(store: Store, capture: Capture) -> Iterator[str]:
-    """Lines for data that the runtime does not list: a variant has it elsewhere; its region has its state."""
-    own = own_code(capture)
+def _write_static_variables(store: Store, capture: Capture) -> Iterator[str]:
+    """Yield lines for variables that the runtime does not list: their state is in the code object's region.
+
+    The replayer needs them because a variant has these variables at other addresses.
+    """
+    own = find_own_code(capture)
     if own is None:
         return
     listed = {variable.symbol for variable in capture.module_variables}
-    symbols = data_symbols(store.get(capture.code_digest))
+    symbols = list_data_symbols(store.get(capture.code_digest))
     names = Counter(symbol.name for symbol in symbols)
     for symbol in symbols:
         address = own.load_address + symbol.offset_bytes
@@ -177,7 +180,7 @@ def _static_variables(store: Store, capture: Capture) -> Iterator[str]:
             yield f"variable {address:#x} {symbol.size_bytes} - - {symbol.name}"
 
 
-def _memories(store: Store, capture: Capture) -> Iterator[str]:
+def _write_memories(store: Store, capture: Capture) -> Iterator[str]:
     told: dict[MemoryRef, ChunkList] = {}
     parts: tuple[Region | ModuleVariable, ...] = (*capture.regions, *capture.module_variables)
     for part in parts:
@@ -192,24 +195,24 @@ def _memories(store: Store, capture: Capture) -> Iterator[str]:
 
 
 def _check_fit(part: Region | ModuleVariable, state: MemoryRef, memory: ChunkList, first: ChunkList) -> None:
-    """Memory of another size than its place would be restored beyond it."""
+    """Raise ArtifactError for a memory that does not fit its region: a replay would write outside of it."""
     where = part.symbol if isinstance(part, ModuleVariable) else f"the region at {part.base_address:#x}"
     if memory.size_bytes != part.size_bytes:
         raise ArtifactError(
-            f"memory {state.digest.short} has {memory.size_bytes} bytes, and {where}, whose state it is said "
-            f"to be, has {part.size_bytes}",
+            f"memory {state.digest.short} has {memory.size_bytes} bytes, but {where}, whose state it is, has "
+            f"{part.size_bytes}",
             hint=_CAPTURE_AGAIN,
         )
     if memory.chunk_size_bytes != first.chunk_size_bytes:
         raise ArtifactError(
-            f"memory {state.digest.short} has chunks of another size than the other state of {where}",
+            f"memory {state.digest.short} has another chunk size than the other state of {where}",
             hint=_CAPTURE_AGAIN,
         )
 
 
-def _region_line(capture: Capture, region: Region) -> str:
+def _write_region(capture: Capture, region: Region) -> str:
     access = sum(1 << device for device in region.accessible_from)
-    code = own_code(capture)
+    code = find_own_code(capture)
     own = code is not None and 0 <= region.base_address - code.load_address < code.load_size_bytes
     words = (
         f"{region.base_address:#x}",
@@ -217,21 +220,21 @@ def _region_line(capture: Capture, region: Region) -> str:
         region.kind.value,
         "-" if region.device_index is None else region.device_index,
         f"{access:#x}",
-        _flags(region),
+        _encode_flags(region),
         f"{region.host_address or 0:#x}",
         region.alignment_bytes or 0,
         int(own),
         region.physical_piece,
-        _name(region.pre),
-        _name(region.post),
+        _write_digest(region.pre),
+        _write_digest(region.post),
     )
     return "region " + " ".join(map(str, words))
 
 
-def _flags(region: Region) -> int:
+def _encode_flags(region: Region) -> int:
     bits = {ON_HOST_FLAG: 1 << 1, READ_MOSTLY_FLAG: 1 << 2}
     return (_READ_ONLY if region.read_only else 0) | sum(bits.get(flag, 0) for flag in region.flags)
 
 
-def _name(state: MemoryRef | None) -> str:
+def _write_digest(state: MemoryRef | None) -> str:
     return "-" if state is None else state.digest

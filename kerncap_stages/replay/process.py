@@ -1,4 +1,4 @@
-"""The process that replays: started, watched, and ended in time."""
+"""Starts the replay process, waits for it, and kills it at its time limit."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 _TICK_S = 0.1
 _LOOK_S = 0.002
-# How long a driver may take to let go of a process that has ended. A second is usual, and ten where many
-# use the GPU at once; one that never does must not hold whoever set a time limit, or pressed Ctrl-C.
-_LETTING_GO_S = 30.0
-INTERRUPTED_S = 5.0  # the same for whoever has been interrupted: each wait behind it has this limit
+# How long a driver may take to release a killed process. A second is usual, ten if many processes use the
+# GPU. A driver that never does must not block a user who set a time limit or pressed Ctrl-C.
+_MAX_RELEASE_S = 30.0
+INTERRUPTED_S = 5.0  # the same after an interrupt by the user, for each of several waits
 
 _running: set[subprocess.Popen[bytes]] = set()
 
@@ -33,34 +33,34 @@ def run_replayer(
     *,
     progress: tuple[Path, Report] | None,
 ) -> int | None:
-    """Run the native replayer; returns its exit code, negative for a signal, None if it did not end in time.
+    """Run the native replayer; returns its exit code, negative for a signal, None at the time limit.
 
-    Raises DeviceError if it was killed for that, and its driver holds it on.
-
-    progress: the file that it writes how far it is to (native/replay/progress.hpp), and who wants to know.
+    progress: the file to which it writes its progress (native/replay/progress.hpp), and a function to report
+    it to.
+    Raises DeviceError if it was killed at the time limit and the driver does not release it.
     """
-    # What the kernel prints is for people; our own standard output is for digests.
+    # The kernel's output goes to standard error: our standard output is for digests.
     with Relay() as relay:
         process = subprocess.Popen(
             command, env=environment, stdin=subprocess.DEVNULL, stdout=relay.fd, stderr=relay.fd
         )
     try:
-        with running(process):
-            code = watched(process.wait, timeout_s, progress)
+        with track(process):
+            code = watch(process.wait, timeout_s, progress)
     except BaseException:
         process.kill()
-        let_go(process, limit_s=INTERRUPTED_S)
+        wait_until_gone(process, limit_s=INTERRUPTED_S)
         raise
     if code is None:
         process.kill()
-        must_be_gone(process)
+        require_gone(process)
     relay.finish()
     return code
 
 
 @contextlib.contextmanager
-def running(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Let ``kill_running`` know of a process that replays."""
+def track(process: subprocess.Popen[bytes]) -> Iterator[None]:
+    """Make ``kill_running`` kill this process during a ``with`` block."""
     _running.add(process)
     try:
         yield
@@ -69,35 +69,38 @@ def running(process: subprocess.Popen[bytes]) -> Iterator[None]:
 
 
 def kill_running() -> None:
-    """Kill all that replays, whichever thread waits for it: the user has interrupted us."""
+    """Kill all replay processes, whichever thread waits for them, when the user interrupts the stage."""
     for process in _running.copy():
         process.kill()
 
 
-def let_go(*processes: subprocess.Popen[bytes], limit_s: float | None = None) -> list[int]:
-    """Wait until processes that end are gone, and their memory free; gives the IDs of those still held."""
-    ends_at = time.monotonic() + (_LETTING_GO_S if limit_s is None else limit_s)
-    # Popen.wait() with a limit looks every 50 ms, which each validation would pay for.
+def wait_until_gone(*processes: subprocess.Popen[bytes], limit_s: float | None = None) -> list[int]:
+    """Wait until ending processes are gone and their memory is free; returns the IDs of the others."""
+    ends_at = time.monotonic() + (_MAX_RELEASE_S if limit_s is None else limit_s)
+    # Popen.wait() with a time limit polls every 50 ms, which would slow every validation down.
     while (held := [each.pid for each in processes if each.poll() is None]) and time.monotonic() < ends_at:
         time.sleep(_LOOK_S)
     return held
 
 
-def must_be_gone(*processes: subprocess.Popen[bytes]) -> None:
-    """Wait like ``let_go``. Raises DeviceError where one is held: what comes next might fail by it."""
-    if held := let_go(*processes):
+def require_gone(*processes: subprocess.Popen[bytes]) -> None:
+    """Wait like ``wait_until_gone``. Raises DeviceError if one is not gone: the next replay might fail."""
+    if held := wait_until_gone(*processes):
         numbers = ", ".join(map(str, held))
         raise DeviceError(
-            f"the driver has not let go of what replayed (process {numbers}) {_LETTING_GO_S:g} s after its "
-            "end: the device and its memory may be missing until then",
-            hint="wait until that process is gone, or see the kernel's log (dmesg) for the driver's",
+            f"the driver has not released replay process {numbers} within {_MAX_RELEASE_S:g} s of its end: "
+            "until then the device and its memory may not be available",
+            hint="wait until that process is gone, or look for messages of the driver (dmesg)",
         )
 
 
-def watched(
+def watch(
     wait: Callable[[float | None], int], timeout_s: float | None, progress: tuple[Path, Report] | None
 ) -> int | None:
-    """What ``wait`` returns, which raises TimeoutExpired after so many seconds; None after ``timeout_s``."""
+    """Call ``wait`` until it returns, and return its result; None after ``timeout_s``. Reports progress.
+
+    wait: gets a number of seconds, after which it raises TimeoutExpired.
+    """
     ends_at = None if timeout_s is None else time.monotonic() + timeout_s
     while True:
         left_s = None if ends_at is None else ends_at - time.monotonic()
@@ -106,10 +109,10 @@ def watched(
         with contextlib.suppress(subprocess.TimeoutExpired):
             return wait(left_s if progress is None else min(_TICK_S, left_s or _TICK_S))
         if progress is not None:
-            _tell(*progress)
+            _report_progress(*progress)
 
 
-def _tell(file: Path, report: Report) -> None:
-    with contextlib.suppress(OSError, ValueError):  # not there yet
+def _report_progress(file: Path, report: Report) -> None:
+    with contextlib.suppress(OSError, ValueError):  # not written yet
         phase, done, total = file.read_text(encoding="ascii").split()
         report(phase, int(done), int(total))

@@ -1,4 +1,4 @@
-"""What a replay leaves: its manifest."""
+"""Makes the manifest of a replay."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from kerncap_stages.digest import FileRef, ManifestRef
 from kerncap_stages.manifests.kernel import CodeObject
 from kerncap_stages.manifests.replay import Overrides, Replay, ReplayPlan
 from kerncap_stages.manifests.timing import TimeSource
-from kerncap_stages.replay.foreign_code import with_foreign_code
+from kerncap_stages.replay.foreign_code import name_foreign_code
 from kerncap_stages.replay.timing import compare, summarise
-from kerncap_stages.replay.variant import variant_code
+from kerncap_stages.replay.variant import extract_variant_code
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Transaction
 
 
-def replay_manifest(
+def make_replay_manifest(
     transaction: Transaction,
     digest: Digest,
     capture: Capture,
@@ -36,11 +36,11 @@ def replay_manifest(
     result: ReplayResult,
     unedited: Unedited | None = None,
 ) -> Replay:
-    """Return the manifest of a replay; the variant's code object is put into the transaction.
+    """Return the manifest of a replay, and put the variant's code object into the transaction.
 
-    unedited: what is known of the source that a compared variant may have come from.
+    unedited: whether the unedited source of the kernel compiles to the captured instructions, if known.
     """
-    environment = _environment(capture, result)
+    environment = _describe_environment(capture, result)
     software = environment.devices[0].software if environment.devices else False
     source = TimeSource.SOFTWARE_GPU if software else TimeSource.DEVICE
     baseline = summarise(result.baseline_ns, source, result.baseline_instructions)
@@ -53,7 +53,7 @@ def replay_manifest(
         made_by=f"kerncap-stages {__version__}",
         capture=ManifestRef.to(digest),
         environment=environment,
-        variant=None if options.variant is None else _code_object(transaction, options.variant, capture),
+        variant=None if options.variant is None else _store_variant(transaction, options.variant, capture),
         plan=ReplayPlan(
             iterations=options.iterations,
             warmup=options.warmup,
@@ -68,7 +68,7 @@ def replay_manifest(
             devices=moved,
         ),
         outcome=result.outcome,
-        explanation=with_foreign_code(capture, result.explanation),
+        explanation=name_foreign_code(capture, result.explanation),
         exit_code=result.exit_code,
         exit_signal=result.exit_signal,
         timing=variant if options.variant is not None else baseline,
@@ -79,8 +79,8 @@ def replay_manifest(
     )
 
 
-def _environment(capture: Capture, result: ReplayResult) -> Environment:
-    """The machine of the replay: what it told of its device, and what the capture knows of that kind."""
+def _describe_environment(capture: Capture, result: ReplayResult) -> Environment:
+    """Describe the machine of the replay: the device from the report, the rest from the capture."""
     captured = capture.device
     device = captured.model_copy(
         update={
@@ -103,8 +103,8 @@ def _environment(capture: Capture, result: ReplayResult) -> Environment:
     )
 
 
-def _code_object(transaction: Transaction, path: Path, capture: Capture) -> CodeObject:
-    data = variant_code(path.read_bytes(), capture)
+def _store_variant(transaction: Transaction, path: Path, capture: Capture) -> CodeObject:
+    data = extract_variant_code(path.read_bytes(), capture)
     facts = read_code_object(data)
     return CodeObject(
         payload=FileRef.to(transaction.put_bytes(data)),

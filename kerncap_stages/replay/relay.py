@@ -1,7 +1,7 @@
-"""What a replayer prints, passed on to our standard error.
+"""Copies a replayer's output to our standard error.
 
-A replayer that its driver does not let go keeps open what it was given. It gets a pipe of ours, so that
-whoever reads our standard error comes to its end when we end.
+A replayer that its driver does not release keeps its files open. So it gets a pipe instead of our standard
+error: a reader of our standard error then sees its end when we end.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ import threading
 from typing import Self
 
 _PIECE_BYTES = 1 << 16
-# What a process that has ended wrote is there at once; a child of its own may keep the pipe.
+# The output of a process that has ended can be read at once, but a child of it may keep the pipe open.
 _REST_S = 1.0
 
 
 class Relay:
-    """Use as a context manager around the start of a process, whose output goes to ``fd``."""
+    """A pipe that is copied to standard error. Start a process, with output to ``fd``, in its block."""
 
     def __init__(self) -> None:
         self._ours, self.fd = os.pipe()  # neither is inherited by others
@@ -31,11 +31,11 @@ class Relay:
         self._thread.start()
 
     def finish(self) -> None:
-        """Pass on the rest of what a process wrote that has ended."""
+        """Copy the rest of the output of a process that has ended."""
         self._thread.join(_REST_S)
 
     def _pass_on(self) -> None:
         with os.fdopen(self._ours, "rb", buffering=0) as pipe:
             while piece := pipe.read(_PIECE_BYTES):
-                with contextlib.suppress(OSError):  # nobody can read it
+                with contextlib.suppress(OSError):  # our standard error is closed
                     os.write(2, piece)

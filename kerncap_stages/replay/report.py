@@ -1,4 +1,4 @@
-"""What came of a run of the native replayer: its report, read."""
+"""Reads the report of the native replayer."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 if TYPE_CHECKING:
     from pathlib import Path
 
-# What the replayer reports before it runs anything is an error of ours to raise, not a result.
-_DAMAGED = "`kc-store check` names what is damaged or missing: import it again, or capture again"
-_SYSTEM = "look at the rights and the room there, and run it again"
-_DEVICE = "run it again: each start has other addresses; `kc-show --about` names GPUs and back ends"
+# If the replayer fails before it runs a kernel, that is an error to raise, not a result of the replay.
+_DAMAGED = "`kc-store check` names damaged and missing objects: import the capture again, or capture again"
+_SYSTEM = "check the permissions and the free space there, then run it again"
+_DEVICE = "run it again: each start gets other addresses; `kc-show --about` lists GPUs and back ends"
 _ELSEWHERE = (
-    "replay it on a machine with an NVIDIA GPU like the captured one: `kc-store export` takes it there"
+    "replay it on a machine with an NVIDIA GPU like the captured one: `kc-store export` writes it to a file"
 )
-_NEWER_ROCM = "install ROCm 6.4 or later, or replay it where that is: `kc-store export` takes it there"
+_NEWER_ROCM = "install ROCm 6.4 or later, or replay it on a machine that has it: `kc-store export`"
 _RAISED: dict[str, tuple[type[KerncapError], str]] = {
     "invalid_argument": (UsageError, "`kc-replay --help` shows the arguments"),
     "not_found": (ArtifactError, _DAMAGED),
@@ -36,7 +36,7 @@ _RAISED: dict[str, tuple[type[KerncapError], str]] = {
 
 @dataclass(frozen=True)
 class Mismatch:
-    """A region, or a variable of that name, whose state after the run is not the golden one."""
+    """A region, or a variable of this name, whose state after the run is not the golden one."""
 
     name: str
     base_address: int
@@ -46,9 +46,9 @@ class Mismatch:
 
 @dataclass(frozen=True)
 class ReplayResult:
-    """What came of a run. Times are the device's own, in the order of the runs.
+    """The result of a replay. Times are from the device's clock, in the order of the runs.
 
-    Instructions are those of one dispatch, counted by wave; none but on the software GPU.
+    Instructions are the wave instructions of one dispatch; only the software GPU counts them.
     """
 
     outcome: ReplayOutcome
@@ -63,9 +63,9 @@ class ReplayResult:
     compared: bool = False
     compared_size_bytes: int = 0
     mismatches: tuple[Mismatch, ...] = ()
-    outside: tuple[tuple[int, int], ...] = ()  # address and length of what was written and is no region's
-    repeats: tuple[int, int] = (0, 0)  # further runs from the same state; those that left something else
-    ran_once: str = ""  # why there are none of these
+    outside: tuple[tuple[int, int], ...] = ()  # address and length of writes outside of all regions
+    repeats: tuple[int, int] = (0, 0)  # further runs from the same state; how many of them differed
+    ran_once: str = ""  # why there were no further runs
     notes: tuple[str, ...] = ()
     hip_launch: bool = False
     restored_size_bytes: int = 0
@@ -76,12 +76,12 @@ class ReplayResult:
 
     @property
     def matches_golden(self) -> bool | None:
-        """Whether everything is as it was after the captured dispatch; none where it was not compared."""
+        """Whether the state equals the golden post-state; none if it was not compared."""
         return not self.mismatches if self.compared else None
 
 
-def told(report: dict[str, Any], exit_code: int) -> ReplayResult:
-    """What a report tells; raises what stood in the way before anything ran."""
+def interpret_report(report: dict[str, Any], exit_code: int) -> ReplayResult:
+    """Convert a report to a result; raises an error if the replayer failed before it ran a kernel."""
     if report["outcome"] == "failed":
         kind, hint = _RAISED.get(report["code"], (DeviceError, _DEVICE))
         if report["message"].startswith("no NVIDIA driver") or "CUDA_ERROR_NO_DEVICE" in report["message"]:
@@ -89,11 +89,11 @@ def told(report: dict[str, Any], exit_code: int) -> ReplayResult:
         elif report["message"].startswith(("ROCr is not here", "this ROCr is too old")):
             hint = _NEWER_ROCM
         raise kind(report["message"], hint=hint)
-    return _result(report, exit_code)
+    return _make_result(report, exit_code)
 
 
 def read_report(path: Path) -> dict[str, Any] | None:
-    """The report, unless the process died before it wrote one."""
+    """Read the report; None if the process died before it wrote one."""
     try:
         report = json.loads(path.read_text(errors="replace"))
     except (OSError, ValueError):
@@ -101,7 +101,7 @@ def read_report(path: Path) -> dict[str, Any] | None:
     return report if isinstance(report, dict) and report.get("version") == 1 else None
 
 
-def _result(report: dict[str, Any], exit_code: int) -> ReplayResult:
+def _make_result(report: dict[str, Any], exit_code: int) -> ReplayResult:
     return ReplayResult(
         outcome=ReplayOutcome(report["outcome"]),
         explanation=report.get("message"),

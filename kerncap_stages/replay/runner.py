@@ -1,4 +1,4 @@
-"""Runs the native replayer in a process of its own: a crash or a hang of it is a result."""
+"""Runs the native replayer in its own process: if it crashes or hangs, that is a result."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.kernel_facts import without_unit
+from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.errors import ArtifactError, DeviceError, UsageError
 from kerncap_stages.machine.cupti import CUPTI, choose_cupti_paths
 from kerncap_stages.machine.instruction_counts import read_counts
@@ -17,12 +17,12 @@ from kerncap_stages.machine.softgpu import fall_back
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.replay.cuda_code import link_baseline, link_variant, why_it_may_fault
-from kerncap_stages.replay.plan import PlanFiles, path_text, write_plan
+from kerncap_stages.replay.cuda_code import explain_fault, link_baseline, link_variant
+from kerncap_stages.replay.plan import PlanFiles, escape_path, write_plan
 from kerncap_stages.replay.process import run_replayer
-from kerncap_stages.replay.report import ReplayResult, read_report, told
+from kerncap_stages.replay.report import ReplayResult, interpret_report, read_report
 from kerncap_stages.replay.standby import REPLAYERS
-from kerncap_stages.replay.variant import loadable, needs_host, read_variant, uses_heap, why_unfit
+from kerncap_stages.replay.variant import explain_unfit, needs_host, prepare_variant, read_variant, uses_heap
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
     from kerncap_stages.replay.standby import Standbys
     from kerncap_stages.store import Store
 
-_ROOM_BYTES = 256 << 10  # more than the files of a replay that say how it went
+_ROOM_BYTES = 256 << 10  # more than a replay's report and progress files need
 _OTHER_HEAP = (
-    "the kernel may allocate memory on the device (malloc): a replay has a heap of its own, where addresses "
-    "are others, and so is what depends on them"
+    "the kernel may allocate memory on the device (malloc): a replay has its own heap with other addresses, "
+    "so results that depend on these addresses differ"
 )
 
 
@@ -44,9 +44,9 @@ _OTHER_HEAP = (
 class Repeats:
     """Further runs from the same state, each compared with the first.
 
-    budget_ms: after which no more of them is begun, though one is unless a run takes very long. kept: of
-    those that leave something else, so many are dumped beside the first, in ``differing_1`` and so on.
-    restore_all: whatever the captured kernel writes, all of the state is put back between runs.
+    budget_ms: when it is used up, no further run starts; there is at least one unless a run takes very long.
+    kept: how many runs that differ from the first are dumped, into ``differing_1`` and so on.
+    restore_all: restore the whole state between runs, not only what the captured kernel writes.
     """
 
     count: int
@@ -57,7 +57,7 @@ class Repeats:
 
 @dataclass(frozen=True)
 class ReplayRequest:
-    """One run of the native replayer."""
+    """The options of one run of the native replayer."""
 
     variant: Path | None = None
     iterations: int = 1
@@ -68,14 +68,14 @@ class ReplayRequest:
     hip_launch: bool = False
     verify: bool = True
     dump_folder: Path | None = None
-    changes_only: bool = False  # of what is dumped: the rest stays a hole
+    changes_only: bool = False  # dump only chunks that changed; the rest of the file is a hole
     grid_work_items: tuple[int, int, int] | None = None
     block_work_items: tuple[int, int, int] | None = None
     dynamic_lds_bytes: int | None = None
     timeout_s: float | None = None
     repeats: Repeats | None = None
-    timed: bool = True  # by the device's own clock
-    quiet: bool = False  # nothing that it prints is for people: a trial, which may fault
+    timed: bool = True  # with the device's clock
+    quiet: bool = False  # print nothing: it is a trial, which may fault
     devices: Mapping[int, int] = field(default_factory=dict)
     progress: Report | None = None
 
@@ -83,12 +83,12 @@ class ReplayRequest:
 def replay_capture(
     store: Store, capture: Capture, request: ReplayRequest, standbys: Standbys | None = None
 ) -> ReplayResult:
-    """Run a capture again, by a replayer that waits for it if one does: not if the run is to be timed.
+    """Replay a capture. A run that is not timed uses a waiting replayer of ``standbys``, if there is one.
 
     A fault, a crash or a time-out of the run is a result.
 
-    Raises what stood in the way before anything ran: Refused for the wrong GPU, DeviceError for addresses
-    that cannot be had, ArtifactError for damage.
+    Raises an error if the replayer fails before it runs a kernel: Refused for the wrong GPU, DeviceError if
+    it cannot get memory at the captured addresses, ArtifactError for damage.
     """
     program = find_native_file(REPLAYERS[capture.environment.backend])
     with TemporaryFolder("replay") as name:
@@ -100,38 +100,38 @@ def replay_capture(
         variant = request.variant
         facts = read_variant(variant, capture) if variant is not None else None
         block = request.block_work_items or capture.launch.block_work_items
-        if facts is not None and (why := why_unfit(facts, block)) is not None:
+        if facts is not None and (why := explain_unfit(facts, block)) is not None:
             return ReplayResult(ReplayOutcome.FAULTED, explanation=f"{why}: it cannot be launched")
         slots = (*capture.kernel.slots, *(facts.slots if facts is not None else ()))
-        request = replace(request, hip_launch=_through_hip(request, slots, is_hsa=is_hsa))
-        to_load = None if variant is None else loadable(variant, capture, folder)
+        request = replace(request, hip_launch=_needs_hip(request, slots, is_hsa=is_hsa))
+        to_load = None if variant is None else prepare_variant(variant, capture, folder)
         files = PlanFiles(baseline, to_load, facts, request.devices)
         notes: tuple[str, ...] = ()
         if not is_hsa:
-            files, notes = _linked(store, capture, files, folder)
+            files, notes = _link_code(store, capture, files, folder)
         write_plan(store, capture, files, plan)
         captured = capture.device
         counts = folder / "counts"
         environment = {**os.environ, **fall_back(os.environ, captured.architecture)}
         if capture.environment.backend is Backend.CUDA:
-            # The same clock as kc-profile's: CUPTI's, where it is found.
+            # The same clock as kc-profile's: CUPTI's, if CUPTI is found.
             environment[CUPTI] = choose_cupti_paths(os.environ)
-        # Whoever counts already gets the counts; a GPU of silicon does not look at the variable.
+        # A user who set the variable keeps the counts. A hardware GPU ignores it.
         environment.setdefault("KERNCAP_SOFTGPU_COUNT", str(counts))
-        command = [str(program), str(plan), *_arguments(request)]
+        command = [str(program), str(plan), *_make_arguments(request)]
         result = _run(command, environment, request, folder / "report", None if request.timed else standbys)
         result = replace(result, hip_launch=request.hip_launch, notes=(*notes, *result.notes))
         if result.outcome is ReplayOutcome.FAULTED and not is_hsa:
-            result = replace(result, notes=(*result.notes, *why_it_may_fault(store, capture)))
+            result = replace(result, notes=(*result.notes, *explain_fault(store, capture)))
         if result.mismatches and uses_heap(capture.kernel.slots):
             result = replace(result, notes=(*result.notes, _OTHER_HEAP))
-        return _with_instructions(result, request, counts, without_unit(capture.kernel.mangled_name))
+        return _add_instructions(result, request, counts, strip_unit(capture.kernel.mangled_name))
 
 
-def _linked(
+def _link_code(
     store: Store, capture: Capture, files: PlanFiles, folder: Path
 ) -> tuple[PlanFiles, tuple[str, ...]]:
-    """The same files, and beside them linked to the captured addresses; and what is to be said of that."""
+    """Add code objects that are linked to the captured addresses to the files; also returns notes."""
     made = {"baseline": link_baseline(store, capture, files.baseline.read_bytes())}
     if files.variant is not None:
         made["variant"] = link_variant(store, capture, files.variant.read_bytes())
@@ -140,17 +140,17 @@ def _linked(
         if linked.data is not None:
             path = folder / f"{role}.linked"
             path.write_bytes(linked.data)
-            lines.append(f"linked {role} {path_text(path)}")
+            lines.append(f"linked {role} {escape_path(path)}")
         lines += linked.lines
     return replace(files, lines=tuple(lines)), tuple(
         note for linked in made.values() for note in linked.notes
     )
 
 
-def _with_instructions(
+def _add_instructions(
     result: ReplayResult, request: ReplayRequest, counts: Path, symbol: str
 ) -> ReplayResult:
-    """Add what one dispatch of each code object executed, where every run was counted."""
+    """Add the number of instructions of one dispatch of each code object, if all runs were counted."""
     if not counts.is_file():
         return result
     try:
@@ -158,7 +158,7 @@ def _with_instructions(
     except ArtifactError:
         _require_room(counts.parent)
         raise
-    counted = [count.wave_instructions for count in read if without_unit(count.symbol) == symbol]
+    counted = [count.wave_instructions for count in read if strip_unit(count.symbol) == symbol]
     candidates = 2 if request.interleave else 1  # run in turn, the baseline first
     if len(counted) != candidates * (request.warmup + request.iterations):
         return result
@@ -167,14 +167,14 @@ def _with_instructions(
     return replace(result, baseline_instructions=baseline, variant_instructions=variant)
 
 
-def _through_hip(request: ReplayRequest, slots: Iterable[KernargSlot], *, is_hsa: bool) -> bool:
-    """Whether HIP launches it: because that was asked for, or because only HIP serves calls to the host."""
+def _needs_hip(request: ReplayRequest, slots: Iterable[KernargSlot], *, is_hsa: bool) -> bool:
+    """Whether HIP launches the kernel: the user asks for it, or the kernel calls the host, as HIP allows."""
     if request.hip_launch and not is_hsa:
         raise UsageError("--hip-launch is for captures of HIP programs", hint="leave it out")
     return is_hsa and (request.hip_launch or needs_host(slots))
 
 
-def _arguments(request: ReplayRequest) -> list[str]:
+def _make_arguments(request: ReplayRequest) -> list[str]:
     words = ["--iterations", str(request.iterations), "--warmup", str(request.warmup)]
     words += [
         flag
@@ -195,7 +195,8 @@ def _arguments(request: ReplayRequest) -> list[str]:
             request.dump_folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise UsageError(
-                f"cannot make the folder {request.dump_folder}: {error.strerror}", hint="give another folder"
+                f"cannot create the folder {request.dump_folder}: {error.strerror}",
+                hint="give another folder",
             ) from error
         words += ["--dump-output", str(request.dump_folder)]
     for flag, shape in (("--grid", request.grid_work_items), ("--block", request.block_work_items)):
@@ -218,29 +219,29 @@ def _run(
     standbys: Standbys | None,
 ) -> ReplayResult:
     command = [*command, "--report", str(report_file), "--parent", str(os.getpid())]
-    watched = None
+    progress = None
     if request.progress is not None:
-        watched = (report_file.with_name("progress"), request.progress)
-        command += ["--progress", str(watched[0])]
+        progress = (report_file.with_name("progress"), request.progress)
+        command += ["--progress", str(progress[0])]
     standby = None if standbys is None else standbys.take(command[1:])
     if standby is not None:
-        code = standby.run(request.timeout_s, watched)
+        code = standby.run(request.timeout_s, progress)
     else:
-        code = run_replayer(command, environment, request.timeout_s, progress=watched)
+        code = run_replayer(command, environment, request.timeout_s, progress=progress)
     if code is None:
         return ReplayResult(
             ReplayOutcome.TIMED_OUT, explanation=f"the replay did not end within {request.timeout_s:g} s"
         )
-    if code == -signal.SIGKILL:  # no kernel does that to its process: this says nothing of the kernel
+    if code == -signal.SIGKILL:  # no GPU kernel can cause that, so it is not a result of the replay
         raise DeviceError(
             "the replay process was killed (SIGKILL), as Linux does when memory runs out",
-            hint="the system's log (dmesg) says whether it did; make room, and run it again",
+            hint="check the system's log (dmesg); if it was Linux, free memory and run it again",
         )
     if code < 0:
         number = -code
         return ReplayResult(
             ReplayOutcome.CRASHED,
-            explanation=f"the replay process ended by signal {number} ({_signal_name(number)})",
+            explanation=f"the replay process ended by signal {number} ({_name_signal(number)})",
             exit_signal=number,
         )
     report = read_report(report_file)
@@ -251,21 +252,21 @@ def _run(
             explanation=f"the replay process ended with exit code {code} and no report",
             exit_code=code,
         )
-    return told(report, code)
+    return interpret_report(report, code)
 
 
 def _require_room(folder: Path) -> None:
-    """Raise DeviceError where a disk is full: what is missing there says nothing of the kernel."""
+    """Raise DeviceError if the disk is full: a missing report then says nothing about the kernel."""
     try:
         (folder / "room").write_bytes(bytes(_ROOM_BYTES))
     except OSError as error:
         raise DeviceError(
-            f"the replay could not be told of in {folder}: {error.strerror}",
-            hint="make room there, or name another place with TMPDIR, and run it again",
+            f"the replay could not write its report in {folder}: {error.strerror}",
+            hint="free space there, or set TMPDIR to another folder, then run it again",
         ) from error
 
 
-def _signal_name(number: int) -> str:
+def _name_signal(number: int) -> str:
     try:
         return signal.Signals(number).name
     except ValueError:

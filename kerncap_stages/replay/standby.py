@@ -1,7 +1,6 @@
-"""Replayers that are started before it is known what they replay.
+"""Starts replayers before it is known what they replay.
 
-CUDA takes longer to start than a small replay does, and so does Python to read what is to be replayed: the
-two go on side by side.
+CUDA takes longer to start than a small replay does. Started early, it starts while Python reads the capture.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.native_paths import find_native_file
-from kerncap_stages.replay.process import INTERRUPTED_S, let_go, must_be_gone, running, watched
+from kerncap_stages.replay.process import INTERRUPTED_S, require_gone, track, wait_until_gone, watch
 from kerncap_stages.replay.relay import Relay
 
 if TYPE_CHECKING:
@@ -29,18 +28,21 @@ REPLAYERS = {"hsa": "kc-replay-hsa", "cuda": "kc-replay-cuda"}
 
 @dataclass(frozen=True)
 class Standby:
-    """A replayer, and our end of the socket that is its standard input."""
+    """A replayer that waits for its arguments, and our end of the socket that is its standard input."""
 
     process: subprocess.Popen[bytes]
     input: socket.socket
     relay: Relay | None = None
 
     def run(self, timeout_s: float | None, progress: tuple[Path, Report] | None = None) -> int | None:
-        """Its exit code, like ``run_replayer``, once its report is written: its driver takes long to end."""
+        """Return its exit code like ``run_replayer``, as soon as its report is written.
+
+        The process ends later: the driver takes long to release it.
+        """
         code = None
         try:
-            with running(self.process):
-                code = watched(self._wait, timeout_s, progress)
+            with track(self.process):
+                code = watch(self._wait, timeout_s, progress)
         finally:
             if code is None:
                 self.process.kill()
@@ -49,24 +51,24 @@ class Standby:
     def _wait(self, timeout_s: float | None) -> int:
         self.input.settimeout(timeout_s)
         try:
-            told = self.input.recv(1)
+            answer = self.input.recv(1)
         except TimeoutError as error:
             raise subprocess.TimeoutExpired(self.process.args, timeout_s or 0.0) from error
-        except ConnectionResetError:  # it died before it had read its words
-            told = b""
-        return told[0] if told else self.process.wait(timeout_s)
+        except ConnectionResetError:  # it died before it read its arguments
+            answer = b""
+        return answer[0] if answer else self.process.wait(timeout_s)
 
 
 class Standbys:
-    """Replayers of one back end that wait for their words. All of them have ended when the block has."""
+    """Replayers of one back end that wait for arguments. When the ``with`` block ends, all have ended."""
 
     def __init__(self, backend: str, device_index: int) -> None:
-        """None waits yet. device_index: of the device that they start."""
+        """Start none yet. device_index: the device that they use."""
         self._is_slow_to_start = backend == "cuda"
         self._words = [str(find_native_file(REPLAYERS[backend])), "--standby", str(device_index)]
         self._waiting: list[Standby] = []
         self._taken: list[Standby] = []
-        self._promised = 0  # of those that wait, for later calls of start_one_more()
+        self._promised = 0  # how many were started for later calls of start_one_more()
 
     def __enter__(self) -> Standbys:
         return self
@@ -79,36 +81,36 @@ class Standbys:
         self._taken += self._waiting
         self._waiting.clear()
         if kind is not None and not issubclass(kind, Exception):  # the user has interrupted us
-            let_go(*(standby.process for standby in self._taken), limit_s=INTERRUPTED_S)
+            wait_until_gone(*(standby.process for standby in self._taken), limit_s=INTERRUPTED_S)
             return
-        with contextlib.suppress(DeviceError):  # what was found out counts, whatever a driver holds
+        with contextlib.suppress(DeviceError):  # results count even if a driver holds a process
             self.settle()
 
     def start(self, count: int) -> None:
-        """Start so many where that saves time, from the thread that ends last: they end with it."""
+        """Start this many if that saves time. They end with the thread that calls this."""
         for _ in range(count if self._is_slow_to_start else 0):
             ours, theirs = socket.socketpair()
             with theirs, Relay() as relay:
-                # What the kernel prints is for people; our own standard output is for digests.
+                # The kernel's output goes to standard error: our standard output is for digests.
                 process = subprocess.Popen(
                     self._words, stdin=theirs.fileno(), stdout=relay.fd, stderr=relay.fd
                 )
             self._waiting.append(Standby(process, ours, relay))
 
     def start_for_later(self) -> None:
-        """Start now what ``start_one_more`` is going to ask for."""
+        """Start the one that the next call of ``start_one_more`` asks for."""
         self.start(1)
         self._promised += 1
 
     def start_one_more(self) -> None:
-        """Start one, unless it was started for later."""
+        """Start one, unless ``start_for_later`` already did."""
         if self._promised:
             self._promised -= 1
         else:
             self.start(1)
 
     def take(self, arguments: Sequence[str]) -> Standby | None:
-        """Give its arguments to one of them, from any thread; none where none waits."""
+        """Send arguments to one of them and return it; None if none waits. May be called from any thread."""
         try:
             standby = self._waiting.pop(0)
         except IndexError:
@@ -123,12 +125,12 @@ class Standbys:
         return standby
 
     def settle(self) -> None:
-        """Wait until all that were taken have ended, and their memory is free.
+        """Wait until all that were taken have ended and their memory is free.
 
-        Raises DeviceError where a driver does not let one go.
+        Raises DeviceError if a driver does not release one.
         """
         try:
-            must_be_gone(*(standby.process for standby in self._taken))
+            require_gone(*(standby.process for standby in self._taken))
         finally:
             while self._taken:
                 standby = self._taken.pop()

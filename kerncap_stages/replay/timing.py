@@ -1,4 +1,4 @@
-"""Statistics of repeated runs."""
+"""Computes statistics of repeated runs."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 def summarise(
     samples_ns: Sequence[int], source: TimeSource, instructions: int | None = None
 ) -> TimingSummary | None:
-    """Describe the times of repeated runs; none when there are none.
+    """Return statistics of repeated runs; None if there were no runs.
 
-    ``instructions``: of one dispatch, counted by wave, where that is known.
+    ``instructions``: wave instructions of one dispatch, if known.
     """
     if not samples_ns:
         return None
@@ -41,9 +41,9 @@ def summarise(
 
 
 def compare(baseline: TimingSummary, variant: TimingSummary, unedited: Unedited | None = None) -> Comparison:
-    """Compare runs that were made in turn: each pair saw the same machine.
+    """Compare runs that alternated: each pair ran under the same conditions.
 
-    unedited: how the variant's source compared before anybody edited it.
+    unedited: whether the unedited source of the kernel compiles to the captured instructions, if known.
     """
     pairs = [
         new / old if old else float("nan")

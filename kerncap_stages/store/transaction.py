@@ -44,7 +44,7 @@ class Transaction:
         self.close()
 
     def close(self) -> None:
-        """Throw away what was not published; nothing can be staged any more."""
+        """Discard what was not published; afterwards nothing can be staged."""
         native, self._native = self._native, None
         if native is not None:
             native.discard()  # now, not when the last frame of a traceback forgets it

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.code.element_types import is_pointer_to_const, pointee
-from kerncap_stages.code.structs import Types, size_of
+from kerncap_stages.code.element_types import is_pointer_to_const, find_pointee
+from kerncap_stages.code.structs import Types, find_size
 from kerncap_stages.locate.argument_layouts import (
     find_argument_types,
     is_known,
@@ -69,15 +69,15 @@ def pointers(store: ReadsObjects, capture: Capture, source: Source | None) -> tu
     names = [parameter.name for parameter in written] if len(written) == len(explicit) else []
     declared = find_argument_types(capture.kernel, [parameter.type_name for parameter in written])
     types = Types(_texts(store, source))
-    told: Mapping[int, Sequence[HeldAddress]] | None = None
+    by_argument: Mapping[int, Sequence[HeldAddress]] | None = None
     found: list[Pointer] = []
     for i, (slot, type_text) in enumerate(zip(explicit, declared, strict=True)):
         name = slot.name or (names[i] if names else "") or f"argument {i}"
         held: Sequence[HeldAddress] = ()
         if not is_known(slot, type_text, types):
-            if told is None:
-                told = _told(store, capture, source)
-            held = told.get(i, ())
+            if by_argument is None:
+                by_argument = _told(store, capture, source)
+            held = by_argument.get(i, ())
         found += _held_pointers(capture, slot, held) or _slot_pointers(capture, slot, type_text, name, types)
     return tuple(found)
 
@@ -87,11 +87,11 @@ def _told(
 ) -> Mapping[int, Sequence[HeldAddress]]:
     """By argument."""
     kernel = capture.kernel
-    told: dict[int, list[HeldAddress]] = {}
+    by_argument: dict[int, list[HeldAddress]] = {}
     for each in source.held_addresses if source is not None else ():
-        told.setdefault(each.argument, []).append(each)
+        by_argument.setdefault(each.argument, []).append(each)
     code = store.get(kernel.code_digest)
-    return {**told, **read_held_addresses(code, kernel, kernel.mangled_name)}
+    return {**by_argument, **read_held_addresses(code, kernel, kernel.mangled_name)}
 
 
 def _held_pointers(capture: Capture, slot: KernargSlot, held: Sequence[HeldAddress]) -> list[Pointer]:
@@ -132,30 +132,30 @@ def spans(region: Region, leading: Sequence[Pointer]) -> tuple[Span, ...]:
 def _agreed(leading: Sequence[Pointer], offset: int) -> str | None:
     kinds = {pointer.element_type for pointer in leading}
     kind = kinds.pop() if len(kinds) == 1 else None
-    return kind if kind is None or offset % size_of(kind) == 0 else None
+    return kind if kind is None or offset % find_size(kind) == 0 else None
 
 
 def _slot_pointers(
     capture: Capture, slot: KernargSlot, type_text: str, name: str, types: Types
 ) -> Iterator[Pointer]:
     value = _value(capture, slot)
-    target = pointee(type_text)
+    target = find_pointee(type_text)
     if target is not None and slot.size_bytes == _WORD_BYTES:
-        kind = types.element_type(target)
+        kind = types.find_element_type(target)
         yield Pointer(f"{name} ({type_text})", _address(value, 0), kind, is_pointer_to_const(type_text))
         return
     if slot.value_kind != "by_value" and slot.size_bytes == _WORD_BYTES:
         yield Pointer(name, _address(value, 0), None, slot.is_const)
         return
-    layout = types.layout(type_text)
+    layout = types.find_layout(type_text)
     if layout is None or layout.size_bytes != slot.size_bytes:
         return
     for field in layout.fields:
-        target = pointee(field.type_name)
+        target = find_pointee(field.type_name)
         if target is not None:
             label = f"{name}.{field.name} ({field.type_name})"
             yield Pointer(
-                label, _address(value, field.offset_bytes), types.element_type(target), is_const=False
+                label, _address(value, field.offset_bytes), types.find_element_type(target), is_const=False
             )
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Mode
-from kerncap_stages.replay.variant import runtime_regions
+from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.text.formats import count
 from kerncap_stages.validate.arguments import explain_addresses
 from kerncap_stages.validate.compare.regions import RegionDifference, States, compare_states
@@ -98,7 +98,7 @@ class Comparison:
 
     def _compared(self, wanted: Expectation) -> Iterator[tuple[Region, MemoryRef]]:
         """Yield the regions whose outputs are known, in their state at the start, and those outputs."""
-        of_runtime = runtime_regions(self._capture)
+        of_runtime = find_runtime_regions(self._capture)
         for region in wanted.start.capture.regions:
             expected = wanted.expected.get(region.base_address)
             if region.pre is not None and expected is not None and region.base_address not in of_runtime:

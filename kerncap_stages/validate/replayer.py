@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Protocol
 
 from kerncap_stages.machine.temporary import TemporaryFolder
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.replay.plan import own_code
+from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
-from kerncap_stages.replay.variant import variant_code
+from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.validate.compare.relocation import Relocation
 from kerncap_stages.validate.outputs import find_missing_state, store_differing, store_outputs
 from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
@@ -150,9 +150,9 @@ class ProcessReplayer:
             )
 
     def _relocation(self, capture: Capture, variant: Path | None, result: ReplayResult) -> Relocation | None:
-        own = own_code(capture)
+        own = find_own_code(capture)
         if variant is None or own is None:
             return None
         captured = self._store.get(self._captured_code)
-        code = variant_code(variant.read_bytes(), capture)
+        code = extract_variant_code(variant.read_bytes(), capture)
         return Relocation(captured, own.load_address, code, *result.variant_loaded)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.replay.runner import Repeats
-from kerncap_stages.replay.variant import runtime_regions
+from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.compare.regions import changed_bytes
 from kerncap_stages.validate.host_writes import find_host_writes
 from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
@@ -79,7 +79,7 @@ def replay_repeatedly(
 
 def _is_odd(store: Store, capture: Capture, runs: list[Run], golden: Mapping[int, MemoryRef]) -> bool:
     """Whether a region is the same after all replays and another than in the golden state."""
-    compared = golden.keys() - runtime_regions(capture)
+    compared = golden.keys() - find_runtime_regions(capture)
     states = {base: {run.outputs.get(base) for run in runs} for base in compared}
     odd = {base for base, seen in states.items() if len(seen) == 1 and golden[base] not in seen}
     by_host = find_host_writes(store, capture, golden, runs[0]) if odd else []

@@ -20,7 +20,7 @@ from kerncap_stages.manifests.validation import (
     WorstElement,
 )
 from kerncap_stages.project.unedited import find_unedited
-from kerncap_stages.replay.variant import variant_code
+from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.validate.baselines import Baselines, kept_replays
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.replayer import ProcessReplayer
@@ -68,7 +68,7 @@ def publish_verdict(
 
 
 def _code_object(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
-    code = variant_code(payload, capture)
+    code = extract_variant_code(payload, capture)
     update = {"payload": FileRef.to(transaction.put_bytes(code)), "size_bytes": len(code), "uri": None}
     return capture.kernel.code_object.model_copy(update=update)
 

@@ -113,7 +113,7 @@ def test_a_variant_that_faults_is_a_result_and_the_next_replay_runs(stages, scal
 
 def test_a_variant_for_smaller_blocks_is_not_launched(stages, scaled, variant):
     """HIP and CUDA would refuse it in the program: whatever the device makes of it is no answer."""
-    words = "it allows 64 threads a block (__launch_bounds__), and this launch has 128"
+    words = "it allows 64 threads in a block (__launch_bounds__), but this launch has 128"
     bounded = variant("wild_variants", "BOUNDED=64")
     assert words in stages.replay(scaled, "--variant", bounded).must(4).manifest["explanation"]
     assert words in stages.run("validate", scaled, "--variant", bounded).must(1).err

@@ -61,7 +61,7 @@ def test_ptx_of_a_newer_toolkit_is_refused_with_what_to_do(kc, built, capture, t
         ),
         (
             ("vector_add", "vector_sum"),
-            "has no kernel _Z10vector_addPKfPfi; kernels of like names: _Z10vector_sum",
+            "has no kernel _Z10vector_addPKfPfi; kernels with similar names: _Z10vector_sum",
         ),
     ],
     ids=["more", "in another order", "renamed"],

@@ -2,7 +2,7 @@
 
 import pytest
 
-from kerncap_stages.code.kernel_facts import CodeObjectFacts, without_unit
+from kerncap_stages.code.kernel_facts import CodeObjectFacts, strip_unit
 
 
 @pytest.mark.parametrize(
@@ -23,13 +23,13 @@ from kerncap_stages.code.kernel_facts import CodeObjectFacts, without_unit
     ],
 )
 def test_the_mark_of_a_unit_is_no_part_of_a_name(symbol, name):
-    assert without_unit(symbol) == name
+    assert strip_unit(symbol) == name
 
 
 def test_a_kernel_is_found_by_its_symbol_or_as_the_only_one_of_its_name():
     first, second, plain = "_ZL1kv.intern.aa", "_ZL1kv.intern.bb", "_ZL1kv"
     facts = CodeObjectFacts("", 5, {first: "first", second: "second"})
-    assert facts.kernel(second) == "second"
-    assert facts.kernel(plain) is None  # either of two
-    assert CodeObjectFacts("", 5, {plain: "alone"}).kernel(second) == "alone"
-    assert CodeObjectFacts("", 5, {plain: "alone"}).kernel("_ZL2kkv") is None
+    assert facts.find_kernel(second) == "second"
+    assert facts.find_kernel(plain) is None  # either of two
+    assert CodeObjectFacts("", 5, {plain: "alone"}).find_kernel(second) == "alone"
+    assert CodeObjectFacts("", 5, {plain: "alone"}).find_kernel("_ZL2kkv") is None

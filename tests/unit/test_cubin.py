@@ -8,8 +8,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from kerncap_stages.code.cubin import kernel_code
-from kerncap_stages.code.kernel_facts import find_symbol, same_but_for_unit
+from kerncap_stages.code.cubin import find_kernel_code
+from kerncap_stages.code.kernel_facts import find_symbol, is_same_but_for_unit
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat
@@ -63,24 +63,24 @@ def test_a_changed_byte_ends_in_facts_or_in_damage(at, value):
 
 
 def test_the_instructions_of_a_kernel_are_its_own_section():
-    code = kernel_code(CUBIN, "add")
+    code = find_kernel_code(CUBIN, "add")
     assert code is not None
     assert len(code) % 16 == 0  # instructions have 16 bytes
     assert CUBIN.count(code) == 1
-    assert kernel_code(CUBIN, "_Z9incrementIfEvPT_") not in (None, code)
-    assert kernel_code(CUBIN, "ad") is None
-    assert kernel_code(CUBIN[:200], "add") is None
-    assert kernel_code(b"", "add") is None
+    assert find_kernel_code(CUBIN, "_Z9incrementIfEvPT_") not in (None, code)
+    assert find_kernel_code(CUBIN, "ad") is None
+    assert find_kernel_code(CUBIN[:200], "add") is None
+    assert find_kernel_code(b"", "add") is None
 
 
 def test_symbols_that_differ_in_the_name_of_the_unit():
     here = "_ZN36_GLOBAL__N__ad82676b_4_a_cu_acc5a52f4anonEPf"
-    assert same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPf")
+    assert is_same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPf")
     exports = "_ZN34_GLOBAL__N__{}_4_w_cu__Z1kPi6hiddenEPi"
-    assert same_but_for_unit(exports.format("1295a4e2"), exports.format("5fce3129"))
-    assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_b_cu_acc5a52f4anonEPf")
-    assert not same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPd")
-    assert not same_but_for_unit("_Z5plainPf", "_Z5plainPd")
+    assert is_same_but_for_unit(exports.format("1295a4e2"), exports.format("5fce3129"))
+    assert not is_same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_b_cu_acc5a52f4anonEPf")
+    assert not is_same_but_for_unit(here, "_ZN36_GLOBAL__N__ca0462f3_4_a_cu_acc5a52f4anonEPd")
+    assert not is_same_but_for_unit("_Z5plainPf", "_Z5plainPd")
 
 
 # As nvcc 13.0 names one variable before and after an edit that adds a function to its unit.
@@ -89,9 +89,9 @@ VALUES = "_ZN43_INTERNAL_{0}_12_functions_cu_{1}45_GLOBAL__N__{0}_12_functions_c
 
 def test_symbols_that_differ_in_what_else_their_unit_defines():
     before, after = VALUES.format("2b786969", "a08dc475"), VALUES.format("f7b836d8", "5fc946b7")
-    assert same_but_for_unit(before, after)
-    assert not same_but_for_unit(before, after.replace("6values", "6valued"))
-    assert not same_but_for_unit(before, after.replace("_12_functions_cu", "_12_junctions_cu"))
+    assert is_same_but_for_unit(before, after)
+    assert not is_same_but_for_unit(before, after.replace("6values", "6valued"))
+    assert not is_same_but_for_unit(before, after.replace("_12_functions_cu", "_12_junctions_cu"))
 
 
 def test_of_units_of_one_name_the_one_that_defines_the_same_is_taken():

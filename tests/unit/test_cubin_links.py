@@ -30,16 +30,16 @@ def test_variables_have_sizes_and_kinds(code):
 
 @pytest.mark.parametrize("code", [WHOLE, SEPARATE], ids=["whole", "separate"])
 def test_fixed_variables_leave_nothing_to_the_driver(code):
-    made, fixed = Links(code).with_fixed(PLACES)
+    made, fixed = Links(code).fix_variables(PLACES)
     assert fixed == set(DEVICE)
     assert len(made) == len(code)
     # Nothing refers to them any more, so a second time there is nothing to change.
-    again, _ = Links(made).with_fixed(dict.fromkeys(DEVICE, 0x5555_5555_5555))
+    again, _ = Links(made).fix_variables(dict.fromkeys(DEVICE, 0x5555_5555_5555))
     assert again == made
 
 
 def test_tables_of_addresses_hold_the_places():
-    made, _ = Links(WHOLE).with_fixed(PLACES)
+    made, _ = Links(WHOLE).fix_variables(PLACES)
     for name in DEVICE:
         assert struct.pack("<Q", PLACES[name]) in made
     assert struct.pack("<Q", PLACES["values"] + 4) in made  # pointer = &values[1]
@@ -47,7 +47,7 @@ def test_tables_of_addresses_hold_the_places():
 
 
 def test_instructions_hold_both_halves_of_the_places():
-    made, _ = Links(SEPARATE).with_fixed(PLACES)
+    made, _ = Links(SEPARATE).fix_variables(PLACES)
     for name in ("table", "pointer", "zeros", "_ZTV6Square"):
         low = struct.pack("<I", PLACES[name] & 0xFFFFFFFF)
         assert made.count(low) > SEPARATE.count(low)
@@ -55,11 +55,11 @@ def test_instructions_hold_both_halves_of_the_places():
 
 
 def test_what_is_not_asked_for_stays_with_the_driver():
-    made, fixed = Links(WHOLE).with_fixed({"zeros": PLACES["zeros"], "gone": 1})
+    made, fixed = Links(WHOLE).fix_variables({"zeros": PLACES["zeros"], "gone": 1})
     assert fixed == {"zeros"}
-    _, others = Links(made).with_fixed(PLACES)
+    _, others = Links(made).fix_variables(PLACES)
     assert others == set(DEVICE)
-    untouched, none = Links(WHOLE).with_fixed({})
+    untouched, none = Links(WHOLE).fix_variables({})
     assert (untouched, none) == (WHOLE, frozenset())
 
 
@@ -68,29 +68,30 @@ def test_a_relocation_that_is_not_known_leaves_its_variable_alone():
     for each in Links(WHOLE)._relocations:
         if Links(WHOLE)._symbols[each.symbol].name == "zeros":
             struct.pack_into("<I", changed, each.at + 8, 0x77)
-    made, fixed = Links(bytes(changed)).with_fixed(PLACES)
+    made, fixed = Links(bytes(changed)).fix_variables(PLACES)
     assert fixed == set(DEVICE) - {"zeros"}
     assert struct.pack("<Q", PLACES["zeros"]) not in made
 
 
 def test_slots_of_functions_are_those_of_separate_compilation():
     slots = {
-        (slot.function, slot.variable.name, slot.offset_bytes) for slot in Links(SEPARATE).function_slots()
+        (slot.function, slot.variable.name, slot.offset_bytes)
+        for slot in Links(SEPARATE).find_function_slots()
     }
     assert slots == {
         ("_Z3onef", "table", 0),
         ("_Z3twof", "table", 8),
         ("_ZNK6Square4areaEf", "_ZTV6Square", 16),
     }
-    assert Links(WHOLE).function_slots() == []
+    assert Links(WHOLE).find_function_slots() == []
 
 
 def test_functions_of_a_whole_program_have_numbers():
-    numbers = Links(WHOLE).function_numbers("use")
+    numbers = Links(WHOLE).find_function_numbers("use")
     assert set(numbers.values()) == {"_Z3onef", "_Z3twof", "_ZNK6Square4areaEf"}
     one = next(number for number, name in numbers.items() if name == "_Z3onef")
     assert struct.pack("<Q", one) in WHOLE  # what table[0] is loaded with
-    assert Links(SEPARATE).function_numbers("use") == {}
+    assert Links(SEPARATE).find_function_numbers("use") == {}
 
 
 @given(st.integers(0, len(SEPARATE) - 1), st.integers(0, 255))
@@ -99,9 +100,9 @@ def test_a_changed_byte_is_read_or_damage(at, value):
     changed[at] = value
     try:
         links = Links(bytes(changed))
-        links.with_fixed(PLACES)
-        links.function_slots()
-        links.function_numbers("use")
+        links.fix_variables(PLACES)
+        links.find_function_slots()
+        links.find_function_numbers("use")
     except (ValueError, IndexError, OverflowError, struct.error):
         return
 

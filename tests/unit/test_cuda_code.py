@@ -13,7 +13,7 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.memory import ModuleVariable
-from kerncap_stages.replay.cuda_code import _function_lines, link_baseline, link_variant, why_it_may_fault
+from kerncap_stages.replay.cuda_code import _write_function_lines, explain_fault, link_baseline, link_variant
 from kerncap_stages.store import Store
 
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"
@@ -125,17 +125,17 @@ def test_what_is_no_cubin_is_left_to_the_driver(store):
 
 
 def test_a_function_that_code_alone_knows_is_named_for_a_replay_that_faults(store):
-    assert why_it_may_fault(store, captured(store, SEPARATE)) == ()  # a table is loaded with its address
-    (note,) = why_it_may_fault(store, captured(store, SEPARATE, {}))
-    assert "the address of two(float)," in note
-    assert why_it_may_fault(store, captured(store, WHOLE, {})) == ()
+    assert explain_fault(store, captured(store, SEPARATE)) == ()  # a table is loaded with its address
+    (note,) = explain_fault(store, captured(store, SEPARATE, {}))
+    assert "the address of two(float):" in note
+    assert explain_fault(store, captured(store, WHOLE, {})) == ()
 
 
 class TwoAlike:
     """What a variant's tables are loaded with: functions of two units' anonymous namespaces."""
 
     @staticmethod
-    def function_slots():
+    def find_function_slots():
         table = Variable("table", 16, is_const=False)
         names = (f"_ZN36_GLOBAL__N__{folder}_4_a_cu_{unit}4funcEf" for folder, unit in ALIKE)
         return [FunctionSlot(name, table, 8 * place) for place, name in enumerate(names)]
@@ -149,4 +149,4 @@ ALIKE = (("11111111", "aaaaaaaa"), ("22222222", "bbbbbbbb"))
 )
 def test_of_two_functions_that_are_called_alike_none_is_guessed(unit, lines):
     name = f"_ZN36_GLOBAL__N__33333333_4_a_cu_{unit}4funcEf"
-    assert list(_function_lines("variant", {name: 0x10}, TwoAlike())) == lines
+    assert list(_write_function_lines("variant", {name: 0x10}, TwoAlike())) == lines

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kerncap_stages.code.architectures import runs_on
-from kerncap_stages.code.offload_bundle import code_object_for
+from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, Refused
 from kerncap_stages.manifests.kernel import CodeObjectFormat
@@ -28,7 +28,7 @@ FATBIN = (Path(__file__).parents[1] / "golden/cuda/several.fatbin").read_bytes()
     ],
 )
 def test_what_runs_on_the_gpu_is_taken(gpu, target, form):
-    facts = read_code_object(code_object_for(FATBIN, gpu))
+    facts = read_code_object(extract_code_object(FATBIN, gpu))
     assert (facts.isa, facts.format) == (target, form)
     assert [(slot.offset_bytes, slot.size_bytes) for slot in facts.kernels["_Z5plainPfi"].slots] == [
         (0, 8),
@@ -38,13 +38,13 @@ def test_what_runs_on_the_gpu_is_taken(gpu, target, form):
 
 def test_a_gpu_that_nothing_is_for_is_refused_with_what_there_is():
     with pytest.raises(Refused, match="sm_70; it holds sm_80, sm_90a, PTX for sm_75"):
-        code_object_for(FATBIN, "sm_70")
+        extract_code_object(FATBIN, "sm_70")
 
 
 @pytest.mark.parametrize("keep", [16, 40, 3000, len(FATBIN) - 1])
 def test_a_fatbin_that_is_cut_short_is_damage(keep):
     with pytest.raises(ArtifactError, match="damaged fatbin"):
-        code_object_for(FATBIN[:keep], "sm_90")
+        extract_code_object(FATBIN[:keep], "sm_90")
 
 
 @given(st.integers(4, len(FATBIN) - 1), st.integers(0, 255))
@@ -52,7 +52,7 @@ def test_a_changed_byte_ends_in_code_damage_or_refusal(at, value):
     changed = bytearray(FATBIN)
     changed[at] = value
     try:
-        code_object_for(bytes(changed), "sm_75")
+        extract_code_object(bytes(changed), "sm_75")
     except (ArtifactError, Refused):
         return
 

@@ -4,7 +4,7 @@ import struct
 
 import pytest
 
-from kerncap_stages.code.file_format import FileFormat, format_of
+from kerncap_stages.code.file_format import FileFormat, find_format
 
 
 def elf(machine: int) -> bytes:
@@ -28,4 +28,4 @@ FILES = {
 
 @pytest.mark.parametrize(("data", "expected"), FILES.values(), ids=FILES)
 def test_the_first_bytes_tell_a_format(data, expected):
-    assert format_of(data) is expected
+    assert find_format(data) is expected

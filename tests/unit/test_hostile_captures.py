@@ -15,8 +15,8 @@ import pytest
 from cuda_captures import publish_cuda
 from made_up import device_code, publish
 
-from kerncap_stages.code.code_object import data_symbols
-from kerncap_stages.code.cubin import embedded_ptx, kernel_code
+from kerncap_stages.code.code_object import list_data_symbols
+from kerncap_stages.code.cubin import find_embedded_ptx, find_kernel_code
 from kerncap_stages.code.cubin_elf import read_sections
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.compilers.line_tables import read_line_tables
@@ -205,14 +205,14 @@ def test_states_in_chunks_of_different_sizes_are_refused(store, tmp_path):
     capture = load_as(store, publish_cuda(store, LINKS, "use"), Capture)
     other = listed(store, 4096, 1024, [None] * 4)
     region = capture.regions[0].model_copy(update={"post": other})
-    with pytest.raises(ArtifactError, match=f"{other.digest.short} has chunks of another size"):
+    with pytest.raises(ArtifactError, match=f"{other.digest.short} has another chunk size"):
         planned(store, tmp_path, capture.model_copy(update={"regions": (region,)}))
 
 
 def test_a_launch_attribute_of_other_than_64_bytes_is_refused(store, tmp_path):
     capture = load_as(store, publish_cuda(store, LINKS, "use"), Capture)
     launch = capture.launch.model_copy(update={"attributes": {"priority": "ff"}})
-    with pytest.raises(ArtifactError, match="launch attribute priority is not of 64 bytes"):
+    with pytest.raises(ArtifactError, match="launch attribute priority does not have 64 bytes"):
         planned(store, tmp_path, capture.model_copy(update={"launch": launch}))
 
 
@@ -281,8 +281,8 @@ def test_a_cubin_that_is_cut_or_points_outside_ends_in_facts_or_in_a_refusal(sto
         link_baseline(store, capture, data)
         link_variant(store, capture, data)
         read_line_tables(data, symbol)
-        kernel_code(data, symbol)
-        embedded_ptx(data)
+        find_kernel_code(data, symbol)
+        find_embedded_ptx(data)
     assert refused
     assert all(str(given) in str(error) and error.hint for error in refused)
 
@@ -305,4 +305,4 @@ def test_a_code_object_that_is_cut_gives_no_assembly_and_names_itself(store, tmp
     assert any("damaged code object" in missing for missing in made.missing)
     assert read_line_tables(code, "_Z1kPf").definition is None
     with pytest.raises(ArtifactError, match="damaged code object"):
-        data_symbols(code)
+        list_data_symbols(code)

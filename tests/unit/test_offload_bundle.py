@@ -8,7 +8,7 @@ import zlib
 import pytest
 import zstandard
 
-from kerncap_stages.code.offload_bundle import code_object_for
+from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.errors import ArtifactError, Refused
 
 ISA = "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"
@@ -44,15 +44,15 @@ def compressed(version: int, method: int, data: bytes = TWO) -> bytes:
     "data", [TWO, *(compressed(version, method) for version in (1, 2, 3) for method in (0, 1))]
 )
 def test_the_code_object_of_the_captured_isa_is_taken(data):
-    assert code_object_for(data, ISA) == b"mine"
-    assert code_object_for(data, "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack+") == b"other"
+    assert extract_code_object(data, ISA) == b"mine"
+    assert extract_code_object(data, "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack+") == b"other"
     with pytest.raises(Refused, match=r"for gfx1100; its targets: gfx90a, gfx90a:xnack\+, gfx942"):
-        code_object_for(data, "amdgcn-amd-amdhsa--gfx1100")
+        extract_code_object(data, "amdgcn-amd-amdhsa--gfx1100")
 
 
 def test_what_is_no_bundle_stays_as_it_is():
     for data in (b"", b"\x7fELF and more", b"CC", b"//\n// ptx"):
-        assert code_object_for(data, ISA) is data
+        assert extract_code_object(data, ISA) is data
 
 
 def test_damage_is_named():
@@ -60,8 +60,8 @@ def test_damage_is_named():
         # Shorter ones do not begin as a bundle, and what is missing of a checksum is not missed.
         for length in range(24, len(whole) - 8):
             with pytest.raises(ArtifactError):
-                code_object_for(whole[:length], ISA)
-    with pytest.raises(ArtifactError, match="not known"):
-        code_object_for(compressed(2, 7), ISA)
-    with pytest.raises(ArtifactError, match="it would have"):
-        code_object_for(b"CCOB" + struct.pack("<HHQQQ", 3, 0, 0, 1 << 60, 0), ISA)
+                extract_code_object(whole[:length], ISA)
+    with pytest.raises(ArtifactError, match="not supported"):
+        extract_code_object(compressed(2, 7), ISA)
+    with pytest.raises(ArtifactError, match="it claims to have"):
+        extract_code_object(b"CCOB" + struct.pack("<HHQQQ", 3, 0, 0, 1 << 60, 0), ISA)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from kerncap_stages.code.fatbin import ptx_in_images
-from kerncap_stages.code.ptx import entry_lines
+from kerncap_stages.code.fatbin import find_ptx
+from kerncap_stages.code.ptx import find_entry_lines
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CodeObjectFormat
@@ -78,14 +78,14 @@ def test_a_type_that_is_not_known_is_no_guess():
 
 
 def test_kernels_are_told_by_their_lines():
-    assert entry_lines(PTX) == {"one": 4, "_Z3twov": 7, "none": 8, "mixed": 10}
+    assert find_entry_lines(PTX) == {"one": 4, "_Z3twov": 7, "none": 8, "mixed": 10}
 
 
 def test_texts_that_have_the_kernel_are_taken_out_of_images():
-    assert ptx_in_images([PTX, b".version 8.0\n.target sm_90\n"], "sm_90", "one") == [PTX]
-    (text,) = ptx_in_images([FATBIN, PTX], "sm_100", "_Z5plainPfi")
+    assert find_ptx([PTX, b".version 8.0\n.target sm_90\n"], "sm_90", "one") == [PTX]
+    (text,) = find_ptx([FATBIN, PTX], "sm_100", "_Z5plainPfi")
     assert b".entry _Z5plainPfi" in text
     assert b"\0" not in text  # ptxas takes one for the end
-    assert ptx_in_images([FATBIN], "sm_100", "_Z5otherPfi") == []
-    assert ptx_in_images([FATBIN], "sm_80", "_Z5plainPfi") == []  # has machine code for it
-    assert ptx_in_images([FATBIN[:400]], "sm_100", "_Z5plainPfi") == []
+    assert find_ptx([FATBIN], "sm_100", "_Z5otherPfi") == []
+    assert find_ptx([FATBIN], "sm_80", "_Z5plainPfi") == []  # has machine code for it
+    assert find_ptx([FATBIN[:400]], "sm_100", "_Z5plainPfi") == []

@@ -7,8 +7,8 @@ import pytest
 
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.replay.report import Mismatch, ReplayResult, told
-from kerncap_stages.replay.result_lines import result_lines
+from kerncap_stages.replay.report import Mismatch, ReplayResult, interpret_report
+from kerncap_stages.replay.result_lines import write_result_lines
 
 
 def test_without_a_driver_the_next_step_is_another_machine():
@@ -18,17 +18,17 @@ def test_without_a_driver_the_next_step_is_another_machine():
         "message": "no NVIDIA driver: libcuda.so.1: no such file",
     }
     with pytest.raises(DeviceError) as raised:
-        told(report, 4)
+        interpret_report(report, 4)
     assert "kc-store export" in raised.value.hint
     report["message"] = (
         "the CUDA driver does not start: CUDA_ERROR_NO_DEVICE (no CUDA-capable device is detected)"
     )
     with pytest.raises(DeviceError) as raised:
-        told(report, 4)
+        interpret_report(report, 4)
     assert "kc-store export" in raised.value.hint
     report["message"] = "cuInit: CUDA_ERROR_UNKNOWN"
     with pytest.raises(DeviceError) as raised:
-        told(report, 4)
+        interpret_report(report, 4)
     assert "kc-store export" not in raised.value.hint
 
 
@@ -41,7 +41,7 @@ def test_without_a_driver_the_next_step_is_another_machine():
 )
 def test_without_a_rocr_that_fits_the_next_step_is_a_newer_rocm(message):
     with pytest.raises(DeviceError) as raised:
-        told({"outcome": "failed", "code": "device", "message": message}, 4)
+        interpret_report({"outcome": "failed", "code": "device", "message": message}, 4)
     assert "ROCm 6.4 or later" in raised.value.hint
 
 
@@ -49,7 +49,7 @@ def test_where_the_captured_kernel_gives_something_else_the_next_step_is_a_valid
     found = ReplayResult(ReplayOutcome.COMPLETED, compared=True, mismatches=(Mismatch("", 4096, 3, 2),))
     made = manifest_examples.replay().model_copy(update={"matches_golden": False})
     of_variant, of_itself = (
-        list(result_lines(made.model_copy(update={"variant": variant}), found))
+        list(write_result_lines(made.model_copy(update={"variant": variant}), found))
         for variant in (made.variant, None)
     )
     assert "  region 0x1000: 2 bytes differ, the first at +0x3" in of_variant

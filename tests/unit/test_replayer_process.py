@@ -42,7 +42,7 @@ def started(monkeypatch):
 def held(started, monkeypatch):
     """The same, held as by a driver that never lets go: ``kill`` alone does not end them."""
     monkeypatch.setattr(subprocess.Popen, "kill", lambda _process: None)
-    monkeypatch.setattr(process_module, "_LETTING_GO_S", 0.1)
+    monkeypatch.setattr(process_module, "_MAX_RELEASE_S", 0.1)
     return started
 
 
@@ -52,7 +52,7 @@ def test_one_that_does_not_end_in_time_is_killed_and_gone(started):
 
 
 def test_one_that_its_driver_never_lets_go_is_named(held):
-    with pytest.raises(DeviceError, match="has not let go") as raised:
+    with pytest.raises(DeviceError, match="has not released") as raised:
         run_replayer(SLEEPS, os.environ, 0.1, progress=None)
     assert f"process {held[0].pid}" in str(raised.value)
 
@@ -61,7 +61,7 @@ def test_who_interrupts_is_not_held_by_a_driver_either(held, monkeypatch):
     def interrupted(*_words):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(process_module, "watched", interrupted)
+    monkeypatch.setattr(process_module, "watch", interrupted)
     with pytest.raises(KeyboardInterrupt):
         run_replayer(SLEEPS, os.environ, None, progress=None)
     assert [process.poll() for process in held] == [None]
@@ -88,7 +88,7 @@ def test_an_interrupt_ends_replays_that_run_beside(started):
 HELD = """
 import os, subprocess, sys
 from kerncap_stages.replay import process
-process._LETTING_GO_S = 0.1
+process._MAX_RELEASE_S = 0.1
 subprocess.Popen.kill = lambda _process: None
 words = [sys.executable, "-c", "import os, time; os.write(2, b'says'); time.sleep(600)"]
 process.run_replayer(words, os.environ, 1.0, progress=None)
@@ -99,8 +99,8 @@ def test_one_that_is_held_does_not_keep_our_standard_error_open():
     done = subprocess.run(
         [sys.executable, "-c", HELD], stderr=subprocess.PIPE, text=True, check=False, timeout=100
     )
-    assert "has not let go of what replayed" in done.stderr
-    os.kill(int(done.stderr.partition("(process ")[2].partition(")")[0]), signal.SIGKILL)
+    assert "has not released replay process" in done.stderr
+    os.kill(int(done.stderr.partition("replay process ")[2].partition(" ")[0]), signal.SIGKILL)
 
 
 def test_what_a_replayer_prints_is_passed_on(capfd):

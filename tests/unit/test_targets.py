@@ -2,7 +2,7 @@
 
 import pytest
 
-from kerncap_stages.code.targets import Target, parse_target, processor_of, target_of_elf
+from kerncap_stages.code.targets import Target, find_processor, parse_elf_target, parse_target
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from kerncap_stages.code.targets import Target, parse_target, processor_of, targ
 )
 def test_every_spelling_names_triple_processor_and_features(name, target):
     assert parse_target(name) == target
-    assert processor_of(name) == target.processor
+    assert find_processor(name) == target.processor
 
 
 @pytest.mark.parametrize(
@@ -36,16 +36,16 @@ def test_every_spelling_names_triple_processor_and_features(name, target):
 )
 def test_what_names_no_gpu_is_no_target(name):
     assert parse_target(name) is None
-    assert processor_of(name) == name
+    assert find_processor(name) == name
 
 
 def test_a_target_has_the_names_that_compilers_and_rocr_give_it():
     target = parse_target("amdgpu9.0a-amd-amdhsa-unknown-gfx90a:sramecc+:xnack-")
     assert str(target) == "gfx90a:sramecc+:xnack-"
     assert target.isa == "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-"
-    assert target.feature("sramecc") is True
-    assert target.feature("xnack") is False
-    assert target.feature("wgp") is None
+    assert target.has_feature("sramecc") is True
+    assert target.has_feature("xnack") is False
+    assert target.has_feature("wgp") is None
 
 
 def test_code_runs_on_a_device_that_has_its_features():
@@ -68,8 +68,8 @@ def test_code_runs_on_a_device_that_has_its_features():
     ],
 )
 def test_an_elf_header_says_processor_and_features(e_flags, abi_version, text):
-    assert str(target_of_elf(e_flags, abi_version)) == text
+    assert str(parse_elf_target(e_flags, abi_version)) == text
 
 
 def test_a_processor_that_came_later_is_not_guessed():
-    assert target_of_elf(0x5FE, 2) is None
+    assert parse_elf_target(0x5FE, 2) is None

@@ -14,7 +14,7 @@ from kerncap_stages.code.read import read_code_object
 from kerncap_stages.errors import ArtifactError, Refused, UsageError
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
-from kerncap_stages.replay.variant import loadable, read_variant, why_unfit
+from kerncap_stages.replay.variant import explain_unfit, prepare_variant, read_variant
 from kerncap_stages.store import Store
 
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"
@@ -99,24 +99,24 @@ def test_a_kernel_of_that_name_with_other_parameters_is_named(capture_of, given,
     [
         (None, None, (1024, 1, 1), None),
         (256, None, (16, 16, 1), None),
-        (255, None, (16, 16, 1), "allows 255 threads a block .*, and this launch has 256"),
+        (255, None, (16, 16, 1), "allows 255 threads in a block .*, but this launch has 256"),
         (256, (256, 1, 1), (256, 1, 1), None),
         (
             256,
             (256, 1, 1),
             (16, 16, 1),
-            "needs blocks of 256 x 1 x 1 threads, and this launch has 16 x 16 x 1",
+            "needs blocks of 256 x 1 x 1 threads, but this launch has 16 x 16 x 1",
         ),
     ],
 )
 def test_blocks_that_a_variant_cannot_have_are_named(limit, required, block, words):
     facts = read_code_object(CUBIN).kernels["add"]
-    why = why_unfit(replace(facts, max_work_group_size=limit, required_work_group_size=required), block)
+    why = explain_unfit(replace(facts, max_work_group_size=limit, required_work_group_size=required), block)
     assert (why is None) if words is None else re.search(words, why)
 
 
 def test_another_architecture_is_refused(add, given):
-    with pytest.raises(Refused, match="is for sm_100, and the capture is of a GPU of sm_90"):
+    with pytest.raises(Refused, match="is for sm_100, but the capture is from an sm_90a GPU"):
         read_variant(given(PTX.format(target="sm_100", name="add", parameters="")), add)
     older = bytearray(CUBIN)
     older[49] = 80  # the architecture's number in the flags of ABI 8
@@ -125,7 +125,7 @@ def test_another_architecture_is_refused(add, given):
 
 
 def test_a_missing_kernel_is_told_with_those_of_like_names(add, given):
-    with pytest.raises(ArtifactError, match="has no kernel add; kernels of like names: adds"):
+    with pytest.raises(ArtifactError, match="has no kernel add; kernels with similar names: adds"):
         read_variant(given(PTX.format(target="sm_90", name="adds", parameters="")), add)
     with pytest.raises(ArtifactError, match="has no kernel add; its kernels: other"):
         read_variant(given(PTX.format(target="sm_90", name="other", parameters="")), add)
@@ -134,7 +134,7 @@ def test_a_missing_kernel_is_told_with_those_of_like_names(add, given):
 def test_a_cubin_that_was_not_linked_is_refused(add, given):
     relocatable = bytearray(CUBIN)
     struct.pack_into("<H", relocatable, 16, 1)  # ET_REL
-    with pytest.raises(Refused, match=r"compiled for separate linking .* and not linked"):
+    with pytest.raises(Refused, match=r"compiled for linking .* and not linked"):
         read_variant(given(bytes(relocatable)), add)
 
 
@@ -160,14 +160,14 @@ def test_a_huge_file_is_not_read(add, given):
     path = given(b"")
     with path.open("r+b") as file:
         file.truncate(3 << 30)
-    with pytest.raises(UsageError, match="has 3221225472 bytes, and no code object has more"):
+    with pytest.raises(UsageError, match="has 3221225472 bytes, but a code object has at most"):
         read_variant(path, add)
 
 
 def test_a_fatbin_gives_the_code_of_the_captured_gpu(capture_of, tmp_path):
-    from kerncap_stages.code.offload_bundle import code_object_for
+    from kerncap_stages.code.offload_bundle import extract_code_object
 
-    cubin = code_object_for(FATBIN.read_bytes(), "sm_90")
+    cubin = extract_code_object(FATBIN.read_bytes(), "sm_90")
     capture = capture_of(cubin, "_Z5plainPfi")
     assert read_variant(FATBIN, capture).symbol == "_Z5plainPfi"
-    assert loadable(FATBIN, capture, tmp_path).read_bytes() == cubin
+    assert prepare_variant(FATBIN, capture, tmp_path).read_bytes() == cubin

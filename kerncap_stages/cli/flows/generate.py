@@ -109,7 +109,9 @@ def _find_in_place(
     )
     if known is None:
         return None
-    checkout = find_checkout(known.digest, known.made, place or choose_default_folder(known.made), force=words.force)
+    checkout = find_checkout(
+        known.digest, known.made, place or choose_default_folder(known.made), force=words.force
+    )
     return None if checkout is None else (known.digest, known.made, checkout)
 
 
@@ -120,7 +122,11 @@ def _write(
     from kerncap_stages.generate.engine import run_generate
 
     digest, made = run_generate(store, *inputs, assembly=words.assembly, fresh=words.fresh)
-    return digest, made, check_out(store, digest, made, place or choose_default_folder(made), force=words.force)
+    return (
+        digest,
+        made,
+        check_out(store, digest, made, place or choose_default_folder(made), force=words.force),
+    )
 
 
 def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:

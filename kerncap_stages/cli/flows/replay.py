@@ -13,11 +13,11 @@ from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.cli.progress import phases
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.manifests.replay import ReplayOutcome
-from kerncap_stages.project.artifacts import kernel_name
+from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import warn_of_stale_variant
 from kerncap_stages.replay.engine import run_replay
-from kerncap_stages.replay.options import MOST_WORK_ITEMS, ReplayOptions
-from kerncap_stages.replay.result_lines import result_lines
+from kerncap_stages.replay.options import MAX_WORK_ITEMS, ReplayOptions
+from kerncap_stages.replay.result_lines import write_result_lines
 from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
@@ -48,10 +48,10 @@ def replay_captures(
         if options.dump_folder is not None and number > 0:
             each = replace(options, dump_folder=options.dump_folder / str(number))
         if is_one_of_many:
-            say(f"{printable(kernel_name(store, capture))}:")
+            say(f"{printable(find_kernel_name(store, capture))}:")
         with phases(counting_bytes="restore") as report:
             digest, made, result = run_replay(store, capture, replace(each, progress=report))
-        for line in result_lines(made, result):
+        for line in write_result_lines(made, result):
             say(add_store_option(line) if "next: " in line else line)
         if (unlisted := list_for_user(store, digest, store_folder)) is not None:
             say(f"note: {printable(unlisted)}")
@@ -80,9 +80,9 @@ def read_shape(flag: str, text: str | None) -> Dim3 | None:
     if len(parts) != 3 or not all(re.fullmatch("0*[1-9][0-9]{0,9}", part) for part in parts):
         raise UsageError(f"{flag} needs one to three numbers above 0, not {text!r}", hint=f"{flag} 1024,1,1")
     x, y, z = (int(part) for part in parts)
-    if max(x, y, z) > MOST_WORK_ITEMS:
+    if max(x, y, z) > MAX_WORK_ITEMS:
         raise UsageError(
-            f"{flag} {text}: at most {MOST_WORK_ITEMS} in each dimension", hint="give a smaller shape"
+            f"{flag} {text}: at most {MAX_WORK_ITEMS} in each dimension", hint="give a smaller shape"
         )
     return (x, y, z)
 

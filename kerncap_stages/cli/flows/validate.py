@@ -13,8 +13,8 @@ from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import artifact_texts
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.pages.verdict import footer, lines
-from kerncap_stages.project.artifacts import kernel_name
-from kerncap_stages.project.built import warn_of_stale_variant, find_unbuilt_edits
+from kerncap_stages.project.artifacts import find_kernel_name
+from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
 from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store.remembered import remembered
@@ -65,7 +65,7 @@ def validate_variants(store_folder: Path | None, artifacts: Sequence[str] | None
             if words.report is not None:
                 _write_report(store, digest, words.report, "" if len(captures) == 1 else str(number))
             if len(captures) > 1:
-                say(f"{printable(kernel_name(store, capture))}:")
+                say(f"{printable(find_kernel_name(store, capture))}:")
             for line in lines(verdict, verbose=words.verbose):
                 say(line)
             if (unlisted := list_for_user(store, digest, store_folder)) is not None:

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.code.code_object import named_places
-from kerncap_stages.code.kernel_facts import without_unit
+from kerncap_stages.code.code_object import list_named_places
+from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.errors import ArtifactError
 
 if TYPE_CHECKING:
@@ -86,8 +86,8 @@ def _unique(code_object: bytes) -> dict[str, tuple[int, int]]:
     """(offset, size) of everything that has a name of its own."""
     try:
         places = [
-            (without_unit(place.name), place.offset_bytes, place.size_bytes)
-            for place in named_places(code_object)
+            (strip_unit(place.name), place.offset_bytes, place.size_bytes)
+            for place in list_named_places(code_object)
         ]
     except ArtifactError:
         return {}

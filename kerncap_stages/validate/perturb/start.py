@@ -6,9 +6,9 @@ from functools import cached_property
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from kerncap_stages.code.code_object import writable_data
+from kerncap_stages.code.code_object import list_writable_data
 from kerncap_stages.manifests.memory import MemoryKind
-from kerncap_stages.replay.plan import own_code
+from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.validate.perturb.address_ranges import captured_ranges
 from kerncap_stages.validate.perturb.states import perturb
 
@@ -77,7 +77,7 @@ def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tupl
     """(offset, length) of the variables that the kernel's own code object has in a region and may write."""
     if region.kind is not MemoryKind.CODE_OBJECT or region.pre is None or region.read_only:
         return []
-    own = own_code(capture)
+    own = find_own_code(capture)
     if own is None:
         # Where a code object has no place of its own, each of its variables is a region.
         return [(0, region.size_bytes) for each in _variables_at(capture, region) if not each.is_const]
@@ -88,7 +88,7 @@ def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tupl
     code = store.get(capture.code_digest)
     offsets = [
         (own.load_address + symbol.offset_bytes - region.base_address, symbol.size_bytes)
-        for symbol in writable_data(code)
+        for symbol in list_writable_data(code)
     ]
     return [(at, size) for at, size in offsets if at >= 0 and at + size <= region.size_bytes]
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from cuda_captures import publish_cuda
 
-from kerncap_stages.code.cubin import kernel_code
+from kerncap_stages.code.cubin import find_kernel_code
 from kerncap_stages.compilers.installed import find_compiler
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
@@ -104,7 +104,7 @@ def test_an_edit_is_rebuilt_in_a_moved_project_without_the_tree(store, tree, tmp
     done, ptx = recompiled(project)
     assert done.returncode == 0, done.stderr
     assert "0f40800000" in ptx
-    assert kernel_code((project / "optimized.cubin").read_bytes(), INCREMENT)
+    assert find_kernel_code((project / "optimized.cubin").read_bytes(), INCREMENT)
     (project / "optimized.ptx").unlink()
     subprocess.run(["make", "-C", project, "clean"], check=True, capture_output=True)
     subprocess.run(["make", "-C", project, "PTXAS=", "recompile"], check=True, capture_output=True)

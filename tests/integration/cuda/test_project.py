@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from cuda_captures import ARCH, nvcc, publish_cuda, why_no_nvcc
 
-from kerncap_stages.code.cubin import kernel_code
+from kerncap_stages.code.cubin import find_kernel_code
 from kerncap_stages.compilers.nvcc import find_cuda_tool
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
@@ -113,9 +113,9 @@ def test_the_unchanged_source_rebuilds_to_the_same_instructions_elsewhere(store,
     finally:
         away.rename(folder)
     assert done.returncode == 0, done.stderr
-    made = kernel_code((moved / "optimized.cubin").read_bytes(), symbol)
+    made = find_kernel_code((moved / "optimized.cubin").read_bytes(), symbol)
     assert made is not None
-    assert made == kernel_code(code, symbol)
+    assert made == find_kernel_code(code, symbol)
     assert "Nothing to be done" in make(moved, "recompile").stdout
 
 
@@ -133,7 +133,7 @@ def test_a_target_in_the_environment_keeps_nothing_from_being_rebuilt(
     done = make(project, "recompile")
     assert done.returncode == 0, done.stderr
     built = (project / "optimized.cubin").read_bytes()
-    assert kernel_code(built, PLAIN) == kernel_code(code, PLAIN)
+    assert find_kernel_code(built, PLAIN) == find_kernel_code(code, PLAIN)
 
 
 def test_an_edit_rebuilds_and_errors_name_a_file_of_the_project(store, tree, tmp_path):
@@ -146,7 +146,9 @@ def test_an_edit_rebuilds_and_errors_name_a_file_of_the_project(store, tree, tmp
     before = (project / "optimized.cubin").read_bytes()
     variant.write_text(variant.read_text().replace("SCALE_UNIT /", "SCALE_UNIT + 1 /"))
     assert make(project, "recompile").returncode == 0
-    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) != kernel_code(before, SCALE)
+    assert find_kernel_code((project / "optimized.cubin").read_bytes(), SCALE) != find_kernel_code(
+        before, SCALE
+    )
     header = project / "deps/include/shape.cuh"
     header.write_text(header.read_text().replace("int rows", "int lines"))
     failed = make(project, "recompile")
@@ -191,7 +193,9 @@ def test_what_a_shell_would_read_is_left_out_and_named(store, tree, tmp_path, mo
     project = project_of(store, digest, tmp_path / "project")
     done = make(project, "recompile")
     assert done.returncode == 0, done.stderr
-    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == kernel_code(tree[1], SCALE)
+    assert find_kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == find_kernel_code(
+        tree[1], SCALE
+    )
     assert list(tmp_path.rglob("pwned")) == []
 
 
@@ -223,7 +227,7 @@ def test_a_source_without_a_build_is_compiled_as_it_is(store, tmp_path):
     assert source.outcome is Outcome.FOUND
     project = project_of(store, digest, tmp_path / "project")
     assert make(project, "recompile").returncode == 0
-    assert kernel_code((project / "optimized.cubin").read_bytes(), "_Z4lonePi") == kernel_code(
+    assert find_kernel_code((project / "optimized.cubin").read_bytes(), "_Z4lonePi") == find_kernel_code(
         code, "_Z4lonePi"
     )
     assert "nvcc -O3` is assumed" in (project / "README.md").read_text()
@@ -249,9 +253,9 @@ def test_kernels_of_half_precision_are_rebuilt(store, tmp_path):
     project = project_of(store, digest, tmp_path / "project")
     done = make(project, "recompile")
     assert done.returncode == 0, done.stderr
-    made = kernel_code((project / "optimized.cubin").read_bytes(), symbol)
+    made = find_kernel_code((project / "optimized.cubin").read_bytes(), symbol)
     assert made is not None
-    assert made == kernel_code(code, symbol)
+    assert made == find_kernel_code(code, symbol)
 
 
 def test_a_header_without_a_build_is_compiled_through_the_unit_that_instantiates_it(store, tmp_path):
@@ -280,7 +284,7 @@ def test_a_header_without_a_build_is_compiled_through_the_unit_that_instantiates
     project = project_of(store, digest, tmp_path / "project")
     assert make(project, "recompile").returncode == 0
     made = (project / "optimized.cubin").read_bytes()
-    assert kernel_code(made, "_Z7stencilIfEvPT_") == kernel_code(code, "_Z7stencilIfEvPT_")
+    assert find_kernel_code(made, "_Z7stencilIfEvPT_") == find_kernel_code(code, "_Z7stencilIfEvPT_")
 
 
 def test_what_does_not_preprocess_is_told_by_its_first_error(store, tmp_path):
@@ -313,7 +317,9 @@ def test_a_kernel_without_source_is_edited_as_ptx(store, tree, tmp_path):
     variant = project / "kernel_variant.ptx"
     assert variant.read_bytes() == (cache / "4/main.ptx").read_bytes()
     assert make(project, "assemble").returncode == 0
-    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == kernel_code(code, SCALE)
+    assert find_kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == find_kernel_code(
+        code, SCALE
+    )
     text = variant.read_text()
     variant.write_text(
         text.replace("mul.rn.f32", "add.rn.f32")
@@ -321,7 +327,9 @@ def test_a_kernel_without_source_is_edited_as_ptx(store, tree, tmp_path):
         else text.replace("mul.f32", "add.f32")
     )
     assert make(project, "assemble").returncode == 0
-    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) != kernel_code(code, SCALE)
+    assert find_kernel_code((project / "optimized.cubin").read_bytes(), SCALE) != find_kernel_code(
+        code, SCALE
+    )
     variant.write_text("rubbish\n")
     failed = make(project, "assemble")
     assert failed.returncode != 0
@@ -386,7 +394,9 @@ def test_line_information_tells_the_files_and_holds_the_ptx(store, tree, tmp_pat
     assert f"was made from {folder}/src/" in source.explanation
     project = project_of(store, digest, tmp_path / "project")
     assert make(project, "assemble").returncode == 0
-    assert kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == kernel_code(code, SCALE)
+    assert find_kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == find_kernel_code(
+        code, SCALE
+    )
     _, source = run_locate(store, publish_cuda(store, code, SCALE), Options((empty,)), fresh=True)
     assert source.definition.path == str(folder / "src/kernels/scale.cuh")
 
@@ -423,7 +433,7 @@ def test_separate_compilation_is_repeated_and_linked(store, separate, tmp_path):
     project = project_of(store, digest, tmp_path / "project")
     assert make(project, "recompile").returncode == 0
     made = (project / "optimized.cubin").read_bytes()
-    assert kernel_code(made, INDIRECT) == kernel_code(code, INDIRECT)
+    assert find_kernel_code(made, INDIRECT) == find_kernel_code(code, INDIRECT)
     assert b".text._Z5twicei" in made  # a function of its own, that has an address
     assert not (project / "optimized.part.cubin").exists()
 

@@ -10,7 +10,7 @@ import pytest
 from ambiguous_kernels import AMBIGUOUS, SYMBOLS, marked_line
 from cuda_captures import nvcc, publish_cuda, why_no_nvcc
 
-from kerncap_stages.code.cubin import kernel_code
+from kerncap_stages.code.cubin import find_kernel_code
 from kerncap_stages.compilers.nvcc import find_cuda_tool
 from kerncap_stages.errors import UsageError
 from kerncap_stages.generate.engine import run_generate
@@ -325,8 +325,8 @@ def test_a_kernel_of_a_librarys_header_is_compiled_by_the_unit_that_includes_it(
     variant.write_text(variant.read_text().replace("*= N", "*= N + 1"))
     done = subprocess.run(["make", "-C", project, "recompile"], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
-    rebuilt = kernel_code((project / "optimized.cubin").read_bytes(), "_Z1kILi3EEvPf")
-    assert rebuilt != kernel_code(code, "_Z1kILi3EEvPf")
+    rebuilt = find_kernel_code((project / "optimized.cubin").read_bytes(), "_Z1kILi3EEvPf")
+    assert rebuilt != find_kernel_code(code, "_Z1kILi3EEvPf")
 
 
 def test_where_no_unit_makes_the_kernel_it_is_said_and_nothing_is_built(store, tmp_path):

@@ -121,7 +121,9 @@ def test_bad_settings_show_no_files():
 
 def test_stage_that_sees_our_kfd_does_not_take_it_for_the_machines():
     """It is on the software GPU itself, and so is a program that it starts with another environment."""
-    asks = "import json; from kerncap_stages.machine.softgpu import fall_back; print(json.dumps(fall_back({})))"
+    asks = (
+        "import json; from kerncap_stages.machine.softgpu import fall_back; print(json.dumps(fall_back({})))"
+    )
     # Of the installed package, not of the folder that tests run in.
     done = softgpu.run([sys.executable, "-P", "-c", asks], "gfx90a")
     assert "libkerncap_softgpu.so" in json.loads(done.stdout)["LD_PRELOAD"], done.stderr

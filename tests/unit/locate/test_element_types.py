@@ -1,7 +1,12 @@
 import pytest
 
-from kerncap_stages.code.element_types import element_type, is_pointer_to_const, lanes, pointee
-from kerncap_stages.code.structs import Types, size_of
+from kerncap_stages.code.element_types import (
+    count_lanes,
+    find_element_type,
+    find_pointee,
+    is_pointer_to_const,
+)
+from kerncap_stages.code.structs import Types, find_size
 
 
 @pytest.mark.parametrize(
@@ -31,14 +36,14 @@ from kerncap_stages.code.structs import Types, size_of
     ],
 )
 def test_known_types(text, kind):
-    assert element_type(text) == kind
+    assert find_element_type(text) == kind
 
 
 @pytest.mark.parametrize(
     "text", ["void", "Pair", "float*", "T", "", "std::vector<float>", "__hip_fp8_storage_t"]
 )
 def test_what_is_not_known_is_no_guess(text):
-    assert element_type(text) is None
+    assert find_element_type(text) is None
 
 
 @pytest.mark.parametrize(
@@ -57,13 +62,13 @@ def test_what_is_not_known_is_no_guess(text):
     ],
 )
 def test_pointers(text, target, const):
-    found = pointee(text)
+    found = find_pointee(text)
     assert (found and found.replace(" *", "*")) == (target and target.replace(" *", "*"))
     assert is_pointer_to_const(text) is const
 
 
 def test_lanes():
-    assert [lanes(text) for text in ("float", "float3", "hipComplex", "Pair")] == [1, 3, 2, None]
+    assert [count_lanes(text) for text in ("float", "float3", "hipComplex", "Pair")] == [1, 3, 2, None]
 
 
 SOURCE = b"""
@@ -84,20 +89,20 @@ namespace a { struct Twice { float x; }; } namespace b { struct Twice { int x; }
 
 def test_structs_of_one_type_are_that_type():
     types = Types([SOURCE])
-    assert types.element_type("Pair") == "fp32"
-    assert types.element_type("ns::Nested") == "fp32"
-    assert types.element_type("real") == "fp64"
-    assert types.element_type("index_t") == "int32"
-    assert types.element_type("Static") == "fp32"
+    assert types.find_element_type("Pair") == "fp32"
+    assert types.find_element_type("ns::Nested") == "fp32"
+    assert types.find_element_type("real") == "fp64"
+    assert types.find_element_type("index_t") == "int32"
+    assert types.find_element_type("Static") == "fp32"
 
 
 @pytest.mark.parametrize("name", ["Mixed", "Padded", "Derived", "Virtual", "Bits", "Twice", "View", "Absent"])
 def test_other_structs_are_unknown(name):
-    assert Types([SOURCE]).element_type(name) is None
+    assert Types([SOURCE]).find_element_type(name) is None
 
 
 def test_layout_follows_the_abi():
-    layout = Types([SOURCE]).layout("View")
+    layout = Types([SOURCE]).find_layout("View")
     assert [(field.offset_bytes, field.name) for field in layout.fields] == [
         (0, "data"),
         (8, "count"),
@@ -119,7 +124,7 @@ template <typename T, int N> struct Sized { T values[N]; };
 
 def test_template_arguments_stand_in_members():
     types = Types([TEMPLATES])
-    layout = types.layout("lib::Arguments<double, std::pair<int, lib::X> >")
+    layout = types.find_layout("lib::Arguments<double, std::pair<int, lib::X> >")
     assert [(field.offset_bytes, field.type_name, field.name) for field in layout.fields] == [
         (0, "std::pair<int, lib::X>*", "in.data"),
         (8, "long", "in.count"),
@@ -127,14 +132,14 @@ def test_template_arguments_stand_in_members():
         (24, "long", "out.count"),
         (32, "double", "scale"),
     ]
-    (special,) = types.layout("lib::Arguments<char, char>").fields
+    (special,) = types.find_layout("lib::Arguments<char, char>").fields
     assert special.name == "special"
 
 
 @pytest.mark.parametrize("name", ["Span", "Span<float>", "Span<float, Absent>", "lib::Sized<float, 4>"])
 def test_a_template_whose_arguments_are_not_all_known_has_no_layout(name):
-    assert Types([TEMPLATES]).layout(name) is None
+    assert Types([TEMPLATES]).find_layout(name) is None
 
 
 def test_sizes():
-    assert [size_of(kind) for kind in ("fp64", "bf16", "fp8_e5m2", "uint16", "bytes")] == [8, 2, 1, 2, 0]
+    assert [find_size(kind) for kind in ("fp64", "bf16", "fp8_e5m2", "uint16", "bytes")] == [8, 2, 1, 2, 0]

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap_stages.code.cubin import line_numbers, read_cubin
+from kerncap_stages.code.cubin import read_cubin, read_line_numbers
 from kerncap_stages.compilers.line_tables import read_line_tables
 
 GOLDEN = Path(__file__).parents[2] / "golden/cuda"
 CODE = (GOLDEN / "lines.cubin").read_bytes()
-BEGIN = CODE.index(line_numbers(CODE)[0])
-SIZE = len(line_numbers(CODE)[0])
+BEGIN = CODE.index(read_line_numbers(CODE)[0])
+SIZE = len(read_line_numbers(CODE)[0])
 PLACES = {"made": ("lines.cuh", 5), "hidden": ("lines.cu", 4), "scale": ("lines.cu", 7)}
 
 

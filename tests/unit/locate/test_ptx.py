@@ -79,7 +79,7 @@ OWN = TEXT.format("sm_90", "_Z5plainPf").replace("\t", "")
 @pytest.fixture
 def line_information(monkeypatch):
     """A cubin made with -lineinfo: it repeats its PTX, without comments and indentation."""
-    monkeypatch.setattr(ptx, "embedded_ptx", lambda code: OWN.encode() if code == b"cubin" else None)
+    monkeypatch.setattr(ptx, "find_embedded_ptx", lambda code: OWN.encode() if code == b"cubin" else None)
     return b"cubin"
 
 
@@ -123,7 +123,7 @@ def test_what_the_program_handed_to_its_driver_goes_before_files(tmp_path):
     ],
 )
 def test_it_is_said_whether_the_text_makes_the_captured_instructions(tmp_path, monkeypatch, made, note):
-    monkeypatch.setattr(ptx, "kernel_code", lambda _code, _symbol: b"captured")
+    monkeypatch.setattr(ptx, "find_kernel_code", lambda _code, _symbol: b"captured")
     monkeypatch.setattr(ptx, "_assemble", lambda _ptx, _isa, _symbol: made)
     assert look(tmp_path, handed=(HANDED,)).note == ""  # there is no ptxas to ask
     monkeypatch.setattr(ptx, "find_cuda_tool", lambda name: name)

@@ -17,7 +17,7 @@ FILES = {
 @pytest.fixture
 def relocation(monkeypatch):
     symbols = {file: [DataSymbol(*each) for each in listed] for file, listed in FILES.items()}
-    monkeypatch.setattr(relocation_module, "named_places", symbols.__getitem__)
+    monkeypatch.setattr(relocation_module, "list_named_places", symbols.__getitem__)
     return Relocation(b"captured", CAPTURED, b"variant", VARIANT, 0x10000)
 
 
