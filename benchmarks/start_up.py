@@ -73,7 +73,7 @@ def show_page_of_many(run: Run) -> Figure:
     from executables import publish_capture
 
     from kerncap_stages.manifests import dump
-    from kerncap_stages.store.artifacts import list_entry
+    from kerncap_stages.store.artifacts import make_list_entry
 
     place = run.place()
     try:
@@ -84,7 +84,7 @@ def show_page_of_many(run: Run) -> Figure:
         with large.transaction() as transaction:
             profiles = (plain.model_copy(update={"wall_ns": number}) for number in range(ARTIFACTS))
             digests = [transaction.put_bytes(dump(profile)) for profile in profiles]
-            transaction.publish_listed([(each, list_entry("profile", [], 1)) for each in digests])
+            transaction.publish_listed([(each, make_list_entry("profile", [], 1)) for each in digests])
         ours, alone, ratio, cpu = run.paired(
             lambda: started(executable("kc-show"), digest, "--store", large.root),
             lambda: started(executable("kc-show"), digest, "--store", small.root),

@@ -8,7 +8,7 @@ from kerncap_stages.cli.progress import progress
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.project.artifacts import find_capture_of, find_project
 from kerncap_stages.store import Store
-from kerncap_stages.store.copying import also_list, copy_closure
+from kerncap_stages.store.copying import copy_closure, list_in_other_store
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -69,7 +69,7 @@ def list_for_user(store: Store, digest: Digest, store_folder: Path | None) -> st
         users = Store.open(store_folder)
         if not users.root.samefile(store.root):
             with progress("copying to your store", counts_bytes=True) as report:
-                also_list(store, digest, users, report)
+                list_in_other_store(store, digest, users, report)
     except (KerncapError, OSError) as error:
         return (
             f"{digest.short} is only in the project's store, where `kc-show --store {store.root}` finds it: "

@@ -302,7 +302,10 @@ class CaptureSession:
         except ValidationError as error:  # facts of the code object or the driver contradict each other
             builder.abandon()
             self._report_error(
-                Refused(f"the captured dispatch could not be replayed: {describe_first_fault(error)}", hint=_OTHERS)
+                Refused(
+                    f"the captured dispatch could not be replayed: {describe_first_fault(error)}",
+                    hint=_OTHERS,
+                )
             )
             return
         self._emit(Captured(digest, manifest, builder.seconds))

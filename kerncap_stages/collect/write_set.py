@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.store.chunks import differing_chunks, read_chunk, read_chunk_list
+from kerncap_stages.store.chunks import read_chunk, read_chunk_list, read_differing_chunks
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -37,7 +37,7 @@ def find_written_ranges(store: ReadsObjects, before: MemoryRef, after: MemoryRef
     if before == after:
         return WrittenRanges((), 0)
     begins, ends, changed = [], [], 0
-    for offset, (old, new) in differing_chunks(store, before, after):
+    for offset, (old, new) in read_differing_chunks(store, before, after):
         found = find_changed_ranges(old, new, offset)
         changed += found.size_bytes
         begins += [start for start, _ in found.ranges]

@@ -17,7 +17,7 @@ from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
 from kerncap_stages.manifests.source import Unedited
-from kerncap_stages.store.remembered import remembered_as
+from kerncap_stages.store.remembered import load_remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -39,7 +39,7 @@ def run_generate(
     """
     digests = (digest, *more)
     key = make_project_key(store, digests, assembly=assembly)
-    known = None if fresh else remembered_as(store, key, Reproducer)
+    known = None if fresh else load_remembered(store, key, Reproducer)
     if known is not None:
         return known
     parts = [read_part(store, each) for each in digests]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests import open_view
-from kerncap_stages.store.remembered import request_key
+from kerncap_stages.store.remembered import make_request_key
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,4 +43,6 @@ def make_project_key(store: Store, digests: Sequence[Digest], *, assembly: bool)
                     hint="give the digest that kc-capture or kc-locate printed",
                 )
     templates = [path.read_text() for path in sorted(TEMPLATES.rglob("*.j2"))]
-    return request_key("generate", assembly=assembly, captures=captures, sources=sources, templates=templates)
+    return make_request_key(
+        "generate", assembly=assembly, captures=captures, sources=sources, templates=templates
+    )

@@ -70,7 +70,9 @@ def read_arguments(code_object: bytes, mangled_name: str) -> tuple[Argument, ...
             if section is None or section.data_size > _MAX_DEBUG_BYTES:
                 return ()
             # pyelftools does not know the relocations of cubins; nothing that is read here needs them.
-            dwarf = elf.get_dwarf_info(relocate_dwarf_sections=find_format(code_object) is not FileFormat.CUBIN)
+            dwarf = elf.get_dwarf_info(
+                relocate_dwarf_sections=find_format(code_object) is not FileFormat.CUBIN
+            )
             kernel = _find_kernel(dwarf, mangled_name)
             if kernel is None:
                 return ()

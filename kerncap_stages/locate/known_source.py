@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.consulted import is_current
 from kerncap_stages.manifests.os_strings import to_os_string
-from kerncap_stages.store.remembered import remembered
+from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text import formats
 from kerncap_stages.text.terminal import printable
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def find_known_source(store: Store, capture: Digest, options: Options) -> Remembered | None:
     """Return the result of an earlier search, if nothing that it depends on has changed."""
-    return remembered(store, options.make_key(capture), is_current)
+    return find_remembered(store, options.make_key(capture), is_current)
 
 
 def summarise_source(manifest: Source | View) -> str:

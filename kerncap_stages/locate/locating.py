@@ -26,7 +26,7 @@ from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import ConsultedFile, Source, SourceFile
-from kerncap_stages.store.remembered import remembered_as
+from kerncap_stages.store.remembered import load_remembered
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,7 +58,7 @@ def run_locate(
             raise UsageError(
                 f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
             )
-    known = None if fresh else remembered_as(store, options.make_key(capture_digest), Source, is_current)
+    known = None if fresh else load_remembered(store, options.make_key(capture_digest), Source, is_current)
     if known is not None:
         return known
     capture = load_as(store, capture_digest, Capture)

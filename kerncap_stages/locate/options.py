@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerncap_stages.store.remembered import request_key
+from kerncap_stages.store.remembered import make_request_key
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -33,7 +33,7 @@ class Options:
 
     def make_key(self, capture: Digest) -> Digest:
         """Make the key of a search. The files that the result depends on are listed in the result itself."""
-        return request_key(
+        return make_request_key(
             "locate",
             capture=capture,
             source_dirs=[str(folder.resolve()) for folder in self.source_dirs],

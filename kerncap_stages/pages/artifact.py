@@ -8,8 +8,8 @@ from rich.tree import Tree
 
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.pages.parts import Fact, facts, table, text
-from kerncap_stages.store.subjects import Summary, summary_of
-from kerncap_stages.store.usage import usage_beside
+from kerncap_stages.store.subjects import Summary, summarise_manifest
+from kerncap_stages.store.usage import compare_usage
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ def head(digest: Digest, manifest: Manifest, store: Store) -> Iterator[Renderabl
 def _show_size(digest: Digest, store: Store) -> Iterator[Fact]:
     latest_first = [entry.digest for entry in store.artifacts()]
     listed = len(latest_first)
-    usage, compared = usage_beside(store, digest, latest_first, _MAX_COMPARED_BYTES)
+    usage, compared = compare_usage(store, digest, latest_first, _MAX_COMPARED_BYTES)
     yield "size", f"{formats.size(usage.logical_bytes)}, {formats.size(usage.stored_bytes)} on disk"
     shared = formats.size(usage.shared_bytes)
     if compared < listed:
@@ -126,6 +126,6 @@ class _Summaries:
                 return Summary("?", f"not read: its manifest has {formats.size(size_bytes)}", ())
             self._left_bytes -= size_bytes
         try:
-            return summary_of(self._store.get(digest))
+            return summarise_manifest(self._store.get(digest))
         except ArtifactError as error:
             return Summary("?", f"cannot be read: {error}", ())

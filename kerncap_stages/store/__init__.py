@@ -1,9 +1,8 @@
 """The content-addressed store: objects named by the SHA-256 of their payload, artifacts, names, actions.
 
-``docs/store.md`` specifies the folder byte by byte. Objects are read and written by native code; nothing
-outside this package touches the folder. What is done with a whole store, or with several, is a function of
-``check``, ``collect``, ``usage``, ``copying`` or ``archive``, imported where it is needed: every stage starts
-with this package.
+``docs/store.md`` specifies the folder byte by byte. Native code reads and writes the objects; only this
+package accesses the folder. Functions for whole stores are in ``check``, ``collect``, ``usage``, ``copying``
+and ``archive``. Import them from there: every stage imports this package, so it must import fast.
 """
 
 from kerncap_stages.store.actions import ActionCache

@@ -1,4 +1,4 @@
-"""The action cache: what a stage made from the same inputs before. An entry keeps nothing alive."""
+"""The action cache: what stages made from the same inputs before. Entries protect nothing from collection."""
 
 from __future__ import annotations
 
@@ -20,26 +20,26 @@ class ActionCache:
         self._entries = folder.root / "actions"
 
     def get(self, key: Digest) -> Digest | None:
-        """Return the output if it is known and its artifact is still listed: then all of it is there."""
-        return self._output(key)
+        """Return the output if it is known and still a listed artifact, so that the store has all of it."""
+        return self._find_output(key)
 
     def put(self, key: Digest, output: Digest) -> None:
-        """Remember an output, which must be a listed artifact to be found again."""
+        """Remember an output. ``get`` finds it only while it is a listed artifact."""
         self._folder.write_small(self._entries / key, f"{output}\n")
 
     def drop_stale(self) -> int:
-        """Forget entries whose artifact is not listed any more; returns how many."""
+        """Remove entries whose artifact is not listed any more; returns how many."""
         entries = list_folder(self._folder.root, "actions")
         stale = [
             path.name
             for path in entries
-            if is_digest(path.name) and path.is_file() and self._output(path.name) is None
+            if is_digest(path.name) and path.is_file() and self._find_output(path.name) is None
         ]
         for name in stale:
             self._folder.remove_small(self._entries / name)
         return len(stale)
 
-    def _output(self, key: str) -> Digest | None:
+    def _find_output(self, key: str) -> Digest | None:
         try:
             text = read_small(self._entries / key).decode("ascii").strip()
         except (OSError, ValueError):

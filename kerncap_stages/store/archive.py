@@ -1,4 +1,4 @@
-"""A closure as one file: a tar archive of objects as they lie in a store, with a list of artifacts first."""
+"""Writes closures to a file and reads them back: a tar archive of objects after a list of artifacts."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from kerncap_stages.errors import (
     Refused,
     UsageError,
 )
-from kerncap_stages.store.artifacts import is_time, list_entry, next_time_ns, read_names
-from kerncap_stages.store.folder import system_error
+from kerncap_stages.store.artifacts import choose_time_ns, is_time, make_list_entry, read_names
+from kerncap_stages.store.folder import make_system_error
 from kerncap_stages.store.naming import can_be_a_name, give_name
 from kerncap_stages.store.objects import BATCH_OBJECTS, size_of
 from kerncap_stages.store.transaction import require_canonical
@@ -39,7 +39,7 @@ _INDEX = "kerncap-archive.json"
 _VERSION = 1
 _OBJECT = re.compile(r"objects/([0-9a-f]{2})/(\1[0-9a-f]{62})")
 _NO_MANIFEST = (ValueError, KeyError, TypeError, RecursionError, UsageError, ManifestUnreadable)
-_MOST_INDEX_BYTES = 64 << 20
+_MAX_INDEX_BYTES = 64 << 20
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,9 @@ class _Listed:
 
 
 def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progress | None = None) -> None:
-    """Write the closures of artifacts; the file appears whole or not at all.
+    """Write the closures of artifacts to a file, which appears complete or not at all.
 
-    Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
+    Raises ArtifactError if an object that they need is missing, DigestMismatch if one is damaged.
     """
     with store.folder.shared():
         listed = {entry.digest for entry in store.artifacts()}
@@ -71,13 +71,13 @@ def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progre
         draft = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with tarfile.open(draft, "x:", format=tarfile.PAX_FORMAT) as archive:
-                _add_index(archive, store, digests, closure.manifests())
+                _add_index(archive, store, digests, closure.manifests)
                 for digest in sorted(closure.kinds):
                     member = archive.gettarinfo(
                         store.folder.object_path(digest), f"objects/{digest[:2]}/{digest}"
                     )
                     with store.folder.object_path(digest).open("rb") as file:
-                        archive.addfile(_plain(member), file)
+                        archive.addfile(_strip_owner(member), file)
                     done += member.size
                     if progress:
                         progress(done, total)
@@ -85,41 +85,41 @@ def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progre
                 os.fsync(file.fileno())
             draft.replace(path)
         except OSError as error:
-            raise system_error(f"cannot write {path}", error) from error
+            raise make_system_error(f"cannot write {path}", error) from error
         finally:
             draft.unlink(missing_ok=True)
 
 
 def import_archive(store: Store, path: Path, progress: Progress | None = None) -> list[Digest]:
-    """Add an archive's artifacts; every object is verified, and nothing appears unless all is there.
+    """Add an archive's artifacts to the store: all of them or none. Every object is verified.
 
-    Returns the artifacts that were exported. Raises DigestMismatch for anything but a whole archive,
-    UsageError if it is no file.
+    Returns the artifacts that were exported. Raises DigestMismatch for an incomplete or damaged archive,
+    UsageError if it is not a file.
     """
     if not path.is_file():
-        what = "is no regular file" if path.exists() else "does not exist"
-        raise UsageError(f"{path} {what}", hint="give what `kc-store export` wrote")
+        what = "is not a regular file" if path.exists() else "does not exist"
+        raise UsageError(f"{path} {what}", hint="give a file that `kc-store export` wrote")
     try:
         with tarfile.open(path, "r:") as archive, path.open("rb") as file, store.transaction() as transaction:
             total = path.stat().st_size
             listed, exported = _read_index(archive, path)
             lost = {*exported}
-            for batch in _batches(archive, path):
+            for batch in _read_batches(archive, path):
                 transaction.adopt(file.fileno(), batch)
                 lost.difference_update(digest for _, _, digest in batch)
                 if progress:
                     progress(batch[-1][0] + batch[-1][1], total)
             if lost:
-                raise _damaged(path, f"it lacks {min(lost)}")
+                raise _make_damage_error(path, f"it lacks {min(lost)}")
             for each in listed:
-                _require_truth(transaction, each, path)
-            late_ns = max((each.created_at_ns for each in listed), default=0) - next_time_ns(store.root)
+                _require_true_entry(transaction, each, path)
+            late_ns = max((each.created_at_ns for each in listed), default=0) - choose_time_ns(store.root)
             _require_canonical_parents(transaction, [each.digest for each in listed], path)
             transaction.publish_listed(
                 [
                     (
                         each.digest,
-                        list_entry(each.kind, each.parents, _time_here(each.created_at_ns, late_ns)),
+                        make_list_entry(each.kind, each.parents, _shift_time(each.created_at_ns, late_ns)),
                     )
                     for each in listed
                 ]
@@ -131,41 +131,43 @@ def import_archive(store: Store, path: Path, progress: Progress | None = None) -
                         give_name(store.folder, name, each.digest)
             return exported
     except (tarfile.TarError, EOFError, ValueError) as error:  # tarfile raises ValueError for some headers
-        raise _damaged(path, str(error)) from error
+        raise _make_damage_error(path, str(error)) from error
     except DigestMismatch as error:
         raise DigestMismatch(f"cannot import {path}: {error}", hint="export or copy it again") from error
     except OSError as error:
-        raise system_error(f"cannot read {path}", error) from error
+        raise make_system_error(f"cannot read {path}", error) from error
 
 
-def _time_here(created_at_ns: int, late_ns: int) -> int:
-    """Earlier by what the archive's latest time is ahead: else what is made here would not follow it."""
+def _shift_time(created_at_ns: int, late_ns: int) -> int:
+    """Move a time back if the archive's latest time is in the future: new artifacts must be newer than it."""
     return max(0, created_at_ns - max(0, late_ns))
 
 
-def _require_truth(transaction: Transaction, listed: _Listed, path: Path) -> None:
-    """What the archive's list says of an artifact must be what its manifest says."""
+def _require_true_entry(transaction: Transaction, listed: _Listed, path: Path) -> None:
+    """Raise DigestMismatch unless the archive's list says the same about an artifact as its manifest."""
     try:
         manifest = transaction.get(listed.digest)
     except ArtifactNotFound:
-        return  # publishing says so, and what needs it
+        return  # publishing reports it, with the artifact that needs it
     try:
         require_canonical(manifest, listed.kind, listed.parents)
     except _NO_MANIFEST as error:
-        raise _damaged(path, f"its list is wrong about {listed.digest.short}: {error}") from error
+        raise _make_damage_error(path, f"its list is wrong about {listed.digest.short}: {error}") from error
 
 
 def _require_canonical_parents(transaction: Transaction, listed: Sequence[Digest], path: Path) -> None:
-    """What is only referred to is followed like what is listed, so it needs the one spelling as well."""
-    for digest in transaction.require_closure(listed).manifests() - {*listed}:
+    """Raise DigestMismatch if a manifest that the listed ones refer to is not canonical."""
+    for digest in transaction.require_closure(listed).manifests - {*listed}:
         try:
             require_canonical(transaction.get(digest))
         except _NO_MANIFEST as error:
-            raise _damaged(path, f"{digest.short}, which its artifacts refer to: {error}") from error
+            raise _make_damage_error(
+                path, f"{digest.short}, which its artifacts refer to: {error}"
+            ) from error
 
 
 def _require_whole(store: Store, digests: list[Digest]) -> None:
-    """An archive is often the only copy that is kept: better none than one that nobody can import."""
+    """Raise DigestMismatch if an object is damaged: an archive may be the only copy that is kept."""
     for start in range(0, len(digests), BATCH_OBJECTS):
         batch: list[str] = [*digests[start : start + BATCH_OBJECTS]]
         for _, _, message in _native.check_objects(store.folder.native, batch):
@@ -182,7 +184,7 @@ def _add_index(archive: tarfile.TarFile, store: Store, digests: Sequence[Digest]
             {
                 "created_at_ns": entry.created_at_ns,
                 "digest": entry.digest,
-                "kind": _kind(store, entry),
+                "kind": _find_kind(store, entry),
                 "names": list(entry.names) if entry.digest in digests else [],
                 "parents": list(entry.parents),
             }
@@ -195,11 +197,11 @@ def _add_index(archive: tarfile.TarFile, store: Store, digests: Sequence[Digest]
     content = json.dumps(index, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
     member = tarfile.TarInfo(_INDEX)
     member.size = len(content)
-    archive.addfile(_plain(member), io.BytesIO(content))
+    archive.addfile(_strip_owner(member), io.BytesIO(content))
 
 
-def _kind(store: Store, entry: ArtifactEntry) -> str:
-    """The manifest's own where the list's line is damaged: an importer compares the two."""
+def _find_kind(store: Store, entry: ArtifactEntry) -> str:
+    """Return the artifact's kind, from its manifest if the list entry is damaged: imports compare both."""
     if entry.kind != "unreadable":
         return entry.kind
     try:
@@ -208,8 +210,8 @@ def _kind(store: Store, entry: ArtifactEntry) -> str:
         return entry.kind
 
 
-def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
-    """Leave out who made a file and when: equal exports make equal archives."""
+def _strip_owner(member: tarfile.TarInfo) -> tarfile.TarInfo:
+    """Remove the owner and the times of a file, so that equal exports make equal archives."""
     member.uid = member.gid = 0
     member.uname = member.gname = ""
     member.mtime = 0
@@ -217,15 +219,15 @@ def _plain(member: tarfile.TarInfo) -> tarfile.TarInfo:
     return member
 
 
-def _batches(archive: tarfile.TarFile, path: Path) -> Iterator[list[tuple[int, int, str]]]:
-    """(offset, size in bytes, digest) of the objects. A member's name is compared, never used as a path."""
+def _read_batches(archive: tarfile.TarFile, path: Path) -> Iterator[list[tuple[int, int, str]]]:
+    """Yield (offset, size in bytes, digest) of the objects. Members' names are never used as paths."""
     batch: list[tuple[int, int, str]] = []
     for member in archive:
         if member.name == _INDEX and member.offset == 0:
             continue
         match = _OBJECT.fullmatch(member.name)
         if match is None or not member.isreg() or member.issparse():
-            raise _damaged(path, f"it holds {member.name!r}, which is no object")
+            raise _make_damage_error(path, f"it holds {member.name!r}, which is not an object")
         batch.append((member.offset_data, member.size, match[2]))
         if len(batch) == BATCH_OBJECTS:
             yield batch
@@ -236,32 +238,32 @@ def _batches(archive: tarfile.TarFile, path: Path) -> Iterator[list[tuple[int, i
 
 def _read_index(archive: tarfile.TarFile, path: Path) -> tuple[list[_Listed], list[Digest]]:
     first = archive.next()
-    if first is None or first.name != _INDEX or not first.isreg() or first.size > _MOST_INDEX_BYTES:
-        raise _damaged(path, "it does not begin with a list of artifacts")
+    if first is None or first.name != _INDEX or not first.isreg() or first.size > _MAX_INDEX_BYTES:
+        raise _make_damage_error(path, "it does not begin with a list of artifacts")
     content = archive.extractfile(first)
     try:
         index = json.loads(content.read() if content else b"")
         if index["version"] != _VERSION:
             raise Refused(
-                f"{path}: archive of version {index['version']!r}, and this package reads {_VERSION}",
+                f"{path}: archive of version {index['version']!r}, but this package reads version {_VERSION}",
                 hint="import it with the kerncap-stages that made it, or a newer one",
             )
-        listed = [_listed(entry) for entry in index["artifacts"]]
+        listed = [_parse_entry(entry) for entry in index["artifacts"]]
         exported = [Digest(each) for each in index["exported"]]
         digests = {each.digest for each in listed}
-        # What is exported and on no list would be lost with the next collection.
+        # The next collection would remove exported artifacts that are not listed.
         if len(digests) < len(listed) or not digests.issuperset(exported):
             raise ValueError
         return listed, list(dict.fromkeys(exported))
     except (ValueError, KeyError, TypeError, RecursionError) as error:
-        raise _damaged(path, "its list of artifacts is malformed") from error
+        raise _make_damage_error(path, "its list of artifacts is malformed") from error
 
 
-def _listed(entry: dict[str, Any]) -> _Listed:
+def _parse_entry(entry: dict[str, Any]) -> _Listed:
     names = tuple(entry["names"])
     if type(entry["created_at_ns"]) is not int or type(entry["kind"]) is not str:
         raise TypeError
-    # A chunk list has a kind too, and is no manifest.
+    # "memory" is the kind of a chunk list, which is not a manifest.
     if not is_time(entry["created_at_ns"]) or not entry["kind"].isprintable() or entry["kind"] == "memory":
         raise ValueError
     if not all(isinstance(name, str) and can_be_a_name(name) for name in names):
@@ -270,5 +272,5 @@ def _listed(entry: dict[str, Any]) -> _Listed:
     return _Listed(Digest(entry["digest"]), entry["kind"], entry["created_at_ns"], parents, names)
 
 
-def _damaged(path: Path, reason: str) -> DigestMismatch:
-    return DigestMismatch(f"{path} is not a whole archive: {reason}", hint="export or copy it again")
+def _make_damage_error(path: Path, reason: str) -> DigestMismatch:
+    return DigestMismatch(f"{path} is not a complete archive: {reason}", hint="export or copy it again")

@@ -1,4 +1,4 @@
-"""Checking a store: every object is what its name says, and everything that is referred to is there."""
+"""Checks a store: every object matches its digest, and every object that another refers to exists."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ManifestUnreadable
-from kerncap_stages.store.artifacts import roots
+from kerncap_stages.store.artifacts import find_roots
 from kerncap_stages.store.artifacts import strays as listing_strays
-from kerncap_stages.store.closure import MOST_LIST_BYTES, parse_chunk_list
-from kerncap_stages.store.objects import BATCH_OBJECTS, stored_objects
+from kerncap_stages.store.closure import MAX_LIST_BYTES, parse_chunk_list
+from kerncap_stages.store.objects import BATCH_OBJECTS, list_stored_objects
 from kerncap_stages.store.transaction import require_files
 
 if TYPE_CHECKING:
@@ -28,12 +28,13 @@ _EMPTY = Digest(hashlib.sha256(b"").hexdigest())
 
 @dataclass(frozen=True)
 class Fault:
-    """What is wrong with what.
+    """A fault of an object or a file in the store.
 
-    kind: ``damaged``: not what its name says; ``malformed``: as it was written, but not what it is referred
-    to as; ``missing``: referred to and not there; ``unreadable``: the system refused; ``stray``: a file among
-    the objects, the names or the list that is none of them.
-    artifacts: roots that cannot be used because of it.
+    kind: ``damaged``: it does not match its digest; ``malformed``: it matches its digest, but is not what a
+    reference says it is; ``missing``: an object refers to it, but it does not exist; ``unreadable``: the
+    system failed to read it; ``stray``: a file in the folders of objects, names or artifacts that does not
+    belong there.
+    artifacts: roots that cannot be used because of the fault.
     """
 
     kind: str
@@ -44,7 +45,7 @@ class Fault:
 
 @dataclass(frozen=True)
 class CheckReport:
-    """What a check read, and what it found."""
+    """How much a check read, and the faults that it found."""
 
     objects: int
     checked_objects: int
@@ -55,23 +56,23 @@ class CheckReport:
 
     @property
     def ok(self) -> bool:
-        """Nothing wrong was found."""
+        """Whether no fault was found."""
         return not self.faults
 
 
 def check_store(
     store: Store, *, sample: float | None = None, repair: bool = False, progress: Progress | None = None
 ) -> CheckReport:
-    """Read and hash every object, or a random share (0 to 1) of them, and follow every root's references.
+    """Read and hash all objects, or a random share (0 to 1) of them, and follow the references of all roots.
 
-    With ``repair`` damaged objects are set aside, so that making the artifact again mends it.
+    With ``repair``, damaged objects are set aside, so that making the artifact again stores them anew.
     """
-    sizes, strays = stored_objects(store.root)
-    chosen = list(sizes) if sample is None else _some(list(sizes), sample)
+    sizes, strays = list_stored_objects(store.root)
+    chosen = list(sizes) if sample is None else _choose_sample(list(sizes), sample)
     bad = _read_all(store, {digest: sizes[digest] for digest in chosen}, progress)
     set_aside = _set_aside(store, bad) if repair else ()
     with store.folder.shared():
-        # What is damaged counts as missing for those who refer to it.
+        # A damaged object counts as missing for the artifacts that refer to it.
         owners, lost = _follow_roots(store, {Digest(fault.what) for fault in bad})
     faults = [Fault(each.kind, each.what, each.message, owners.get(Digest(each.what), ())) for each in bad]
     known = {fault.what for fault in bad}
@@ -92,13 +93,13 @@ def check_store(
     )
 
 
-def _some(digests: list[Digest], share: float) -> list[Digest]:
+def _choose_sample(digests: list[Digest], share: float) -> list[Digest]:
     count = min(len(digests), max(1, round(len(digests) * share)))
     return random.sample(digests, count)
 
 
 def _read_all(store: Store, sizes: dict[Digest, int], progress: Progress | None) -> list[Fault]:
-    """Hash objects on all cores; those that a collector removed meanwhile are no faults."""
+    """Hash objects on all cores; objects that a collector removed meanwhile are not faults."""
     digests, total, done = list(sizes), sum(sizes.values()), 0
     faults = []
     for start in range(0, len(digests), BATCH_OBJECTS):
@@ -113,7 +114,7 @@ def _read_all(store: Store, sizes: dict[Digest, int], progress: Progress | None)
 
 
 def _set_aside(store: Store, faults: list[Fault]) -> tuple[Digest, ...]:
-    """Move damaged objects out of the way, so that the same bytes can be put again."""
+    """Move damaged objects to ``damaged/``, so that their payloads can be stored again."""
     damaged = [fault.what for fault in faults if fault.kind == "damaged"]
     if not damaged:
         return ()
@@ -130,15 +131,15 @@ def _set_aside(store: Store, faults: list[Fault]) -> tuple[Digest, ...]:
 def _follow_roots(
     store: Store, bad: set[Digest]
 ) -> tuple[dict[Digest, tuple[Digest, ...]], dict[Digest, tuple[str, str]]]:
-    """(object, bad or lost: the roots that need it), (lost object: kind of fault, message)."""
+    """Return the roots that need each faulty object, and (kind of fault, message) of missing objects."""
     owners: dict[Digest, list[Digest]] = {}
     lost: dict[Digest, tuple[str, str]] = {}
-    everything = store.walk(roots(store.root))
-    misfits = _misfits(store, everything, bad) | _malformed_files(store, everything)
+    everything = store.walk(find_roots(store.root))
+    misfits = _find_misfits(store, everything, bad) | _find_malformed_files(store, everything)
     if not (bad or misfits or everything.missing or everything.unreadable):
         return {}, {}
     lost.update({digest: ("malformed", message) for digest, message in misfits.items()})
-    for root in roots(store.root):
+    for root in find_roots(store.root):
         closure = store.walk([root])
         lost.update({digest: ("missing", message) for digest, message in closure.missing.items()})
         faulty = _native.check_objects(store.folder.native, list(closure.unreadable))
@@ -152,10 +153,10 @@ def _follow_roots(
     return {digest: tuple(sorted(needing)) for digest, needing in owners.items()}, lost
 
 
-def _malformed_files(store: Store, everything: Closure) -> dict[Digest, str]:
-    """Lists of files that `kc-store get` would refuse, and why."""
+def _find_malformed_files(store: Store, everything: Closure) -> dict[Digest, str]:
+    """Return the files manifests that `kc-store get` would refuse, and why."""
     found = {}
-    for digest in everything.manifests():
+    for digest in everything.manifests:
         payload = store.get(digest)
         try:
             require_files(json.loads(payload), payload)
@@ -164,23 +165,23 @@ def _malformed_files(store: Store, everything: Closure) -> dict[Digest, str]:
     return found
 
 
-def _misfits(store: Store, everything: Closure, bad: set[Digest]) -> dict[Digest, str]:
-    """Chunk lists with a whole chunk of another size than they say, and the reason: reading refuses them."""
+def _find_misfits(store: Store, everything: Closure, bad: set[Digest]) -> dict[Digest, str]:
+    """Return chunk lists that a reader would refuse because a chunk has another size, with the message."""
     native = store.folder.native
     sizes: dict[Digest, int] = {}
     found = {}
     for kind, digest in everything.followed:
         if kind != "memory":
             continue
-        size_bytes, chunk_bytes, chunks = parse_chunk_list(native.read(digest, MOST_LIST_BYTES, True), digest)
+        size_bytes, chunk_bytes, chunks = parse_chunk_list(native.read(digest, MAX_LIST_BYTES, True), digest)
         for index, chunk in enumerate(chunks):
             if chunk is None or chunk in bad or chunk in everything.missing:
                 continue
             wanted = min(chunk_bytes, size_bytes - index * chunk_bytes)
             if chunk not in sizes:
                 _, sizes[chunk] = native.total_sizes([chunk])
-            # 0 is also said of what is no frame at all, which is damaged; an empty object is a whole one.
+            # A size of 0 means that the object is damaged, unless it is the empty object.
             if sizes[chunk] != wanted and (sizes[chunk] or chunk == _EMPTY):
-                found[digest] = f"chunk {chunk} has {sizes[chunk]} bytes, and its list says {wanted}"
+                found[digest] = f"chunk {chunk} has {sizes[chunk]} bytes, but its list says {wanted}"
                 break
     return found

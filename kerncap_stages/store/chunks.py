@@ -1,4 +1,4 @@
-"""Reading stored memory chunk by chunk, skipping what two states share."""
+"""Reads stored memory chunk by chunk, and only those chunks in which several states differ."""
 
 from __future__ import annotations
 
@@ -25,49 +25,49 @@ _MAKE_AGAIN = "no repair helps: capture the kernel again"
 
 @dataclass(frozen=True)
 class ChunkList:
-    """The stored contents of a piece of memory; ``digests[i]`` is None for a chunk of zeros."""
+    """The chunks of a stored memory; ``digests[i]`` is None for a chunk of zeros."""
 
     size_bytes: int
     chunk_size_bytes: int
     digests: tuple[Digest | None, ...]
 
-    def length(self, index: int) -> int:
-        """Size of a chunk in bytes; the last may be short."""
+    def measure(self, index: int) -> int:
+        """Return the size of a chunk in bytes; the last may be shorter than the others."""
         return min(self.chunk_size_bytes, self.size_bytes - index * self.chunk_size_bytes)
 
 
 def read_chunk_list(store: ReadsObjects, reference: MemoryRef) -> ChunkList:
-    """Read a chunk list; the store has verified its bytes.
+    """Read a chunk list; the store verifies its bytes.
 
-    Raises DigestMismatch if the object is another thing.
+    Raises DigestMismatch if the object is not a chunk list.
     """
     size_bytes, chunk_size_bytes, digests = parse_chunk_list(store.get(reference.digest), reference.digest)
     return ChunkList(size_bytes, chunk_size_bytes, digests)
 
 
 def read_chunk(store: ReadsObjects, chunks: ChunkList, index: int) -> Bytes:
-    """uint8[length(index)], read-only.
+    """Return a chunk as uint8[measure(index)], read-only.
 
-    Raises DigestMismatch for an object of another size, ArtifactNotFound if it is missing.
+    Raises DigestMismatch if the object has another size, ArtifactNotFound if it is missing.
     """
-    digest, length = chunks.digests[index], chunks.length(index)
+    digest, length = chunks.digests[index], chunks.measure(index)
     if digest is None:
         return np.zeros(length, np.uint8)
     chunk = np.frombuffer(store.get(digest), np.uint8)
     if chunk.size != length:
         raise DigestMismatch(
-            f"object {digest.short} has {chunk.size} bytes, and is listed as a chunk of {length}",
+            f"object {digest.short} has {chunk.size} bytes, but is listed as a chunk of {length}",
             hint=_MAKE_AGAIN,
         )
     return chunk
 
 
-def differing_chunks(
+def read_differing_chunks(
     store: ReadsObjects, reference: MemoryRef, *others: MemoryRef
 ) -> Iterator[tuple[int, tuple[Bytes, ...]]]:
-    """(offset in bytes, the chunk in each state) wherever the states are not all the same.
+    """Yield (offset in bytes, the chunk in each state) for all chunks in which not all states are the same.
 
-    Raises ArtifactError if the states have different shapes.
+    Raises ArtifactError if the states have different sizes or chunk sizes.
     """
     lists = [read_chunk_list(store, each) for each in (reference, *others)]
     first = lists[0]
@@ -79,6 +79,6 @@ def differing_chunks(
         raise ArtifactError(f"states of one region differ in size or chunk size: {names}", hint=_MAKE_AGAIN)
     for index in range(len(first.digests)):
         if len({each.digests[index] for each in lists}) > 1:
-            # The expected state and the actual one are mostly the same, and are read once.
+            # Mostly the expected state and the actual one are the same chunk, which is read only once.
             chunks = {each.digests[index]: read_chunk(store, each, index) for each in reversed(lists)}
             yield index * first.chunk_size_bytes, tuple(chunks[each.digests[index]] for each in lists)

@@ -1,4 +1,4 @@
-"""What an artifact consists of: every object that can be reached from its manifest."""
+"""Finds the objects that an artifact consists of: all that can be reached from its manifest."""
 
 from __future__ import annotations
 
@@ -14,63 +14,67 @@ from kerncap_stages.errors import ArtifactError, DigestMismatch
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-# A whole JSON string in a canonical manifest, not the end of one: a quote inside a string has a backslash
-# before it. Digests without a prefix are facts, not references.
+# Matches a complete JSON string, not the end of one: a quote inside a string has a backslash before it.
+# Digests without a prefix are not references.
 _REFERENCE = re.compile(rb'"(?<!\\")(manifest|memory|file):([0-9a-f]{64})"')
 
-# docs/store.md, "Objects": what a chunk list may have, and a manifest.
-MOST_LIST_BYTES = 256 << 20
-MOST_MANIFEST_BYTES = 64 << 20
-# Of chunk lists that stay parsed, which takes several times as much.
-_MOST_KEPT_BYTES = 8 << 20
+# The largest chunk list and the largest manifest: docs/store.md, "Objects".
+MAX_LIST_BYTES = 256 << 20
+MAX_MANIFEST_BYTES = 64 << 20
+# Larger chunk lists are not kept parsed, which takes several times as much memory.
+_MAX_KEPT_BYTES = 8 << 20
 
 
 @dataclass
 class Closure:
-    """Objects by kind: ``manifest``, ``memory``, ``chunk`` or ``file``; ``missing``: not there.
+    """Objects with their kinds: ``manifest``, ``memory``, ``chunk`` or ``file``.
 
-    One object may be of several kinds, as a manifest that was also put as a file: then it is what leads on.
-    followed: (kind, digest) of manifests and chunk lists whose references are in here too.
-    untraced: missing manifests and chunk lists, so that what they refer to is unknown.
+    An object may have several kinds, such as a manifest that was also stored as a file. Then it has the kind
+    that has references.
+    followed: (kind, digest) of manifests and chunk lists whose references are in the closure, too.
+    missing: objects that do not exist, with a message. untraced: those of them that are manifests and chunk
+    lists, so that it is not known what they refer to.
     """
 
     kinds: dict[Digest, str] = field(default_factory=dict)
     followed: set[tuple[str, Digest]] = field(default_factory=set)
     missing: dict[Digest, str] = field(default_factory=dict)
     untraced: dict[Digest, str] = field(default_factory=dict)
-    unreadable: dict[Digest, str] = field(default_factory=dict)  # there, but what they refer to is unknown
+    unreadable: dict[Digest, str] = field(default_factory=dict)  # exist, but their references are unknown
 
     def __len__(self) -> int:
-        """How many objects there are."""
+        """Return the number of objects."""
         return len(self.kinds)
 
+    @property
     def manifests(self) -> set[Digest]:
-        """Those that are in here with what they refer to: a file that holds the same bytes is none."""
+        """The manifests whose references are followed, without those that are here as files only."""
         return {digest for digest, kind in self.kinds.items() if kind == "manifest"}
 
 
-def references(manifest: bytes) -> list[tuple[str, Digest]]:
-    """(kind, digest) of everything that a manifest points at."""
-    return [(match[1].decode(), _digest(match[2].decode())) for match in _REFERENCE.finditer(manifest)]
+def find_references(manifest: bytes) -> list[tuple[str, Digest]]:
+    """Return (kind, digest) of all references in a manifest."""
+    return [(match[1].decode(), _trust_digest(match[2].decode())) for match in _REFERENCE.finditer(manifest)]
 
 
 def parse_chunk_list(payload: bytes, digest: Digest) -> tuple[int, int, tuple[Digest | None, ...]]:
-    """(size in bytes, chunk size in bytes, chunks) of a piece of memory; None is a chunk of zeros.
+    """Return (size in bytes, chunk size in bytes, chunks) of a memory; None is a chunk of zeros.
 
     Raises DigestMismatch if it is not a chunk list.
     """
-    parse = _parse if len(payload) <= _MOST_KEPT_BYTES else _parse.__wrapped__
+    parse = _parse if len(payload) <= _MAX_KEPT_BYTES else _parse.__wrapped__
     try:
         return parse(payload)
     except DigestMismatch as error:
         raise DigestMismatch(f"object {digest}: {error}", hint=error.hint) from error
 
 
-# The states of one region are compared, described and published by turns: 20 ms each time, of 30 GiB.
+# Validation compares, describes and publishes the states of one region in turn; parsing a large list takes
+# long.
 @lru_cache(maxsize=4)
 def _parse(payload: bytes) -> tuple[int, int, tuple[Digest | None, ...]]:
     size_bytes, chunk_bytes, chunks = _native.parse_chunk_list(payload)
-    return size_bytes, chunk_bytes, tuple(None if chunk is None else _digest(chunk) for chunk in chunks)
+    return size_bytes, chunk_bytes, tuple(None if chunk is None else _trust_digest(chunk) for chunk in chunks)
 
 
 def walk(
@@ -81,11 +85,11 @@ def walk(
     closure: Closure | None = None,
     parents: bool = True,
 ) -> Closure:
-    """Everything below ``roots``; goes on with ``closure`` if that is given.
+    """Return all objects that can be reached from ``roots``; ``closure``: to be extended.
 
-    read: the payload of a manifest or a chunk list, verified.
-    absent: those of many objects that are not there.
-    Without ``parents`` manifests that others point at are not followed.
+    read: returns the payload of a manifest or a chunk list, verified.
+    absent: returns those of the given objects that do not exist.
+    parents: also follow manifests that the roots refer to.
     """
     closure = closure or Closure()
     stack: list[tuple[str, Digest]] = [("manifest", root) for root in roots]
@@ -98,7 +102,7 @@ def walk(
                 closure.kinds[digest] = kind
                 leaves.append(digest)
             continue
-        # That it is known is not enough: as another kind nobody has looked at what it refers to.
+        # Not just `in kinds`: an object that is known as another kind was not followed.
         if (kind, digest) in closure.followed or digest in closure.untraced or digest in closure.unreadable:
             continue
         if kind == "manifest" and not parents and digest not in top:
@@ -108,7 +112,7 @@ def walk(
             continue
         try:
             payload = read(digest)
-            below = references(payload) if kind == "manifest" else []
+            below = find_references(payload) if kind == "manifest" else []
             chunks = parse_chunk_list(payload, digest)[2] if kind == "memory" else ()
         except ArtifactError as error:
             closure.unreadable[digest] = str(error)
@@ -122,12 +126,12 @@ def walk(
                 closure.kinds[chunk] = "chunk"
                 leaves.append(chunk)
     for text in absent(list(leaves)):
-        digest = _digest(text)
+        digest = _trust_digest(text)
         closure.kinds.pop(digest, None)
         closure.missing[digest] = f"object {digest} is missing"
     return closure
 
 
-def _digest(text: str) -> Digest:
-    """A digest that a pattern has matched already: matching 100,000 again takes a third of a second."""
+def _trust_digest(text: str) -> Digest:
+    """Make a digest of a text that was checked already: checking again is slow for very many chunks."""
     return str.__new__(Digest, text)

@@ -1,4 +1,4 @@
-"""Collecting garbage: mark from the roots, sweep while nobody else is at work."""
+"""Collects garbage: marks all objects that can be reached from the roots, then removes the others."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.store.artifacts import is_digest, roots
+from kerncap_stages.store.artifacts import find_roots, is_digest
 from kerncap_stages.store.folder import list_folder, sync_folder
-from kerncap_stages.store.objects import BATCH_OBJECTS, stored_objects
+from kerncap_stages.store.objects import BATCH_OBJECTS, list_stored_objects
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class GcReport:
-    """What a collection removed, or would remove."""
+    """How much a collection kept and removed, or would remove."""
 
     kept_objects: int
     kept_bytes: int
@@ -34,18 +34,18 @@ class GcReport:
 
 
 def collect_garbage(store: Store, *, dry_run: bool = False, progress: Progress | None = None) -> GcReport:
-    """Remove every object that no listed artifact, no name and no live transaction reaches.
+    """Remove all objects that no listed artifact, no name and no live transaction reaches.
 
-    Raises StoreError when others use the store for too long, ArtifactError when a root cannot be followed:
-    what it reaches is not known, so nothing is removed.
+    Raises StoreError if others use the store for too long. Raises ArtifactError, and removes nothing, if a
+    root cannot be followed, because it is not known which objects it reaches.
     """
     with store.folder.shared():
-        reached = _mark(store, None)  # most of the work, while others go on
+        reached = _mark(store, None)  # most of the work, while others may use the store
     with store.folder.shared() if dry_run else store.folder.exclusive():
         dead = 0 if dry_run else store.folder.native.clear_dead_transactions()
         reached = _mark(store, reached)
-        kept = reached.kinds.keys() | _pins(store.root)
-        sizes, _ = stored_objects(store.root)
+        kept = reached.kinds.keys() | _read_pins(store.root)
+        sizes, _ = list_stored_objects(store.root)
         garbage = {digest: size for digest, size in sizes.items() if digest not in kept}
         stale = 0
         if not dry_run:
@@ -63,21 +63,21 @@ def collect_garbage(store: Store, *, dry_run: bool = False, progress: Progress |
 
 
 def _mark(store: Store, known: Closure | None) -> Closure:
-    reached = store.walk(roots(store.root), known)
+    reached = store.walk(find_roots(store.root), known)
     for message in (reached.untraced | reached.unreadable).values():
         raise ArtifactError(
-            f"nothing was removed, since it is not known what is needed: {message}",
-            hint="`kc-store check` names the artifacts; `kc-store rm` takes them off the list",
+            f"nothing was removed, because it is not known which objects are needed: {message}",
+            hint="`kc-store check` names the artifacts; `kc-store rm` removes them from the list",
         )
     return reached
 
 
-def _pins(root: Path) -> set[Digest]:
-    """What live transactions build on. Under the exclusive lock no line is half written."""
+def _read_pins(root: Path) -> set[Digest]:
+    """Return the objects that live transactions use. Under the exclusive lock all lines are complete."""
     pins = set()
     for transaction in list_folder(root, "tmp"):
         pinned = transaction / "pins"
-        if pinned.is_file():  # a pipe in its place would be waited for
+        if pinned.is_file():  # reading a pipe would block
             with contextlib.suppress(FileNotFoundError):
                 lines = pinned.read_text(encoding="ascii").splitlines()
                 pins |= {Digest(line) for line in lines if is_digest(line)}

@@ -1,4 +1,4 @@
-"""What a reference leads to, written out: verified, zeros as holes where a file can have them."""
+"""Writes the content of a reference, verified; chunks of zeros become holes if the file can have them."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
     from kerncap_stages.store.store import Store
 
 _ZEROS = bytes(1 << 20)
-_MOST_AT_ONCE_BYTES = 1 << 20
-_MOST_HELD_BYTES = 8 << 20  # a longer object is read twice: once to verify it, once to write it
+_MAX_AT_ONCE_BYTES = 1 << 20
+_MAX_HELD_BYTES = 8 << 20  # a longer object is read twice: once to verify it, once to write it
 
 
 def find_content(store: Store, what: str, path: str | None) -> Reference:
-    """Return what ``what`` refers to: a reference, a file that was put, or an artifact's manifest.
+    """Return the reference that ``what`` is, or that of an artifact's file ``path``, or of its manifest.
 
-    Raises UsageError if there is no such file in the artifact.
+    Raises UsageError if the artifact has no file ``path``.
     """
     for kind in (FileRef, MemoryRef, ManifestRef):
         if what.startswith(kind.prefix):
@@ -35,8 +35,8 @@ def find_content(store: Store, what: str, path: str | None) -> Reference:
                 return kind.to(what.removeprefix(kind.prefix).strip().lower())
             except ValueError as error:
                 raise UsageError(
-                    f"{what} is not a reference: {kind.prefix} and 64 hexadecimal digits are wanted",
-                    hint="`kc-show --json` of an artifact has its references",
+                    f"{what} is not a reference: it needs {kind.prefix} and 64 hexadecimal digits",
+                    hint="`kc-show --json` of an artifact shows its references",
                 ) from error
     digest = store.resolve(what)
     if path is None:
@@ -48,8 +48,8 @@ def find_content(store: Store, what: str, path: str | None) -> Reference:
     raise UsageError(f"{digest.short} holds no file {path}", hint=f"`kc-show {digest.short}` lists its files")
 
 
-def content_sizes(store: Store, content: Reference) -> tuple[int, int]:
-    """(size in bytes, those that no hole can stand for); (0, 0) of an object that is absent or damaged.
+def measure_content(store: Store, content: Reference) -> tuple[int, int]:
+    """Return (size in bytes, bytes that are not in chunks of zeros); (0, 0) for an absent or damaged object.
 
     Raises like ``Store.get`` if a chunk list cannot be read.
     """
@@ -66,16 +66,16 @@ def content_sizes(store: Store, content: Reference) -> tuple[int, int]:
 
 
 def write_content(store: Store, content: Reference, fd: int) -> int:
-    """Write what a reference leads to to a file descriptor, each object verified; returns its size.
+    """Write the content of a reference to a file descriptor, verifying each object; returns its size.
 
-    What was written before damage was met must be thrown away by the caller. Raises Refused if the
-    file system has no files of that size.
+    If it raises an error for damage, the caller must discard what was written. Raises Refused if the file
+    system does not support files of that size.
     """
 
     def write_object(digest: Digest, size_bytes: int) -> int:
-        if size_bytes > _MOST_AT_ONCE_BYTES:
+        if size_bytes > _MAX_AT_ONCE_BYTES:
             return store.stream(digest, fd)
-        # To set up a stream takes longer than to write a small file.
+        # Starting a stream takes longer than writing a small file.
         payload = store.get(digest)
         _write_all(fd, payload)
         return len(payload)
@@ -84,15 +84,15 @@ def write_content(store: Store, content: Reference, fd: int) -> int:
 
 
 def print_content(store: Store, content: Reference, fd: int) -> None:
-    """Write what a reference leads to where nothing can be taken back: no byte of a damaged object.
+    """Write the content of a reference to an output that cannot be taken back: no byte of a damaged object.
 
-    Raises Refused if ``fd`` is a file whose file system has not the room.
+    Raises Refused if ``fd`` is a file whose file system has too little free space.
     """
     if stat.S_ISREG(os.fstat(fd).st_mode):
-        require_room(fd, [(content, content_sizes(store, content)[1])])
+        require_room(fd, [(content, measure_content(store, content)[1])])
 
     def print_object(digest: Digest, size_bytes: int) -> int:
-        if size_bytes <= _MOST_HELD_BYTES:
+        if size_bytes <= _MAX_HELD_BYTES:
             payload = store.get(digest)
             _write_all(fd, payload)
             return len(payload)
@@ -104,11 +104,11 @@ def print_content(store: Store, content: Reference, fd: int) -> None:
 
 
 def _write(store: Store, content: Reference, fd: int, write_object: Callable[[Digest, int], int]) -> int:
-    """write_object: given a digest and the size that it should have, returns the size that it wrote."""
+    """Write the content. ``write_object`` gets a digest and its expected size; returns the written size."""
     if not isinstance(content, MemoryRef):
         return write_object(content.digest, store.declared_size(content.digest))
     size_bytes, chunk_bytes, chunks = store.chunk_list(content.digest)
-    holes = _takes_holes(fd)
+    holes = _can_have_holes(fd)
     if holes:
         _require_length(fd, size_bytes)
     try:
@@ -124,24 +124,24 @@ def _write(store: Store, content: Reference, fd: int, write_object: Callable[[Di
         if holes:
             os.ftruncate(
                 fd, os.lseek(fd, 0, os.SEEK_CUR)
-            )  # zeros at the end, which nothing was written behind
+            )  # for zeros at the end: seeking alone does not extend the file
     return size_bytes
 
 
 def _write_chunk(
     store: Store, chunk: Digest, size_bytes: int, write_object: Callable[[Digest, int], int]
 ) -> None:
-    # A wrong size is met before anything is written. 0 is also that of what cannot be read: reading tells.
+    # Check the size before writing anything. A size of 0 may mean damage, which reading then reports.
     declared_bytes = store.declared_size(chunk) or size_bytes
     if declared_bytes != size_bytes or write_object(chunk, size_bytes) != size_bytes:
         raise DigestMismatch(
-            f"chunk {chunk.short} has not the {size_bytes} bytes that its memory says",
-            hint="`kc-store check` tells which artifacts are damaged",
+            f"chunk {chunk.short} does not have the {size_bytes} bytes that its memory lists",
+            hint="`kc-store check` names the damaged artifacts",
         )
 
 
-def _takes_holes(fd: int) -> bool:
-    """Whether zeros need not be written: a file that has nothing behind the place of the next write."""
+def _can_have_holes(fd: int) -> bool:
+    """Whether zeros can be skipped: ``fd`` is a file, and writing goes on at its end."""
     facts = os.fstat(fd)
     if not stat.S_ISREG(facts.st_mode) or fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_APPEND:
         return False
@@ -149,15 +149,15 @@ def _takes_holes(fd: int) -> bool:
 
 
 def _require_length(fd: int, size_bytes: int) -> None:
-    """The file keeps its length: what is killed half-way must not look whole."""
+    """Raise Refused if the file cannot grow by this size. It stays short, so that it never seems complete."""
     before = os.fstat(fd).st_size
     try:
         os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR) + size_bytes)
         os.ftruncate(fd, before)
     except OSError as error:
         raise Refused(
-            f"the file system takes no file of {size_bytes:,} bytes: {error.strerror}",
-            hint="give a place on a file system that does",
+            f"the file system cannot store a file of {size_bytes:,} bytes: {error.strerror}",
+            hint="give a place on another file system",
         ) from error
 
 

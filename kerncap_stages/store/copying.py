@@ -1,4 +1,4 @@
-"""Artifacts that one store has, in another one too, with everything that they need."""
+"""Copies artifacts to another store, with all objects that they need."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactNotFound
-from kerncap_stages.store.artifacts import list_entry, next_time_ns
+from kerncap_stages.store.artifacts import choose_time_ns, make_list_entry
 from kerncap_stages.store.objects import size_of
 from kerncap_stages.store.room import require_room
 
@@ -23,25 +23,26 @@ if TYPE_CHECKING:
 def copy_closure(
     store: Store, digests: Sequence[Digest], other: Store, progress: Progress | None = None
 ) -> None:
-    """Copy artifacts and what they were made from, and list them there as they are listed here.
+    """Copy artifacts with those that they were made from, and list them in the other store as they are here.
 
-    Raises ArtifactError if something that they need is missing, DigestMismatch if it is damaged.
+    Raises ArtifactError if an object that they need is missing, DigestMismatch if one is damaged.
     """
     with store.folder.shared(), other.transaction() as transaction:
-        manifests = _stage(store, digests, other, transaction, progress).manifests()
+        manifests = _stage(store, digests, other, transaction, progress).manifests
         listed = [entry for entry in store.artifacts() if entry.digest in manifests]
         transaction.publish_listed(
             [
-                (entry.digest, list_entry(entry.kind, entry.parents, entry.created_at_ns))
+                (entry.digest, make_list_entry(entry.kind, entry.parents, entry.created_at_ns))
                 for entry in reversed(listed)
             ]
         )
 
 
-def also_list(store: Store, digest: Digest, other: Store, progress: Progress | None = None) -> None:
-    """List an artifact in another store, too, as the latest there; what it needs is copied and not listed.
+def list_in_other_store(store: Store, digest: Digest, other: Store, progress: Progress | None = None) -> None:
+    """Copy an artifact to another store, and list only this one there, as the latest.
 
-    Raises like ``copy_closure``, ArtifactNotFound if it is not listed here, Refused if there is no room.
+    Raises like ``copy_closure``; ArtifactNotFound if it is not listed here, Refused without enough free
+    space.
     """
     if (other.root / "artifacts" / digest).exists():
         other.list_again(digest)
@@ -51,18 +52,18 @@ def also_list(store: Store, digest: Digest, other: Store, progress: Progress | N
         raise ArtifactNotFound(f"{digest.short} is not a listed artifact", hint="`kc-store ls` lists them")
     with store.folder.shared(), other.transaction() as transaction:
         _stage(store, [digest], other, transaction, progress)
-        line = list_entry(entry.kind, entry.parents, next_time_ns(other.root))
+        line = make_list_entry(entry.kind, entry.parents, choose_time_ns(other.root))
         transaction.publish_listed([(digest, line)])
 
 
 def _stage(
     store: Store, digests: Sequence[Digest], other: Store, transaction: Transaction, progress: Progress | None
 ) -> Closure:
-    """Stage what the other store lacks; file systems that can share the bytes do."""
+    """Stage the objects that the other store lacks; a file system that can share blocks does so."""
     closure = store.walk(digests)
     lacking = transaction.lacking(closure.kinds)
     total, done = size_of(store.root, {*lacking}), 0
-    require_room(other.root, [("what the other store lacks", total)])
+    require_room(other.root, [("the objects that the other store lacks", total)])
     for digest in lacking:
         fd = os.open(
             store.folder.object_path(digest), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK

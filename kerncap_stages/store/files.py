@@ -1,7 +1,7 @@
-"""Files and folders put into a store by hand, and taken out again as they were.
+"""Puts files and folders of the user into a store, and writes them out again.
 
-A name that a manifest cannot hold (control characters, bytes that are not UTF-8), a link that leads out of
-its folder, or a device is refused by name: nothing is left out silently.
+Names that a manifest cannot hold (control characters, bytes that are not UTF-8), links that lead out of their
+folder, and devices are refused, with their names: nothing is left out silently.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kerncap_stages.digest import FileRef, MemoryRef
 from kerncap_stages.errors import DeviceError, DigestMismatch, Refused, UsageError
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.files import Files, StoredFile, StoredLink
-from kerncap_stages.store.contents import content_sizes, write_content
+from kerncap_stages.store.contents import measure_content, write_content
 from kerncap_stages.store.room import require_room
 
 if TYPE_CHECKING:
@@ -27,15 +27,16 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.store import Store, Transaction
 
-# Larger files are kept in chunks: equal parts of different files are stored once, and damage stays local.
-_LARGEST_WHOLE_FILE_BYTES = 4 << 20
+# Larger files are stored in chunks: files share equal chunks, and damage to a chunk stays in it.
+_MAX_WHOLE_FILE_BYTES = 4 << 20
 _PIECE_BYTES = 64 << 20
 
 
 def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
     """Publish a file or a folder.
 
-    Raises UsageError if it does not exist or holds the store, Refused if it holds what cannot be kept.
+    Raises UsageError if it does not exist or contains the store, Refused if it contains what cannot be
+    stored.
     """
     try:
         mode = path.stat().st_mode
@@ -43,8 +44,8 @@ def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
         raise UsageError(f"cannot read {path}: {error.strerror}", hint="give a file or a folder") from error
     if stat.S_ISDIR(mode) and store.root.resolve().is_relative_to(path.resolve()):
         raise UsageError(
-            f"{path} holds the store {store.root} itself",
-            hint="put a folder without it, or into another store: --store DIR",
+            f"{path} contains the store {store.root} itself",
+            hint="put a folder without the store, or use another store: --store DIR",
         )
     name = path.resolve().name
     files: list[StoredFile] = []
@@ -55,16 +56,16 @@ def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
             for below in _walk(path):
                 inside = below.relative_to(path).as_posix()
                 if below.is_symlink():
-                    links.append(_link(below, inside))
+                    links.append(_make_link(below, inside))
                 elif below.is_dir():
-                    empty.append(_checked(inside, below))
+                    empty.append(_check_name(inside, below))
                 else:
                     files.append(_put_file(transaction, below, inside))
         else:
             files.append(_put_file(transaction, path, name))
         manifest = Files(
             made_by=f"kerncap-stages {__version__}",
-            name=_checked(name or "root", path),
+            name=_check_name(name or "root", path),
             is_folder=stat.S_ISDIR(mode),
             files=tuple(sorted(files, key=lambda file: file.path)),
             links=tuple(sorted(links, key=lambda link: link.path)),
@@ -74,15 +75,17 @@ def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
 
 
 def get_files(store: Store, manifest: Files, destination: Path) -> None:
-    """Make the file or folder again at ``destination``; it appears whole or not at all.
+    """Write the file or folder to ``destination``, where it appears complete or not at all.
 
-    Chunks of zeros become holes. Raises UsageError if something is there already, DigestMismatch or
-    ArtifactNotFound on damage, Refused if the file system cannot hold it.
+    Chunks of zeros become holes. Raises UsageError if ``destination`` exists, DigestMismatch or
+    ArtifactNotFound for damage, Refused if the file system cannot hold it.
     """
     if os.path.lexists(destination):
         raise UsageError(f"{destination} exists", hint="give a new name: nothing is ever overwritten")
     if not destination.parent.is_dir():
-        raise UsageError(f"{destination.parent} is no folder", hint="make it first, or give another place")
+        raise UsageError(
+            f"{destination.parent} is not a folder", hint="create it first, or give another place"
+        )
     _require_possible(store, manifest, destination.parent)
     partial = destination.with_name(f".{destination.name}.{os.getpid()}.partial")
     try:
@@ -99,15 +102,15 @@ def get_files(store: Store, manifest: Files, destination: Path) -> None:
 
 
 def _walk(folder: Path) -> Iterator[Path]:
-    """Everything below a folder but its non-empty folders, in order; links are not followed."""
-    waiting = [folder]  # a list, not a call for each level: folders may be deeper than Python's stack
+    """Yield all files, links and empty folders below a folder, in order; links are not followed."""
+    waiting = [folder]  # not recursive: folders may be nested deeper than Python's stack allows
     while waiting:
         path = waiting.pop()
         try:
-            # Before Python 3.14 these raise where a path is too long.
+            # Before Python 3.14 these raise OSError for a path that is too long.
             is_folder = path == folder or (path.is_dir() and not path.is_symlink())
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise _make_read_error(path, error) from error
         if not is_folder:
             yield path
             continue
@@ -115,51 +118,51 @@ def _walk(folder: Path) -> Iterator[Path]:
             with os.scandir(path) as entries:
                 names = sorted((entry.name for entry in entries), reverse=True)
         except OSError as error:
-            raise _unreadable(path, error) from error
+            raise _make_read_error(path, error) from error
         waiting += [path / name for name in names]
         if not names and path != folder:
             yield path
 
 
-def _unreadable(path: Path, error: OSError) -> DeviceError:
+def _make_read_error(path: Path, error: OSError) -> DeviceError:
     return DeviceError(
         f"cannot read {path}: {error.strerror}", hint="make it readable, or put a folder without it"
     )
 
 
-def _checked(inside: str, path: Path) -> str:
+def _check_name(inside: str, path: Path) -> str:
     if not inside.isprintable() or "\\" in inside:
         raise Refused(
-            f"{path} has a name that cannot be kept: control characters, a backslash, or not UTF-8",
+            f"{path} has a name that cannot be stored: control characters, a backslash, or not UTF-8",
             hint="rename it",
         )
     return inside
 
 
-def _link(path: Path, inside: str) -> StoredLink:
-    target = os.readlink(path)  # noqa: PTH115 - as it is written, not as a Path would normalize it
+def _make_link(path: Path, inside: str) -> StoredLink:
+    target = os.readlink(path)  # noqa: PTH115 - a Path would normalize the target
     try:
-        return StoredLink(path=_checked(inside, path), target=target)
+        return StoredLink(path=_check_name(inside, path), target=target)
     except ValueError as error:
         raise Refused(
             f"{path} is a link to {target}, which leads out of the folder",
-            hint="put a folder without it, or a copy of what it leads to in its place",
+            hint="put a folder without it, or replace it by a copy of its target",
         ) from error
 
 
 def _put_file(transaction: Transaction, path: Path, inside: str) -> StoredFile:
-    _checked(inside, path)
+    _check_name(inside, path)
     try:
-        # Not blocking: to open a pipe that nobody writes would wait for ever.
+        # Not blocking: opening a pipe without a writer would wait for ever.
         with os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb", buffering=0) as file:
             facts = os.fstat(file.fileno())
             if not stat.S_ISREG(facts.st_mode):
-                raise Refused(f"{path} is no regular file", hint="put a folder without it")
+                raise Refused(f"{path} is not a regular file", hint="put a folder without it")
             content = _put_content(transaction, file, facts.st_size)
     except OSError as error:
-        raise _unreadable(path, error) from error
+        raise _make_read_error(path, error) from error
     if content is None:
-        raise DeviceError(f"{path} changed while it was read", hint="put it again once it is at rest")
+        raise DeviceError(f"{path} changed while it was read", hint="put it again when nothing writes to it")
     return StoredFile(
         path=inside,
         content=content,
@@ -169,8 +172,8 @@ def _put_file(transaction: Transaction, path: Path, inside: str) -> StoredFile:
 
 
 def _put_content(transaction: Transaction, file: FileIO, size_bytes: int) -> FileRef | MemoryRef | None:
-    """Stage an open file; none if it has not the size that it is said to have."""
-    large = size_bytes > _LARGEST_WHOLE_FILE_BYTES
+    """Stage an open file; None if its size is not ``size_bytes``."""
+    large = size_bytes > _MAX_WHOLE_FILE_BYTES
     writer = transaction.memory_writer(size_bytes) if large else None
     piece = memoryview(bytearray(min(_PIECE_BYTES, size_bytes) + 1))
     whole = b""
@@ -190,14 +193,14 @@ def _get_folder(store: Store, manifest: Files, folder: Path) -> None:
     folder.mkdir()
     for empty in manifest.empty_folders:
         _make_folders(folder / empty)
-    made = ""  # files come in order, so that many follow each other in one folder
+    made = ""  # files are in order, so those of one folder follow each other
     for file in manifest.files:
         path, above = folder / file.path, file.path.rpartition("/")[0]
         if above != made:
             _make_folders(path.parent)
             made = above
         _get_file(store, file, path)
-    # Links come last: nothing is ever written through one.
+    # Links come last, so that nothing is ever written through one.
     for link in manifest.links:
         path = folder / link.path
         _make_folders(path.parent)
@@ -205,7 +208,7 @@ def _get_folder(store: Store, manifest: Files, folder: Path) -> None:
 
 
 def _make_folders(path: Path) -> None:
-    """Make a folder and those above it; Path.mkdir calls itself for each level."""
+    """Make a folder and those above it. Not Path.mkdir, which is recursive and fails for deep folders."""
     absent = []
     while not path.is_dir():
         absent.append(path)
@@ -216,15 +219,15 @@ def _make_folders(path: Path) -> None:
 
 def _require_size(file: StoredFile, size_bytes: int) -> None:
     if size_bytes != file.size_bytes:
-        what = f"{file.path} has {size_bytes} bytes, and its manifest says {file.size_bytes}"
+        what = f"{file.path} has {size_bytes} bytes, but its manifest says {file.size_bytes}"
         raise DigestMismatch(what, hint="put the folder again")
 
 
 def _require_possible(store: Store, manifest: Files, place: Path) -> None:
-    """Before anything is written: a short list, or a small object, can stand for more than a disk holds."""
+    """Raise an error before anything is written if the files do not fit: small objects may expand a lot."""
     contents = []
     for file in manifest.files:
-        size_bytes, written_bytes = content_sizes(store, file.content)
+        size_bytes, written_bytes = measure_content(store, file.content)
         if size_bytes > file.size_bytes or isinstance(file.content, MemoryRef):
             _require_size(file, size_bytes)
         contents.append((file.path, written_bytes))

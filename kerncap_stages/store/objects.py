@@ -1,4 +1,4 @@
-"""The files below ``objects/``."""
+"""Lists and measures the files in ``objects/``."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    Progress = Callable[[int, int], None]  # bytes on disk that are done, and in all
+    Progress = Callable[[int, int], None]  # bytes on disk that are done, and their total
 
 _FOLDER = re.compile(r"[0-9a-f]{2}")
 _NAME = re.compile(r"[0-9a-f]{64}")
 
-# One call into native code is for so many objects: progress shows, and others get the lock in between.
+# The objects of one call into native code. Between calls progress is reported, and others can get the lock.
 BATCH_OBJECTS = 1024
 
 
-def stored_objects(root: Path) -> tuple[dict[Digest, int], list[str]]:
-    """Sizes on disk of all objects, in order, and the paths below objects/ of what is none."""
+def list_stored_objects(root: Path) -> tuple[dict[Digest, int], list[str]]:
+    """Return the sizes on disk of all objects, in order, and the paths of files that are not objects."""
     sizes: dict[Digest, int] = {}
     strays = []
     for path in sorted(list_folder(root, "objects")):
@@ -46,7 +46,7 @@ def stored_objects(root: Path) -> tuple[dict[Digest, int], list[str]]:
 
 
 def size_of(root: Path, digests: set[Digest]) -> int:
-    """Size on disk of some objects; absent ones count nothing."""
+    """Return the size on disk of some objects together, without those that do not exist."""
     total = 0
     for digest in digests:
         try:

@@ -1,7 +1,7 @@
-"""What a stage made of the same request before: the action cache, asked before anything heavy is imported.
+"""Finds what a stage made from the same request before, in the action cache.
 
-A stage computes the key of its request from digests and raw JSON, by one function, whether it comes to work
-or not. Where the answer is known it reads the manifest as a view and returns, little later than ``--help``.
+A stage looks here before it imports anything slow. It computes the key of its request from digests and raw
+JSON. If the result is known, it reads the manifest as a view and returns, almost as fast as ``--help``.
 """
 
 from __future__ import annotations
@@ -26,23 +26,26 @@ _Kind = TypeVar("_Kind", bound="Manifest")
 
 
 class Remembered(NamedTuple):
-    """An artifact that was made before; ``made``: its manifest."""
+    """An artifact that was made before; ``made`` is its manifest."""
 
     digest: Digest
     made: View
 
 
-def request_key(stage: str, **request: object) -> Digest:
-    """The name of a request in the action cache: all that the answer depends on, and this version."""
-    # In ASCII: a path that is not UTF-8 has a key too.
+def make_request_key(stage: str, **request: object) -> Digest:
+    """Make the key of a request from all that its result depends on, with the version of this package."""
+    # ASCII escapes, so that a path that is not UTF-8 has a key, too.
     text = json.dumps({"stage": stage, "version": __version__, **request}, sort_keys=True, allow_nan=False)
     return Digest(hashlib.sha256(text.encode("ascii")).hexdigest())
 
 
-def remembered(store: Store, key: Digest, still: Callable[[View], bool] | None = None) -> Remembered | None:
-    """What was made of a request, which is now the latest of its kind, as if it had been made again.
+def find_remembered(
+    store: Store, key: Digest, still: Callable[[View], bool] | None = None
+) -> Remembered | None:
+    """Return what was made from a request before, and make it the latest artifact, as if it were made now.
 
-    None where that is not known, not listed any more, cannot be read, or is not ``still`` right.
+    None if nothing is known, it is not listed any more or cannot be read, or ``still`` says that it is
+    outdated.
     """
     digest = store.actions.get(key)
     if digest is None:
@@ -57,19 +60,19 @@ def remembered(store: Store, key: Digest, still: Callable[[View], bool] | None =
     return Remembered(digest, made)
 
 
-def remembered_as(
+def load_remembered(
     store: Store, key: Digest, model: type[_Kind], still: Callable[[_Kind], bool] | None = None
 ) -> tuple[Digest, _Kind] | None:
-    """The same with its model, for whoever works on with it."""
-    known = known_as(store, key, model)
+    """Do the same as ``find_remembered``, but return the model of the manifest."""
+    known = load_known(store, key, model)
     if known is None or (still is not None and not still(known[1])):
         return None
     _answer(store, known[0])
     return known
 
 
-def known_as(store: Store, key: Digest, model: type[_Kind]) -> tuple[Digest, _Kind] | None:
-    """The same where it is no answer but a part of one: the list of artifacts stays as it is."""
+def load_known(store: Store, key: Digest, model: type[_Kind]) -> tuple[Digest, _Kind] | None:
+    """Return what was made from a request before, but do not make it the latest: it is a part of a result."""
     digest = store.actions.get(key)
     if digest is None:
         return None
@@ -80,6 +83,6 @@ def known_as(store: Store, key: Digest, model: type[_Kind]) -> tuple[Digest, _Ki
 
 
 def _answer(store: Store, digest: Digest) -> None:
-    # A store that may only be read still answers; its list cannot change.
+    # A read-only store still gives results; its list just cannot change.
     with contextlib.suppress(StoreError):
         store.list_again(digest)

@@ -1,4 +1,4 @@
-"""Whether there is room on a disk for what is to be written."""
+"""Checks that a file system has enough free space."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ if TYPE_CHECKING:
 
 
 def require_room(place: Path | int, contents: Iterable[tuple[str, int]]) -> None:
-    """Before anything is written: (name, bytes that no hole can stand for) of all that ``place`` has to take.
+    """Raise Refused if a file system has too little free space for the contents. Call it before writing.
 
-    place: a folder, or the descriptor of a file. Raises Refused if its file system has not so much room.
+    place: a folder, or the descriptor of a file. contents: (name, bytes to be written, without holes).
     """
     file_system = os.statvfs(place)
     if file_system.f_blocks == 0:
-        return  # one that does not tell
+        return  # this file system does not report its size
     room = file_system.f_bfree * file_system.f_frsize
     needed = 0
     for name, size_bytes in contents:
@@ -27,6 +27,6 @@ def require_room(place: Path | int, contents: Iterable[tuple[str, int]]) -> None
         if needed > room:
             where = "standard output" if isinstance(place, int) else place
             raise Refused(
-                f"{where} has room for {room:,} bytes, and {name} brings what is to be written to {needed:,}",
-                hint="free some, or give a place on another file system",
+                f"{where} has {room:,} bytes free, but with {name} {needed:,} bytes are to be written",
+                hint="free some space, or give a place on another file system",
             )

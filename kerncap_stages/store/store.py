@@ -1,4 +1,4 @@
-"""The store as stages see it."""
+"""The store, as stages use it."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from kerncap_stages import _native
 from kerncap_stages.errors import ArtifactNotFound, Refused
 from kerncap_stages.store import artifacts, naming
 from kerncap_stages.store.actions import ActionCache
-from kerncap_stages.store.closure import MOST_LIST_BYTES, Closure, parse_chunk_list, walk
-from kerncap_stages.store.folder import Folder, default_path, prepare
+from kerncap_stages.store.closure import MAX_LIST_BYTES, Closure, parse_chunk_list, walk
+from kerncap_stages.store.folder import Folder, choose_path, prepare
 from kerncap_stages.store.transaction import Transaction
 
 if TYPE_CHECKING:
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.store.artifacts import ArtifactEntry
 
-# What `get` holds in memory at once; larger files are streamed.
-MOST_BYTES_AT_ONCE = 1 << 30
+# The largest object that `get` returns; larger files are streamed.
+MAX_BYTES_AT_ONCE = 1 << 30
 
 
 class Store:
-    """An open store. Objects are immutable; everything else is a list of names."""
+    """An open store. Objects are immutable; lists and names refer to them."""
 
     def __init__(self, folder: Folder) -> None:
         self.folder = folder
@@ -38,59 +38,59 @@ class Store:
 
     @classmethod
     def open(cls, path: Path | None = None, *, create: bool = True) -> Store:
-        """Open the store at ``path``, else KERNCAP_STORE's, else the user's; make it if there is none.
+        """Open the store at ``path``, by default KERNCAP_STORE or the user's; ``create`` it if there is none.
 
-        Raises ArtifactError if there is none and none is to be made, StoreError if the system refuses,
-        Refused if its format is of another version.
+        Raises ArtifactError if there is none and ``create`` is not set, StoreError if the system fails,
+        Refused if its format has another version.
         """
-        root = (path or default_path()).expanduser().absolute()
+        root = (path or choose_path()).expanduser().absolute()
         prepare(root, create=create)
         return cls(Folder(root))
 
     def has(self, digest: Digest) -> bool:
-        """Whether an object is there."""
+        """Whether an object exists."""
         return self.folder.native.has(digest)
 
     def has_many(self, digests: Iterable[Digest]) -> set[Digest]:
-        """Those of the objects that are there."""
+        """Return those of the objects that exist."""
         wanted = set(digests)
         return wanted - set(self.folder.native.absent(list(wanted)))
 
     def get(self, digest: Digest, *, verify: bool = True) -> bytes:
-        """The payload of an object of up to 1 GiB.
+        """Return the payload of an object of up to 1 GiB.
 
         Raises ArtifactNotFound if it is missing, DigestMismatch if it is damaged.
         """
-        return self.folder.native.read(digest, MOST_BYTES_AT_ONCE, verify)
+        return self.folder.native.read(digest, MAX_BYTES_AT_ONCE, verify)
 
     def stream(self, digest: Digest, fd: int) -> int:
         """Write the payload of an object of any size to a file descriptor; returns its size in bytes.
 
-        What was written before damage was met must be thrown away by the caller. Raises like ``get``.
+        If it raises an error for damage, the caller must discard what was written. Raises like ``get``.
         """
         return self.folder.native.stream(digest, fd)
 
     def declared_size(self, digest: Digest) -> int:
-        """Size in bytes of an object's payload as its frame declares it; 0 if it is absent or damaged."""
+        """Return the size in bytes of an object's payload, from its header; 0 if it is absent or damaged."""
         return self.folder.native.total_sizes([digest])[1]
 
     def chunk_list(self, digest: Digest) -> tuple[int, int, tuple[Digest | None, ...]]:
-        """(size in bytes, chunk size in bytes, chunks) of a piece of memory; None is a chunk of zeros.
+        """Return (size in bytes, chunk size in bytes, chunks) of a memory; None is a chunk of zeros.
 
         Raises like ``get``.
         """
-        return parse_chunk_list(self.folder.native.read(digest, MOST_LIST_BYTES, True), digest)
+        return parse_chunk_list(self.folder.native.read(digest, MAX_LIST_BYTES, True), digest)
 
     def memory_size(self, digest: Digest) -> int:
-        """Size in bytes of the memory that a chunk list describes."""
+        """Return the size in bytes of a memory."""
         return _native.memory_size(self.folder.native, digest)
 
     def read_memory(
         self, digest: Digest, out: Buffer | None = None, *, verify: bool = True
     ) -> npt.NDArray[np.uint8]:
-        """Restore memory on all cores; returns uint8[size_bytes], a view of ``out`` if that is given.
+        """Read a memory on all cores; returns uint8[size_bytes], a view of ``out`` if that is given.
 
-        out: writable, C-contiguous, of exactly the memory's size; filled in place.
+        out: writable, C-contiguous, with exactly the memory's size; filled in place.
         Raises DigestMismatch if a chunk is damaged, ArtifactNotFound if one is missing, UsageError if
         ``out`` has another size.
         """
@@ -102,7 +102,7 @@ class Store:
                 target = np.empty(size_bytes, np.uint8)
             except MemoryError as error:
                 raise Refused(
-                    f"memory {digest.short} has {size_bytes:,} bytes, more than this machine has",
+                    f"memory {digest.short} has {size_bytes:,} bytes, more than this machine has free",
                     hint="use a machine with more memory",
                 ) from error
         else:
@@ -113,57 +113,57 @@ class Store:
         return target
 
     def transaction(self, *, threads: int = 0) -> Transaction:
-        """Begin writing; ``threads`` 0 means as many as there are processors."""
+        """Begin a transaction, which can write; ``threads`` 0 means one for each processor."""
         return Transaction(self.folder, threads)
 
     def artifacts(self, kind: str | None = None) -> list[ArtifactEntry]:
-        """Listed artifacts, newest first."""
+        """Return the listed artifacts, newest first."""
         return [entry for entry in artifacts.read_artifacts(self.root) if kind in (None, entry.kind)]
 
     def resolve(self, text: str) -> Digest:
-        """What a user calls an artifact: digest, start of one, name, ``@``, ``@capture``, ``@capture~1``.
+        """Return the artifact that a user means by a digest or its start, a name, ``@``, ``@capture~1``.
 
-        Raises ArtifactNotFound if it means nothing, UsageError if it means several.
+        Raises ArtifactNotFound if there is none, UsageError if there are several.
         """
         return naming.resolve(self.root, text)
 
     def name(self, name: str, digest: Digest) -> None:
-        """Let a name mean an artifact."""
+        """Give an artifact a name."""
         naming.give_name(self.folder, name, digest)
 
     def unname(self, name: str) -> None:
-        """Forget a name."""
+        """Remove a name."""
         naming.take_name(self.folder, name)
 
     def names(self) -> dict[str, Digest]:
-        """Every name, in order."""
+        """Return all names with their artifacts, in alphabetical order."""
         return artifacts.read_names(self.root)
 
     def list_again(self, digest: Digest) -> None:
-        """Make a listed artifact the latest, as if it had been made just now."""
+        """Make a listed artifact the latest, as if it were made now."""
         artifacts.list_again(self.folder, digest)
 
     def remove(self, digest: Digest) -> None:
-        """Take an artifact and its names off the list; a collection removes what nobody needs."""
+        """Remove an artifact and its names from the list; a later collection removes its objects."""
         artifacts.unlist_artifact(self.folder, digest)
 
     def prune(self, keep_last: int, kind: str | None = None) -> list[Digest]:
-        """Take all but the newest ``keep_last`` of each kind off the list; named ones stay. Returns them.
+        """Remove all but the newest ``keep_last`` of each kind from the list, and return the removed ones.
 
-        Raises StoreError if others use the store for too long.
+        Artifacts with a name stay. Raises StoreError if others use the store for too long.
         """
-        if not self._beyond(keep_last, kind):
+        if not self._find_prunable(keep_last, kind):
             return []
-        # Nobody names or lists anything between this look and the removal.
+        # Under the lock nobody names or lists an artifact between this look and the removal.
         with self.folder.exclusive():
             pruned = []
-            for digest in self._beyond(keep_last, kind):
-                with contextlib.suppress(ArtifactNotFound):  # `kc-store rm` needs no lock and was faster
+            for digest in self._find_prunable(keep_last, kind):
+                with contextlib.suppress(ArtifactNotFound):  # `kc-store rm` needs no lock and may be faster
                     self.remove(digest)
                     pruned.append(digest)
         return pruned
 
-    def _beyond(self, keep_last: int, kind: str | None) -> list[Digest]:
+    def _find_prunable(self, keep_last: int, kind: str | None) -> list[Digest]:
         seen: dict[str, int] = {}
         beyond = []
         for entry in self.artifacts(kind):
@@ -175,17 +175,17 @@ class Store:
     def walk(
         self, roots: Iterable[Digest], closure: Closure | None = None, *, parents: bool = True
     ) -> Closure:
-        """Everything below ``roots``; the caller holds the store's lock, or does not mind a collector."""
+        """Return all objects reachable from ``roots``; without a lock, a collector may interfere."""
         native = self.folder.native
         return walk(
             roots,
-            lambda digest: native.read(digest, MOST_LIST_BYTES, True),
+            lambda digest: native.read(digest, MAX_LIST_BYTES, True),
             native.absent,
             closure=closure,
             parents=parents,
         )
 
     def closure(self, digest: Digest, *, parents: bool = True) -> Closure:
-        """Every object that an artifact consists of; with ``parents`` also those of what it was made from."""
+        """Return the objects of an artifact; with ``parents``, also of those that it was made from."""
         with self.folder.shared():
             return self.walk([digest], parents=parents)

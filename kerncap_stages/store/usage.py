@@ -1,4 +1,4 @@
-"""The room that artifacts take and share: every artifact is walked once, and every object looked at once."""
+"""Measures the space that artifacts take and share. Each artifact and each object is read once."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.store.closure import MOST_LIST_BYTES, references, walk
-from kerncap_stages.store.objects import stored_objects
+from kerncap_stages.store.closure import MAX_LIST_BYTES, find_references, walk
+from kerncap_stages.store.objects import list_stored_objects
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store.store import Store
 
 
-_LEAST_READ_BYTES = 8 << 10  # a short object costs as much time as so many bytes of a long one
+_MIN_READ_BYTES = 8 << 10  # reading a smaller object takes as long as reading this many bytes
 
 
 class _TooMuchError(Exception):
@@ -26,7 +26,7 @@ class _TooMuchError(Exception):
 
 @dataclass(frozen=True)
 class Usage:
-    """Bytes of payloads as a reader sees them, of files on disk, and of these what others use too."""
+    """Bytes of payloads, bytes of their files on disk, and how many of these other artifacts use, too."""
 
     objects: int
     logical_bytes: int
@@ -34,36 +34,36 @@ class Usage:
     shared_bytes: int
 
 
-def usage_of(store: Store, digest: Digest | None = None) -> Usage:
-    """Room that one artifact takes with its parents, or the whole store; what is shared is not asked."""
-    objects = list(stored_objects(store.root)[0] if digest is None else store.closure(digest).kinds)
+def measure_usage(store: Store, digest: Digest | None = None) -> Usage:
+    """Measure one artifact with its parents, or the whole store; shared bytes are not counted."""
+    objects = list(list_stored_objects(store.root)[0] if digest is None else store.closure(digest).kinds)
     stored, logical = store.folder.native.total_sizes(objects)
     return Usage(len(objects), logical, stored, 0)
 
 
-def usage_beside(
-    store: Store, digest: Digest, others: Iterable[Digest], most_read_bytes: int
+def compare_usage(
+    store: Store, digest: Digest, others: Iterable[Digest], max_read_bytes: int
 ) -> tuple[Usage, int]:
-    """Room that an artifact takes with its parents, and how many of ``others`` it was compared with.
+    """Measure an artifact with its parents; also returns how many of ``others`` it was compared with.
 
-    Their manifests and chunk lists are read until ``most_read_bytes`` of them have been: what is shared is a
-    lower bound if not all were.
+    Manifests and chunk lists of the others are read up to ``max_read_bytes``. If that is too little to
+    compare with all, the shared bytes are a lower bound.
     """
     with store.folder.shared():
         census = _Census(store)
         compared = set()
         for other in others:
-            most_read_bytes = census.add_user_within(other, most_read_bytes)
-            if most_read_bytes < 0:
+            max_read_bytes = census.add_user_within(other, max_read_bytes)
+            if max_read_bytes < 0:
                 break
             compared.add(other)
         return census.usage(digest, compared), len(compared)
 
 
-def usage_of_each(store: Store, digests: Sequence[Digest]) -> list[Usage]:
-    """Room that each artifact takes with its parents.
+def measure_usage_of_each(store: Store, digests: Sequence[Digest]) -> list[Usage]:
+    """Measure each artifact with its parents.
 
-    Shared is what listed artifacts use that the artifact was not made from.
+    Shared bytes are those that other listed artifacts use, without the artifact's own parents.
     """
     with store.folder.shared():
         census = _Census(store)
@@ -74,7 +74,7 @@ def usage_of_each(store: Store, digests: Sequence[Digest]) -> list[Usage]:
 
 
 class _Census:
-    """Objects by number: an artifact's own are an array, not a set of strings."""
+    """Counts the artifacts that use each object. Numbers stand for objects, to save memory."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
@@ -85,40 +85,40 @@ class _Census:
         self._own: dict[Digest, array[int]] = {}
 
     def add_user(self, digest: Digest) -> None:
-        for number in self._own_objects(digest):
+        for number in self._find_own_objects(digest):
             self._users[number] += 1
 
-    def add_user_within(self, digest: Digest, most_read_bytes: int) -> int:
-        """The same, unless it takes more reading; returns how much is left, negative if nothing."""
-        left = most_read_bytes
+    def add_user_within(self, digest: Digest, max_read_bytes: int) -> int:
+        """Do the same unless it needs to read more; returns how much is left to read, negative if none."""
+        left = max_read_bytes
 
         def read(each: Digest) -> bytes:
             nonlocal left
-            left -= max(self._store.declared_size(each), _LEAST_READ_BYTES)
+            left -= max(self._store.declared_size(each), _MIN_READ_BYTES)
             if left < 0:
                 raise _TooMuchError
-            return self._store.folder.native.read(each, MOST_LIST_BYTES, True)
+            return self._store.folder.native.read(each, MAX_LIST_BYTES, True)
 
         if digest not in self._own:
             try:
                 kinds = walk([digest], read, self._store.folder.native.absent, parents=False).kinds
             except _TooMuchError:
                 return -1
-            self._own[digest] = array("L", [self._number(each) for each in kinds])
+            self._own[digest] = array("L", [self._assign_number(each) for each in kinds])
         for number in self._own[digest]:
             self._users[number] += 1
         return left
 
     def usage(self, digest: Digest, listed: set[Digest]) -> Usage:
-        made_from = list(self._with_parents(digest))
+        made_from = list(self._walk_parents(digest))
         objects: set[int] = set()
-        users: dict[int, int] = {}  # of those that it was made from
+        users: dict[int, int] = {}  # of the objects, counting only the artifact and its parents
         for each in made_from:
-            objects.update(self._own_objects(each))
+            objects.update(self._find_own_objects(each))
             if each in listed:
-                for number in self._own_objects(each):
+                for number in self._find_own_objects(each):
                     users[number] = users.get(number, 0) + 1
-        sizes = {number: self._size(number) for number in objects}
+        sizes = {number: self._measure(number) for number in objects}
         return Usage(
             objects=len(objects),
             logical_bytes=sum(payload for _, payload in sizes.values()),
@@ -128,35 +128,35 @@ class _Census:
             ),
         )
 
-    def _own_objects(self, digest: Digest) -> array[int]:
+    def _find_own_objects(self, digest: Digest) -> array[int]:
         if digest not in self._own:
             kinds = self._store.walk([digest], parents=False).kinds
-            self._own[digest] = array("L", [self._number(each) for each in kinds])
+            self._own[digest] = array("L", [self._assign_number(each) for each in kinds])
         return self._own[digest]
 
-    def _number(self, digest: Digest) -> int:
+    def _assign_number(self, digest: Digest) -> int:
         number = self._numbers.setdefault(digest, len(self._numbers))
         if number == len(self._digests):
             self._digests.append(digest)
             self._users.append(0)
         return number
 
-    def _size(self, number: int) -> tuple[int, int]:
+    def _measure(self, number: int) -> tuple[int, int]:
         if number not in self._sizes:
             self._sizes[number] = self._store.folder.native.total_sizes([self._digests[number]])
         return self._sizes[number]
 
-    def _with_parents(self, digest: Digest) -> Iterator[Digest]:
-        """The artifact and every manifest that it leads to, each once."""
+    def _walk_parents(self, digest: Digest) -> Iterator[Digest]:
+        """Yield the artifact and all manifests that can be reached from it, each once."""
         seen = {digest}
         stack = [digest]
         while stack:
             digest = stack.pop()
             yield digest
             try:
-                below = references(self._store.folder.native.read(digest, MOST_LIST_BYTES, True))
+                below = find_references(self._store.folder.native.read(digest, MAX_LIST_BYTES, True))
             except ArtifactError:
-                continue  # what it leads to is not known
+                continue  # its references are not known
             parents = {parent for kind, parent in below if kind == "manifest"} - seen
             seen |= parents
             stack.extend(parents)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.code.element_types import is_pointer_to_const, find_pointee
+from kerncap_stages.code.element_types import find_pointee, is_pointer_to_const
 from kerncap_stages.code.structs import Types, find_size
 from kerncap_stages.locate.argument_layouts import (
     find_argument_types,
@@ -22,7 +22,7 @@ from kerncap_stages.locate.argument_layouts import (
 )
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replay.variant import uses_heap
-from kerncap_stages.store.chunks import differing_chunks
+from kerncap_stages.store.chunks import read_differing_chunks
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -219,7 +219,7 @@ def _differing_words(
 ) -> list[int]:
     """Aligned words that differ, and of them those whose expected value points into regions of each kind."""
     counts = [0] * (1 + len(kinds))
-    for offset, chunks in differing_chunks(store, expected, actual):
+    for offset, chunks in read_differing_chunks(store, expected, actual):
         first = max(0, -(-(window[0] - offset) // _WORD_BYTES) * _WORD_BYTES)
         last = min(chunks[0].size, window[1] - offset) // _WORD_BYTES * _WORD_BYTES
         if first >= last:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import BaselineReplay, OutputState, Validation
-from kerncap_stages.store.remembered import known_as, request_key
+from kerncap_stages.store.remembered import load_known, make_request_key
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.replayer import Run
 
@@ -130,14 +130,14 @@ class Baselines:
         return self._key(perturbed=[trial.describe() for trial in trials])
 
     def _key(self, **what: object) -> Digest:
-        return request_key("baseline", **self._scope, **what)
+        return make_request_key("baseline", **self._scope, **what)
 
 
 def kept_replays(store: Store) -> Callable[[Digest], BaselineReplay | None]:
     """Return what finds a replay that an earlier validation of this store kept."""
 
     def find(key: Digest) -> BaselineReplay | None:
-        known = known_as(store, key, Validation)
+        known = load_known(store, key, Validation)
         return next((replay for replay in known[1].baselines if replay.key == key), None) if known else None
 
     return find

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.replay.standby import Standbys
-from kerncap_stages.store.remembered import remembered_as
-from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE, read_request
+from kerncap_stages.store.remembered import load_remembered
+from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE, read_request
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -28,7 +28,7 @@ def run_validate(
     from kerncap_stages.manifests.validation import Validation
 
     request = read_request(store, capture_digest, variant, settings)
-    known = None if fresh else remembered_as(store, request.key, Validation)
+    known = None if fresh else load_remembered(store, request.key, Validation)
     return known or judge_request(store, request, fresh=fresh)
 
 
@@ -37,7 +37,7 @@ def judge_request(store: Store, request: Request, *, fresh: bool) -> tuple[Diges
     with Standbys(request.backend, request.device_index) as standbys:
         # They start while Python reads what follows, which takes as long. As many as there will be at once.
         standbys.start(1)
-        if request.settings.perturb and request.code is not None and request.size_bytes <= MOST_BYTES_AT_ONCE:
+        if request.settings.perturb and request.code is not None and request.size_bytes <= MAX_BYTES_AT_ONCE:
             standbys.start(1)
             if fresh or store.actions.get(request.first_key) is None:
                 standbys.start_for_later()

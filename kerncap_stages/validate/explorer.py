@@ -20,7 +20,7 @@ from kerncap_stages.validate.perturb.states import (
     Perturbation,
     Trial,
 )
-from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
+from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -124,7 +124,7 @@ class Explorer:
 
     def speculate(self, replays: Speculation, variant: Path, repeats: Repeats | None) -> None:
         """Begin the replays that are sure to be asked for if the variant is right."""
-        if sum(region.size_bytes for region in self._capture.regions) > MOST_BYTES_AT_ONCE:
+        if sum(region.size_bytes for region in self._capture.regions) > MAX_BYTES_AT_ONCE:
             return
         for region in self.reach.candidates[:MOST_REGIONS]:
             # Only where the captured kernel does not run from this one is another asked for.

@@ -76,7 +76,7 @@ def _without_untouched(
         writer = transaction.memory_writer(golden.size_bytes)
         for index, digest in enumerate(golden.digests):
             if digest in (before.digests[index], left.digests[index]):
-                writer.append_same(golden.length(index), [digest])
+                writer.append_same(golden.measure(index), [digest])
                 continue
             states = tuple(read_chunk(store, each, index) for each in (before, golden, left))
             own = mark_untouched(*states)

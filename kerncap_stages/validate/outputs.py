@@ -101,10 +101,10 @@ def _with_changes(
     for index in (*changed, len(memory.digests)):
         same = memory.digests[done:index]
         if same:
-            writer.append_same(sum(memory.length(i) for i in range(done, index)), same)
+            writer.append_same(sum(memory.measure(i) for i in range(done, index)), same)
         if index < len(memory.digests):
             start = index * memory.chunk_size_bytes
-            chunk = np.array(content[start : start + memory.length(index)])
+            chunk = np.array(content[start : start + memory.measure(index)])
             if relocation is not None:
                 relocation.apply(chunk, partial(read_chunk, store, before, index))
             writer.append(chunk)

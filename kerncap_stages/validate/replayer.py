@@ -14,7 +14,7 @@ from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.validate.compare.relocation import Relocation
 from kerncap_stages.validate.outputs import find_missing_state, store_differing, store_outputs
-from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
+from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -122,7 +122,7 @@ class ProcessReplayer:
                 repeats=repeats,
             )
             result = replay_capture(store, capture, request, self._standbys)
-            if self._standbys is not None and self._size_bytes > MOST_BYTES_AT_ONCE:
+            if self._standbys is not None and self._size_bytes > MAX_BYTES_AT_ONCE:
                 self._standbys.settle()
             missing = find_missing_state(capture, folder)
             if result.outcome is not ReplayOutcome.COMPLETED:

@@ -13,7 +13,7 @@ from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.machine.identity import identify_machine
 from kerncap_stages.manifests import open_view
 from kerncap_stages.project.artifacts import find_source_of
-from kerncap_stages.store.remembered import request_key
+from kerncap_stages.store.remembered import make_request_key
 from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, checked_bounds
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ class Request:
     @property
     def key(self) -> Digest:
         """Its name in the action cache."""
-        return request_key(
+        return make_request_key(
             "validate",
             capture=self.capture,
             variant=None if self.code is None else hashlib.sha256(self.code).hexdigest(),
@@ -67,7 +67,7 @@ class Request:
     @property
     def first_key(self) -> Digest:
         """Of the first verdict on a variant of the capture: later ones find the captured kernel's replays."""
-        return request_key(
+        return make_request_key(
             "first validation",
             capture=self.capture,
             machine=self.machine,
@@ -115,4 +115,4 @@ def checked_settings(
 
 
 # Replays at the same time need memory for each; what is larger is replayed one after the other.
-MOST_BYTES_AT_ONCE = 2 << 30
+MAX_BYTES_AT_ONCE = 2 << 30

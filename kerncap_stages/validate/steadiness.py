@@ -8,7 +8,7 @@ from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.compare.regions import changed_bytes
 from kerncap_stages.validate.host_writes import find_host_writes
-from kerncap_stages.validate.request import MOST_BYTES_AT_ONCE
+from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -50,7 +50,7 @@ def plan_repeats(settings: Settings, capture: Capture, *, is_perturbed: bool) ->
 def _is_small(capture: Capture) -> bool:
     """Whether putting all of the state back costs next to nothing: it is copied region by region."""
     is_software = capture.device.software
-    most_bytes = _MOST_SOFTWARE_BYTES if is_software else MOST_BYTES_AT_ONCE
+    most_bytes = _MOST_SOFTWARE_BYTES if is_software else MAX_BYTES_AT_ONCE
     size_bytes = sum(region.size_bytes for region in capture.regions)
     return size_bytes <= most_bytes and len(capture.regions) <= _MOST_REGIONS
 

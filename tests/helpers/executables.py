@@ -32,7 +32,7 @@ def run(name: str, *arguments: object, store: Path, piped: str | None = None, **
 def publish(store: Store, manifest: Manifest | bytes, kind: str | None = None) -> str:
     """List a manifest whose objects may be missing, as after a disk lost them: a stage could not."""
     from kerncap_stages.manifests import dump
-    from kerncap_stages.store.artifacts import list_entry
+    from kerncap_stages.store.artifacts import make_list_entry
 
     payload = manifest if isinstance(manifest, bytes) else dump(manifest)
     content = json.loads(payload)
@@ -40,7 +40,7 @@ def publish(store: Store, manifest: Manifest | bytes, kind: str | None = None) -
     with store.transaction() as transaction:
         digest = transaction.put_bytes(payload)
         transaction.publish_objects()
-        entry = list_entry(kind or content["kind"], parents, time.time_ns())
+        entry = make_list_entry(kind or content["kind"], parents, time.time_ns())
         (store.root / "artifacts" / digest).write_bytes(entry)
     return str(digest)
 

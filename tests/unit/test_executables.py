@@ -229,7 +229,8 @@ def test_what_cannot_be_written_is_told_with_its_name(store):
     done = executables.run("kc-profile", "--", "true", store="/proc/nosuch")
     assert done.returncode == 3
     assert (
-        "cannot make a store at /proc/nosuch: No such file or directory\n  next: name a folder" in done.stderr
+        "cannot create a store at /proc/nosuch: No such file or directory\n  next: name a folder"
+        in done.stderr
     )
 
 

@@ -12,7 +12,7 @@ from kerncap_stages.errors import DigestMismatch, UsageError
 from kerncap_stages.manifests.files import Files, StoredFile
 from kerncap_stages.store import files
 from kerncap_stages.store.check import check_store
-from kerncap_stages.store.usage import usage_of
+from kerncap_stages.store.usage import measure_usage
 
 
 def one_file(content, size_bytes):
@@ -38,10 +38,10 @@ def test_zeros_beyond_the_size_are_never_written(store, tmp_path, monkeypatch):
 def test_a_folder_that_holds_the_store_is_refused(store, tmp_path, inside):
     (tmp_path / "link").symlink_to(tmp_path)
     folder = store.root / inside if inside != "link" else tmp_path / "link"
-    with pytest.raises(UsageError, match="holds the store"):
+    with pytest.raises(UsageError, match="contains the store"):
         files.put_path(store, folder)
     assert store.artifacts() == []
-    assert usage_of(store).objects == 0
+    assert measure_usage(store).objects == 0
 
 
 def test_a_folder_deeper_than_the_stack_comes_back(store, tmp_path):

@@ -24,7 +24,7 @@ from kerncap_stages.digest import MemoryRef
 from kerncap_stages.errors import ArtifactError, DigestMismatch, ExitCode, KerncapError, ManifestUnreadable
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.generate.request import make_project_key
-from kerncap_stages.manifests import to_canonical, dump, load_as
+from kerncap_stages.manifests import dump, load_as, to_canonical
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.project.artifacts import find_capture_of
@@ -230,7 +230,7 @@ def test_a_chunk_of_another_size_than_listed_is_damage(store):
         chunk = transaction.put_bytes(b"short")
         transaction.publish_objects()
     chunks = read_chunk_list(store, listed(store, 4096, 4096, [chunk]))
-    with pytest.raises(DigestMismatch, match=f"{chunk.short} has 5 bytes, and is listed as a chunk of 4096"):
+    with pytest.raises(DigestMismatch, match=f"{chunk.short} has 5 bytes, but is listed as a chunk of 4096"):
         read_chunk(store, chunks, 0)
 
 

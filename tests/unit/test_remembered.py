@@ -22,7 +22,7 @@ from kerncap_stages.pages.verdict import footer, lines
 from kerncap_stages.project.checkout import find_checkout
 from kerncap_stages.project.default_folder import choose_default_folder
 from kerncap_stages.store import Store
-from kerncap_stages.store.remembered import known_as, remembered, remembered_as, request_key
+from kerncap_stages.store.remembered import find_remembered, load_known, load_remembered, make_request_key
 
 ANY = settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large]
@@ -62,7 +62,7 @@ def test_a_view_of_a_source_reads_like_its_model(manifest):
 @ANY
 @given(manifest_strategies.manifests("reproducer"), st.booleans())
 def test_a_view_of_a_project_reads_like_its_model(manifest, force):
-    digest = request_key("any")
+    digest = make_request_key("any")
     nowhere = Path("/nonexistent")
     assert find_checkout(digest, view(manifest), nowhere, force=force) is None
     assert choose_default_folder(view(manifest)) == choose_default_folder(manifest)
@@ -70,44 +70,44 @@ def test_a_view_of_a_project_reads_like_its_model(manifest, force):
 
 def test_a_key_names_all_of_a_request_and_the_version(monkeypatch):
     keys = {
-        request_key("locate", capture="a"),
-        request_key("locate", capture="b"),
-        request_key("validate", capture="a"),
-        request_key("locate", capture="a", more=None),
+        make_request_key("locate", capture="a"),
+        make_request_key("locate", capture="b"),
+        make_request_key("validate", capture="a"),
+        make_request_key("locate", capture="a", more=None),
     }
     monkeypatch.setattr(under_test, "__version__", "0.0.0")
-    keys.add(request_key("locate", capture="a"))
+    keys.add(make_request_key("locate", capture="a"))
     assert len(keys) == 5
 
 
 def test_paths_that_are_not_utf_8_have_keys():
     folder = Path(b"/latin-\xe9".decode(errors="surrogateescape"))
-    digest = request_key("any")
+    digest = make_request_key("any")
     assert Options((folder,)).make_key(digest) != Options((Path("/latin-?"),)).make_key(digest)
 
 
 @pytest.mark.parametrize("name", ["PATH", "CPATH", "ROCM_PATH", "NVCC_APPEND_FLAGS"])
 def test_the_environment_of_compilers_is_part_of_a_search(monkeypatch, name):
-    digest = request_key("any")
+    digest = make_request_key("any")
     before = Options().make_key(digest)
     monkeypatch.setenv(name, "/elsewhere")
     assert Options().make_key(digest) != before
 
 
 def test_only_what_is_listed_and_whole_is_remembered(store):
-    key, digest = request_key("any"), publish_capture(store)
-    assert remembered(store, key) is None
+    key, digest = make_request_key("any"), publish_capture(store)
+    assert find_remembered(store, key) is None
     store.actions.put(key, digest)
-    known = remembered(store, key)
+    known = find_remembered(store, key)
     assert (known.digest, known.made.kind) == (digest, "capture")
     path = store.folder.object_path(digest)
     whole = path.read_bytes()
     path.chmod(0o600)
     path.write_bytes(whole[:-1])
-    assert remembered(store, key) is None
+    assert find_remembered(store, key) is None
     path.write_bytes(whole)
     store.remove(digest)
-    assert remembered(store, key) is None
+    assert find_remembered(store, key) is None
 
 
 @pytest.fixture
@@ -120,38 +120,38 @@ def profile(store):
 
 
 def test_what_a_stage_answers_with_again_is_the_latest(store, profile):
-    key = request_key("any")
+    key = make_request_key("any")
     store.actions.put(key, profile)
-    assert remembered(store, key).digest == profile
+    assert find_remembered(store, key).digest == profile
     assert store.resolve("@") == profile
     store.list_again(store.resolve("@capture"))
     assert store.resolve("@") != profile
-    assert remembered_as(store, key, Profile)[0] == profile
+    assert load_remembered(store, key, Profile)[0] == profile
     assert store.resolve("@") == profile
 
 
 def test_what_is_no_answer_keeps_its_place_in_the_list(store, profile):
-    key, before = request_key("any"), store.artifacts()
+    key, before = make_request_key("any"), store.artifacts()
     store.actions.put(key, profile)
-    assert known_as(store, key, Profile)[0] == profile
-    assert remembered(store, key, lambda _made: False) is None
-    assert remembered_as(store, key, Profile, lambda _made: False) is None
+    assert load_known(store, key, Profile)[0] == profile
+    assert find_remembered(store, key, lambda _made: False) is None
+    assert load_remembered(store, key, Profile, lambda _made: False) is None
     assert store.artifacts() == before
 
 
 def test_the_latest_that_answers_again_is_not_written_again(store):
-    key, digest = request_key("any"), publish_capture(store)
+    key, digest = make_request_key("any"), publish_capture(store)
     store.actions.put(key, digest)
     before = store.artifacts()
-    assert remembered(store, key).digest == digest
+    assert find_remembered(store, key).digest == digest
     assert store.artifacts() == before
 
 
 def test_a_store_of_somebody_else_answers(store, profile, monkeypatch):
-    key, before = request_key("any"), store.artifacts()
+    key, before = make_request_key("any"), store.artifacts()
     store.actions.put(key, profile)
     monkeypatch.setattr("os.geteuid", lambda: store.root.stat().st_uid + 1)
-    assert remembered(store, key).digest == profile
+    assert find_remembered(store, key).digest == profile
     assert store.artifacts() == before
 
 
@@ -162,10 +162,10 @@ def test_what_was_taken_off_the_list_does_not_come_back(store, profile):
 
 
 def test_another_schema_is_not_remembered(store, monkeypatch):
-    key, digest = request_key("any"), publish_capture(store)
+    key, digest = make_request_key("any"), publish_capture(store)
     store.actions.put(key, digest)
     monkeypatch.setitem(SCHEMA_VERSIONS, "capture", 2)
-    assert remembered(store, key) is None
+    assert find_remembered(store, key) is None
 
 
 def test_the_templates_shape_a_project(store, monkeypatch, tmp_path):

@@ -15,7 +15,7 @@ import pytest
 
 from kerncap_stages.digest import ManifestRef
 from kerncap_stages.manifests import KINDS, dump
-from kerncap_stages.store.artifacts import list_entry
+from kerncap_stages.store.artifacts import make_list_entry
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_the_sharing_line_has_a_bound_and_says_so(show, store, capture):
     with store.transaction() as transaction:
         profiles = [examples.profile().model_copy(update={"wall_ns": number}) for number in range(600)]
         digests = [transaction.put_bytes(dump(profile)) for profile in profiles]
-        transaction.publish_listed([(digest, list_entry("profile", [], 1)) for digest in digests])
+        transaction.publish_listed([(digest, make_list_entry("profile", [], 1)) for digest in digests])
     text = " ".join(show(capture).stdout.split())
     assert "artifacts; `kc-store du" in text
     assert " of 602 artifacts" in text

@@ -17,7 +17,7 @@ from kerncap_stages.manifests import View, open_view
 from kerncap_stages.project.checkout import check_out, find_checkout
 from kerncap_stages.project.default_folder import choose_default_folder
 from kerncap_stages.store import Store
-from kerncap_stages.store.remembered import remembered
+from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
@@ -105,7 +105,9 @@ def _find_in_place(
 ) -> tuple[Digest, View, Checkout] | None:
     """Find the project of these inputs if its folder already holds it. Does not import the models."""
     known = (
-        None if words.fresh else remembered(store, make_project_key(store, inputs, assembly=words.assembly))
+        None
+        if words.fresh
+        else find_remembered(store, make_project_key(store, inputs, assembly=words.assembly))
     )
     if known is None:
         return None

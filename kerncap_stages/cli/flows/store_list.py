@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import say
 from kerncap_stages.store import Store
-from kerncap_stages.store.folder import default_path, is_still_to_come
+from kerncap_stages.store.folder import can_be_made, choose_path
 from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
@@ -18,8 +18,8 @@ def list_artifacts(store_folder: Path | None, kind: str | None, *, quiet: bool, 
 
     quiet: print only their digests.
     """
-    root = (store_folder or default_path()).expanduser().absolute()
-    if is_still_to_come(root):
+    root = (store_folder or choose_path()).expanduser().absolute()
+    if can_be_made(root):
         if as_json:
             print("[]")
         else:

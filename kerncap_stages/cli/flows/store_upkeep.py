@@ -17,7 +17,7 @@ from kerncap_stages.pages.store import check_page, gc_page, usage_page
 from kerncap_stages.store import Store
 from kerncap_stages.store.check import check_store
 from kerncap_stages.store.collect import collect_garbage
-from kerncap_stages.store.usage import usage_of, usage_of_each
+from kerncap_stages.store.usage import measure_usage, measure_usage_of_each
 from kerncap_stages.text.formats import count
 
 if TYPE_CHECKING:
@@ -77,9 +77,9 @@ def show_usage(store_folder: Path | None, artifacts: Sequence[str] | None, *, as
     digests = [store.resolve(text) for text in artifact_texts(artifacts)] if asked else list(entries)
     rows = [
         (digest, entries.get(digest, "unlisted"), usage)
-        for digest, usage in zip(digests, usage_of_each(store, digests), strict=True)
+        for digest, usage in zip(digests, measure_usage_of_each(store, digests), strict=True)
     ]
-    total = usage_of(store)
+    total = measure_usage(store)
     report = {"artifacts": [{"digest": d, "kind": kind, "usage": u} for d, kind, u in rows], "store": total}
     _show(report, usage_page(rows, total), as_json=as_json)
 

@@ -17,7 +17,7 @@ from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
 from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
-from kerncap_stages.store.remembered import remembered
+from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text.terminal import printable
 from kerncap_stages.validate.engine import judge_request
 from kerncap_stages.validate.request import checked_settings, read_request
@@ -107,7 +107,7 @@ def _judge(
     store: Store, capture: Digest, variant: Path | None, words: Words
 ) -> tuple[Digest, Validation | View]:
     request = read_request(store, capture, variant, words.settings)
-    known = None if words.fresh else remembered(store, request.key)
+    known = None if words.fresh else find_remembered(store, request.key)
     return known or judge_request(store, request, fresh=words.fresh)
 
 

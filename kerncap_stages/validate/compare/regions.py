@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from kerncap_stages.store.chunks import differing_chunks
+from kerncap_stages.store.chunks import read_differing_chunks
 from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
 from kerncap_stages.validate.compare.elements import (
     Bounds,
@@ -181,7 +181,7 @@ def _pieces(
 ) -> Iterator[tuple[int, tuple[Bytes, ...]]]:
     """(offset in the region, the states) of each piece between two offsets where states differ."""
     every = (states.pre, states.expected, states.actual, *(states.witness or ()))
-    for offset, chunks in differing_chunks(store, *every):
+    for offset, chunks in read_differing_chunks(store, *every):
         first, last = max(low, offset), min(high, offset + chunks[0].size)
         if first < last:
             yield first, tuple(chunk[first - offset : last - offset] for chunk in chunks)
@@ -190,7 +190,8 @@ def _pieces(
 def changed_bytes(store: ReadsObjects, before: MemoryRef, after: MemoryRef) -> int:
     """How many bytes differ between two states of one region."""
     return sum(
-        int(np.count_nonzero(left != right)) for _, (left, right) in differing_chunks(store, before, after)
+        int(np.count_nonzero(left != right))
+        for _, (left, right) in read_differing_chunks(store, before, after)
     )
 
 

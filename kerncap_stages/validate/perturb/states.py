@@ -139,7 +139,7 @@ def perturb(
         places = choose_samples(region.size_bytes, places)
     for index in range(len(memory.digests)):
         start = index * memory.chunk_size_bytes
-        end = start + memory.length(index)
+        end = start + memory.measure(index)
         touched = [
             (max(offset, start), min(offset + length, end))
             for offset, length in places

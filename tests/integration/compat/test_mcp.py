@@ -137,7 +137,7 @@ def test_errors_are_ours_with_the_next_step(shell, application):
         assert "absent does not exist\nnext: `kerncap extract` makes one" in said
         said = await refusal(client, "show_artifact", artifact="@capture")
         assert "there is no store at " in said
-        assert "\nnext: `kc-profile -- ./app` makes one there" in said
+        assert "\nnext: `kc-profile -- ./app` creates one there" in said
         said = await refusal(client, "profile_kernels", cmd=["./no-such-program"])
         assert "cannot run ./no-such-program" in said
         said = await refusal(client, "extract_kernel", kernel_name="k", cmd="./app | tee log")

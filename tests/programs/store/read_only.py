@@ -14,7 +14,7 @@ from kerncap_stages.rocm_root.namespaces import bind, enter_private_mounts, make
 from kerncap_stages.store import Store
 from kerncap_stages.store.check import check_store
 from kerncap_stages.store.collect import collect_garbage
-from kerncap_stages.store.usage import usage_of
+from kerncap_stages.store.usage import measure_usage
 
 
 def refused(call: object) -> str:
@@ -35,7 +35,7 @@ def main() -> None:
     result = {
         "read": len(store.get(artifact)) > 0
         and check_store(store).ok
-        and usage_of(store, artifact).objects > 0,
+        and measure_usage(store, artifact).objects > 0,
         "transaction": refused(store.transaction),
         "name": refused(lambda: store.name("x", artifact)),
         "remove": refused(lambda: store.remove(artifact)),

@@ -15,10 +15,10 @@ from kerncap_stages._native import CHUNK_SIZE_BYTES
 from kerncap_stages.errors import ArtifactError, DigestMismatch, Refused, StoreError
 from kerncap_stages.store import Store
 from kerncap_stages.store.archive import export, import_archive
-from kerncap_stages.store.artifacts import list_entry
+from kerncap_stages.store.artifacts import make_list_entry
 from kerncap_stages.store.check import check_store
-from kerncap_stages.store.copying import also_list, copy_closure
-from kerncap_stages.store.usage import usage_of
+from kerncap_stages.store.copying import copy_closure, list_in_other_store
+from kerncap_stages.store.usage import measure_usage
 
 
 @pytest.fixture
@@ -147,7 +147,7 @@ def test_an_archive_that_lacks_an_object_is_refused(archive, other):
 def test_no_member_leaves_its_place(archive, other, tmp_path, name):
     before = sorted(tmp_path.rglob("*"))
     rewrite(archive, lambda member, content: [(member, content)] + [(name, b"x")] * (member != "kerncap"))
-    with pytest.raises(DigestMismatch, match="is no object"):
+    with pytest.raises(DigestMismatch, match="is not an object"):
         import_archive(other, archive)
     assert sorted(tmp_path.rglob("*")) == before
     assert nothing_came(other)
@@ -160,7 +160,7 @@ def test_a_member_that_is_no_file_is_refused(archive, other, kind):
         member.type = kind
         member.linkname = "/etc/passwd"
         opened.addfile(member)
-    with pytest.raises(DigestMismatch, match="is no object"):
+    with pytest.raises(DigestMismatch, match="is not an object"):
         import_archive(other, archive)
     assert nothing_came(other)
 
@@ -233,9 +233,9 @@ def test_what_comes_from_a_clock_that_is_ahead_is_followed_by_what_is_made_here(
     parent, _ = publish_memory(store, random_bytes(10))
     with store.transaction() as transaction:
         child = transaction.put_bytes(manifest("source", parents=[f"manifest:{parent}"]))
-        entry = list_entry("source", [parent], now + ahead_ns)
+        entry = make_list_entry("source", [parent], now + ahead_ns)
         transaction.publish_listed([(child, entry)])
-    (store.root / "artifacts" / parent).write_bytes(list_entry("capture", [], now + ahead_ns - 1000))
+    (store.root / "artifacts" / parent).write_bytes(make_list_entry("capture", [], now + ahead_ns - 1000))
     export(store, [child], tmp_path / "ahead")
     import_archive(other, tmp_path / "ahead")
     first, second = other.artifacts()
@@ -292,11 +292,11 @@ def test_copy_closure_makes_a_whole_store(store, tmp_path):
 def test_what_is_listed_in_another_store_too_is_the_latest_there(store, other):
     older, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
     own, _ = publish_memory(other, random_bytes(7), n=7)
-    also_list(store, older, other)
+    list_in_other_store(store, older, other)
     assert [entry.digest for entry in other.artifacts()] == [older, own]
     assert check_store(other).ok
     other.list_again(own)
-    also_list(store, older, other)
+    list_in_other_store(store, older, other)
     assert [entry.digest for entry in other.artifacts()] == [older, own]
 
 
@@ -305,9 +305,9 @@ def test_what_needs_more_room_than_the_other_store_has_is_not_copied(store, othe
     full = os.statvfs_result((4096, 4096, 1000, 1, 1, 10, 10, 10, 0, 255))
     monkeypatch.setattr("os.statvfs", lambda _place: full)
     with pytest.raises(Refused):
-        also_list(store, artifact, other)
+        list_in_other_store(store, artifact, other)
     assert other.artifacts() == []
-    assert usage_of(other).objects == 0
+    assert measure_usage(other).objects == 0
 
 
 def test_copy_closure_refuses_damage(store, tmp_path):
@@ -340,7 +340,7 @@ def test_a_list_that_says_other_than_its_manifests_is_refused(archive, other, ch
 def test_a_manifest_that_is_not_canonical_is_not_imported(store, other, tmp_path, payload):
     with store.transaction() as transaction:
         digest = transaction.put_bytes(payload)
-        transaction.publish_listed([(digest, list_entry("capture", [], 1))])
+        transaction.publish_listed([(digest, make_list_entry("capture", [], 1))])
     export(store, [digest], tmp_path / "a.tar")
     with pytest.raises(DigestMismatch, match="list is wrong about"):
         import_archive(other, tmp_path / "a.tar")

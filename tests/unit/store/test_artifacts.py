@@ -159,7 +159,7 @@ def test_only_artifacts_can_be_named(store):
         file = transaction.put_bytes(b"no manifest")
         transaction.publish_objects()
     for digest in (memory, file):
-        with pytest.raises(UsageError, match="is no artifact"):
+        with pytest.raises(UsageError, match="is not an artifact"):
             store.name("mine", digest)
 
 
@@ -393,7 +393,7 @@ def test_nobody_names_anything_while_prune_removes(store, monkeypatch):
 def test_a_missing_folder_is_named_with_the_next_step(store):
     for missing, use in (("names", Store.names), ("artifacts", Store.artifacts)):
         (store.root / missing).rename(store.root / "elsewhere")
-        with pytest.raises(StoreError, match=f"{missing}.*is not there") as caught:
+        with pytest.raises(StoreError, match=f"{missing}.*does not exist") as caught:
             use(store)
         assert "mkdir" in caught.value.hint
         (store.root / "elsewhere").rename(store.root / missing)

@@ -16,7 +16,7 @@ from kerncap_stages.store.archive import export, import_archive
 from kerncap_stages.store.check import check_store
 from kerncap_stages.store.collect import collect_garbage
 from kerncap_stages.store.copying import copy_closure
-from kerncap_stages.store.usage import usage_beside, usage_of, usage_of_each
+from kerncap_stages.store.usage import compare_usage, measure_usage, measure_usage_of_each
 
 
 def objects(store):
@@ -167,18 +167,18 @@ def test_usage_tells_sizes_and_sharing(store):
     changed[0] ^= 1
     first, _ = publish_memory(store, memory)
     publish_memory(store, changed)
-    [usage] = usage_of_each(store, [first])
+    [usage] = measure_usage_of_each(store, [first])
     assert usage.objects == 6
-    assert usage_of(store, first) == dataclasses.replace(usage, shared_bytes=0)
+    assert measure_usage(store, first) == dataclasses.replace(usage, shared_bytes=0)
     assert 4 * CHUNK_SIZE_BYTES < usage.logical_bytes < 4 * CHUNK_SIZE_BYTES + 1000
     shared = 3 * (CHUNK_SIZE_BYTES + 14 + 16 * 3 + 8 * 3)  # three raw frames
     assert usage.shared_bytes == shared
-    assert usage_of(store).objects == 9
+    assert measure_usage(store).objects == 9
 
 
 def test_compressible_memory_takes_less_room(store):
     _, digest = publish_memory(store, random_bytes(CHUNK_SIZE_BYTES) % 4)
-    usage = usage_of(store, store.resolve("@"))
+    usage = measure_usage(store, store.resolve("@"))
     assert usage.stored_bytes < 0.35 * usage.logical_bytes
     assert store.read_memory(digest).max() == 3
 
@@ -203,7 +203,7 @@ def test_every_artifact_is_walked_once_for_all_usages(store, monkeypatch):
     monkeypatch.setattr(
         Store, "walk", lambda self, *given, **how: walks.append(1) or walk(self, *given, **how)
     )
-    usages = usage_of_each(store, digests)
+    usages = measure_usage_of_each(store, digests)
     assert len(walks) <= len(digests)
     assert len({usage.shared_bytes for usage in usages}) == 1
     assert CHUNK_SIZE_BYTES < usages[0].shared_bytes < usages[0].stored_bytes
@@ -212,19 +212,19 @@ def test_every_artifact_is_walked_once_for_all_usages(store, monkeypatch):
 def test_an_artifact_is_compared_with_as_many_as_a_bound_allows(store, monkeypatch):
     memory = random_bytes(CHUNK_SIZE_BYTES)
     digests = [publish_memory(store, memory, n=number)[0] for number in range(20)]
-    everything, compared = usage_beside(store, digests[0], digests, 1 << 30)
+    everything, compared = compare_usage(store, digests[0], digests, 1 << 30)
     assert compared == 20
-    assert [everything] == usage_of_each(store, digests[:1])
+    assert [everything] == measure_usage_of_each(store, digests[:1])
     reads = []
     read = Store.declared_size
     monkeypatch.setattr(
         Store, "declared_size", lambda self, digest: reads.append(digest) or read(self, digest)
     )
-    some, compared = usage_beside(store, digests[0], digests, 100 << 10)
+    some, compared = compare_usage(store, digests[0], digests, 100 << 10)
     assert 0 < compared < 10
     assert len(reads) < 20
     assert some == everything  # the first one it was compared with holds the same chunk
-    assert usage_beside(store, digests[0], digests, 0) == (dataclasses.replace(some, shared_bytes=0), 0)
+    assert compare_usage(store, digests[0], digests, 0) == (dataclasses.replace(some, shared_bytes=0), 0)
 
 
 def test_what_an_artifact_was_made_from_shares_nothing_with_it(store):
@@ -232,7 +232,7 @@ def test_what_an_artifact_was_made_from_shares_nothing_with_it(store):
     references = {"memory": f"memory:{memory}", "parents": [f"manifest:{parent}"]}
     with store.transaction() as transaction:
         child = transaction.publish(manifest("source", **references), "source", [parent])
-    below, above = usage_of_each(store, [parent, child])
+    below, above = measure_usage_of_each(store, [parent, child])
     assert above.shared_bytes == 0
     assert above.objects == below.objects + 1
     assert 0 < below.shared_bytes < below.stored_bytes  # all but its manifest, which the child does not hold
@@ -242,7 +242,7 @@ def test_a_directory_among_the_objects_stops_no_collection(store):
     artifact, _ = publish_memory(store, random_bytes(10))
     stray = store.root / "objects" / "ab" / ("ab" + "0" * 62)
     stray.mkdir(parents=True)
-    before = usage_of(store, artifact).objects
+    before = measure_usage(store, artifact).objects
     store.remove(artifact)
     report = collect_garbage(store)
     assert (report.removed_objects, report.kept_objects) == (before, 0)
@@ -305,7 +305,7 @@ def test_a_chunk_that_is_also_a_manifest_still_leads_on(store):
     for roots in ([artifact, holder], [holder, artifact]):
         closure = store.walk(roots)
         assert memory in closure.kinds
-        assert len(closure.manifests()) == 2
+        assert len(closure.manifests) == 2
     collect_garbage(store)
     assert store.read_memory(memory).size == CHUNK_SIZE_BYTES
 

@@ -22,7 +22,7 @@ from kerncap_stages.errors import (
     UsageError,
 )
 from kerncap_stages.store import Store
-from kerncap_stages.store.artifacts import list_entry
+from kerncap_stages.store.artifacts import make_list_entry
 from kerncap_stages.store.check import check_store
 from kerncap_stages.store.transaction import Transaction
 
@@ -192,10 +192,10 @@ def test_a_stray_file_is_named(store):
 
 
 STRAY_NAMES = {
-    ".mine.swp": "not called as a name",
-    "mine~": "not called as a name",
-    "two words": "not called as a name",
-    "\x1b[31m": "not called as a name",
+    ".mine.swp": "no name is spelled like this",
+    "mine~": "no name is spelled like this",
+    "two words": "no name is spelled like this",
+    "\x1b[31m": "no name is spelled like this",
     "README": "does not hold a digest",
     "link": "a link",
     "folder": "not a file",
@@ -269,7 +269,7 @@ def test_a_malformed_chunk_list_is_refused(store, payload):
         assert "kc-store rm" in raised.value.hint
     of_it = manifest(memory=f"memory:{digest}")
     artifact = plant(store, zstandard.ZstdCompressor().compress(of_it), of_it)
-    (store.root / "artifacts" / artifact).write_bytes(list_entry("capture", [], 1))
+    (store.root / "artifacts" / artifact).write_bytes(make_list_entry("capture", [], 1))
     (fault,) = check_store(store, repair=True).faults
     assert (fault.kind, fault.what, fault.artifacts) == ("malformed", digest, (artifact,))
 
@@ -287,7 +287,7 @@ def test_a_list_whose_chunks_have_another_size_is_refused(store, short):
     assert "no repair helps" in raised.value.hint
     of_it = manifest(memory=f"memory:{digest}")
     artifact = plant(store, zstandard.ZstdCompressor().compress(of_it), of_it)
-    (store.root / "artifacts" / artifact).write_bytes(list_entry("capture", [], 1))
+    (store.root / "artifacts" / artifact).write_bytes(make_list_entry("capture", [], 1))
     publish_memory(store, random_bytes(CHUNK_SIZE_BYTES + 5))
     (fault,) = check_store(store).faults
     assert (fault.kind, fault.what, fault.artifacts) == ("malformed", digest, (artifact,))
@@ -309,7 +309,7 @@ def test_a_malformed_list_of_files_is_named_and_not_published(store, files):
     with store.transaction() as transaction, pytest.raises(ManifestUnreadable):
         transaction.publish(listed, "files")
     artifact = plant(store, zstandard.ZstdCompressor().compress(listed), listed)
-    (store.root / "artifacts" / artifact).write_bytes(list_entry("files", [], 1))
+    (store.root / "artifacts" / artifact).write_bytes(make_list_entry("files", [], 1))
     fault = next(fault for fault in check_store(store).faults if fault.what == artifact)
     assert (fault.kind, fault.artifacts) == ("malformed", (artifact,))
 

@@ -93,11 +93,11 @@ def test_list_of_a_folder_that_is_to_become_a_store_is_empty(tmp_path, exists):
 
 def test_a_folder_or_file_that_is_something_else_is_no_store(tmp_path):
     (tmp_path / "file").touch()
-    for place, why in ((tmp_path, "it holds something else"), (tmp_path / "file", "it is not a folder")):
+    for place, why in ((tmp_path, "it holds other files"), (tmp_path / "file", "it is not a folder")):
         for command in ("ls", "du"):
             done = executables.run("kc-store", command, store=place)
             assert (done.returncode, done.stdout) == (3, "")
-            assert f"{place} is no store: {why}" in done.stderr
+            assert f"{place} is not a store: {why}" in done.stderr
 
 
 def test_before_the_first_stage_the_list_is_empty(tmp_path):

@@ -16,7 +16,7 @@ from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.files import Files
 from kerncap_stages.store.check import check_store
-from kerncap_stages.store.usage import usage_of
+from kerncap_stages.store.usage import measure_usage
 
 
 def test_folder_comes_back_as_it_was(kc, folder, tmp_path):
@@ -39,13 +39,13 @@ def test_file_comes_back_under_its_own_name(kc, folder, tmp_path):
 
 def test_large_file_is_kept_in_chunks_that_are_shared(kc, store, folder):
     digest = put(kc, folder)
-    before = usage_of(store)
+    before = measure_usage(store)
     content = (folder / "sub" / "deep" / "large.bin").read_bytes()
     (folder / "sub" / "deep" / "large.bin").write_bytes(content[:-1] + b"x")
     manifest = load_as(store, Digest(put(kc, folder)), Files)
     kinds = {file.path: type(file.content) for file in manifest.files}
     assert kinds["sub/deep/large.bin"] is MemoryRef
-    grown = usage_of(store).stored_bytes - before.stored_bytes
+    grown = measure_usage(store).stored_bytes - before.stored_bytes
     assert grown < 5 << 20
     assert kc("du", digest).returncode == 0
 
@@ -95,11 +95,11 @@ def test_nothing_is_overwritten(kc, folder, tmp_path):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda top: (top / "a\nb").touch(), "a name that cannot be kept"),
-        (lambda top: (top / os.fsdecode(b"caf\xe9")).touch(), "a name that cannot be kept"),
+        (lambda top: (top / "a\nb").touch(), "a name that cannot be stored"),
+        (lambda top: (top / os.fsdecode(b"caf\xe9")).touch(), "a name that cannot be stored"),
         (lambda top: (top / "out").symlink_to("../.."), "leads out of the folder"),
         (lambda top: (top / "absolute").symlink_to("/etc/passwd"), "leads out of the folder"),
-        (lambda top: os.mkfifo(top / "pipe"), "no regular file"),
+        (lambda top: os.mkfifo(top / "pipe"), "not a regular file"),
         (
             lambda top: socket.socket(socket.AF_UNIX).bind(str(top / "s")),
             "No such device",
@@ -125,7 +125,7 @@ def test_path_that_does_not_exist_is_wrong_usage(kc, tmp_path):
         assert f"cannot read {tmp_path / place}: " in done.stderr
     done = kc("get", put(kc, tmp_path / "file"), tmp_path / "nowhere" / "copy")
     assert done.returncode == 2
-    assert f"{tmp_path / 'nowhere'} is no folder\n  next: " in done.stderr
+    assert f"{tmp_path / 'nowhere'} is not a folder\n  next: " in done.stderr
 
 
 def test_file_that_cannot_be_read_is_named(kc, store):

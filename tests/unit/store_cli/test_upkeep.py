@@ -13,7 +13,7 @@ from store_commands import damage, flip, put
 from kerncap_stages.digest import Digest
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.files import Files
-from kerncap_stages.store.usage import usage_of
+from kerncap_stages.store.usage import measure_usage
 
 
 def test_list_of_nothing_says_so(kc, store, folder):
@@ -114,9 +114,9 @@ def test_removed_artifacts_are_collected_and_the_rest_stays(kc, store, folder):
     kept, gone = put(kc, folder / "text.txt"), put(kc, folder / "sub" / "deep")
     dry = kc("rm", piped=f"{gone}\n")
     assert dry.returncode == 0
-    before = usage_of(store).objects
+    before = measure_usage(store).objects
     assert "would remove" in kc("gc", "--dry-run").stdout
-    assert usage_of(store).objects == before
+    assert measure_usage(store).objects == before
     report = json.loads(kc("gc", "--json").stdout)
     assert report["removed_objects"] > 0
     assert kc("cat", kept, "text.txt").stdout == "text"

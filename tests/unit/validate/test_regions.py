@@ -6,7 +6,7 @@ import pytest
 from kerncap_stages.digest import Digest, MemoryRef
 from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests import to_canonical
-from kerncap_stages.store.chunks import differing_chunks
+from kerncap_stages.store.chunks import read_differing_chunks
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, changed_bytes, compare_states
 
@@ -125,7 +125,7 @@ def test_shared_chunks_are_not_read(objects):
     post = pre.copy()
     post[20] += 1
     refs = [objects.put_memory(pre), objects.put_memory(post)]
-    offsets = [offset for offset, _ in differing_chunks(objects, *refs)]
+    offsets = [offset for offset, _ in read_differing_chunks(objects, *refs)]
     assert offsets == [64]
     assert changed_bytes(objects, *refs) > 0
 
@@ -142,4 +142,4 @@ def test_heat_shows_where_outputs_differ(objects):
 
 def test_states_of_different_size_are_refused(objects):
     with pytest.raises(ArtifactError, match="differ in size"):
-        list(differing_chunks(objects, objects.put_memory(zeros(4)), objects.put_memory(zeros(8))))
+        list(read_differing_chunks(objects, objects.put_memory(zeros(4)), objects.put_memory(zeros(8))))
