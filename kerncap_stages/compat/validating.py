@@ -11,7 +11,7 @@ from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.validate.engine import run_validate
-from kerncap_stages.validate.request import Settings, checked_settings
+from kerncap_stages.validate.request import Settings, make_settings
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -44,9 +44,9 @@ def read_settings(
 ) -> Settings:
     """Apply the documented defaults: without bounds, bytes are compared; one bound gets a second."""
     if tolerance is None and rtol is None:
-        checked_settings(None, None, None, dtype)
+        make_settings(None, None, None, dtype)
         return Settings(timeout_s=timeout_s)
-    return checked_settings(
+    return make_settings(
         DEFAULT_ATOL if tolerance is None else tolerance,
         DEFAULT_RTOL if rtol is None else rtol,
         None,

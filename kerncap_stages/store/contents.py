@@ -149,7 +149,7 @@ def _can_have_holes(fd: int) -> bool:
 
 
 def _require_length(fd: int, size_bytes: int) -> None:
-    """Raise Refused if the file cannot grow by this size. It stays short, so that it never seems complete."""
+    """Raise Refused if the file cannot grow by this size. It stays short, so it never looks complete."""
     before = os.fstat(fd).st_size
     try:
         os.ftruncate(fd, os.lseek(fd, 0, os.SEEK_CUR) + size_bytes)

@@ -1,1 +1,1 @@
-"""Deciding whether a variant does what the baseline did, from states before and after."""
+"""Judges whether a variant gives the same outputs as the captured kernel."""

@@ -1,8 +1,8 @@
-"""Where a kernel's arguments lead: the types of its outputs, and addresses among them.
+"""Finds the pointers among a kernel's arguments, and with them the types of the kernel's outputs.
 
-A code object built again lies elsewhere, so tables of virtual functions and pointers to functions that a
-kernel stores differ, however right it is. Memory from the device's heap is another at each run. Such outputs
-cannot be equal, and ``explain_addresses`` says so.
+A rebuilt code object is loaded elsewhere, so addresses of functions and of virtual function tables that a
+kernel stores differ, even if the kernel is right. Addresses on the device's heap differ in each run. Outputs
+with these addresses cannot be equal, and ``explain_addresses`` tells the user so.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.source import HeldAddress, Source
 
-_WORD_BYTES = 8  # of an address
+_WORD_BYTES = 8  # size of an address
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Pointer:
 
 @dataclass(frozen=True)
 class Span:
-    """A part of a region whose elements are of one type; ``element_type`` is None where it is not known."""
+    """A part of a region whose elements have one type; ``element_type`` is None if it is not known."""
 
     start: int
     end: int
@@ -57,18 +57,18 @@ class Span:
     label: str = ""
 
 
-def pointers(store: ReadsObjects, capture: Capture, source: Source | None) -> tuple[Pointer, ...]:
-    """Every explicit argument that holds an address, with what its type says.
+def find_pointers(store: ReadsObjects, capture: Capture, source: Source | None) -> tuple[Pointer, ...]:
+    """Return all pointers in the explicit arguments, with the types of their elements.
 
-    Types come from the kernel's symbol, which spells them after templates and aliases were resolved; where it
-    has none (``extern "C"``), and for names and structs, from the source. What these do not tell is taken
-    from debug information: of the captured code, else of what kc-locate had compiled.
+    Types come from the kernel's symbol, in which templates and aliases are resolved. Names, layouts of
+    structs, and types of ``extern "C"`` kernels come from the source. The rest comes from debug information:
+    of the captured code, or of code that kc-locate compiled.
     """
     explicit = list_explicit_slots(capture.kernel)
     written = source.definition.parameters if source is not None and source.definition is not None else ()
     names = [parameter.name for parameter in written] if len(written) == len(explicit) else []
     declared = find_argument_types(capture.kernel, [parameter.type_name for parameter in written])
-    types = Types(_texts(store, source))
+    types = Types(_read_texts(store, source))
     by_argument: Mapping[int, Sequence[HeldAddress]] | None = None
     found: list[Pointer] = []
     for i, (slot, type_text) in enumerate(zip(explicit, declared, strict=True)):
@@ -76,16 +76,18 @@ def pointers(store: ReadsObjects, capture: Capture, source: Source | None) -> tu
         held: Sequence[HeldAddress] = ()
         if not is_known(slot, type_text, types):
             if by_argument is None:
-                by_argument = _told(store, capture, source)
+                by_argument = _read_held_addresses(store, capture, source)
             held = by_argument.get(i, ())
-        found += _held_pointers(capture, slot, held) or _slot_pointers(capture, slot, type_text, name, types)
+        found += _make_held_pointers(capture, slot, held) or _find_slot_pointers(
+            capture, slot, type_text, name, types
+        )
     return tuple(found)
 
 
-def _told(
+def _read_held_addresses(
     store: ReadsObjects, capture: Capture, source: Source | None
 ) -> Mapping[int, Sequence[HeldAddress]]:
-    """By argument."""
+    """Return addresses in arguments that debug information tells, by the number of the argument."""
     kernel = capture.kernel
     by_argument: dict[int, list[HeldAddress]] = {}
     for each in source.held_addresses if source is not None else ():
@@ -94,14 +96,14 @@ def _told(
     return {**by_argument, **read_held_addresses(code, kernel, kernel.mangled_name)}
 
 
-def _held_pointers(capture: Capture, slot: KernargSlot, held: Sequence[HeldAddress]) -> list[Pointer]:
-    value = _value(capture, slot)
+def _make_held_pointers(capture: Capture, slot: KernargSlot, held: Sequence[HeldAddress]) -> list[Pointer]:
+    value = _read_value(capture, slot)
     return [
         Pointer(
             f"{each.name} ({each.type_name})",
-            _address(value, each.offset_bytes),
+            _read_address(value, each.offset_bytes),
             each.element_type,
-            # What a struct holds may be written, as for those whose layout the source tells.
+            # A member of a struct counts as written, as it does if the source tells the struct's layout.
             is_const="." not in each.name and is_pointer_to_const(each.type_name),
         )
         for each in held
@@ -109,8 +111,11 @@ def _held_pointers(capture: Capture, slot: KernargSlot, held: Sequence[HeldAddre
     ]
 
 
-def spans(region: Region, leading: Sequence[Pointer]) -> tuple[Span, ...]:
-    """Cut a region where arguments point into it; what lies before the first one is its own, if all agree."""
+def cut_region(region: Region, leading: Sequence[Pointer]) -> tuple[Span, ...]:
+    """Cut a region into parts at the addresses that arguments point to.
+
+    If all pointers have the same type, the whole region is one part.
+    """
     inside: dict[int, list[Pointer]] = {}
     for pointer in leading:
         offset = pointer.address - region.base_address
@@ -119,7 +124,7 @@ def spans(region: Region, leading: Sequence[Pointer]) -> tuple[Span, ...]:
     if not inside:
         return (Span(0, region.size_bytes, None),)
     starts = sorted(inside)
-    kinds = {offset: _agreed(inside[offset], offset) for offset in starts}
+    kinds = {offset: _find_common_type(inside[offset], offset) for offset in starts}
     if len(set(kinds.values())) == 1:
         labels = ", ".join(dict.fromkeys(pointer.label for offset in starts for pointer in inside[offset]))
         return (Span(0, region.size_bytes, kinds[starts[0]], labels),)
@@ -129,23 +134,23 @@ def spans(region: Region, leading: Sequence[Pointer]) -> tuple[Span, ...]:
     return tuple(cut)
 
 
-def _agreed(leading: Sequence[Pointer], offset: int) -> str | None:
+def _find_common_type(leading: Sequence[Pointer], offset: int) -> str | None:
     kinds = {pointer.element_type for pointer in leading}
     kind = kinds.pop() if len(kinds) == 1 else None
     return kind if kind is None or offset % find_size(kind) == 0 else None
 
 
-def _slot_pointers(
+def _find_slot_pointers(
     capture: Capture, slot: KernargSlot, type_text: str, name: str, types: Types
 ) -> Iterator[Pointer]:
-    value = _value(capture, slot)
+    value = _read_value(capture, slot)
     target = find_pointee(type_text)
     if target is not None and slot.size_bytes == _WORD_BYTES:
         kind = types.find_element_type(target)
-        yield Pointer(f"{name} ({type_text})", _address(value, 0), kind, is_pointer_to_const(type_text))
+        yield Pointer(f"{name} ({type_text})", _read_address(value, 0), kind, is_pointer_to_const(type_text))
         return
     if slot.value_kind != "by_value" and slot.size_bytes == _WORD_BYTES:
-        yield Pointer(name, _address(value, 0), None, slot.is_const)
+        yield Pointer(name, _read_address(value, 0), None, slot.is_const)
         return
     layout = types.find_layout(type_text)
     if layout is None or layout.size_bytes != slot.size_bytes:
@@ -155,20 +160,23 @@ def _slot_pointers(
         if target is not None:
             label = f"{name}.{field.name} ({field.type_name})"
             yield Pointer(
-                label, _address(value, field.offset_bytes), types.find_element_type(target), is_const=False
+                label,
+                _read_address(value, field.offset_bytes),
+                types.find_element_type(target),
+                is_const=False,
             )
 
 
-def _value(capture: Capture, slot: KernargSlot) -> bytes:
+def _read_value(capture: Capture, slot: KernargSlot) -> bytes:
     start = slot.offset_bytes
     return bytes.fromhex(capture.kernarg[2 * start : 2 * (start + slot.size_bytes)])
 
 
-def _address(value: bytes, offset: int) -> int:
+def _read_address(value: bytes, offset: int) -> int:
     return int.from_bytes(value[offset : offset + _WORD_BYTES], "little")
 
 
-def _texts(store: ReadsObjects, source: Source | None) -> list[bytes]:
+def _read_texts(store: ReadsObjects, source: Source | None) -> list[bytes]:
     return [store.get(file.payload.digest) for file in source.files] if source is not None else []
 
 
@@ -180,7 +188,7 @@ def explain_addresses(
     actual: MemoryRef,
     window: tuple[int, int],
 ) -> str | None:
-    """What people are told where an output differs in addresses that no rebuilt kernel can have; else None.
+    """Return a note if an output differs in addresses that differ for any rebuilt kernel; None otherwise.
 
     leading: the kernel's arguments that are pointers. window: the part of the region, in bytes from its base.
     """
@@ -188,14 +196,14 @@ def explain_addresses(
     heap = [
         region
         for region in capture.regions
-        if uses_heap(capture.kernel.slots) and _led_nowhere(region, leading)
+        if uses_heap(capture.kernel.slots) and _is_unreferenced(region, leading)
     ]
-    differing, *found = _differing_words(store, expected, actual, window, [code, heap])
+    differing, *found = _count_differing_words(store, expected, actual, window, [code, heap])
     for count, what in zip(
         found,
         (
-            "of functions or tables in the captured code object: a code object built again lies elsewhere",
-            "of memory from the device's heap: each run is given another",
+            "of functions or tables in the captured code object: a rebuilt code object is loaded elsewhere",
+            "on the device's heap: each run gets other memory",
         ),
         strict=True,
     ):
@@ -205,19 +213,19 @@ def explain_addresses(
     return None
 
 
-def _led_nowhere(region: Region, leading: Sequence[Pointer]) -> bool:
+def _is_unreferenced(region: Region, leading: Sequence[Pointer]) -> bool:
     is_device = region.kind is not MemoryKind.CODE_OBJECT and region.device_index is not None
     return is_device and not any(region.contains(pointer.address) for pointer in leading)
 
 
-def _differing_words(
+def _count_differing_words(
     store: ReadsObjects,
     expected: MemoryRef,
     actual: MemoryRef,
     window: tuple[int, int],
     kinds: Sequence[Sequence[Region]],
 ) -> list[int]:
-    """Aligned words that differ, and of them those whose expected value points into regions of each kind."""
+    """Count the aligned words that differ, and of these those that should point into each kind of region."""
     counts = [0] * (1 + len(kinds))
     for offset, chunks in read_differing_chunks(store, expected, actual):
         first = max(0, -(-(window[0] - offset) // _WORD_BYTES) * _WORD_BYTES)

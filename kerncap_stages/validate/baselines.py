@@ -1,4 +1,4 @@
-"""Replays of the captured kernel. What an earlier validation kept is not replayed again."""
+"""Replays the captured kernel (the baseline), unless an earlier validation kept that replay."""
 
 from __future__ import annotations
 
@@ -22,36 +22,36 @@ if TYPE_CHECKING:
 
 
 class BaselineRun:
-    """A replay of the captured kernel from a state, which may have been made by an earlier validation."""
+    """A replay of the captured kernel from a state, made now or by an earlier validation."""
 
     def __init__(self, start: Start, kept: BaselineReplay) -> None:
-        """``kept``: the record of it in the manifest."""
+        """``kept``: its record in the manifest."""
         self.start = start
         self.kept = kept
 
     @property
     def completed(self) -> bool:
-        """Whether the kernel ran to its end."""
+        """Whether the kernel completed."""
         return self.kept.outcome is ReplayOutcome.COMPLETED
 
     @property
     def changed(self) -> dict[int, MemoryRef]:
-        """The regions that are not as they were at the start, by base address."""
+        """The states of the regions that the kernel changed, by base address."""
         return {state.base_address: state.post for state in self.kept.outputs}
 
     @cached_property
     def outputs(self) -> Mapping[int, MemoryRef]:
-        """The state of every region afterwards, by base address; empty unless it completed."""
+        """The states of all regions after the run, by base address; empty unless it completed."""
         return self.start.pre_states | self.changed if self.completed else {}
 
     @property
     def run(self) -> Run:
-        """The same as a run."""
+        """The replay as a ``Run``."""
         return Run(self.kept.outcome, self.kept.explanation, self.outputs)
 
 
 class Baselines:
-    """Makes each replay of the captured kernel once."""
+    """Replays the captured kernel, at most once from each state."""
 
     def __init__(
         self,
@@ -61,20 +61,20 @@ class Baselines:
         scope: Mapping[str, object],
         known: Callable[[Digest], BaselineReplay | None],
     ) -> None:
-        """``scope``: what all replays depend on, as plain JSON. ``known`` finds a kept replay by its key."""
+        """``scope``: what all replays depend on, as plain JSON. ``known`` returns a kept replay for a key."""
         self._store = store
         self._capture = capture
         self._replayer = replayer
         self._scope = scope
         self._known = known
-        self.kept: list[BaselineReplay] = []  # all that this validation used, in order
+        self.kept: list[BaselineReplay] = []  # all replays that this validation used, in order
 
     def run(self, number: int = 0) -> Run:
         """Return the ``number``-th replay from the captured state."""
-        return self._run_from(Start(self._store, self._capture), self._key(number=number)).run
+        return self._run_from(Start(self._store, self._capture), self._make_key(number=number)).run
 
     def start_from(self, *trials: Trial) -> Start:
-        """Return the state where these regions are perturbed, as an earlier validation kept it if one did."""
+        """Return the state in which these regions are perturbed; an earlier validation may have kept it."""
         kept = self.find_kept(*trials)
         known = None
         if kept is not None and kept.changed_region is not None and kept.pre is not None:
@@ -82,17 +82,17 @@ class Baselines:
         return Start(self._store, self._capture, *trials, known=known)
 
     def run_from(self, *trials: Trial) -> BaselineRun:
-        """Return the replay from the state where these regions are perturbed."""
-        return self._run_from(self.start_from(*trials), self._trial_key(*trials))
+        """Return the replay from the state in which these regions are perturbed."""
+        return self._run_from(self.start_from(*trials), self._make_trial_key(*trials))
 
     def find_kept(self, *trials: Trial) -> BaselineReplay | None:
-        """Find the replay that an earlier validation kept."""
-        return self._known(self._trial_key(*trials))
+        """Return the replay with these perturbations if an earlier validation kept it, else None."""
+        return self._known(self._make_trial_key(*trials))
 
     def remember(self, validation: Digest) -> None:
-        """Let later validations find the replays that this one used, once its manifest is published."""
+        """Make the replays that this validation used available to later ones. Call it after publishing."""
         for replay in self.kept:
-            # From the captured state, a time-out says something of the machine's load.
+            # A time-out from the captured state may come from the machine's load, so it is not kept.
             if replay.outcome is not ReplayOutcome.TIMED_OUT or replay.changed_region is not None:
                 self._store.actions.put(replay.key, validation)
 
@@ -119,22 +119,22 @@ class Baselines:
         )
 
     def _find_same(self, start: Start) -> BaselineReplay | None:
-        """Find a replay of this validation from the same state: another perturbation may lead there."""
+        """Find a replay of this validation from the same state: two perturbations may give the same state."""
         if len(start.trials) != 1:
             return None
         base = start.trials[0].region.base_address
         where = (base, start.pre_states[base])
         return next((replay for replay in self.kept if (replay.changed_region, replay.pre) == where), None)
 
-    def _trial_key(self, *trials: Trial) -> Digest:
-        return self._key(perturbed=[trial.describe() for trial in trials])
+    def _make_trial_key(self, *trials: Trial) -> Digest:
+        return self._make_key(perturbed=[trial.describe() for trial in trials])
 
-    def _key(self, **what: object) -> Digest:
+    def _make_key(self, **what: object) -> Digest:
         return make_request_key("baseline", **self._scope, **what)
 
 
-def kept_replays(store: Store) -> Callable[[Digest], BaselineReplay | None]:
-    """Return what finds a replay that an earlier validation of this store kept."""
+def make_kept_finder(store: Store) -> Callable[[Digest], BaselineReplay | None]:
+    """Return a function that finds a replay, by its key, that an earlier validation in this store kept."""
 
     def find(key: Digest) -> BaselineReplay | None:
         known = load_known(store, key, Validation)

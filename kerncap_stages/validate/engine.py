@@ -1,4 +1,4 @@
-"""From a request to a verdict: remembered, or judged now."""
+"""Answers a request for a verdict: with that of an earlier run, or by judging now."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ if TYPE_CHECKING:
 def run_validate(
     store: Store, capture_digest: Digest, variant: Path | None, settings: Settings, *, fresh: bool = False
 ) -> tuple[Digest, Validation]:
-    """Judge a variant, or without one the captured kernel, and publish the verdict.
+    """Judge a variant, or the captured kernel if there is none, and publish the verdict.
 
-    Returns at once what an earlier run found for the same capture, variant, settings and machine, unless
-    ``fresh``. Raises what keeps a replay from being run; a kernel that crashes or hangs is a failed verdict.
+    Unless ``fresh``, returns the verdict of an earlier run with the same capture, variant, settings and
+    machine.
+    Raises an error if a replay cannot be run. A kernel that crashes or hangs gives a failed verdict.
     """
     from kerncap_stages.manifests.validation import Validation
 
@@ -33,9 +34,9 @@ def run_validate(
 
 
 def judge_request(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Validation]:
-    """Judge and publish. ``fresh``: no replay that an earlier validation kept is used."""
+    """Judge, and publish the verdict. ``fresh``: use no replays that earlier validations kept."""
     with Standbys(request.backend, request.device_index) as standbys:
-        # They start while Python reads what follows, which takes as long. As many as there will be at once.
+        # They start while Python imports the rest, which takes as long. Start as many as will run at once.
         standbys.start(1)
         if request.settings.perturb and request.code is not None and request.size_bytes <= MAX_BYTES_AT_ONCE:
             standbys.start(1)

@@ -1,4 +1,4 @@
-"""What a replay left, compared part by part with what it should have left."""
+"""Compares the outputs of a replay, part by part, with the expected ones."""
 
 from __future__ import annotations
 
@@ -28,42 +28,42 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What a run from a state should leave, by region, and how near.
+    """The expected outputs of a run from a state, by region, and the bounds of the comparison.
 
-    ``unsteady``: parts that are not compared, each as its region's base address and its start.
+    ``nondeterministic``: parts that are not compared, each as its region's base address and its start.
     """
 
     start: Start
     expected: Mapping[int, MemoryRef]
     bounds: Bounds
-    unsteady: frozenset[tuple[int, int]] = frozenset()
+    nondeterministic: frozenset[tuple[int, int]] = frozenset()
 
     @property
     def perturbed_base(self) -> int | None:
-        """Base address of the first region that was perturbed."""
+        """Base address of the first perturbed region."""
         return self.start.trials[0].region.base_address if self.start.trials else None
 
 
 class Comparison:
-    """Compares what runs left in one capture's regions."""
+    """Compares the outputs of runs in the regions of one capture."""
 
     def __init__(
         self, store: Store, capture: Capture, explorer: Explorer, arguments: Sequence[Pointer]
     ) -> None:
-        """``explorer`` knows the parts of regions; ``arguments``: those that are pointers."""
+        """``explorer`` cuts regions into parts; ``arguments``: those that are pointers."""
         self._store = store
         self._capture = capture
         self._explorer = explorer
         self._arguments = arguments
 
     def judge_outputs(self, judgement: Judgement, wanted: Expectation, run: Run) -> Judgement:
-        """Add the verdict on every part of every region that a run left."""
-        for region, expected in self._compared(wanted):
+        """Add the verdict on each part of each region after a run."""
+        for region, expected in self._find_compared(wanted):
             base = region.base_address
             if base not in run.outputs:
                 judgement = judgement.fail(f"the replay gave no state of region {base:#x}")
                 continue
-            states = _states(region, expected, run.outputs[base])
+            states = _make_states(region, expected, run.outputs[base])
             if states.pre == states.expected == states.actual:
                 continue
             judgement = replace(
@@ -71,33 +71,33 @@ class Comparison:
                 changes_expected=judgement.changes_expected or states.expected != states.pre,
                 changes_made=judgement.changes_made or states.actual != states.pre,
             )
-            for part in self._explorer.parts(region):
-                if (base, part.start) not in wanted.unsteady:
+            for part in self._explorer.find_parts(region):
+                if (base, part.start) not in wanted.nondeterministic:
                     found = self._compare_part(region, states, part, wanted.bounds)
                     verdict = PartVerdict(region, part, found, wanted.perturbed_base)
-                    judgement = _with_part(judgement, verdict)
+                    judgement = _add_part(judgement, verdict)
                     if not wanted.start.is_perturbed and not found.difference.passed:
                         judgement = judgement.note(*self._explain(states, part))
         return judgement
 
-    def without_unsteady(self, wanted: Expectation, baseline: Run) -> Expectation:
-        """Leave out the parts in which runs of the captured kernel are not within the bounds either."""
-        unsteady: set[tuple[int, int]] = set()
-        for region, expected in self._compared(wanted):
+    def exclude_nondeterministic(self, wanted: Expectation, baseline: Run) -> Expectation:
+        """Exclude parts in which replays of the captured kernel itself are not within the bounds."""
+        nondeterministic: set[tuple[int, int]] = set()
+        for region, expected in self._find_compared(wanted):
             for outputs in (baseline.outputs, *baseline.differing):
                 actual = outputs.get(region.base_address)
                 if actual is None or actual == expected:
                     continue
-                states = _states(region, expected, actual)
-                unsteady |= {
+                states = _make_states(region, expected, actual)
+                nondeterministic |= {
                     (region.base_address, part.start)
-                    for part in self._explorer.parts(region)
+                    for part in self._explorer.find_parts(region)
                     if not self._compare_part(region, states, part, wanted.bounds).passed
                 }
-        return replace(wanted, unsteady=frozenset(unsteady))
+        return replace(wanted, nondeterministic=frozenset(nondeterministic))
 
-    def _compared(self, wanted: Expectation) -> Iterator[tuple[Region, MemoryRef]]:
-        """Yield the regions whose outputs are known, in their state at the start, and those outputs."""
+    def _find_compared(self, wanted: Expectation) -> Iterator[tuple[Region, MemoryRef]]:
+        """Yield the regions to compare, with their pre-states at the start, and their expected outputs."""
         of_runtime = find_runtime_regions(self._capture)
         for region in wanted.start.capture.regions:
             expected = wanted.expected.get(region.base_address)
@@ -108,10 +108,11 @@ class Comparison:
         kind, window = part.element_type or "bytes", (part.start, part.end)
         found = compare_states(self._store, states, kind, bounds, window)
         if found.stray_bytes:
-            # Astray, or in an output that the captured kernel wrote with what was there before?
+            # These are stray writes, unless the captured kernel wrote there, too, the value that was there
+            # before. Its replay from a perturbed state, the witness, shows that.
             witness = self._explorer.find_witness(region.base_address)
-            # Where the update is the identity for some elements, a variant may leave them a rounding apart.
-            rounding = part.element_type is not None and not bounds.exact
+            # An update may leave some elements unchanged, and the variant may round them.
+            rounding = part.element_type is not None and not bounds.is_exact
             if witness is not None or rounding:
                 known = replace(states, witness=witness)
                 found = compare_states(self._store, known, kind, bounds, window, rounding=rounding)
@@ -126,9 +127,9 @@ class Comparison:
 
 
 def judge_stray_writes(judgement: Judgement, run: Run, known: Sequence[tuple[int, int]]) -> Judgement:
-    """Fail a variant that writes outside of all captured memory: in the program, that is somebody else's.
+    """Fail a variant that writes outside of all captured memory: the program may use that for other data.
 
-    known: (address, length) of what the captured kernel, from the same state, writes there.
+    known: (address, length) of writes there by the captured kernel from the same state.
     """
     astray = [
         (base, size)
@@ -139,17 +140,17 @@ def judge_stray_writes(judgement: Judgement, run: Run, known: Sequence[tuple[int
         return judgement
     return judgement.fail(
         "the variant writes outside of all captured memory, "
-        f"{count(sum(size for _, size in astray), 'byte')} from {astray[0][0]:#x} on"
+        f"{count(sum(size for _, size in astray), 'byte')} starting at {astray[0][0]:#x}"
     )
 
 
-def _states(region: Region, expected: MemoryRef, actual: MemoryRef) -> States:
+def _make_states(region: Region, expected: MemoryRef, actual: MemoryRef) -> States:
     if region.pre is None:
         raise ValueError("the region has no pre-state")
     return States(region.pre, expected, actual, region.size_bytes)
 
 
-def _with_part(judgement: Judgement, verdict: PartVerdict) -> Judgement:
+def _add_part(judgement: Judgement, verdict: PartVerdict) -> Judgement:
     found = verdict.found
     if not (found.written_bytes or found.differing_bytes or found.stray_bytes):
         return judgement
@@ -157,7 +158,7 @@ def _with_part(judgement: Judgement, verdict: PartVerdict) -> Judgement:
     if judgement.mode is Mode.NUMERIC and verdict.part.element_type is None and found.differing_bytes:
         judgement = judgement.note(
             f"{verdict.name} holds elements of unknown type and was compared byte for byte: "
-            "--dtype says what they are"
+            "give their type with --dtype"
         )
     if not found.difference.passed:
         is_all = found.difference.failing == found.difference.elements

@@ -1,4 +1,4 @@
-"""Which regions are perturbed and how, and what the captured kernel does from there."""
+"""Chooses the regions to perturb and how, and replays the captured kernel from the perturbed states."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.memory import MemoryKind
-from kerncap_stages.validate.arguments import Span, spans
+from kerncap_stages.validate.arguments import Span, cut_region
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
 from kerncap_stages.validate.perturb.reach import Reach, find_reach
-from kerncap_stages.validate.perturb.start import variable_ranges
+from kerncap_stages.validate.perturb.start import find_variable_ranges
 from kerncap_stages.validate.perturb.states import (
     EVERYWHERE,
     LIGHT_PAIRS,
-    MOST_BYTES,
+    MAX_BYTES,
     Perturbation,
     Trial,
 )
@@ -36,20 +36,20 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.request import Settings
     from kerncap_stages.validate.speculation import Speculation
 
-# So many regions are perturbed one by one; further ones together.
-MOST_REGIONS = 16
-# A program may hold tens of GiB that a kernel has nothing to do with.
-MOST_UNREACHED_BYTES = 256 << 20
-# Perturbations whose results show what a kernel writes with what was there before.
+# This many regions are perturbed one by one; further ones together.
+MAX_REGIONS = 16
+# A program may have tens of GiB that the kernel does not use.
+MAX_UNREACHED_BYTES = 256 << 20
+# Perturbations that show which bytes a kernel writes even if it writes the value that was there before.
 _WITNESSES = (Perturbation.LIGHT_MAGNITUDE, *(of_regions for of_regions, _ in LIGHT_PAIRS))
 
 
 @dataclass(frozen=True)
 class Limits:
-    """How much is perturbed. Tests narrow it."""
+    """How many bytes are perturbed at most. Tests use lower limits."""
 
-    region_bytes: int = MOST_BYTES
-    unreached_bytes: int = MOST_UNREACHED_BYTES
+    region_bytes: int = MAX_BYTES
+    unreached_bytes: int = MAX_UNREACHED_BYTES
 
 
 class Explorer:
@@ -75,36 +75,36 @@ class Explorer:
 
     @cached_property
     def reach(self) -> Reach:
-        """Which regions the kernel writes, and which others something leads to, or nothing."""
+        """The regions that the kernel may write, and those that no known pointer leads to."""
         return find_reach(self._store, self._capture, self._arguments)
 
     @property
     def unreached(self) -> tuple[list[Region], list[Region]]:
-        """What nothing leads to: regions that are together small enough to be perturbed, and the rest."""
+        """Regions that no known pointer leads to: those within the limit, to be perturbed, and the rest."""
         ends = accumulate(region.size_bytes for region in self.reach.unreached)
         count = sum(end <= self._limits.unreached_bytes for end in ends)
         return self.reach.unreached[:count], self.reach.unreached[count:]
 
-    def parts(self, region: Region) -> tuple[Span, ...]:
-        """Cut a region into parts whose elements are of one type."""
+    def find_parts(self, region: Region) -> tuple[Span, ...]:
+        """Cut a region into parts whose elements have one type."""
         if self._settings.default_type is not None:
-            labels = [part.label for part in spans(region, self._arguments) if part.label]
+            labels = [part.label for part in cut_region(region, self._arguments) if part.label]
             return (Span(0, region.size_bytes, self._settings.default_type, ", ".join(labels)),)
-        return spans(region, self._arguments)
+        return cut_region(region, self._arguments)
 
-    def trials(self, region: Region) -> Iterator[Trial]:
+    def make_trials(self, region: Region) -> Iterator[Trial]:
         """Yield the ways to perturb a region, the strongest first."""
-        parts, keep = self.parts(region), not self._settings.bounds.exact
-        for perturbation in self._perturbations(region, parts):
+        parts, keep = self.find_parts(region), not self._settings.bounds.is_exact
+        for perturbation in self._choose_perturbations(region, parts):
             yield Trial(region, perturbation, parts, keep_magnitude=keep)
 
-    def _perturbations(self, region: Region, parts: tuple[Span, ...]) -> Iterator[Perturbation]:
-        # Instructions lie beside a code object's variables.
+    def _choose_perturbations(self, region: Region, parts: tuple[Span, ...]) -> Iterator[Perturbation]:
+        # A code object's region holds instructions, too, so only its variables are perturbed.
         if region.kind is MemoryKind.CODE_OBJECT:
-            if variable_ranges(self._store, self._capture, region):
+            if find_variable_ranges(self._store, self._capture, region):
                 yield from (of_variables for _, of_variables in LIGHT_PAIRS)
         elif region.size_bytes <= self._limits.region_bytes:
-            if not self._settings.bounds.exact:
+            if not self._settings.bounds.is_exact:
                 yield Perturbation.STRONG
             for of_regions, _ in LIGHT_PAIRS:
                 yield of_regions
@@ -116,24 +116,24 @@ class Explorer:
             yield Perturbation.LIGHT_WRITTEN
 
     def _has_magnitudes(self, region: Region, parts: tuple[Span, ...]) -> bool:
-        """Whether keeping magnitudes makes another state; with bounds all light perturbations keep them."""
+        """Whether keeping magnitudes gives another state. With bounds all light perturbations keep them."""
         light, magnitude = (
             Trial(region, kind, parts).units for kind in (Perturbation.LIGHT, Perturbation.LIGHT_MAGNITUDE)
         )
-        return self._settings.bounds.exact and light != magnitude
+        return self._settings.bounds.is_exact and light != magnitude
 
     def speculate(self, replays: Speculation, variant: Path, repeats: Repeats | None) -> None:
-        """Begin the replays that are sure to be asked for if the variant is right."""
+        """Begin the replays that a right variant needs."""
         if sum(region.size_bytes for region in self._capture.regions) > MAX_BYTES_AT_ONCE:
             return
-        for region in self.reach.candidates[:MOST_REGIONS]:
-            # Only where the captured kernel does not run from this one is another asked for.
-            trial = next(self.trials(region), None)
+        for region in self.reach.candidates[:MAX_REGIONS]:
+            # Other trials are needed only if the captured kernel does not complete from this one.
+            trial = next(self.make_trials(region), None)
             if trial is None:
                 continue
             kept = self._baselines.find_kept(trial)
             if kept is None:
-                # Three replays at once: on a software GPU they would take the processors from each other.
+                # That makes three replays at once, which would slow each other down on the software GPU.
                 if not self._capture.device.software:
                     start = self._baselines.start_from(trial)
                     replays.expect()
@@ -143,18 +143,18 @@ class Explorer:
                 replays.begin(self._baselines.start_from(trial), variant, repeats)
 
     def find_baseline(self, region: Region, golden: Mapping[int, MemoryRef]) -> BaselineRun | None:
-        """Replay the captured kernel from a state where a region is perturbed as strongly as it bears.
+        """Replay the captured kernel from a state with a region perturbed, as strongly as it still completes.
 
-        Prefers the first state from which the kernel writes the region.
+        Prefers the first state from which the kernel writes the region. None if it completes from none.
         """
         strong = untouched = None
-        for trial in self.trials(region):
+        for trial in self.make_trials(region):
             is_strong = trial.perturbation is Perturbation.STRONG
             found = self._baselines.run_from(trial)
             if not found.completed:
                 continue
             if region.base_address not in found.changed:
-                # What a kernel clamps may be far off in the direction that it lets pass.
+                # A kernel that clamps may leave strongly perturbed values as they are.
                 if is_strong:
                     continue
                 untouched = untouched or found
@@ -167,15 +167,19 @@ class Explorer:
         return strong or untouched
 
     def find_joint_baseline(self, regions: Sequence[Region]) -> BaselineRun | None:
-        """Replay the captured kernel from a state where all of these are lightly perturbed.
+        """Replay the captured kernel from a state in which all these regions are lightly perturbed.
 
-        Everywhere, if it bears that. None where they are too large, or the kernel does not run on that.
+        Perturbs them everywhere if the kernel completes from that. None if they are too large, or the kernel
+        completes from no perturbed state.
         """
         if sum(region.size_bytes for region in regions) > self._limits.region_bytes:
             return None
         for pair in LIGHT_PAIRS:
             trials = [
-                trial for region in regions for trial in self.trials(region) if trial.perturbation in pair
+                trial
+                for region in regions
+                for trial in self.make_trials(region)
+                if trial.perturbation in pair
             ]
             if len(trials) < len(regions):
                 return None
@@ -185,7 +189,7 @@ class Explorer:
         return None
 
     def _overwrites(self, region: Region, found: BaselineRun, golden: Mapping[int, MemoryRef]) -> bool:
-        """Whether what the kernel writes there does not depend on what was there: golden values hold."""
+        """Whether the kernel writes the golden values whatever the region's pre-state is."""
         base = region.base_address
         after = found.outputs[base]
         states = States(found.start.pre_states[base], after, golden.get(base, after), region.size_bytes)
@@ -194,9 +198,10 @@ class Explorer:
         return difference.differing_bytes == 0 and all(others)
 
     def find_witness(self, base: int) -> tuple[MemoryRef, MemoryRef] | None:
-        """Find the state of a region before and after the captured kernel ran from a perturbed state.
+        """Return a region's state before and after a replay of the captured kernel from a perturbed state.
 
-        What differs there is written, too, though in the captured dispatch it may be what was there before.
+        Where the two differ the kernel writes, even if in the captured dispatch it wrote the value that was
+        there. None if the kernel completes from no perturbed state.
         """
         if base not in self._witnesses:
             self._witnesses[base] = self._make_witness(base)
@@ -204,7 +209,7 @@ class Explorer:
 
     def _make_witness(self, base: int) -> tuple[MemoryRef, MemoryRef] | None:
         region = next(each for each in self._capture.regions if each.base_address == base)
-        for trial in self.trials(region) if not region.read_only else ():
+        for trial in self.make_trials(region) if not region.read_only else ():
             if trial.perturbation in _WITNESSES:
                 found = self._baselines.run_from(trial)
                 if found.completed:
@@ -213,5 +218,5 @@ class Explorer:
 
 
 def is_everywhere(found: BaselineRun) -> bool:
-    """Whether all bytes of all its regions were perturbed; else addresses in them were spared, or more."""
+    """Whether the perturbations covered all bytes of their regions, addresses included."""
     return all(trial.perturbation in EVERYWHERE for trial in found.start.trials)

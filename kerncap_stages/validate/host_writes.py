@@ -1,7 +1,8 @@
-"""Changes that the program's processor made while the captured kernel ran: loaders fill pinned memory so.
+"""Finds changes that threads of the program made on the host while the captured kernel ran.
 
-No capture can stop a thread that only writes memory. What replays of the captured kernel leave as it was, it
-did not write, unless they write nothing at all.
+Data loaders fill pinned memory like this, and a capture cannot stop a thread that only writes memory. Bytes
+that changed in the program, but that replays of the captured kernel leave as they were, were written by the
+host, unless the replays write nothing at all.
 """
 
 from __future__ import annotations
@@ -26,28 +27,28 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.replayer import Run
 
-# What two writers write lies no closer: a line of the caches. As in native/replay/comparison.cpp.
+# Kernel and host write different cache lines. The same size as in native/replay/comparison.cpp.
 CELL_BYTES = 64
 _OF_THE_PROCESSOR = frozenset(
     {MemoryKind.HOST_COARSE, MemoryKind.HOST_PINNED, MemoryKind.HOST_REGISTERED, MemoryKind.MANAGED}
 )
-# Memory of the host, where it is no device's.
+# These kinds are host memory if no device owns the region.
 _MAPPED = frozenset({MemoryKind.VMEM, MemoryKind.ASYNC_POOL, MemoryKind.IPC})
 
 
 @dataclass(frozen=True)
 class HostWrites:
-    """What a run left alone of what changed in a region; ``expected``: the golden state without that."""
+    """Bytes of a region that changed in the program, but not in a run. ``expected``: golden without them."""
 
     region: Region
     expected: MemoryRef
-    size_bytes: int  # how much of it changed in the program
+    size_bytes: int  # number of these bytes
 
 
 def find_host_writes(
     store: Store, capture: Capture, golden: Mapping[int, MemoryRef], run: Run
 ) -> list[HostWrites]:
-    """Find memory that the processor writes, too, and that changed in the program and not in a replay."""
+    """Find host-accessible memory that changed in the program, but not in a replay."""
     found = []
     for region in capture.regions:
         after, actual = golden.get(region.base_address), run.outputs.get(region.base_address)
@@ -59,17 +60,17 @@ def find_host_writes(
         if after in (region.pre, actual):
             continue
         if region.kind is MemoryKind.MANAGED and actual != region.pre:
-            continue  # outputs are there, too: what a kernel that writes it leaves alone is its own to write
-        expected, size_bytes = _without_untouched(store, region.pre, after, actual)
+            continue  # the kernel writes this region, so bytes that it leaves alone may be its outputs, too
+        expected, size_bytes = _restore_untouched(store, region.pre, after, actual)
         if size_bytes:
             found.append(HostWrites(region, expected, size_bytes))
     return found
 
 
-def _without_untouched(
+def _restore_untouched(
     store: Store, pre: MemoryRef, after: MemoryRef, actual: MemoryRef
 ) -> tuple[MemoryRef, int]:
-    """Stage the golden state with what a run left alone as it was before; and how many bytes that changes."""
+    """Stage the golden state without bytes that a run left alone; also returns how many these are."""
     before, golden, left = (read_chunk_list(store, each) for each in (pre, after, actual))
     size_bytes = 0
     with store.transaction() as transaction:
@@ -90,7 +91,7 @@ def _without_untouched(
 def mark_untouched(
     before: npt.NDArray[np.uint8], golden: npt.NDArray[np.uint8], left: npt.NDArray[np.uint8]
 ) -> npt.NDArray[np.bool_]:
-    """Mark bytes that changed in the program and lie in a cell that a run left as it was: bool[size]."""
+    """Mark bytes that changed in the program, in cells that a run left as they were: bool[size]."""
     same = np.ones(-(-before.size // CELL_BYTES) * CELL_BYTES, np.bool_)
     same[: before.size] = before == left
     alone = np.repeat(same.reshape(-1, CELL_BYTES).all(axis=1), CELL_BYTES)[: before.size]
@@ -98,16 +99,17 @@ def mark_untouched(
     return own
 
 
-def without_host_writes(
+def exclude_host_writes(
     store: Store,
     capture: Capture,
     golden: Mapping[int, MemoryRef],
     run: Run,
     baseline: Callable[[], Run],
 ) -> tuple[dict[int, MemoryRef], list[str]]:
-    """Return the golden state with that memory as it was before, as a kernel must leave it; and notes.
+    """Return the golden state without the host's writes, which a kernel must leave alone; and notes.
 
-    baseline: replays the captured kernel; asked only where ``run`` leaves alone what changed in the program.
+    baseline: replays the captured kernel; called only if ``run`` left alone bytes that changed in the
+    program.
     """
     expected = dict(golden)
     if not find_host_writes(store, capture, golden, run):
@@ -117,8 +119,8 @@ def without_host_writes(
     before = {region.base_address: region.pre for region in capture.regions}
     if found and all(state == before.get(base) for base, state in known.outputs.items()):
         return expected, [
-            "replays of the captured kernel change nothing at all: the program's threads may have made the "
-            "changes that the capture holds, or the kernel waits for them; capture another dispatch of it"
+            "replays of the captured kernel change nothing: perhaps threads of the program made the changes "
+            "in the capture, or the kernel waits for these threads; capture another dispatch"
         ]
     for part in found:
         expected[part.region.base_address] = part.expected
@@ -129,10 +131,10 @@ def _explain(part: HostWrites) -> str:
     where = f"region {part.region.base_address:#x} ({part.region.kind.value})"
     if part.expected == part.region.pre:
         return (
-            f"{where} was changed by the program itself while the captured kernel ran, which leaves it "
-            "alone: it has to stay as it was"
+            f"{where} was changed by the program itself while the captured kernel ran, and the kernel leaves "
+            "it alone: the variant must leave it alone, too"
         )
     return (
         f"{count(part.size_bytes, 'byte')} of {where}: changed by the program itself while the captured "
-        "kernel ran, which leaves them alone. They have to stay as they were"
+        "kernel ran, and the kernel leaves them alone; the variant must leave them alone, too"
     )

@@ -1,14 +1,14 @@
-"""The verdict: whether a variant does what the captured kernel did, from the captured state and from others.
+"""Judges a variant: its outputs must be the captured kernel's, from the captured and from perturbed states.
 
-1. Run the variant from the captured pre-state, several times; the replays of step 4 begin beside it.
-2. Compare what it left with the golden post-state, but for what the program's own threads wrote there.
-3. A variant that differs has failed. Say so if the captured kernel itself differs from replay to replay.
-4. Perturb each region that the kernel may write, replay the captured kernel from there, then the variant, and
-   compare the two. Regions after the first 16 are perturbed together.
-5. Perturb the memory that no known pointer leads to, all at once.
-6. A verdict needs something that the captured kernel is known to write: without, the variant fails.
+1. Run the variant from the captured pre-state, several times. Begin the replays of step 4 at the same time.
+2. Compare its outputs with the golden post-state, without the bytes that threads of the program wrote.
+3. If they differ, the variant has failed. Add a note if replays of the captured kernel differ, too.
+4. Perturb each region that the kernel may write. Replay the captured kernel and the variant from there, and
+   compare their outputs. Regions after the first 16 are perturbed together.
+5. Perturb the memory that no known pointer leads to, all at once, and do the same.
+6. Fail the variant if the captured kernel is not known to write anything, because then nothing was compared.
 
-Without a variant the captured kernel is judged: its replays against the golden state, and each other.
+Without a variant, replays of the captured kernel are compared with the golden state and with each other.
 """
 
 from __future__ import annotations
@@ -17,22 +17,27 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.validation import Coverage, Mode
-from kerncap_stages.validate.arguments import pointers
-from kerncap_stages.validate.compare.relocation import relocated_note
+from kerncap_stages.validate.arguments import find_pointers
+from kerncap_stages.validate.compare.relocation import describe_relocation
 from kerncap_stages.validate.evidence import Comparison, Expectation, judge_stray_writes
-from kerncap_stages.validate.explorer import MOST_REGIONS, Explorer, is_everywhere
-from kerncap_stages.validate.host_writes import without_host_writes
+from kerncap_stages.validate.explorer import MAX_REGIONS, Explorer, is_everywhere
+from kerncap_stages.validate.host_writes import exclude_host_writes
 from kerncap_stages.validate.judgement import (
     BOUNDS_TOO_WIDE,
     NOT_EVERYWHERE,
     NOTHING_KNOWN,
     UNREACHED_NOT_PERTURBED,
     Judgement,
-    unreached_note,
+    explain_unreached,
+)
+from kerncap_stages.validate.nondeterminism import (
+    count_nondeterministic_bytes,
+    explain_nondeterminism,
+    plan_repeats,
+    replay_repeatedly,
 )
 from kerncap_stages.validate.perturb.start import Start
 from kerncap_stages.validate.perturb.states import EVERYWHERE, Perturbation
-from kerncap_stages.validate.steadiness import count_unsteady, plan_repeats, replay_repeatedly, unsteady_note
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -50,8 +55,8 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.request import Settings
     from kerncap_stages.validate.speculation import Speculation
 
-# A perturbed element is up to twice as large, and what is made of two such may have four times the error.
-_WIDER = 4.0
+# A perturbed element is up to twice as large, so the product of two may have four times the error.
+_ERROR_FACTOR = 4.0
 
 
 class Judge:
@@ -67,9 +72,9 @@ class Judge:
         replays: Speculation,
         limits: Limits | None = None,
     ) -> None:
-        """``source`` may name the types of arguments that the kernel's symbol does not.
+        """``source``: tells types of arguments that the kernel's symbol does not.
 
-        ``baselines`` replays the captured kernel through ``replays``, which runs the variant, too.
+        ``baselines`` replays the captured kernel with ``replays``, which also runs the variant.
         """
         self._store = store
         self._capture = capture
@@ -77,31 +82,31 @@ class Judge:
         self._baselines = baselines
         self._replays = replays
         self._captured = Start(store, capture)
-        arguments = pointers(store, capture, source)
+        arguments = find_pointers(store, capture, source)
         self._explorer = Explorer(store, capture, settings, baselines, arguments, limits)
         self._comparison = Comparison(store, capture, self._explorer, arguments)
 
     def judge(self, variant: Path | None) -> Judgement:
-        """Compare a variant, or the captured kernel itself, with what the captured dispatch did.
+        """Judge a variant, or the captured kernel itself.
 
-        Raises what keeps a replay from being run at all; a kernel that faults or hangs is a failed verdict.
+        Raises an error if a replay cannot be run. A kernel that faults or hangs gives a failed verdict.
         """
         if variant is None:
             return self._judge_captured_kernel()
-        judgement = Judgement(Mode.BYTE_EXACT if self._settings.bounds.exact else Mode.NUMERIC)
-        if self._settings.perturb and self._settings.bounds.exact and self._capture.has_post:
-            self._explorer.speculate(self._replays, variant, self._repeats(is_perturbed=True))
-        run = self._replays.run(self._captured, variant, self._repeats(is_perturbed=False))
+        judgement = Judgement(Mode.BYTE_EXACT if self._settings.bounds.is_exact else Mode.NUMERIC)
+        if self._settings.perturb and self._settings.bounds.is_exact and self._capture.has_post:
+            self._explorer.speculate(self._replays, variant, self._plan_repeats(is_perturbed=True))
+        run = self._replays.run(self._captured, variant, self._plan_repeats(is_perturbed=False))
         if not run.completed:
             return judgement.fail(f"the variant {run.ending}")
         judgement = replace(judgement, coverage=Coverage.DIFFERENCE)
-        golden: Mapping[int, MemoryRef] | None = self._golden()
+        golden: Mapping[int, MemoryRef] | None = self._find_golden()
         if golden is None:
-            # A capture without a post-state: what the captured kernel does now stands in for it.
+            # The capture has no post-state: use the outputs of a replay of the captured kernel instead.
             baseline = self._baselines.run()
             if not baseline.completed:
-                why = "the variant does, but nothing tells what it should write"
-                return judgement.fail(f"the baseline does not replay: {baseline.explanation}; {why}")
+                why = "the variant does, but its expected outputs are not known"
+                return judgement.fail(f"the captured kernel does not replay: {baseline.explanation}; {why}")
             golden = baseline.outputs
         judgement, golden = self._judge_first(judgement, run, golden)
         if not judgement.passed:
@@ -117,11 +122,11 @@ class Judge:
     def _judge_first(
         self, judgement: Judgement, run: Run, golden: Mapping[int, MemoryRef]
     ) -> tuple[Judgement, Mapping[int, MemoryRef]]:
-        """Judge a variant by its run from the captured state; also returns what it should have left there."""
+        """Judge a variant by its run from the captured state; also returns the outputs expected there."""
         if run.relocated_words:
-            judgement = judgement.note(relocated_note(run.relocated_words))
+            judgement = judgement.note(describe_relocation(run.relocated_words))
         judgement = self._judge_stray(judgement, self._captured, run)
-        golden, notes = without_host_writes(self._store, self._capture, golden, run, self._baselines.run)
+        golden, notes = exclude_host_writes(self._store, self._capture, golden, run, self._baselines.run)
         wanted = Expectation(self._captured, golden, self._settings.bounds)
         judgement = self._comparison.judge_outputs(judgement.note(*notes), wanted, run)
         judgement = replace(judgement, variant_runs=1 + run.further_runs)
@@ -130,39 +135,39 @@ class Judge:
         return self._judge_further(judgement, wanted, run), golden
 
     def _judge_captured_kernel(self) -> Judgement:
-        golden = self._golden()
+        golden = self._find_golden()
         runs = replay_repeatedly(
             self._store, self._capture, self._baselines, max(1, self._settings.baseline_runs), golden
         )
         judgement = Judgement(Mode.SMOKE if golden is None else Mode.BASELINE, baseline_runs=len(runs))
         if not runs[-1].completed:
-            return judgement.fail(f"the baseline {runs[-1].ending}")
-        unsteady = count_unsteady(self._store, runs)
-        judgement = replace(judgement, nondeterministic_bytes=sum(unsteady.values()))
-        if unsteady:
-            judgement = judgement.note(f"not deterministic: {_differ(unsteady)} between replays")
+            return judgement.fail(f"the captured kernel {runs[-1].ending}")
+        differing = count_nondeterministic_bytes(self._store, runs)
+        judgement = replace(judgement, nondeterministic_bytes=sum(differing.values()))
+        if differing:
+            judgement = judgement.note(f"not deterministic: {_describe_differing(differing)} between replays")
         if golden is None:
             return judgement
-        expected, notes = without_host_writes(self._store, self._capture, golden, runs[0], lambda: runs[-1])
-        # What differs between two replays of the very same code says nothing against it.
-        steady = {base: state for base, state in expected.items() if base not in unsteady}
-        wanted = Expectation(self._captured, steady, self._settings.bounds)
+        expected, notes = exclude_host_writes(self._store, self._capture, golden, runs[0], lambda: runs[-1])
+        # Regions that differ between replays of the same code do not count against it.
+        deterministic = {base: state for base, state in expected.items() if base not in differing}
+        wanted = Expectation(self._captured, deterministic, self._settings.bounds)
         judgement = replace(judgement.note(*notes), coverage=Coverage.DIFFERENCE)
         return self._comparison.judge_outputs(judgement, wanted, runs[0])
 
     def _judge_perturbed(
         self, judgement: Judgement, variant: Path, golden: Mapping[int, MemoryRef]
     ) -> Judgement:
-        """Judge a variant from states where regions that the kernel may write are perturbed."""
+        """Judge a variant from states in which regions that the kernel may write are perturbed."""
         regions = self._explorer.reach.candidates
-        judgement, perturbed = self._judge_each(judgement, variant, regions[:MOST_REGIONS], golden)
-        if judgement.passed and len(regions) > MOST_REGIONS:
-            joint = self._explorer.find_joint_baseline(regions[MOST_REGIONS:])
+        judgement, perturbed = self._judge_each(judgement, variant, regions[:MAX_REGIONS], golden)
+        if judgement.passed and len(regions) > MAX_REGIONS:
+            joint = self._explorer.find_joint_baseline(regions[MAX_REGIONS:])
             if joint is not None:
                 judgement = self._judge_from(judgement, variant, joint)
-                perturbed += len(regions) - MOST_REGIONS if is_everywhere(joint) else 0
+                perturbed += len(regions) - MAX_REGIONS if is_everywhere(joint) else 0
             else:
-                judgement = judgement.note(f"only {MOST_REGIONS} of {len(regions)} regions were perturbed")
+                judgement = judgement.note(f"only {MAX_REGIONS} of {len(regions)} regions were perturbed")
         if regions and perturbed == len(regions):
             judgement = replace(judgement, coverage=Coverage.PERTURBED)
         elif regions and judgement.passed:
@@ -170,8 +175,8 @@ class Judge:
         if judgement.passed and judgement.knows_writes:
             judgement = self._judge_unreached(judgement, variant, golden)
         elif judgement.passed:
-            # It may write what nothing leads to in sight: a pointer made of numbers, or to const.
-            others = self._explorer.reach.others[:MOST_REGIONS]
+            # It may write regions that no known pointer leads to, or only pointers to const.
+            others = self._explorer.reach.others[:MAX_REGIONS]
             judgement, _ = self._judge_each(judgement, variant, others, golden)
         if judgement.passed and not judgement.knows_writes:
             judgement = judgement.fail(NOTHING_KNOWN)
@@ -191,20 +196,21 @@ class Judge:
             if baseline is None:
                 continue
             perturbed += baseline.start.trials[0].perturbation in EVERYWHERE
-            if region.base_address in baseline.changed:  # else only read: the variant may read it or not
+            if region.base_address in baseline.changed:  # else it is only read, which a variant need not do
                 judgement = self._judge_from(judgement, variant, baseline)
         return judgement, perturbed
 
     def _judge_unreached(
         self, judgement: Judgement, variant: Path, golden: Mapping[int, MemoryRef]
     ) -> Judgement:
-        """Judge a variant where memory that no known pointer leads to is perturbed, if the kernel reaches it.
+        """Judge a variant from a state in which memory that no known pointer leads to is perturbed.
 
-        A kernel may come to it by arithmetic on another address.
+        A kernel may reach that memory by arithmetic on another address. If the captured kernel's outputs do
+        not change, it does not reach it, and the variant is not run.
         """
         regions, left = self._explorer.unreached
         if left:
-            judgement = judgement.note(unreached_note(left))
+            judgement = judgement.note(explain_unreached(left))
         if not regions:
             return judgement
         found = self._explorer.find_joint_baseline(regions)
@@ -217,68 +223,71 @@ class Judge:
     def _judge_from(self, judgement: Judgement, variant: Path, baseline: BaselineRun) -> Judgement:
         """Compare a variant's replay from a perturbed state with the captured kernel's."""
         start = baseline.start
-        run = self._replays.run(start, variant, self._repeats(is_perturbed=True))
+        run = self._replays.run(start, variant, self._plan_repeats(is_perturbed=True))
         judgement = replace(
             judgement,
             pre_states=judgement.pre_states + 1,
             perturbed_bytes=judgement.perturbed_bytes + sum(each.region.size_bytes for each in start.trials),
         )
         if not run.completed:
-            return judgement.fail(f"from another pre-state the variant {run.ending}")
+            return judgement.fail(f"from a perturbed pre-state the variant {run.ending}")
         judgement = self._judge_stray(judgement, start, run)
         bounds = self._settings.bounds
         is_strong = any(trial.perturbation is Perturbation.STRONG for trial in start.trials)
         if bounds.atol is not None and not is_strong:
-            bounds = replace(bounds, atol=bounds.atol * _WIDER)
+            bounds = replace(bounds, atol=bounds.atol * _ERROR_FACTOR)
         wanted = Expectation(start, baseline.outputs, bounds)
         judgement = self._comparison.judge_outputs(judgement, wanted, run)
         return self._judge_further(judgement, wanted, run)
 
     def _judge_stray(self, judgement: Judgement, start: Start, run: Run) -> Judgement:
-        """Fail a variant for what it writes outside of captured memory and the captured kernel does not."""
+        """Fail a variant that writes outside of captured memory where the captured kernel does not."""
         known: Sequence[tuple[int, int]] = self._replays.run(start, None).outside if run.outside else ()
         return judge_stray_writes(judgement, run, known)
 
     def _judge_further(self, judgement: Judgement, wanted: Expectation, run: Run) -> Judgement:
-        """Judge whether further runs from the same state left the same, or what is as good."""
+        """Judge further runs of a variant from the same state: their outputs must be right, too."""
         if not run.differing:
             return judgement
         if not judgement.passed:
-            return judgement.note(unsteady_note(run))
-        # What the captured kernel does not leave the same each time either says nothing against the variant.
-        repeats = self._repeats(is_perturbed=wanted.start.is_perturbed)
+            return judgement.note(explain_nondeterminism(run))
+        # Outputs in which replays of the captured kernel differ, too, do not count against the variant.
+        repeats = self._plan_repeats(is_perturbed=wanted.start.is_perturbed)
         baseline = self._replays.run(wanted.start, None, repeats)
-        steady = self._comparison.without_unsteady(wanted, baseline)
+        compared = self._comparison.exclude_nondeterministic(wanted, baseline)
         for outputs in run.differing:
-            judgement = self._comparison.judge_outputs(judgement, steady, replace(run, outputs=outputs))
+            judgement = self._comparison.judge_outputs(judgement, compared, replace(run, outputs=outputs))
         if not judgement.passed:
-            return judgement.fail(unsteady_note(run))
-        and_so = "; the captured kernel has it too" if baseline.differing else ""
-        return judgement.note(unsteady_note(run) + and_so)
+            return judgement.fail(explain_nondeterminism(run))
+        too = "; replays of the captured kernel differ, too" if baseline.differing else ""
+        return judgement.note(explain_nondeterminism(run) + too)
 
     def _note_nondeterminism(self, judgement: Judgement) -> Judgement:
-        """Say so if the captured kernel itself differs between replays."""
-        runs = replay_repeatedly(self._store, self._capture, self._baselines, 2, self._golden())
+        """Add a note if replays of the captured kernel itself differ."""
+        runs = replay_repeatedly(self._store, self._capture, self._baselines, 2, self._find_golden())
         judgement = replace(judgement, baseline_runs=len(runs))
-        if not all(run.completed for run in runs) or not (unsteady := count_unsteady(self._store, runs)):
+        if not all(run.completed for run in runs):
             return judgement
-        judgement = replace(judgement, nondeterministic_bytes=sum(unsteady.values()))
+        differing = count_nondeterministic_bytes(self._store, runs)
+        if not differing:
+            return judgement
+        judgement = replace(judgement, nondeterministic_bytes=sum(differing.values()))
         return judgement.note(
-            f"the captured kernel itself is not deterministic ({_differ(unsteady)} between replays of it): "
-            "compare with a tolerance"
+            f"the captured kernel itself is not deterministic ({_describe_differing(differing)} between its "
+            "replays): compare with a tolerance"
         )
 
-    def _golden(self) -> dict[int, MemoryRef] | None:
+    def _find_golden(self) -> dict[int, MemoryRef] | None:
         if not self._capture.has_post:
             return None
         return {
             region.base_address: region.post for region in self._capture.regions if region.post is not None
         }
 
-    def _repeats(self, *, is_perturbed: bool) -> Repeats | None:
+    def _plan_repeats(self, *, is_perturbed: bool) -> Repeats | None:
         return plan_repeats(self._settings, self._capture, is_perturbed=is_perturbed)
 
 
-def _differ(unsteady: Mapping[int, int]) -> str:
-    number = sum(unsteady.values())
+def _describe_differing(differing: Mapping[int, int]) -> str:
+    number = sum(differing.values())
     return "1 byte differs" if number == 1 else f"{number} bytes differ"

@@ -1,4 +1,4 @@
-"""A verdict: how each part of an output came out, and what people are told."""
+"""The verdict: the result for each part of an output, and the reasons for people."""
 
 from __future__ import annotations
 
@@ -16,25 +16,25 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.compare.regions import RegionDifference
 
 NOTHING_KNOWN = (
-    "nothing is known to be written by the captured kernel: this dispatch changed nothing, so there is "
-    "nothing to judge by; capture another one (--dispatch 0)"
+    "the captured kernel is not known to write anything: this dispatch changed nothing, so there is nothing "
+    "to compare; capture another one (--dispatch 0)"
 )
 UNREACHED_NOT_PERTURBED = (
     "memory not reachable from any known pointer was not perturbed: the captured kernel fails when it is"
 )
 BOUNDS_TOO_WIDE = (
-    "the variant changes nothing at all, and is within the bounds only because the captured kernel changes "
-    "less than they allow: narrow them, or capture a dispatch that changes more"
+    "the variant changes nothing, and is within the bounds only because the captured kernel changes less "
+    "than they allow: use smaller bounds, or capture a dispatch that changes more"
 )
 NOT_EVERYWHERE = (
-    "some regions could not be perturbed everywhere: the captured kernel does not run on them, or they are "
+    "some regions could not be perturbed everywhere: the captured kernel does not complete then, or they are "
     "too large"
 )
 
 
 @dataclass(frozen=True)
 class PartVerdict:
-    """How a part of a region came out; ``perturbed_base``: the region that was perturbed beforehand."""
+    """The result for a part of a region; ``perturbed_base``: the region that was perturbed, if any."""
 
     region: Region
     part: Span
@@ -43,14 +43,14 @@ class PartVerdict:
 
     @property
     def name(self) -> str:
-        """What people call the part."""
+        """The part's name for people."""
         where = f"region {self.region.base_address:#x}"
         return f"{self.part.label} in {where}" if self.part.label else where
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """The verdict and its evidence. Each step of the judge returns a new one; ``reasons`` are for people."""
+    """The verdict with its evidence. Each step of the judge returns a new one. ``reasons`` are for people."""
 
     mode: Mode
     passed: bool = True
@@ -67,22 +67,22 @@ class Judgement:
 
     @property
     def knows_writes(self) -> bool:
-        """Whether anything that the captured kernel writes was compared."""
+        """Whether any byte that the captured kernel writes was compared."""
         return any(verdict.found.written_bytes for verdict in self.verdicts)
 
     def note(self, *reasons: str) -> Judgement:
-        """Add reasons, each once."""
+        """Add reasons, without duplicates."""
         return replace(self, reasons=tuple(dict.fromkeys((*self.reasons, *reasons))))
 
     def fail(self, *reasons: str) -> Judgement:
-        """Fail, and add the reasons; none: as it was."""
+        """Fail and add the reasons; without a reason, return this judgement unchanged."""
         return replace(self.note(*reasons), passed=False) if reasons else self
 
 
-def unreached_note(regions: Sequence[Region]) -> str:
-    """Say that memory was left as captured, as perturbing it would take too long."""
+def explain_unreached(regions: Sequence[Region]) -> str:
+    """Explain that memory was not perturbed because that would take too long."""
     gib = sum(region.size_bytes for region in regions) / (1 << 30)
     return (
         f"not perturbed: {count(len(regions), 'region')} ({gib:.1f} GiB) not reachable from any known pointer"
-        "; outputs there that hold the right values already would not be missed"
+        "; if a variant does not write an output there that already has the right value, that goes unnoticed"
     )

@@ -1,7 +1,7 @@
-"""States that a replay left, from its files into the store.
+"""Reads the outputs of a replay from its files into the store.
 
-Of each region there are a file of its length and the numbers of the chunks that are written in it; the others
-are as they were.
+For each region the replayer writes a file with the region's size, and a list of the chunks that the file
+holds. All other chunks did not change.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def find_missing_state(capture: Capture, folder: Path) -> Region | None:
-    """Return the first region of which there is no whole state: half an answer is none."""
+    """Return the first region whose state is missing or incomplete; None if all are complete."""
     return next(
         (region for region in capture.regions if region.pre is not None and not _is_whole(region, folder)),
         None,
@@ -36,7 +36,7 @@ def find_missing_state(capture: Capture, folder: Path) -> Region | None:
 def store_outputs(
     store: Store, capture: Capture, folder: Path, relocation: Relocation | None
 ) -> dict[int, MemoryRef]:
-    """Store what a run left, by base address: chunks of the pre-state but for those that it changed."""
+    """Store the outputs of a run, by base address: the pre-states with the chunks that the run changed."""
     before = {region.base_address: region.pre for region in capture.regions if region.pre is not None}
     return _store_outputs(store, capture, before, folder, relocation)
 
@@ -48,7 +48,7 @@ def store_differing(
     folder: Path,
     relocation: Relocation | None,
 ) -> tuple[dict[int, MemoryRef], ...]:
-    """What further runs left that did not do as the first one, as far as it was kept."""
+    """Store the outputs of further runs that differ from the first one, as many as the replayer kept."""
     folders = takewhile(Path.is_dir, (folder / f"differing_{number}" for number in count(1)))
     return tuple(_store_outputs(store, capture, first, each, relocation) for each in folders)
 
@@ -64,24 +64,24 @@ def _store_outputs(
     with store.transaction() as transaction:
         for region in capture.regions:
             if region.pre is not None and _is_whole(region, folder):
-                outputs[region.base_address] = _with_changes(
+                outputs[region.base_address] = _apply_changes(
                     store, transaction, region, base[region.base_address], folder, relocation
                 )
         transaction.publish_objects()
     return outputs
 
 
-def _files(region: Region, folder: Path) -> tuple[Path, Path]:
+def _name_files(region: Region, folder: Path) -> tuple[Path, Path]:
     path = folder / f"region_{region.base_address:016x}.bin"
     return path, path.with_suffix(".chunks")
 
 
 def _is_whole(region: Region, folder: Path) -> bool:
-    path, listed = _files(region, folder)
+    path, listed = _name_files(region, folder)
     return listed.exists() and path.exists() and path.stat().st_size == region.size_bytes
 
 
-def _with_changes(
+def _apply_changes(
     store: Store,
     transaction: Transaction,
     region: Region,
@@ -89,8 +89,8 @@ def _with_changes(
     folder: Path,
     relocation: Relocation | None,
 ) -> MemoryRef:
-    """Stage a state that is another one with some chunks from a file."""
-    path, listed = _files(region, folder)
+    """Stage a state that is ``base`` with some chunks from a file."""
+    path, listed = _name_files(region, folder)
     changed = [int(line) for line in listed.read_text().split()]
     if not changed or region.pre is None:
         return base

@@ -1,4 +1,4 @@
-"""Replays whose outputs are kept: what the judge asks of a replayer, and one that starts processes."""
+"""Runs replays and stores their outputs: the interface that the judge uses, and one that starts processes."""
 
 from __future__ import annotations
 
@@ -27,33 +27,34 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.perturb.start import Start
 
-# From a perturbed state a kernel may never end. Its limit is this, or so many times what the first run took.
+# From a perturbed state a kernel may never end. Its time limit is this, or a multiple of the first run's
+# time.
 _PERTURBED_LIMIT_S = 30.0
 _PERTURBED_FACTOR = 20.0
 
 
 @dataclass(frozen=True)
 class Run:
-    """``outputs``: the state of each region afterwards, by base address; empty unless it completed."""
+    """A run of a kernel. ``outputs``: the states of all regions after it; empty unless it completed."""
 
     outcome: ReplayOutcome
     explanation: str | None
     outputs: Mapping[int, MemoryRef]
-    outside: tuple[tuple[int, int], ...] = ()  # address and length of what it wrote outside of all regions
-    relocated_words: int = 0  # addresses of a variant's own functions and tables, taken for the captured ones
+    outside: tuple[tuple[int, int], ...] = ()  # address and length of writes outside of all regions
+    relocated_words: int = 0  # addresses of a variant's functions and tables, replaced by the captured ones
     further_runs: int = 0  # from the same state
-    differing_runs: int = 0  # of these: what they left is not what the first did
-    differing: tuple[Mapping[int, MemoryRef], ...] = ()  # what the first few of these left
-    ran_once: str = ""  # why there are no further runs, where some were wanted
+    differing_runs: int = 0  # how many of these gave other outputs than the first
+    differing: tuple[Mapping[int, MemoryRef], ...] = ()  # outputs of the first few of these
+    ran_once: str = ""  # why there are no further runs, if some were requested
 
     @property
     def completed(self) -> bool:
-        """Whether the kernel ran to its end."""
+        """Whether the kernel completed."""
         return self.outcome is ReplayOutcome.COMPLETED
 
     @property
     def ending(self) -> str:
-        """How it ended, for people."""
+        """How the run ended, for people."""
         return f"{self.outcome.value.replace('_', ' ')}: {self.explanation}"
 
 
@@ -61,22 +62,22 @@ class Replayer(Protocol):
     """Runs kernels from states of one capture."""
 
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
-        """Run the captured kernel, or a variant, from a state, and with ``repeats`` again from the same one.
+        """Run the captured kernel, or a variant, from a state; with ``repeats``, several times from it.
 
-        Raises what keeps a replay from being run at all. A kernel that faults or hangs is a result.
+        Raises an error if the replay cannot be run. A kernel that faults or hangs is a result.
         """
 
     def expect(self) -> None:
-        """Prepare for one more run, beside those that are under way. The main thread calls it."""
+        """Prepare for one more run at the same time as the others. Called by the main thread."""
 
 
 class ProcessReplayer:
-    """Runs each replay in a process of its own, and stores what it left."""
+    """Runs each replay in its own process, and stores its outputs."""
 
     def __init__(
         self, store: Store, capture: Capture, timeout_s: float, standbys: Standbys | None = None
     ) -> None:
-        """``timeout_s``: limit of a run. ``standbys``: replayer processes that were started beforehand."""
+        """``timeout_s``: time limit of a run. ``standbys``: replayer processes that were started before."""
         self._store = store
         self._captured_code = capture.code_digest
         self._size_bytes = sum(region.size_bytes for region in capture.regions)
@@ -90,9 +91,9 @@ class ProcessReplayer:
             self._standbys.start_one_more()
 
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
-        """Only chunks that a run changed are written to the store.
+        """Run a kernel, and store the chunks that it changed.
 
-        The next collection removes them, unless a validation keeps them.
+        The next collection removes them unless a validation refers to them.
         """
         began = time.monotonic()
         run = self._run(start, variant, repeats)
@@ -100,7 +101,7 @@ class ProcessReplayer:
             self._first_run_s = time.monotonic() - began
         return run
 
-    def _limit_s(self, start: Start) -> float:
+    def _choose_limit_s(self, start: Start) -> float:
         if not start.is_perturbed:
             return self._timeout_s
         limit_s = max(_PERTURBED_LIMIT_S, _PERTURBED_FACTOR * (self._first_run_s or 0.0))
@@ -115,9 +116,9 @@ class ProcessReplayer:
                 compare=False,
                 dump_folder=folder,
                 changes_only=True,
-                timeout_s=self._limit_s(start),
+                timeout_s=self._choose_limit_s(start),
                 timed=False,
-                # The captured kernel may fault there. Nobody has to read its words.
+                # The captured kernel may fault from a perturbed state; its messages would confuse the user.
                 quiet=start.is_perturbed and variant is None,
                 repeats=repeats,
             )
@@ -128,12 +129,12 @@ class ProcessReplayer:
             if result.outcome is not ReplayOutcome.COMPLETED:
                 why = result.explanation
                 if repeats is not None and result.outcome is ReplayOutcome.TIMED_OUT and missing is None:
-                    why = f"{why}: the first run did, and a further one from the same state does not"
+                    why = f"{why}: the first run ended, but a further one from the same state did not"
                 return Run(result.outcome, why, {})
             if missing is not None:
-                what = f"the replay gave no whole state of region {missing.base_address:#x}"
+                what = f"the replay gave no complete state of region {missing.base_address:#x}"
                 return Run(ReplayOutcome.CRASHED, what, {})
-            relocation = self._relocation(capture, variant, result)
+            relocation = self._make_relocation(capture, variant, result)
             outputs = store_outputs(store, capture, folder, relocation)
             words = 0 if relocation is None else relocation.words
             further_runs, differing_runs = result.repeats
@@ -149,7 +150,9 @@ class ProcessReplayer:
                 result.ran_once,
             )
 
-    def _relocation(self, capture: Capture, variant: Path | None, result: ReplayResult) -> Relocation | None:
+    def _make_relocation(
+        self, capture: Capture, variant: Path | None, result: ReplayResult
+    ) -> Relocation | None:
         own = find_own_code(capture)
         if variant is None or own is None:
             return None

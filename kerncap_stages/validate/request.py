@@ -1,6 +1,6 @@
-"""A request for a verdict, and its answer: remembered, or judged now.
+"""Reads a request for a verdict, and makes its key in the action cache.
 
-Nothing here imports numpy or the models, so that a remembered answer comes at once.
+This module imports neither numpy nor the models, so that a verdict that is already known is returned fast.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from kerncap_stages.machine.identity import identify_machine
 from kerncap_stages.manifests import open_view
 from kerncap_stages.project.artifacts import find_source_of
 from kerncap_stages.store.remembered import make_request_key
-from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, checked_bounds
+from kerncap_stages.validate.compare.bounds import ELEMENT_TYPES, Bounds, make_bounds
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -25,21 +25,21 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to compare. ``default_type``: of all outputs, whatever the kernel's arguments say of them."""
+    """How to validate. ``default_type``: element type of all outputs, whatever their arguments' types are."""
 
     bounds: Bounds = field(default_factory=Bounds)
     default_type: str | None = None
     timeout_s: float = 300.0
     baseline_runs: int = 2
     perturb: bool = True
-    variant_runs: int | None = None  # from the captured state; none: as many as take next to no time
+    variant_runs: int | None = None  # from the captured state; None: as many as fit in a short time
 
 
 @dataclass(frozen=True)
 class Request:
-    """A variant, or without one the captured kernel, to be judged. ``machine``: where it is replayed.
+    """A request to judge a variant, or the captured kernel if ``variant`` is None.
 
-    backend, device_index, size_bytes: of the capture.
+    backend, device_index, size_bytes: of the capture. machine: identifies the machine of the replays.
     """
 
     capture: Digest
@@ -54,7 +54,7 @@ class Request:
 
     @property
     def key(self) -> Digest:
-        """Its name in the action cache."""
+        """The key of this request in the action cache."""
         return make_request_key(
             "validate",
             capture=self.capture,
@@ -66,7 +66,7 @@ class Request:
 
     @property
     def first_key(self) -> Digest:
-        """Of the first verdict on a variant of the capture: later ones find the captured kernel's replays."""
+        """The key of the first verdict on any variant of the capture, which kept the baseline's replays."""
         return make_request_key(
             "first validation",
             capture=self.capture,
@@ -76,9 +76,9 @@ class Request:
 
 
 def read_request(store: Store, capture: Digest, variant: Path | None, settings: Settings) -> Request:
-    """Read what the verdict on a variant depends on.
+    """Read all that the verdict on a variant depends on.
 
-    Raises UsageError if the variant is not there, ArtifactError if the other is no capture.
+    Raises UsageError if the variant does not exist, ArtifactError if ``capture`` is not a capture.
     """
     if variant is not None and not variant.is_file():
         raise UsageError(f"no such code object: {variant}", hint="make it with `make recompile`")
@@ -102,17 +102,17 @@ def read_request(store: Store, capture: Digest, variant: Path | None, settings: 
         )
 
 
-def checked_settings(
+def make_settings(
     tolerance: float | None, rtol: float | None, ulp: int | None, dtype: str | None, **further: Any
 ) -> Settings:
-    """Make settings of what users give; ``further``: other members.
+    """Make settings from the user's options; ``further``: other members.
 
-    Raises UsageError for bounds that cannot hold, or an unknown element type.
+    Raises UsageError for invalid bounds or an unknown element type.
     """
     if dtype is not None and dtype not in ELEMENT_TYPES:
-        raise UsageError(f"unknown element type {dtype!r}", hint="one of " + " ".join(ELEMENT_TYPES))
-    return replace(Settings(checked_bounds(tolerance, rtol, ulp), dtype), **further)
+        raise UsageError(f"unknown element type {dtype!r}", hint="give one of " + " ".join(ELEMENT_TYPES))
+    return replace(Settings(make_bounds(tolerance, rtol, ulp), dtype), **further)
 
 
-# Replays at the same time need memory for each; what is larger is replayed one after the other.
+# Replays at the same time each need memory for the capture. Larger captures are replayed one at a time.
 MAX_BYTES_AT_ONCE = 2 << 30

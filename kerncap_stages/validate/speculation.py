@@ -1,6 +1,6 @@
-"""Replays that begin before they are asked for, beside the one from the captured state.
+"""Begins replays before the judge asks for them, at the same time as the one from the captured state.
 
-A replay waits for its device and for one thread most of the time: two at once take little longer than one.
+A replay mostly waits for its device and for one thread, so two at once take little longer than one.
 """
 
 from __future__ import annotations
@@ -21,37 +21,38 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.replayer import Replayer, Run
 
-# The captured kernel and the variant from a perturbed state, beside the variant from the captured one.
+# For the captured kernel and the variant from a perturbed state, while the variant runs from the captured
+# one.
 _THREADS = 2
 _LOOK_S = 0.02
 
 
 class _Pool(ThreadPoolExecutor):
-    """Threads, and the work that they were given."""
+    """A thread pool that remembers its work."""
 
     def __init__(self, threads: int) -> None:
         super().__init__(threads)
         self._given: list[Future[Any]] = []
 
     def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        """Begin something, as ThreadPoolExecutor does."""
+        """Begin a call, as ThreadPoolExecutor does."""
         self._given.append(super().submit(fn, *args, **kwargs))
         return self._given[-1]
 
     @property
     def is_idle(self) -> bool:
-        """Whether all of it has ended."""
+        """Whether all calls have ended."""
         return all(future.done() for future in self._given)
 
 
 class Speculation:
-    """A replayer that may have begun a run before it is asked for it.
+    """A replayer that may have begun a run before it is asked for.
 
-    At the end of its block all runs that it began are awaited; an interrupt ends them.
+    The end of the ``with`` block waits for all runs that were begun; after an interrupt it kills them.
     """
 
     def __init__(self, replayer: Replayer) -> None:
-        """``replayer`` makes the runs, from several threads at once."""
+        """``replayer`` makes the runs; several threads call it at once."""
         self._replayer = replayer
         self._pool = _Pool(_THREADS)
         self._begun: dict[object, Future[Run]] = {}
@@ -66,7 +67,8 @@ class Speculation:
         self._pool.shutdown(wait=not interrupted, cancel_futures=True)
         if not interrupted:
             return
-        # A replay that runs on would hold the user up to its time limit. One may just be about to begin.
+        # Without this the user would wait for the time limits of the replays. Repeated, as one may just
+        # begin.
         ends_at = time.monotonic() + INTERRUPTED_S
         while time.monotonic() < ends_at and not self._pool.is_idle:
             kill_running()
@@ -81,12 +83,12 @@ class Speculation:
         self._begun[start.key, variant] = self._pool.submit(self._replayer.run, start, variant, repeats)
 
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
-        """Return what a run that was begun has found, else run."""
+        """Return the result of a run that was begun, or run now."""
         begun = self._begun.pop((start.key, variant), None)
         if begun is not None and begun.exception() is None:
             run: Run = begun.result()
-            # A variant's fault or hang is not believed: there may have been no memory for two runs at once.
-            # Nor is any hang: it had less time than it is given now.
+            # A variant that faulted or hung runs again: two runs at once may have been short of memory. So
+            # does the captured kernel if it hung, because its time limit was lower than it is now.
             is_answer = run.completed or (variant is None and run.outcome is not ReplayOutcome.TIMED_OUT)
             if is_answer:
                 return run

@@ -21,7 +21,7 @@ from kerncap_stages.manifests.validation import (
 )
 from kerncap_stages.project.unedited import find_unedited
 from kerncap_stages.replay.variant import extract_variant_code
-from kerncap_stages.validate.baselines import Baselines, kept_replays
+from kerncap_stages.validate.baselines import Baselines, make_kept_finder
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.replayer import ProcessReplayer
 from kerncap_stages.validate.speculation import Speculation
@@ -40,9 +40,9 @@ if TYPE_CHECKING:
 def publish_verdict(
     store: Store, request: Request, standbys: Standbys, *, fresh: bool
 ) -> tuple[Digest, Validation]:
-    """Judge what is asked for and publish the manifest; later requests find it by the request's key.
+    """Judge a request and publish the manifest; later requests find it by the request's key.
 
-    Raises UsageError if the variant's file was changed meanwhile.
+    Raises UsageError if the variant's file changed meanwhile.
     """
     capture = load_as(store, request.capture, Capture)
     source = None if request.source is None else load_as(store, request.source, Source)
@@ -50,15 +50,15 @@ def publish_verdict(
     scope = {"capture": request.capture, "machine": request.machine, "timeout_s": settings.timeout_s}
     replayer = ProcessReplayer(store, capture, settings.timeout_s, standbys)
     with Speculation(replayer) as replays:
-        known = (lambda _: None) if fresh else kept_replays(store)
+        known = (lambda _: None) if fresh else make_kept_finder(store)
         baselines = Baselines(store, capture, replays, scope, known)
         judgement = Judge(store, capture, source, settings, baselines, replays).judge(request.variant)
     if request.variant is not None and request.variant.read_bytes() != request.code:
-        raise UsageError(f"{request.variant} was changed while it was judged", hint="validate it again")
+        raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
     with store.transaction() as transaction:
-        described = None if request.code is None else _code_object(capture, request.code, transaction)
+        described = None if request.code is None else _store_variant(capture, request.code, transaction)
         unedited = None if described is None else find_unedited(store, request.capture)
-        manifest = _manifest(capture, request, described, unedited, judgement, baselines)
+        manifest = _make_manifest(capture, request, described, unedited, judgement, baselines)
         digest = transaction.publish(dump(manifest), "validation", [request.capture])
     store.actions.put(request.key, digest)
     if request.code is not None and settings.perturb:
@@ -67,13 +67,13 @@ def publish_verdict(
     return digest, manifest
 
 
-def _code_object(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
+def _store_variant(capture: Capture, payload: bytes, transaction: Transaction) -> CodeObject:
     code = extract_variant_code(payload, capture)
     update = {"payload": FileRef.to(transaction.put_bytes(code)), "size_bytes": len(code), "uri": None}
     return capture.kernel.code_object.model_copy(update=update)
 
 
-def _manifest(
+def _make_manifest(
     capture: Capture,
     request: Request,
     variant: CodeObject | None,
@@ -94,12 +94,12 @@ def _manifest(
         variant=variant,
         unedited=unedited,
         mode=judgement.mode,
-        tolerance=_tolerance(request.settings.bounds),
+        tolerance=_make_tolerance(request.settings.bounds),
         coverage=judgement.coverage,
         passed=judgement.passed,
         reasons=judgement.reasons,
-        regions=tuple(_region_result(verdict) for verdict in verdicts),
-        stray_writes=tuple(_stray_write(verdict) for verdict in verdicts if verdict.found.stray_bytes),
+        regions=tuple(_make_region_result(verdict) for verdict in verdicts),
+        stray_writes=tuple(_make_stray_write(verdict) for verdict in verdicts if verdict.found.stray_bytes),
         pre_states=judgement.pre_states,
         poisoned_size_bytes=judgement.perturbed_bytes,
         baseline_runs=judgement.baseline_runs,
@@ -109,14 +109,14 @@ def _manifest(
     )
 
 
-def _tolerance(bounds: Bounds) -> Tolerance | None:
-    """Return the bounds as the manifest has them; None for a byte-exact comparison."""
-    if bounds.exact:
+def _make_tolerance(bounds: Bounds) -> Tolerance | None:
+    """Convert the bounds for the manifest; None for a byte-exact comparison."""
+    if bounds.is_exact:
         return None
     return Tolerance(absolute=bounds.atol, relative=bounds.rtol, ulp=bounds.ulp)
 
 
-def _region_result(verdict: PartVerdict) -> RegionResult:
+def _make_region_result(verdict: PartVerdict) -> RegionResult:
     region, found = verdict.region, verdict.found
     difference = found.difference
     worst = None
@@ -152,7 +152,7 @@ def _region_result(verdict: PartVerdict) -> RegionResult:
     )
 
 
-def _stray_write(verdict: PartVerdict) -> StrayWrite:
+def _make_stray_write(verdict: PartVerdict) -> StrayWrite:
     return StrayWrite(
         base_address=verdict.region.base_address,
         ranges=verdict.found.stray,

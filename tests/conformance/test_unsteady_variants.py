@@ -44,7 +44,7 @@ def test_memory_of_its_own_that_ends_as_it_began_does_no_harm(judge, flags):
 def test_a_later_run_that_faults_or_hangs_is_told_as_such(judge):
     assert "faulted: once more from the same state" in judge("FAULTS_LATER", 0, code=1).err
     done = judge("HANGS_LATER", 0, "--timeout", 20, code=1)  # the first run ends within them
-    assert "the first run did, and a further one from the same state does not" in done.err
+    assert "the first run ended, but a further one from the same state did not" in done.err
 
 
 def test_what_a_variant_prints_is_shown_once(stages, program, variant):

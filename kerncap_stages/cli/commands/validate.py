@@ -110,14 +110,14 @@ def validate(
     (CUDA: candidate.cubin, else optimized.cubin, else optimized.ptx). Without a variant, the captured kernel
     itself is checked. Without a tolerance, every byte must be the same. Prints the verdict's digest.
     """
-    from kerncap_stages.cli.flows.validate import Words, checked_settings, validate_variants
+    from kerncap_stages.cli.flows.validate import Words, make_settings, validate_variants
 
     if baseline and variant is not None:
         raise UsageError(
             f"--baseline checks the captured kernel itself, but --variant {variant} names another one",
             hint="leave one of them out",
         )
-    settings = checked_settings(
+    settings = make_settings(
         tolerance,
         rtol,
         ulp,

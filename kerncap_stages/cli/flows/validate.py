@@ -20,7 +20,7 @@ from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text.terminal import printable
 from kerncap_stages.validate.engine import judge_request
-from kerncap_stages.validate.request import checked_settings, read_request
+from kerncap_stages.validate.request import make_settings, read_request
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.request import Settings
 
 # Also what the command makes of its options, so that it imports this module alone.
-__all__ = ["Words", "checked_settings", "validate_variants"]
+__all__ = ["Words", "make_settings", "validate_variants"]
 _MISSING = (
     "no project and no capture given",
     "`kc-validate ./isolated/KERNEL` checks what was rebuilt there; `kc-store ls` lists captures",

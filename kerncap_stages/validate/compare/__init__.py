@@ -1,1 +1,1 @@
-"""Comparing memory: elements by their type and bounds, regions by what was written in them."""
+"""Compares memory: elements by their type and bounds, regions by the bytes that were written in them."""

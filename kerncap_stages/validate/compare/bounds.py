@@ -1,4 +1,4 @@
-"""Types of elements and bounds on their errors: what a comparison is asked for, known without numpy."""
+"""Types of elements and bounds on their errors. This module does not import numpy."""
 
 from __future__ import annotations
 
@@ -17,31 +17,31 @@ ML_TYPES = {
 }
 FLOAT_TYPES = ("fp64", "fp32", "fp16", *ML_TYPES)
 ELEMENT_TYPES = FLOAT_TYPES + INTEGER_TYPES
-_MOST_ULP = 2**63
+_MAX_ULP = 2**63
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """How far an element may be off. ``ulp`` counts representable values of the element's type."""
+    """How large the error of an element may be. ``ulp`` counts representable values of the element's type."""
 
     atol: float | None = None
     rtol: float | None = None
     ulp: int | None = None
 
     @property
-    def exact(self) -> bool:
-        """No bound at all: bytes must be equal."""
+    def is_exact(self) -> bool:
+        """Whether there are no bounds, so that bytes must be equal."""
         return self.atol is None and self.rtol is None and self.ulp is None
 
 
-def checked_bounds(atol: float | None, rtol: float | None, ulp: int | None) -> Bounds:
-    """Bounds from a user.
+def make_bounds(atol: float | None, rtol: float | None, ulp: int | None) -> Bounds:
+    """Make bounds from the user's options.
 
-    Raises UsageError for what is no bound: not a number, infinite, negative, more than there are values.
+    Raises UsageError for a bound that is not a number, infinite, negative or too large.
     """
-    if ulp is not None and not 0 <= ulp < _MOST_ULP:
+    if ulp is not None and not 0 <= ulp < _MAX_ULP:
         raise UsageError(f"the ULP bound {ulp} is not from 0 to 2^63", hint="e.g. --ulp 2")
     for name, value in (("absolute", atol), ("relative", rtol)):
         if value is not None and not (math.isfinite(value) and value >= 0):
-            raise UsageError(f"the {name} bound {value} is not a finite number from 0 on", hint="e.g. 1e-6")
+            raise UsageError(f"the {name} bound {value} is not a finite number >= 0", hint="e.g. 1e-6")
     return Bounds(atol, rtol, ulp)

@@ -1,8 +1,8 @@
-"""Comparing what a kernel wrote with what it should have written, byte by byte or by element type.
+"""Compares the bytes that a kernel wrote with the golden ones, byte by byte or by element type.
 
-A numeric comparison accepts an element when it meets any bound that was given:
+A numeric comparison accepts an element if it meets one of the given bounds:
 ``|actual - golden| <= atol + rtol * |golden|``, or at most ``ulp`` representable values apart. Two NaNs
-agree, as do infinities of one sign. Without bounds only equal bytes agree.
+agree, and so do two infinities with the same sign. Without bounds only equal bytes agree.
 """
 
 from __future__ import annotations
@@ -32,28 +32,27 @@ __all__ = [
     "Worst",
     "compare_bytes",
     "compare_elements",
+    "find_dtype",
+    "mark_within_bounds",
     "merge",
-    "numpy_dtype",
-    "within_bounds",
 ]
-# Elements handled at a time: bounds the memory of a comparison to tens of MiB whatever the region's size.
+# Elements compared at a time: limits the memory of a comparison to tens of MiB for regions of any size.
 _BATCH_ELEMENTS = 1 << 20
 _UNBOUNDED_GAP = np.uint64(2**64 - 1)
-_MOST_ULP = 2**62  # that a verdict tells
+_MAX_ULP = 2**62  # largest ULP distance in a verdict
 
 
 @dataclass(frozen=True)
 class Worst:
-    """The element that differs most: among those beyond the bounds, if there are any.
+    """The element with the largest error, among those beyond the bounds if there are any.
 
-    error: its distance from the golden value, measured as the bounds measure: in multiples of what --atol and
-    --rtol allow, else in ULPs where --ulp bounds them, else absolute. Infinite between a number and what is
-    none, 0 between two NaNs.
-    gap: representable values between the two, which tells equal errors apart.
+    error: in multiples of what --atol and --rtol allow, or in ULPs if only --ulp is given, or absolute
+    without bounds. It is infinite between a number and a NaN or infinity, and 0 between two NaNs.
+    gap: representable values between actual and golden; it orders elements with equal errors.
     """
 
     offset_bytes: int
-    actual: float  # an int, exactly, where elements are integers
+    actual: float  # an exact int if the elements are integers
     golden: float
     fails: bool
     error: float
@@ -61,13 +60,13 @@ class Worst:
 
     @property
     def rank(self) -> tuple[bool, float, int]:
-        """Of two elements the worse has the larger one."""
+        """A key for sorting: the worse of two elements has the larger one."""
         return self.fails, self.error, self.gap
 
 
 @dataclass(frozen=True)
 class Difference:
-    """What a comparison of ``elements`` elements found; offsets count from the start of what was compared."""
+    """The result of comparing ``elements`` elements; offsets count from the start of the compared bytes."""
 
     elements: int
     differing: int = 0  # not equal byte for byte
@@ -88,8 +87,8 @@ class Difference:
 
 
 @cache
-def numpy_dtype(element_type: str) -> np.dtype[Any]:
-    """The numpy type of an element type, e.g. of ``bf16``."""
+def find_dtype(element_type: str) -> np.dtype[Any]:
+    """Return the numpy type of an element type, such as ``bf16``."""
     if element_type in ML_TYPES:
         scalar: type[Any] = getattr(ml_dtypes, ML_TYPES[element_type])
         return np.dtype(scalar)
@@ -97,19 +96,19 @@ def numpy_dtype(element_type: str) -> np.dtype[Any]:
 
 
 def compare_bytes(actual: Bytes, golden: Bytes) -> npt.NDArray[np.int64]:
-    """Offsets of the bytes that differ, int64[n], ascending."""
-    _same_size(actual, golden)
+    """Return the offsets of the bytes that differ, int64[n], ascending."""
+    _require_same_size(actual, golden)
     return np.flatnonzero(actual != golden).astype(np.int64)
 
 
 def compare_elements(actual: Bytes, golden: Bytes, element_type: str, bounds: Bounds) -> Difference:
-    """Compare two buffers of the same element type.
+    """Compare two buffers with the same element type.
 
     actual, golden: uint8[size_bytes], C-contiguous; trailing bytes that do not fill an element must be equal.
     Raises ValueError if the sizes differ.
     """
-    _same_size(actual, golden)
-    element = numpy_dtype(element_type)
+    _require_same_size(actual, golden)
+    element = find_dtype(element_type)
     count = actual.size // element.itemsize
     parts = [
         _compare_batch(
@@ -122,13 +121,15 @@ def compare_elements(actual: Bytes, golden: Bytes, element_type: str, bounds: Bo
     return replace(whole, differing=whole.differing + tail, failing=whole.failing + tail)
 
 
-def within_bounds(actual: Bytes, golden: Bytes, element_type: str, bounds: Bounds) -> npt.NDArray[np.bool_]:
-    """Which elements of two buffers of whole elements agree, bool[n].
+def mark_within_bounds(
+    actual: Bytes, golden: Bytes, element_type: str, bounds: Bounds
+) -> npt.NDArray[np.bool_]:
+    """Mark the elements of two buffers that agree within the bounds, bool[n]. Buffers hold whole elements.
 
     Raises ValueError if the sizes differ.
     """
-    _same_size(actual, golden)
-    element = numpy_dtype(element_type)
+    _require_same_size(actual, golden)
+    element = find_dtype(element_type)
     left, right = actual.view(element), golden.view(element)
     if element_type in INTEGER_TYPES:
         return _Integers(left, right).agree(bounds)
@@ -136,7 +137,7 @@ def within_bounds(actual: Bytes, golden: Bytes, element_type: str, bounds: Bound
 
 
 def merge(parts: Sequence[Difference]) -> Difference:
-    """Sum up the comparisons of parts of one buffer; worst offsets must already count from the same start."""
+    """Merge the results for parts of one buffer; offsets must already count from the same start."""
     found = [part.worst for part in parts if part.worst is not None]
     return Difference(
         elements=sum(part.elements for part in parts),
@@ -153,44 +154,44 @@ def merge(parts: Sequence[Difference]) -> Difference:
     )
 
 
-def _same_size(actual: Bytes, golden: Bytes) -> None:
+def _require_same_size(actual: Bytes, golden: Bytes) -> None:
     if actual.size != golden.size:
         raise ValueError(f"compared buffers differ in size: {actual.size} and {golden.size} bytes")
 
 
-def _ordered(values: npt.NDArray[Any], element: np.dtype[Any]) -> npt.NDArray[np.int64]:
+def _map_to_order(values: npt.NDArray[Any], element: np.dtype[Any]) -> npt.NDArray[np.int64]:
     """Map floats to integers whose distance counts representable values; both zeros map to 0."""
     bits = values.view(np.dtype(f"int{8 * element.itemsize}")).astype(np.int64)
     lowest = np.int64(-(1 << (8 * element.itemsize - 1)))
     return np.where(bits < 0, lowest - bits, bits)
 
 
-def _distance(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
-    """How far apart integers of one type are; subtracted in the unsigned type, which cannot overflow."""
+def _measure_distance(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.uint64]:
+    """Return the distances between integers of one type, computed as unsigned, which cannot overflow."""
     unsigned = np.dtype(f"uint{8 * left.dtype.itemsize}")
     high, low = np.maximum(left, right), np.minimum(left, right)
     distance: npt.NDArray[np.uint64] = (high.view(unsigned) - low.view(unsigned)).astype(np.uint64)
     return distance
 
 
-def _differing(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
+def _mark_differing(left: npt.NDArray[Any], right: npt.NDArray[Any]) -> npt.NDArray[np.bool_]:
     raw = np.dtype(f"uint{8 * left.dtype.itemsize}")
     differing: npt.NDArray[np.bool_] = left.view(raw) != right.view(raw)
     return differing
 
 
-def _allowed(magnitude: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[np.float64]:
-    """The absolute error that --atol and --rtol allow each element."""
+def _compute_allowed(magnitude: npt.NDArray[Any], bounds: Bounds) -> npt.NDArray[np.float64]:
+    """Return the absolute error that --atol and --rtol allow for each element."""
     allowed: npt.NDArray[np.float64] = (bounds.atol or 0.0) + (bounds.rtol or 0.0) * magnitude
     return allowed
 
 
 class _Floats:
-    """Two arrays of one type as numbers, and how far apart they are."""
+    """Two arrays of a floating-point type as numbers, and their distances."""
 
     def __init__(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
-        self.differing = _differing(left, right)
-        # Widening a signalling NaN is invalid to the processor, not to us.
+        self.differing = _mark_differing(left, right)
+        # The processor reports converting a signalling NaN as invalid, which does not matter here.
         with np.errstate(invalid="ignore"):
             self.a, self.g = left.astype(np.float64), right.astype(np.float64)
         self.nan_a, self.nan_g = np.isnan(self.a), np.isnan(self.g)
@@ -198,35 +199,35 @@ class _Floats:
         self.finite = ~(self.nan_a | self.nan_g | self.inf_a | self.inf_g)
         with np.errstate(invalid="ignore", over="ignore"):
             self.absolute = np.where(self.a == self.g, 0.0, np.abs(self.a - self.g))
-        self.magnitude = np.abs(np.where(self.inf_g, 0.0, self.g))  # of what is infinite nothing is relative
-        gap = _distance(_ordered(left, left.dtype), _ordered(right, left.dtype))
+        self.magnitude = np.abs(np.where(self.inf_g, 0.0, self.g))  # no error is relative to infinity
+        gap = _measure_distance(_map_to_order(left, left.dtype), _map_to_order(right, left.dtype))
         alike = (self.nan_a & self.nan_g) | (self.a == self.g)
         self.gap = np.where(alike, np.uint64(0), np.where(self.finite, gap, _UNBOUNDED_GAP))
 
     def agree(self, bounds: Bounds) -> npt.NDArray[np.bool_]:
         agree: npt.NDArray[np.bool_] = ~self.differing
-        if not bounds.exact:
+        if not bounds.is_exact:
             agree |= (self.nan_a & self.nan_g) | (self.a == self.g)
             if bounds.atol is not None or bounds.rtol is not None:
-                agree |= self.finite & (self.absolute <= _allowed(self.magnitude, bounds))
+                agree |= self.finite & (self.absolute <= _compute_allowed(self.magnitude, bounds))
             if bounds.ulp is not None:
                 agree |= self.finite & (self.gap <= np.uint64(bounds.ulp))
         return agree
 
 
 class _Integers:
-    """The same of integers."""
+    """Two arrays of an integer type as numbers, and their distances."""
 
     def __init__(self, left: npt.NDArray[Any], right: npt.NDArray[Any]) -> None:
-        self.differing = _differing(left, right)
-        self.gap = _distance(left, right)
+        self.differing = _mark_differing(left, right)
+        self.gap = _measure_distance(left, right)
         self.absolute = self.gap.astype(np.float64)
         self.magnitude = np.abs(right.astype(np.float64))
 
     def agree(self, bounds: Bounds) -> npt.NDArray[np.bool_]:
         agree: npt.NDArray[np.bool_] = ~self.differing
         if bounds.atol is not None or bounds.rtol is not None:
-            agree |= self.absolute <= _allowed(self.magnitude, bounds)
+            agree |= self.absolute <= _compute_allowed(self.magnitude, bounds)
         if bounds.ulp is not None:
             agree |= self.gap <= np.uint64(bounds.ulp)
         return agree
@@ -260,8 +261,8 @@ def _compare_batch(
         infinite_golden=int(floats.inf_g.sum()),
         max_absolute=float(floats.absolute[finite].max(initial=0.0)),
         max_relative=float(relative[finite].max(initial=0.0)),
-        max_ulp=min(int(floats.gap[finite].max(initial=0)), _MOST_ULP),
-        worst=_worst(floats, failing, bounds, left, right, start * element.itemsize),
+        max_ulp=min(int(floats.gap[finite].max(initial=0)), _MAX_ULP),
+        worst=_find_worst(floats, failing, bounds, left, right, start * element.itemsize),
     )
 
 
@@ -279,12 +280,12 @@ def _compare_integers(
         failing=int(failing.sum()),
         max_absolute=float(distance.max(initial=0.0)),
         max_relative=float(relative[np.isfinite(relative)].max(initial=0.0)),
-        max_ulp=min(int(integers.gap.max(initial=0)), _MOST_ULP),
-        worst=_worst(integers, failing, bounds, left, right, base_bytes),
+        max_ulp=min(int(integers.gap.max(initial=0)), _MAX_ULP),
+        worst=_find_worst(integers, failing, bounds, left, right, base_bytes),
     )
 
 
-def _worst(
+def _find_worst(
     found: _Floats | _Integers,
     failing: npt.NDArray[np.bool_],
     bounds: Bounds,
@@ -292,12 +293,12 @@ def _worst(
     right: npt.NDArray[Any],
     base_bytes: int,
 ) -> Worst | None:
-    """The worst element of a batch that begins at ``base_bytes``; of equally bad ones the first."""
+    """Return the worst element of a batch that begins at ``base_bytes``; the first of equally bad ones."""
     fails = bool(failing.any())
     among = np.flatnonzero(failing if fails else found.differing)
     if not among.size:
         return None
-    error = _error(found, bounds)[among]
+    error = _measure_error(found, bounds)[among]
     among = among[error == error.max()]
     worst = int(among[np.argmax(found.gap[among])])
     number = int if left.dtype.kind in "iu" else float
@@ -311,12 +312,12 @@ def _worst(
     )
 
 
-def _error(found: _Floats | _Integers, bounds: Bounds) -> npt.NDArray[np.float64]:
-    """How far off each element is, as ``Worst.error`` measures it."""
+def _measure_error(found: _Floats | _Integers, bounds: Bounds) -> npt.NDArray[np.float64]:
+    """Return the error of each element, as ``Worst.error`` defines it."""
     error: npt.NDArray[np.float64]
     if bounds.atol is not None or bounds.rtol is not None:
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            error = found.absolute / _allowed(found.magnitude, bounds)
+            error = found.absolute / _compute_allowed(found.magnitude, bounds)
     elif bounds.ulp is not None:
         error = found.gap.astype(np.float64)
     else:

@@ -1,9 +1,9 @@
-"""What a variant wrote of its own addresses, as the captured code object's that mean the same.
+"""Replaces addresses of a variant's code object in outputs by those of the same symbols in the captured one.
 
-A code object built again lies elsewhere, and so do functions and tables in it. Where a kernel stores their
-addresses (tables of virtual functions, pointers to functions), the same program leaves other bytes. Both code
-objects name what they hold, so such a word is replaced by the address of the same place in the captured one:
-of the same symbol, as far from its beginning. What no symbol names stays as it is, and differs.
+A rebuilt code object is loaded elsewhere, with its functions and tables. If a kernel stores their addresses
+(virtual function tables, function pointers), its outputs differ although it is right. Both code objects have
+symbols. So a word that holds such an address is replaced by the address of the same symbol, with the same
+offset in it, in the captured code object. Addresses without a symbol stay as they are, and differ.
 """
 
 from __future__ import annotations
@@ -36,33 +36,33 @@ class _Place:
 
 
 class Relocation:
-    """From addresses in a variant's code object to those in the captured one."""
+    """Translates addresses in a variant's code object to addresses in the captured one."""
 
     def __init__(
         self, captured: bytes, captured_address: int, variant: bytes, variant_address: int, variant_bytes: int
     ) -> None:
-        """Addresses: where each is loaded."""
+        """The addresses are those at which the code objects are loaded."""
         self._captured, self._captured_address = captured, captured_address
         self._variant, self._variant_address = variant, variant_address
         self._end = variant_address + variant_bytes
-        self.words = 0  # that were replaced
+        self.words = 0  # number of replaced words
 
     @cached_property
     def _places(self) -> list[_Place]:
-        there = _unique(self._captured)
+        there = _find_unique_places(self._captured)
         places = [
             _Place(
                 self._variant_address + offset,
                 self._variant_address + offset + min(size, there[name][1]),
                 self._captured_address + there[name][0],
             )
-            for name, (offset, size) in _unique(self._variant).items()
+            for name, (offset, size) in _find_unique_places(self._variant).items()
             if name in there
         ]
         return sorted(places, key=lambda place: place.start)
 
     def apply(self, chunk: npt.NDArray[np.uint8], before: Callable[[], npt.NDArray[np.uint8]]) -> None:
-        """Replace each aligned word of a chunk that is such an address, and was not there before."""
+        """Replace the aligned words of a chunk that hold addresses of the variant and changed in the run."""
         whole = chunk.size // _WORD_BYTES * _WORD_BYTES
         words = chunk[:whole].view(np.uint64)
         found = np.flatnonzero((words >= self._variant_address) & (words < self._end))
@@ -77,13 +77,13 @@ class Relocation:
                 self.words += 1
 
 
-def relocated_note(words: int) -> str:
-    """What people are told of it."""
-    return f"{words} words hold addresses of functions or tables: compared by the symbols that they lead to"
+def describe_relocation(words: int) -> str:
+    """Write a note about replaced words."""
+    return f"{words} words hold addresses of functions or tables: they were compared by symbol"
 
 
-def _unique(code_object: bytes) -> dict[str, tuple[int, int]]:
-    """(offset, size) of everything that has a name of its own."""
+def _find_unique_places(code_object: bytes) -> dict[str, tuple[int, int]]:
+    """Return (offset, size) of all symbols whose name is unique."""
     try:
         places = [
             (strip_unit(place.name), place.offset_bytes, place.size_bytes)

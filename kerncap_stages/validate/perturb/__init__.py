@@ -1,1 +1,1 @@
-"""Perturbing the memory that a kernel starts from, to see what it reads and writes."""
+"""Perturbs the memory that a kernel starts from, to find out what it writes."""

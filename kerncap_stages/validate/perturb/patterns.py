@@ -1,8 +1,8 @@
-"""Which bits of memory a perturbation flips, and what it makes of zeros.
+"""Chooses the bits that a perturbation flips, and the numbers that replace zeros.
 
-Every perturbed byte differs from the captured one. Zeros among floating-point elements become numbers as
-large as those that the kernel leaves there: a zero with some bits flipped is so small that sums swallow it. A
-variant that adds to an output that it should set, or sets one that it should add to, would leave the same.
+Every perturbed byte differs from the captured one. A zero with some bits flipped would be a tiny number,
+which vanishes in sums: a variant that adds to an output instead of setting it would give the same result. So
+zeros among floating-point elements become numbers about as large as those that the kernel writes there.
 """
 
 from __future__ import annotations
@@ -27,32 +27,32 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-# Flips many bits of every byte.
+# Flips half of the bits of every byte.
 STRONG_UNIT = bytes([0xA5])
-# Flips the lowest bit of every byte: finite floats stay finite unless they are large.
+# Flips the lowest bit of every byte, so that finite floats stay finite unless they are very large.
 _LIGHT_UNIT = bytes([1])
-# An element changes by a factor of two or less: errors keep their size, which a comparison with bounds needs.
+# Changes an element by a factor of at most two, so that rounding errors stay as large as the bounds assume.
 _MAGNITUDE_UNITS = {
     "fp64": bytes([1, 1, 1, 1, 1, 1, 0x10, 0]),
     "fp32": bytes([1, 1, 0x80, 0]),
     "fp16": bytes([1, 0x04]),
     "bf16": bytes([0x81, 0]),
 }
-# The words that elements are, and their numbers: numpy has no bf16, which is the upper half of an fp32.
+# The integer type and the float type of elements. numpy has no bf16, which is the upper half of an fp32.
 _KINDS: dict[str, tuple[type[np.unsignedinteger], type[np.floating]]] = {
     "fp64": (np.uint64, np.float64),
     "fp32": (np.uint32, np.float32),
     "fp16": (np.uint16, np.float16),
     "bf16": (np.uint16, np.float32),
 }
-# A zero whose type is unknown becomes this. It is 258 as an fp32, and as flags each of its bytes is 1 or odd.
+# Replaces a zero of unknown type. As an fp32 it is 258; as flags or bytes, each byte is odd.
 _UNKNOWN = 0x43810101
 _NO_BYTES = np.empty(0, np.uint8)
 _SAMPLES = 64
 _SAMPLE_BYTES = 1 << 20
 
 
-def light_unit(part: Span, *, keep_magnitude: bool) -> bytes:
+def choose_light_unit(part: Span, *, keep_magnitude: bool) -> bytes:
     """Return the bits of one element that a light perturbation flips."""
     return _MAGNITUDE_UNITS.get(part.element_type or "", _LIGHT_UNIT) if keep_magnitude else _LIGHT_UNIT
 
@@ -61,21 +61,21 @@ def make_pattern(part: Span, unit: bytes, low: int, high: int) -> Bytes:
     """Return the bits to flip from offset ``low`` of a region to ``high``: uint8[high - low]."""
     bits = np.frombuffer(unit, np.uint8)
     turned = np.roll(bits, -((low - part.start) % bits.size))
-    # np.resize would concatenate as many arrays as there are elements: 100 ms a chunk.
+    # Not np.resize, which is slow: it concatenates an array for each element.
     return np.tile(turned, -(-(high - low) // turned.size))[: high - low]
 
 
 def flip(content: Bytes, start: int, part: Span, pattern: Bytes, golden: Callable[[int, int], Bytes]) -> None:
-    """Perturb content in place. start: its offset in the region. golden: see ``lifted_zeros``."""
-    with lifted_zeros(content, start, part, golden):
+    """Perturb content in place. start: its offset in the region. golden: as for ``replace_zeros``."""
+    with replace_zeros(content, start, part, golden):
         content ^= pattern
 
 
 def choose_samples(size_bytes: int, known: Sequence[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Choose the parts of a region that is too large to be perturbed everywhere.
+    """Choose parts to perturb in a region that is too large to be perturbed everywhere.
 
-    Returns (offset, length) of the first and last MiB, of some between, and of ``known``; ascending and
-    apart.
+    Returns (offset, length) of the first and last MiB, of some between them, and of ``known``. They are
+    ascending and do not overlap.
     """
     last = max(size_bytes - _SAMPLE_BYTES, 0)
     samples = [(last * i // (_SAMPLES - 1), min(_SAMPLE_BYTES, size_bytes)) for i in range(_SAMPLES)]
@@ -90,26 +90,26 @@ def choose_samples(size_bytes: int, known: Sequence[tuple[int, int]]) -> list[tu
 
 
 class Golden:
-    """What the kernel leaves in a region, read when it is asked for; nothing where that is not known."""
+    """Reads a region's golden post-state when it is needed; returns no bytes if there is none."""
 
     def __init__(self, store: Store, region: Region) -> None:
-        """``region``: of a capture that may have no post-state."""
+        """``region``: may have no post-state."""
         self._store, self._post = store, region.post
 
     @cached_property
     def _content(self) -> Bytes:
         return _NO_BYTES if self._post is None else self._store.read_memory(self._post.digest)
 
-    def all(self, start: int, end: int) -> Bytes:
-        """Return a stretch of the region; the first call reads all of it."""
+    def read(self, start: int, end: int) -> Bytes:
+        """Return bytes of the region; the first call reads all of it."""
         return self._content[start:end]
 
     @cached_property
     def _chunks(self) -> ChunkList | None:
         return None if self._post is None else read_chunk_list(self._store, self._post)
 
-    def of_chunk(self, index: int) -> Callable[[int, int], Bytes]:
-        """Return a function that reads stretches of one chunk, and reads that chunk once and nothing else."""
+    def make_chunk_reader(self, index: int) -> Callable[[int, int], Bytes]:
+        """Return a function that returns bytes of one chunk; it reads only that chunk, and only once."""
 
         @cache
         def chunk() -> tuple[int, Bytes]:
@@ -125,13 +125,13 @@ class Golden:
 
 
 @contextmanager
-def lifted_zeros(
+def replace_zeros(
     content: Bytes, start: int, part: Span, golden: Callable[[int, int], Bytes]
 ) -> Iterator[None]:
-    """Find the zeros, let the caller perturb the content, then make numbers of what were zeros.
+    """Find the zeros before the ``with`` block, which perturbs the content; replace them by numbers after it.
 
-    start: offset of the content in its region; elements that it holds in part are left alone. golden: returns
-    what the kernel leaves from one offset to another.
+    start: offset of the content in its region; elements that are cut off at its ends are left alone. golden:
+    returns the golden bytes from one offset to another.
     """
     kind = part.element_type
     if kind is not None and kind not in _KINDS:
@@ -147,11 +147,11 @@ def lifted_zeros(
     yield
     if zeros.any():
         after = golden(start + first, start + end)
-        elements[zeros] = _UNKNOWN if kind is None else _lift(after, kind)
+        elements[zeros] = _UNKNOWN if kind is None else _choose_number(after, kind)
 
 
-def _lift(golden: Bytes, kind: str) -> int:
-    """Return the power of two below the largest finite number, or 1; every byte differs from a zero's."""
+def _choose_number(golden: Bytes, kind: str) -> int:
+    """Choose the power of two below the largest golden number, or 1, and make all its bytes nonzero."""
     word, number = _KINDS[kind]
     is_upper_half = kind == "bf16"
     words = golden.view(word)

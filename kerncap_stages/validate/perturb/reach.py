@@ -1,4 +1,4 @@
-"""Which regions a kernel may reach, as far as anything in sight leads there: arguments, variables, memory."""
+"""Finds the regions that a kernel may reach by known pointers: in arguments, variables and memory."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validate.perturb.address_ranges import AddressRanges
-from kerncap_stages.validate.perturb.start import variable_ranges
+from kerncap_stages.validate.perturb.start import find_variable_ranges
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -24,19 +24,20 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer
 
-# Where pointers to outputs are looked for beyond the arguments: tables of pointers are small.
-_MOST_TABLE_BYTES = 1 << 20
-_MOST_SCANNED_BYTES = 64 << 20  # of all of them together
+# Pointers are searched for in memory up to these sizes, because tables of pointers are small.
+_MAX_TABLE_BYTES = 1 << 20
+_MAX_SCANNED_BYTES = 64 << 20  # of all memory that is searched
 _NOT_DATA = frozenset({MemoryKind.CODE_OBJECT, MemoryKind.KERNARG})
 
 
 @dataclass(frozen=True)
 class Reach:
-    """The data regions that anybody may write, by what leads there.
+    """The writable data regions, by whether known pointers lead to them.
 
-    ``candidates``: what the kernel may write: regions that it changed first, then those that its arguments,
-    variables of its code object, and memory that these lead to point to. ``others``: the rest, the smallest
-    first; among them what only pointers to const lead to. ``unreached``: of these, what nothing leads to.
+    ``candidates``: regions that the kernel may write: first those that it changed, then those that pointers
+    lead to, in its arguments, in variables of its code object, and in memory that these lead to. ``others``:
+    the rest, smallest first, including those that only pointers to const lead to. ``unreached``: those of the
+    others that no argument points to.
     """
 
     candidates: list[Region]
@@ -45,18 +46,18 @@ class Reach:
 
 
 def find_reach(store: Store, capture: Capture, arguments: Sequence[Pointer]) -> Reach:
-    """Find what leads where."""
+    """Sort the writable regions by whether known pointers lead to them."""
     usable = [region for region in capture.regions if region.pre is not None and not region.read_only]
-    reached, pointed = _reached(store, capture, usable, arguments)
-    further = _mapped_behind(usable, reached, pointed)
+    reached, pointed = _follow_pointers(store, capture, usable, arguments)
+    further = _find_adjacent_mappings(usable, reached, pointed)
     candidates = [
         region
         for region in usable
         if region.written
         or (region.base_address in reached | further and region.kind not in _NOT_DATA)
-        or variable_ranges(store, capture, region)
+        or find_variable_ranges(store, capture, region)
     ]
-    # There may be more than are tried, variables and mappings: what the arguments lead to goes first.
+    # Only the first ones are perturbed one by one, so those that arguments lead to come before the others.
     candidates.sort(
         key=lambda region: (
             not region.written,
@@ -73,52 +74,52 @@ def find_reach(store: Store, capture: Capture, arguments: Sequence[Pointer]) -> 
     return Reach(candidates, others, unreached)
 
 
-def _reached(
+def _follow_pointers(
     store: Store, capture: Capture, usable: Sequence[Region], arguments: Sequence[Pointer]
 ) -> tuple[set[int], set[int]]:
-    """Base addresses of regions that arguments and variables lead to, by themselves or through others.
+    """Return base addresses of regions that arguments and variables lead to, directly or through memory.
 
-    And of those that arguments point to at all, pointers to const among them.
+    Second: base addresses of regions that arguments point to directly, also by pointers to const.
     """
     at = {region.base_address: region for region in usable}
     bases = sorted(at)
     ranges = AddressRanges((base, at[base].size_bytes) for base in bases)
 
-    def regions_at(words: npt.NDArray[np.uint64]) -> set[int]:
-        numbers = ranges.numbers(words)
-        # Not np.unique: its first call imports masked arrays, which takes longer than all of this.
+    def find_regions(words: npt.NDArray[np.uint64]) -> set[int]:
+        numbers = ranges.find_ranges(words)
+        # Not np.unique: its first call imports masked arrays, which takes longer than this whole function.
         return {bases[number] for number in np.flatnonzero(np.bincount(numbers[numbers >= 0]))}
 
     constant = {pointer.address for pointer in arguments if pointer.is_const}
     constant -= {pointer.address for pointer in arguments if not pointer.is_const}
-    words = _kernarg_words(capture)
-    pointed = regions_at(words)
-    found = regions_at(words[~np.isin(words, np.array(sorted(constant), np.uint64))])
+    words = _read_kernarg_words(capture)
+    pointed = find_regions(words)
+    found = find_regions(words[~np.isin(words, np.array(sorted(constant), np.uint64))])
     for variable in capture.module_variables:
         is_own = variable.code_object == capture.code_digest
-        if is_own and variable.pre is not None and variable.size_bytes <= _MOST_TABLE_BYTES:
-            found |= regions_at(np.concatenate(list(_words_of(store, variable.pre))))
-    # What lies behind a pointer to const is not written through it, but may lead to what is.
-    waiting, seen, room = list(pointed | found), set[int](), _MOST_SCANNED_BYTES
+        if is_own and variable.pre is not None and variable.size_bytes <= _MAX_TABLE_BYTES:
+            found |= find_regions(np.concatenate(list(_read_words(store, variable.pre))))
+    # The kernel does not write through a pointer to const, but memory there may hold pointers to outputs.
+    waiting, seen, room = list(pointed | found), set[int](), _MAX_SCANNED_BYTES
     while waiting:
         base = waiting.pop()
         region = at[base]
-        if base in seen or region.pre is None or region.size_bytes > min(_MOST_TABLE_BYTES, room):
+        if base in seen or region.pre is None or region.size_bytes > min(_MAX_TABLE_BYTES, room):
             continue
         seen.add(base)
         room -= region.size_bytes
-        for chunk in _words_of(store, region.pre):
-            further = regions_at(chunk) - {base}
+        for chunk in _read_words(store, region.pre):
+            further = find_regions(chunk) - {base}
             found |= further
             waiting += further
     return found, pointed
 
 
-def _mapped_behind(usable: Sequence[Region], reached: set[int], stops: set[int]) -> set[int]:
-    """Base addresses of mappings that go on where a reached one ends, up to where another pointer leads.
+def _find_adjacent_mappings(usable: Sequence[Region], reached: set[int], stops: set[int]) -> set[int]:
+    """Return base addresses of mappings that follow a reached one without a gap, up to the next pointer.
 
-    An allocator that grows by mapping more memory behind what it has (PyTorch's expandable segments) puts one
-    array into several of them.
+    An allocator that grows by mapping more memory after its last mapping (PyTorch's expandable segments) may
+    put one array into several mappings.
     """
     found: set[int] = set()
     for before, region in pairwise(sorted(usable, key=lambda region: region.base_address)):
@@ -130,7 +131,7 @@ def _mapped_behind(usable: Sequence[Region], reached: set[int], stops: set[int])
     return found
 
 
-def _words_of(store: Store, state: MemoryRef) -> Iterator[npt.NDArray[np.uint64]]:
+def _read_words(store: Store, state: MemoryRef) -> Iterator[npt.NDArray[np.uint64]]:
     memory = read_chunk_list(store, state)
     yield np.empty(0, np.uint64)
     for index, digest in enumerate(memory.digests):
@@ -139,8 +140,8 @@ def _words_of(store: Store, state: MemoryRef) -> Iterator[npt.NDArray[np.uint64]
             yield chunk[: chunk.size // 8 * 8].view(np.uint64)
 
 
-def _kernarg_words(capture: Capture) -> npt.NDArray[np.uint64]:
-    """Every aligned word of the explicit arguments: structs by value hold pointers too."""
+def _read_kernarg_words(capture: Capture) -> npt.NDArray[np.uint64]:
+    """Return all 64-bit words at multiples of 4 in the explicit arguments: structs may hold pointers, too."""
     kernarg = bytes.fromhex(capture.kernarg)
     explicit = [slot for slot in capture.kernel.slots if not slot.is_hidden]
     end = max((slot.offset_bytes + slot.size_bytes for slot in explicit), default=len(kernarg))

@@ -1,4 +1,4 @@
-"""The state that a replay starts from: the captured one, or one with regions perturbed."""
+"""The state that a replay starts from: the captured one, or one with perturbed regions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.code.code_object import list_writable_data
 from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.replay.plan import find_own_code
-from kerncap_stages.validate.perturb.address_ranges import captured_ranges
+from kerncap_stages.validate.perturb.address_ranges import find_captured_ranges
 from kerncap_stages.validate.perturb.states import perturb
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class Start:
-    """Where a replay starts. Perturbed regions are staged when a caller first needs them, from any thread."""
+    """The start of a replay. Perturbed regions are made when a caller first needs them, in any thread."""
 
     def __init__(
         self, store: Store, captured: Capture, *trials: Trial, known: Mapping[int, MemoryRef] | None = None
@@ -37,12 +37,12 @@ class Start:
 
     @property
     def is_perturbed(self) -> bool:
-        """Whether any region is."""
+        """Whether any region is perturbed."""
         return bool(self.trials)
 
     @property
     def key(self) -> tuple[tuple[int, str], ...]:
-        """Tells it from other states of the same capture."""
+        """Distinguishes this start from others of the same capture."""
         return tuple((trial.region.base_address, trial.perturbation) for trial in self.trials)
 
     @property
@@ -56,12 +56,14 @@ class Start:
         made = self._captured
         for trial in self.trials:
             pre = self._known.get(trial.region.base_address) or self._perturb(trial)
-            made = with_pre_state(made, trial.region, pre)
+            made = replace_pre_state(made, trial.region, pre)
         return made
 
     def _perturb(self, trial: Trial) -> MemoryRef:
-        variables = variable_ranges(self._store, self._captured, trial.region) if trial.of_variables else ()
-        ranges = captured_ranges(self._captured)
+        variables = (
+            find_variable_ranges(self._store, self._captured, trial.region) if trial.of_variables else ()
+        )
+        ranges = find_captured_ranges(self._captured)
         with self._store.transaction() as transaction:
             pre = perturb(self._store, transaction, trial, variables, ranges)
             transaction.publish_objects()
@@ -73,15 +75,15 @@ class Start:
         return {region.base_address: region.pre for region in self.capture.regions if region.pre is not None}
 
 
-def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tuple[int, int]]:
-    """(offset, length) of the variables that the kernel's own code object has in a region and may write."""
+def find_variable_ranges(store: Store, capture: Capture, region: Region) -> list[tuple[int, int]]:
+    """Return (offset, length) of the writable variables of the kernel's code object in a region."""
     if region.kind is not MemoryKind.CODE_OBJECT or region.pre is None or region.read_only:
         return []
     own = find_own_code(capture)
     if own is None:
-        # Where a code object has no place of its own, each of its variables is a region.
-        return [(0, region.size_bytes) for each in _variables_at(capture, region) if not each.is_const]
-    # A program may have hundreds of other code objects: ours is not read for each of their regions.
+        # If the code object has no address (CUDA), each of its variables is a region.
+        return [(0, region.size_bytes) for each in _find_variables_at(capture, region) if not each.is_const]
+    # A program may have hundreds of other code objects; the kernel's is not read for each of their regions.
     own_end = own.load_address + own.load_size_bytes
     if not (region.base_address < own_end and own.load_address < region.end_address):
         return []
@@ -93,8 +95,8 @@ def variable_ranges(store: Store, capture: Capture, region: Region) -> list[tupl
     return [(at, size) for at, size in offsets if at >= 0 and at + size <= region.size_bytes]
 
 
-def _variables_at(capture: Capture, region: Region) -> Iterator[ModuleVariable]:
-    """Variables of the kernel's own code object that are a region of their own."""
+def _find_variables_at(capture: Capture, region: Region) -> Iterator[ModuleVariable]:
+    """Yield the variables of the kernel's code object that are this whole region."""
     digest = capture.code_digest
     for variable in capture.module_variables:
         where = (variable.address, variable.size_bytes)
@@ -102,9 +104,9 @@ def _variables_at(capture: Capture, region: Region) -> Iterator[ModuleVariable]:
             yield variable
 
 
-def with_pre_state(capture: Capture, region: Region, pre: MemoryRef) -> Capture:
-    """Return the capture with another pre-state of one region, and of a variable that lies there."""
-    same = {variable.symbol for variable in _variables_at(capture, region)}
+def replace_pre_state(capture: Capture, region: Region, pre: MemoryRef) -> Capture:
+    """Return the capture with another pre-state of one region, and of a variable in it."""
+    same = {variable.symbol for variable in _find_variables_at(capture, region)}
     variables = tuple(
         each.model_copy(update={"pre": pre}) if each.symbol in same else each
         for each in capture.module_variables

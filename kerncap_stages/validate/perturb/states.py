@@ -1,8 +1,8 @@
-"""Perturbed pre-states: they show which bytes a kernel writes even where it writes what was there before.
+"""Makes perturbed pre-states, which show the bytes that a kernel writes with the value that they already had.
 
-A kernel that already ran on the same data leaves its outputs as they are, and a variant that does nothing
-would look right. So a region that the kernel is given is perturbed, the captured kernel is replayed, and what
-it puts back, or makes of it, the variant must do too.
+If a kernel ran on the same data before, its outputs do not change, and a variant that writes nothing would
+seem right. So a region is perturbed, and the captured kernel is replayed from there. The variant must then
+give the same outputs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ import numpy as np
 
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
-from kerncap_stages.validate.perturb.address_ranges import null_words
+from kerncap_stages.validate.perturb.address_ranges import find_null_words
 from kerncap_stages.validate.perturb.patterns import (
     STRONG_UNIT,
     Golden,
+    choose_light_unit,
     choose_samples,
     flip,
-    light_unit,
     make_pattern,
 )
 
@@ -38,25 +38,26 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-# Perturbing a region costs as much as capturing it once more: of a larger one, samples and what the kernel is
-# known to write.
-MOST_BYTES = 1 << 30
-_SLAB_BYTES = 1 << 20  # so much of a pattern is made at a time; a multiple of every unit of one
+# Perturbing a region takes as long as capturing it again. In larger regions only samples are perturbed, and
+# bytes that the kernel is known to write.
+MAX_BYTES = 1 << 30
+_SLAB_BYTES = 1 << 20  # of a pattern that is made once and used again; a multiple of the size of every unit
 
 
 class Perturbation(StrEnum):
     """How a region is perturbed."""
 
-    STRONG = "strong"  # everywhere, far off: for what is written and never read
+    STRONG = "strong"  # everywhere, with large changes: for outputs that are written and never read
     LIGHT = "light"  # everywhere, the lowest bit of each byte
-    LIGHT_MAGNITUDE = "light_magnitude"  # the same, with numbers that keep their magnitude
-    LIGHT_SAMPLES = "light_samples"  # samples of a large region, and where the kernel is known to write
-    LIGHT_WRITTEN = "light_written"  # only where the kernel is known to write
-    LIGHT_VARIABLES = "light_variables"  # the variables that lie in the region
-    # The same, except addresses of captured memory: a kernel that follows them does not run on others.
+    LIGHT_MAGNITUDE = "light_magnitude"  # everywhere, so that numbers keep their magnitude
+    LIGHT_SAMPLES = "light_samples"  # samples of a large region, and bytes that the kernel is known to write
+    LIGHT_WRITTEN = "light_written"  # only bytes that the kernel is known to write
+    LIGHT_VARIABLES = "light_variables"  # the variables in the region
+    # Like LIGHT and LIGHT_VARIABLES without addresses of captured memory: kernels that follow them would
+    # fault.
     LIGHT_NUMBERS = "light_numbers"
     LIGHT_VARIABLE_NUMBERS = "light_variable_numbers"
-    # The same, except addresses and the zeros where addresses may be: lists end there.
+    # The same without zeros that may be null pointers, which end lists.
     LIGHT_NONZERO = "light_nonzero"
     LIGHT_VARIABLE_NONZERO = "light_variable_nonzero"
 
@@ -73,7 +74,8 @@ _OF_REGIONS = frozenset(
         Perturbation.LIGHT_NONZERO,
     }
 )
-# Light perturbations of a region and of variables; each pair spares more than the one before.
+# Light perturbations of a region and of variables; each pair leaves more bytes unperturbed than the one
+# before.
 LIGHT_PAIRS = (
     (Perturbation.LIGHT, Perturbation.LIGHT_VARIABLES),
     (Perturbation.LIGHT_NUMBERS, Perturbation.LIGHT_VARIABLE_NUMBERS),
@@ -84,9 +86,9 @@ _OF_VARIABLES = frozenset(of_variables for _, of_variables in LIGHT_PAIRS)
 
 @dataclass(frozen=True)
 class Trial:
-    """One region and the way to perturb it.
+    """A region and the way to perturb it.
 
-    parts: what its elements are. keep_magnitude: numbers keep their magnitude under light perturbations.
+    parts: the types of its elements. keep_magnitude: numbers keep their magnitude under light perturbations.
     """
 
     region: Region
@@ -100,7 +102,7 @@ class Trial:
         if self.perturbation is Perturbation.STRONG:
             return [STRONG_UNIT] * len(self.parts)
         keep = self.keep_magnitude or self.perturbation is Perturbation.LIGHT_MAGNITUDE
-        return [light_unit(part, keep_magnitude=keep) for part in self.parts]
+        return [choose_light_unit(part, keep_magnitude=keep) for part in self.parts]
 
     @property
     def of_variables(self) -> bool:
@@ -108,7 +110,7 @@ class Trial:
         return self.perturbation in _OF_VARIABLES
 
     def describe(self) -> list[object]:
-        """All that the perturbed state depends on besides the capture, as plain JSON."""
+        """Return all that the perturbed state depends on besides the capture, as plain JSON."""
         elements = [[part.start, part.end, part.element_type] for part in self.parts]
         return [self.region.base_address, self.perturbation, elements, [unit.hex() for unit in self.units]]
 
@@ -122,8 +124,8 @@ def perturb(
 ) -> MemoryRef:
     """Stage the perturbed pre-state of a region.
 
-    variables: (offset, length) of each, for perturbations of variables. ranges: the memory that addresses
-    lead into. Raises ValueError if the region has no pre-state.
+    variables: (offset, length) of each variable, for perturbations of variables. ranges: all captured memory,
+    to recognise addresses. Raises ValueError if the region has no pre-state.
     """
     region, kind = trial.region, trial.perturbation
     if region.pre is None:
@@ -131,7 +133,7 @@ def perturb(
     golden = Golden(store, region)
     parts = list(zip(trial.parts, trial.units, strict=True))
     if kind in _OF_REGIONS:
-        return _perturb_everywhere(store, transaction, region.pre, kind, parts, ranges, golden.all)
+        return _perturb_everywhere(store, transaction, region.pre, kind, parts, ranges, golden.read)
     memory = read_chunk_list(store, region.pre)
     writer = transaction.memory_writer(memory.size_bytes)
     places = variables if trial.of_variables else region.written or ()
@@ -148,8 +150,8 @@ def perturb(
         if not touched:
             writer.append_same(end - start, [memory.digests[index]])
             continue
-        chunk, after = read_chunk(store, memory, index).copy(), golden.of_chunk(index)
-        with _spared(chunk, kind, ranges):
+        chunk, after = read_chunk(store, memory, index).copy(), golden.make_chunk_reader(index)
+        with _keep_addresses(chunk, kind, ranges):
             for part, unit in parts:
                 for first, last in touched:
                     low, high = max(first, part.start), min(last, part.end)
@@ -169,9 +171,9 @@ def _perturb_everywhere(
     ranges: AddressRanges | None,
     golden: Callable[[int, int], Bytes],
 ) -> MemoryRef:
-    """As one piece, at most MOST_BYTES: it is read and hashed on all cores, where chunks come one by one."""
+    """Perturb a whole region at once, of at most MAX_BYTES: that is read and hashed on all cores."""
     content = store.read_memory(pre.digest)
-    with _spared(content, kind, ranges):
+    with _keep_addresses(content, kind, ranges):
         for part, unit in parts:
             pattern = make_pattern(part, unit, part.start, part.start + _SLAB_BYTES)  # the same in every slab
             for low in range(part.start, min(part.end, content.size), _SLAB_BYTES):
@@ -181,16 +183,16 @@ def _perturb_everywhere(
 
 
 @contextmanager
-def _spared(content: Bytes, kind: Perturbation, ranges: AddressRanges | None) -> Iterator[None]:
-    """Put back the words that a perturbation spares, once the content was perturbed."""
+def _keep_addresses(content: Bytes, kind: Perturbation, ranges: AddressRanges | None) -> Iterator[None]:
+    """Restore addresses, and zeros that may be addresses, after the ``with`` block if ``kind`` keeps them."""
     _, but_addresses, and_zeros = LIGHT_PAIRS
     if ranges is None or kind not in (*but_addresses, *and_zeros):
         yield
         return
     words = content[: content.size // 8 * 8].view(np.uint64)
-    numbers = ranges.words_in(words)
+    numbers = ranges.find_addresses(words)
     if kind in and_zeros:
-        numbers = np.concatenate([numbers, null_words(words, numbers)])
+        numbers = np.concatenate([numbers, find_null_words(words, numbers)])
     before = words[numbers]
     yield
     words[numbers] = before

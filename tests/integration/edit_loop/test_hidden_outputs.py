@@ -82,6 +82,6 @@ def test_the_last_of_many_outputs_behind_a_table_of_addresses(stages: Stages, st
 
 def test_where_nothing_is_written_there_is_nothing_to_judge_by(stages: Stages, store: dict[str, str]):
     said = stages.run("validate", store["to_nothing"], "--variant", variant()).must(1).err
-    assert "nothing to judge by" in said
+    assert "nothing to compare" in said
     said = stages.run("validate", store["to_nothing"], "--variant", variant(), "--quick").must().err
-    assert "nothing to judge by" in said
+    assert "nothing to compare" in said

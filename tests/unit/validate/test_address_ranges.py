@@ -9,27 +9,27 @@ from manifest_examples import capture
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store import Store
 from kerncap_stages.validate.arguments import Span
-from kerncap_stages.validate.perturb.address_ranges import AddressRanges, null_words
+from kerncap_stages.validate.perturb.address_ranges import AddressRanges, find_null_words
 from kerncap_stages.validate.perturb.states import Perturbation, Trial, perturb
 
 
 def test_a_range_holds_its_first_word_and_not_what_is_behind_its_last():
     ranges = AddressRanges([(0x3000, 0x100), (0x1000, 0x10)])
     words = np.array([0xFFF, 0x1000, 0x100F, 0x1010, 0x3000, 0x30FF, 0x3100, 0, 2**64 - 1], np.uint64)
-    assert ranges.numbers(words).tolist() == [-1, 0, 0, -1, 1, 1, -1, -1, -1]
-    assert AddressRanges([]).numbers(words).tolist() == [-1] * words.size
+    assert ranges.find_ranges(words).tolist() == [-1, 0, 0, -1, 1, 1, -1, -1, -1]
+    assert AddressRanges([]).find_ranges(words).tolist() == [-1] * words.size
 
 
 def test_what_lies_behind_a_range_inside_another_is_in_that():
     ranges = AddressRanges([(0x1000, 0x1000), (0x1400, 0x100)])
-    assert (ranges.numbers(np.array([0x1300, 0x1450, 0x1F00], np.uint64)) >= 0).all()
+    assert (ranges.find_ranges(np.array([0x1300, 0x1450, 0x1F00], np.uint64)) >= 0).all()
 
 
 def test_words_are_found_at_their_places_in_memory_of_any_size():
     words = np.zeros(300_000, np.uint64)
     places = [0, 7, 131_071, 131_072, 299_999]
     words[places] = 0x1008
-    assert AddressRanges([(0x1000, 0x10)]).words_in(words).tolist() == places
+    assert AddressRanges([(0x1000, 0x10)]).find_addresses(words).tolist() == places
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ def test_words_are_found_at_their_places_in_memory_of_any_size():
 def test_zeros_may_be_addresses_where_those_are(addresses, zeros):
     words = np.ones(24, np.uint64)
     words[[2, 4, 9, 21]] = 0
-    assert null_words(words, np.array(addresses, np.int64)).tolist() == zeros
+    assert find_null_words(words, np.array(addresses, np.int64)).tolist() == zeros
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from manifest_examples import capture as example_capture
 
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store import Store
-from kerncap_stages.validate.arguments import Pointer, Span, spans
+from kerncap_stages.validate.arguments import Pointer, Span, cut_region
 from kerncap_stages.validate.perturb.states import Perturbation, Trial, perturb
 
 
@@ -21,26 +21,26 @@ def pointer(address, kind, label="x"):
 
 
 def test_a_region_that_nothing_points_to_is_unknown(region):
-    assert spans(region, [pointer(0x2000, "fp32")]) == (Span(0, 256, None),)
+    assert cut_region(region, [pointer(0x2000, "fp32")]) == (Span(0, 256, None),)
 
 
 def test_one_type_holds_for_the_whole_region(region):
-    found = spans(region, [pointer(0x1010, "fp32", "a"), pointer(0x1080, "fp32", "b")])
+    found = cut_region(region, [pointer(0x1010, "fp32", "a"), pointer(0x1080, "fp32", "b")])
     assert found == (Span(0, 256, "fp32", "a, b"),)
 
 
 def test_a_pool_is_cut_where_arguments_point(region):
-    found = spans(region, [pointer(0x1080, "int32", "b"), pointer(0x1010, "fp32", "a")])
+    found = cut_region(region, [pointer(0x1080, "int32", "b"), pointer(0x1010, "fp32", "a")])
     assert found == (Span(0, 16, None), Span(16, 128, "fp32", "a"), Span(128, 256, "int32", "b"))
 
 
 def test_two_types_at_one_address_are_none(region):
-    (found,) = spans(region, [pointer(0x1000, "fp32"), pointer(0x1000, "int32")])
+    (found,) = cut_region(region, [pointer(0x1000, "fp32"), pointer(0x1000, "int32")])
     assert found.element_type is None
 
 
 def test_elements_that_do_not_begin_where_they_should_are_none(region):
-    (found,) = spans(region, [pointer(0x1002, "fp64")])
+    (found,) = cut_region(region, [pointer(0x1002, "fp64")])
     assert found.element_type is None
 
 

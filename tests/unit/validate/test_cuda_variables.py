@@ -9,7 +9,7 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.memory import MemoryKind, ModuleVariable
 from kerncap_stages.validate.arguments import Span
 from kerncap_stages.validate.perturb.reach import find_reach
-from kerncap_stages.validate.perturb.start import variable_ranges, with_pre_state
+from kerncap_stages.validate.perturb.start import find_variable_ranges, replace_pre_state
 from kerncap_stages.validate.perturb.states import Perturbation, Trial, perturb
 
 DATA, RESULT, TABLE, FOREIGN = 0x7F0000000000, 0x7F0010000000, 0x7F0010001000, 0x7F0010002000
@@ -53,14 +53,14 @@ def test_only_own_variables_that_may_be_written_are_candidates(store, made):
 
 def test_another_state_is_that_of_the_region_and_of_the_variable(store, made):
     region = made.regions[1]
-    ranges = variable_ranges(store, made, region)
+    ranges = find_variable_ranges(store, made, region)
     assert ranges == [(0, SIZE)]
     with store.transaction() as transaction:
         parts = (Span(0, SIZE, "int32"),)
         pre = perturb(store, transaction, Trial(region, Perturbation.LIGHT_VARIABLES, parts), ranges)
         transaction.publish_objects()
     assert set(store.read_memory(pre.digest).tolist()) == {1}
-    start = with_pre_state(made, region, pre)
+    start = replace_pre_state(made, region, pre)
     assert [each.pre == pre for each in start.regions] == [False, True, False, False]
     # A replay puts variables where the module is now: it goes by them, not by the region.
     assert [each.pre == pre for each in start.module_variables] == [True, False, False]

@@ -6,21 +6,21 @@ from hypothesis.extra.numpy import arrays
 
 from kerncap_stages.errors import UsageError
 from kerncap_stages.validate.compare import elements
-from kerncap_stages.validate.compare.bounds import checked_bounds
+from kerncap_stages.validate.compare.bounds import make_bounds
 from kerncap_stages.validate.compare.elements import (
     ELEMENT_TYPES,
     FLOAT_TYPES,
     Bounds,
     compare_bytes,
     compare_elements,
-    numpy_dtype,
+    find_dtype,
 )
 
 EXACT = Bounds()
 
 
 def as_bytes(values, dtype="fp32"):
-    return np.asarray(values, dtype=numpy_dtype(dtype)).view(np.uint8)
+    return np.asarray(values, dtype=find_dtype(dtype)).view(np.uint8)
 
 
 @pytest.mark.parametrize("dtype", ELEMENT_TYPES)
@@ -28,19 +28,19 @@ def test_equal_buffers_pass_for_every_type(dtype):
     data = np.arange(64, dtype=np.uint8)
     result = compare_elements(data, data.copy(), dtype, EXACT)
     assert result.passed
-    assert (result.elements, result.differing) == (64 // numpy_dtype(dtype).itemsize, 0)
+    assert (result.elements, result.differing) == (64 // find_dtype(dtype).itemsize, 0)
 
 
 @pytest.mark.parametrize("dtype", FLOAT_TYPES)
 def test_one_ulp_fails_exactly_and_passes_with_ulp_1(dtype):
     golden = as_bytes([1.0, 2.0, -1.5, 0.5], dtype)
     actual = golden.copy()
-    actual[2 * numpy_dtype(dtype).itemsize] += 1  # the lowest byte: one representable value further
+    actual[2 * find_dtype(dtype).itemsize] += 1  # the lowest byte: one representable value further
     assert compare_elements(actual, golden, dtype, EXACT).failing == 1
     off_by_one = compare_elements(actual, golden, dtype, Bounds(ulp=1))
     assert off_by_one.passed
     assert off_by_one.max_ulp == 1
-    assert off_by_one.worst.offset_bytes == 2 * numpy_dtype(dtype).itemsize
+    assert off_by_one.worst.offset_bytes == 2 * find_dtype(dtype).itemsize
 
 
 def test_ulp_distance_crosses_zero():
@@ -121,7 +121,7 @@ def test_the_worst_element_is_a_failing_one_when_there_is_one():
 def test_of_failing_elements_the_worst_is_the_one_farthest_off(dtype, bounds):
     golden, actual = as_bytes([1, 1, 1, 1], dtype), as_bytes([1, 2, 4, 3], dtype)
     worst = compare_elements(actual, golden, dtype, bounds).worst
-    assert (worst.offset_bytes, worst.actual, worst.golden) == (2 * numpy_dtype(dtype).itemsize, 4, 1)
+    assert (worst.offset_bytes, worst.actual, worst.golden) == (2 * find_dtype(dtype).itemsize, 4, 1)
 
 
 @pytest.mark.parametrize("none", [np.nan, np.inf, -np.inf])
@@ -176,7 +176,7 @@ def test_buffers_of_different_size_are_refused():
 
 @given(arrays(np.uint8, 32), arrays(np.uint8, 32), st.sampled_from(ELEMENT_TYPES))
 def test_differing_elements_are_those_with_a_differing_byte(actual, golden, dtype):
-    size = numpy_dtype(dtype).itemsize
+    size = find_dtype(dtype).itemsize
     expected = {int(offset) // size for offset in compare_bytes(actual, golden)}
     assert compare_elements(actual, golden, dtype, EXACT).differing == len(expected)
 
@@ -202,9 +202,9 @@ def test_infinities_agree_with_their_like_alone(bounds):
 )
 def test_bounds_are_finite_numbers(bad):
     with pytest.raises(UsageError):
-        checked_bounds(*bad)
+        make_bounds(*bad)
 
 
 def test_bounds_may_be_left_out():
-    assert checked_bounds(None, None, None).exact
-    assert checked_bounds(0.0, 1e-5, 2**62) == Bounds(0.0, 1e-5, 2**62)
+    assert make_bounds(None, None, None).is_exact
+    assert make_bounds(0.0, 1e-5, 2**62) == Bounds(0.0, 1e-5, 2**62)

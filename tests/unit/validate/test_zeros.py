@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from kerncap_stages.validate.arguments import Span
-from kerncap_stages.validate.perturb.patterns import lifted_zeros
+from kerncap_stages.validate.perturb.patterns import replace_zeros
 
 TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
 
@@ -14,7 +14,7 @@ TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
 def lift(values, start=0, part=None, golden=None):
     content = values.view(np.uint8).copy()
     golden = content if golden is None else golden.view(np.uint8)
-    with lifted_zeros(content, start, part, lambda low, high: golden[low - start : high - start]):
+    with replace_zeros(content, start, part, lambda low, high: golden[low - start : high - start]):
         content ^= 1
     return content
 

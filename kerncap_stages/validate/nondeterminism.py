@@ -1,4 +1,4 @@
-"""Whether a kernel does the same each time: a race, or memory of its own, shows in no single run."""
+"""Finds nondeterminism by repeated runs: one run cannot show a race, or memory that a kernel keeps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.replay.runner import Repeats
 from kerncap_stages.replay.variant import find_runtime_regions
-from kerncap_stages.validate.compare.regions import changed_bytes
+from kerncap_stages.validate.compare.regions import count_changed_bytes
 from kerncap_stages.validate.host_writes import find_host_writes
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 
@@ -20,39 +20,40 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.replayer import Run
     from kerncap_stages.validate.request import Settings
 
-_MOST_REPLAYS = 8
-# Runs of a variant from the captured state: as many as end within that time, on a real GPU most often all.
-_MOST_RUNS = 32
+_MAX_REPLAYS = 8
+# Runs of a variant from the captured state, and the time for them; on a real GPU it is mostly enough for all.
+_MAX_RUNS = 32
 _BUDGET_MS = 100
-# Of what is put back whole between runs; of more, what the captured kernel writes.
-_MOST_REGIONS = 1000
-_MOST_SOFTWARE_BYTES = 256 << 20
-# With bounds, what a further run leaves has to be compared itself: of so many.
+# Up to these limits the whole state is restored between runs; beyond them, only what the captured kernel
+# writes.
+_MAX_REGIONS = 1000
+_MAX_SOFTWARE_BYTES = 256 << 20
+# With bounds the outputs of a further run that differ must be compared themselves, for this many runs.
 _KEPT_WITH_BOUNDS = 3
 
 
 def plan_repeats(settings: Settings, capture: Capture, *, is_perturbed: bool) -> Repeats | None:
-    """Decide how often a variant is run again from a state.
+    """Decide how often a variant is run again from a state; None: not at all.
 
-    From a perturbed state a kernel may write other bytes than it did, so all of it has to be put back.
+    From a perturbed state a kernel may write other bytes than it did, so the whole state must be restored.
     """
-    wanted = settings.variant_runs or _MOST_RUNS
+    wanted = settings.variant_runs or _MAX_RUNS
     if wanted == 1 or not capture.has_post:
         return None
     is_small = _is_small(capture)
     if is_perturbed:
         return Repeats(1, budget_ms=0) if is_small else None
     budget_ms = _BUDGET_MS if settings.variant_runs is None else int(settings.timeout_s * 500)
-    kept = 1 if settings.bounds.exact else _KEPT_WITH_BOUNDS
+    kept = 1 if settings.bounds.is_exact else _KEPT_WITH_BOUNDS
     return Repeats(wanted - 1, budget_ms, kept, restore_all=is_small)
 
 
 def _is_small(capture: Capture) -> bool:
-    """Whether putting all of the state back costs next to nothing: it is copied region by region."""
+    """Whether restoring the whole state, region by region, is fast."""
     is_software = capture.device.software
-    most_bytes = _MOST_SOFTWARE_BYTES if is_software else MAX_BYTES_AT_ONCE
+    most_bytes = _MAX_SOFTWARE_BYTES if is_software else MAX_BYTES_AT_ONCE
     size_bytes = sum(region.size_bytes for region in capture.regions)
-    return size_bytes <= most_bytes and len(capture.regions) <= _MOST_REGIONS
+    return size_bytes <= most_bytes and len(capture.regions) <= _MAX_REGIONS
 
 
 def replay_repeatedly(
@@ -64,12 +65,12 @@ def replay_repeatedly(
 ) -> list[Run]:
     """Replay the captured kernel from the captured state ``count`` times, or until one replay fails.
 
-    As long as replays agree with each other and not with the golden state there are more: a kernel that is
-    not deterministic may well do the same twice.
+    While all replays agree with each other but not with the golden state, further ones follow: a kernel that
+    is not deterministic may give the same outputs twice.
     """
     runs: list[Run] = []
-    while len(runs) < max(count, _MOST_REPLAYS):
-        if len(runs) >= count and not _is_odd(store, capture, runs, golden or {}):
+    while len(runs) < max(count, _MAX_REPLAYS):
+        if len(runs) >= count and not _needs_more_replays(store, capture, runs, golden or {}):
             break
         runs.append(baselines.run(len(runs)))
         if not runs[-1].completed:
@@ -77,8 +78,10 @@ def replay_repeatedly(
     return runs
 
 
-def _is_odd(store: Store, capture: Capture, runs: list[Run], golden: Mapping[int, MemoryRef]) -> bool:
-    """Whether a region is the same after all replays and another than in the golden state."""
+def _needs_more_replays(
+    store: Store, capture: Capture, runs: list[Run], golden: Mapping[int, MemoryRef]
+) -> bool:
+    """Whether a region is the same after all replays, but not as in the golden state."""
     compared = golden.keys() - find_runtime_regions(capture)
     states = {base: {run.outputs.get(base) for run in runs} for base in compared}
     odd = {base for base, seen in states.items() if len(seen) == 1 and golden[base] not in seen}
@@ -91,20 +94,20 @@ def _is_odd(store: Store, capture: Capture, runs: list[Run], golden: Mapping[int
     return bool(odd)
 
 
-def count_unsteady(store: Store, runs: list[Run]) -> dict[int, int]:
+def count_nondeterministic_bytes(store: Store, runs: list[Run]) -> dict[int, int]:
     """Count the bytes that differ between replays, by the base address of their region."""
     first, *others = runs
     found: dict[int, int] = {}
     for base, state in first.outputs.items():
-        count = sum(changed_bytes(store, state, other.outputs[base]) for other in others)
+        count = sum(count_changed_bytes(store, state, other.outputs[base]) for other in others)
         if count:
             found[base] = count
     return found
 
 
-def unsteady_note(run: Run) -> str:
-    """Say that the runs of a variant differ."""
+def explain_nondeterminism(run: Run) -> str:
+    """Explain that the runs of a variant differ."""
     return (
         f"not deterministic: {run.differing_runs} of {run.further_runs} further runs of the variant from the "
-        "same state left something else than its first: a race, or memory of its own that it keeps"
+        "same state gave other outputs than its first: a race, or memory that it keeps between runs"
     )
