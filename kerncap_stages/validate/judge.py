@@ -1,14 +1,19 @@
 """Judges a variant: its outputs must be the captured kernel's, from the captured and from perturbed states.
 
 1. Run the variant from the captured pre-state, several times. Begin the replays of step 4 at the same time.
-2. Compare its outputs with the golden post-state, without the bytes that threads of the program wrote.
+   A variant that does not complete, or that writes outside the captured memory, has failed.
+2. Compare its outputs with the golden post-state, without the bytes that threads of the program wrote. If the
+   capture has no post-state, a replay of the captured kernel stands in for it.
 3. If they differ, the variant has failed. Add a note if replays of the captured kernel differ, too.
-4. Perturb each region that the kernel may write. Replay the captured kernel and the variant from there, and
-   compare their outputs. Regions after the first 16 are perturbed together.
-5. Perturb the memory that no known pointer leads to, all at once, and do the same.
-6. Fail the variant if the captured kernel is not known to write anything, because then nothing was compared.
+4. Perturb each region that the kernel may write. Replay the captured kernel from there; if it changes the
+   region, replay the variant, too, and compare their outputs. Regions after the first 16 are perturbed
+   together.
+5. Perturb the memory that no known pointer leads to, all at once, and do the same. If no write is known yet,
+   perturb up to 16 such regions one by one instead.
+6. Fail the variant if the captured kernel is still not known to write anything: then nothing was compared.
 
-Without a variant, replays of the captured kernel are compared with the golden state and with each other.
+``--quick`` leaves out steps 4 to 6: if no write is known, a note says so. Without a variant, the first replay
+of the captured kernel is compared with the golden state, without regions in which its replays differ.
 """
 
 from __future__ import annotations
