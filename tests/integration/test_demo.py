@@ -96,7 +96,7 @@ def test_its_page_stands_alone_and_shows_the_same(demo):
     assert cells["one row is not written"][0] == "rejected"
     assert float(cells["the sum in a register"][1]) < 1.0
     assert "the worst at 0x" in cells["one row is not written"][2]
-    assert "There is no GPU here" in demo[1]
+    assert "This machine has no GPU" in demo[1]
     assert "demo::add_rows(float const*" in demo[1]
 
 
