@@ -7,8 +7,8 @@ import subprocess
 
 import pytest
 
-from kerncap_stages.errors import ExitCode
-from kerncap_stages.machine.softgpu import SoftGpu
+from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.machine.softgpu import SoftGpu, check_variables
 
 TAKEN = [
     ("SCHEDULE", "hardware-like"),
@@ -26,11 +26,9 @@ REFUSED = [
     ("SCHEDULE", "adversarial:x"),
     ("SCHEDULE", f"adversarial:{2**64}"),
     ("SCHEDULE", "Hardware-like"),
-    ("SCHEDULE", "adversarial:" + 5000 * "9"),  # more digits than Python converts
     ("LDS", "halt"),
     ("WORKERS", "0"),
     ("WORKERS", "+1"),
-    ("WORKERS", 5000 * "9"),
     ("GPUS", "9"),
     ("VRAM_BYTES", str((256 << 20) - 1)),
     ("VRAM_BYTES", "8GiB"),
@@ -69,6 +67,14 @@ def test_what_commands_refuse_the_library_refuses(stages, name, text):
     assert f"KERNCAP_SOFTGPU_{name}={text}: expected" in shown.stderr
     assert "kerncap software GPU" not in shown.stdout
     assert not began.exists()
+
+
+@pytest.mark.parametrize(("name", "before"), [("SCHEDULE", "adversarial:"), ("WORKERS", "")])
+def test_more_digits_than_python_converts_are_refused(name, before):
+    variable = f"KERNCAP_SOFTGPU_{name}"
+    with pytest.raises(UsageError, match=variable):
+        check_variables({variable: before + 5000 * "9"})
+    check_variables({variable: before + 5000 * "0" + "7"})
 
 
 @pytest.mark.parametrize(
