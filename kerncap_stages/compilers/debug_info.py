@@ -1,11 +1,11 @@
-"""Where a function is defined, by the debug information in LLVM's assembly: the compiler's own word.
+"""Finds where a function is defined, in the debug information of LLVM's assembly.
 
 Reads lines such as
 
     !88 = distinct !DISubprogram(name: "k", linkageName: "_Z1kPf", scope: !1, file: !1, line: 7, ...)
     !1 = !DIFile(filename: "src/k.hip", directory: "/w")
 
-A function that a macro makes is where the outermost macro is used.
+The place of a function that a macro makes is the use of the outermost macro.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ _NAME = re.compile(rf"(?:^|, )(name|linkageName): {_TEXT}")
 _PLACE = re.compile(r", file: (!\d+), line: (\d+)")
 
 
-def defined_at(assembly: str, symbol: str) -> tuple[Path, int] | None:
-    """(path, line) of the function of that symbol in a module; None where the module does not define it."""
+def find_definition(assembly: str, symbol: str) -> tuple[Path, int] | None:
+    """Find (path, line) of the function with this symbol; None if the module does not define it."""
     for definition in _DEFINITION.finditer(assembly):
-        names = {match[1]: _plain(match[2]) for match in _NAME.finditer(definition[1])}
+        names = {match[1]: _unescape(match[2]) for match in _NAME.finditer(definition[1])}
         place = _PLACE.search(definition[1])
         if names.get("linkageName", names.get("name")) != symbol or place is None:
             continue
         for file in _FILE.finditer(assembly):
             if file[1] == place[1]:
-                return Path(_plain(file[3]), _plain(file[2])), int(place[2])
+                return Path(_unescape(file[3]), _unescape(file[2])), int(place[2])
     return None
 
 
-def _plain(text: str) -> str:
+def _unescape(text: str) -> str:
     raw = _ESCAPE.sub(lambda match: chr(int(match[1], 16)), text)
     return raw.encode("latin-1", errors="surrogateescape").decode(errors="surrogateescape") if raw else raw

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.code.offload_bundle import extract_code_object
 from kerncap_stages.code.targets import parse_target
 from kerncap_stages.compilers import amd_code
-from kerncap_stages.compilers.debug_info import defined_at
+from kerncap_stages.compilers.debug_info import find_definition
 from kerncap_stages.compilers.dependencies import (
     Headers,
     find_first_error,
@@ -91,7 +91,7 @@ class HipTool:
         quick = [*(flag for flag in shaping if not flag.startswith(_OTHER_PATHS)), "-O0", "-g"]
         words = self.compiler.make_command(target, quick, "-w", "-S", "-emit-llvm", "-o", "-", str(unit))
         result = run_compiler(words, directory)
-        return defined_at(result.stdout, symbol) if result.returncode == 0 else None
+        return find_definition(result.stdout, symbol) if result.returncode == 0 else None
 
     def compile_device_code(
         self, unit: Path, flags: Sequence[str], directory: Path, target: str

@@ -18,7 +18,7 @@ from kerncap_stages.code.read import read_code_object
 from kerncap_stages.code.targets import find_processor
 from kerncap_stages.compilers.llvm_tools import run_llvm
 from kerncap_stages.errors import UsageError
-from kerncap_stages.generate.elf_patch import Image, KernelPlace, object_sections
+from kerncap_stages.generate.elf_patch import Image, KernelPlace, read_object_sections
 from kerncap_stages.machine.temporary import TemporaryFolder
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ def disassemble(code: bytes, symbol: str) -> str:
     does not have the kernel, or the kernel is too large to edit.
     """
     image = Image(code)
-    place = image.kernel(symbol)
+    place = image.find_kernel(symbol)
     if place.size_bytes > _MAX_BYTES:
         raise UsageError(f"the kernel has {place.size_bytes} bytes of instructions: too many to edit as text")
     lines, said = _list_instructions(code, place)
@@ -98,11 +98,11 @@ def assemble(text: str, code: bytes, symbol: str) -> Assembled:
     the processor.
     """
     image = Image(code)
-    place = image.kernel(symbol)
+    place = image.find_kernel(symbol)
     processor = _read_processor(code)
     made, descriptor, said = _run_assembler(text, processor, place.address)
     if len(made) > place.room_bytes:
-        address = image.next_address()
+        address = image.find_next_address()
         made, descriptor, said = _run_assembler(text, processor, address)
         image.move_kernel(place, made, address)
     else:
@@ -267,7 +267,7 @@ def _run_assembler(text: str, processor: str, address: int) -> tuple[bytes, byte
         said = done.stderr.replace(str(source), "kernel_variant.s").strip()
         if done.returncode != 0:
             raise UsageError(f"kernel_variant.s does not assemble:\n{said}", hint="correct it and try again")
-        instructions, descriptor, needed = object_sections(output.read_bytes())
+        instructions, descriptor, needed = read_object_sections(output.read_bytes())
     if needed:
         raise UsageError(
             f"kernel_variant.s uses symbols that it does not define: {', '.join(needed)}",

@@ -1,4 +1,4 @@
-"""Changing one kernel in the image of a code object, and nothing else."""
+"""Changes one kernel in the image of a code object, and nothing else."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SHT_PROGBITS, _ALLOCATED_CODE = 1, 6
 _SECTIONS_OFFSET_AT, _SECTIONS_COUNT_AT = 40, 60  # in the ELF header: e_shoff, e_shnum
 # Instructions are fetched ahead of the last one.
 _FETCHED_AHEAD_BYTES = 256
-_ENTRY_AT = 16  # int64 in a kernel descriptor: from it to the first instruction
+_ENTRY_AT = 16  # int64 in a kernel descriptor: distance from the descriptor to the first instruction
 _DESCRIPTOR_BYTES = 64
 _AGAIN = "capture the kernel again"
 
 
 @dataclass(frozen=True)
 class KernelPlace:
-    """Where a kernel lies. ``room_bytes``: up to whatever comes after it."""
+    """Where a kernel is in a code object. ``room_bytes``: from its start to the next symbol."""
 
     symbol: str
     address: int
@@ -41,10 +41,10 @@ class KernelPlace:
 
 
 class Image:
-    """The bytes of a code object, to be changed. What is read or changed raises ArtifactError for damage."""
+    """The bytes of a code object, to be changed. Methods raise ArtifactError if the file is damaged."""
 
     def __init__(self, code: bytes) -> None:
-        """Raises UsageError if it is no ELF file."""
+        """Raises UsageError if the code is not an ELF file."""
         self._bytes = bytearray(code)
         try:
             self._elf = ELFFile(io.BytesIO(code))
@@ -53,49 +53,48 @@ class Image:
 
     @property
     def content(self) -> bytes:
-        """All of it."""
+        """The bytes with all changes."""
         return bytes(self._bytes)
 
     @convert_elf_errors(_AGAIN)
-    def kernel(self, symbol: str) -> KernelPlace:
+    def find_kernel(self, symbol: str) -> KernelPlace:
         """Find a kernel by its symbol.
 
         Raises UsageError if it is not there.
         """
-        entry = self._symbol(symbol)
+        entry = self._find_symbol(symbol)
         if entry is None:
             raise UsageError(f"the code object has no symbol {symbol}", hint=_AGAIN)
         section = self._elf.get_section(entry["st_shndx"])
         start, end = section["sh_addr"], section["sh_addr"] + section["sh_size"]
         address = entry["st_value"]
-        begin_behind = address + max(1, entry["st_size"])
-        after = min((value for value in self._ends(entry) if value >= begin_behind), default=end)
+        min_end = address + max(1, entry["st_size"])
+        after = min((value for value in self._find_ends(entry) if value >= min_end), default=end)
         offset = section["sh_offset"] + address - start
-        # Linkers fill up with zeros, which is no end of a kernel.
+        # Linkers pad sections with zeros, which are not part of the kernel.
         unsized = len(self._bytes[offset : offset + after - address].rstrip(b"\0"))
         size = entry["st_size"] or -(-unsized // 4) * 4
-        descriptor = self._symbol(f"{symbol}.kd")
+        descriptor = self._find_symbol(f"{symbol}.kd")
         at = None if descriptor is None else int(descriptor["st_value"])
-        return KernelPlace(
-            symbol, address, size, after - address, offset, at, None if at is None else self._file_offset(at)
-        )
+        descriptor_offset = None if at is None else self._find_file_offset(at)
+        return KernelPlace(symbol, address, size, after - address, offset, at, descriptor_offset)
 
     @convert_elf_errors(_AGAIN)
-    def next_address(self) -> int:
-        """Behind everything that is loaded."""
+    def find_next_address(self) -> int:
+        """Return the first page address after all loaded segments."""
         loads = [each for each in self._elf.iter_segments() if each["p_type"] == "PT_LOAD"]
         end = max(each["p_vaddr"] + each["p_memsz"] for each in loads)
         return -(-end // _PAGE) * _PAGE
 
     def replace_kernel(self, place: KernelPlace, made: bytes) -> None:
-        """Put instructions in the kernel's own place; what is left of the old ones becomes s_nop."""
+        """Write instructions to the kernel's own place; the rest of the old instructions becomes s_nop."""
         size = max(place.size_bytes, len(made))
         filled = made + _S_NOP * ((size - len(made)) // 4)
         self._bytes[place.file_offset : place.file_offset + len(filled)] = filled
 
     @convert_elf_errors(_AGAIN)
     def move_kernel(self, place: KernelPlace, made: bytes, address: int) -> None:
-        """Put instructions in a segment of their own at the end, and let the descriptor lead there.
+        """Write instructions to a new segment at the end, and make the descriptor point there.
 
         Raises UsageError if the code object has no descriptor, or no program header to spare.
         """
@@ -104,7 +103,7 @@ class Image:
         )
         if spare is None or place.descriptor_offset is None or place.descriptor_address is None:
             raise UsageError(
-                f"the kernel has outgrown its {place.room_bytes} bytes, and there is no room for more",
+                f"the kernel is larger than its {place.room_bytes} bytes, and there is no room for more",
                 hint="make it shorter",
             )
         content = made + _S_NOP * (_FETCHED_AHEAD_BYTES // 4)
@@ -124,7 +123,7 @@ class Image:
         self._move_symbol(place, address, len(made), section=self._add_section(offset, address, size))
 
     def replace_descriptor(self, place: KernelPlace, descriptor: bytes) -> None:
-        """Put another descriptor in the old one's place; the way to the first instruction stays."""
+        """Replace the descriptor, except the distance to the first instruction."""
         if place.descriptor_offset is None:
             return
         at = place.descriptor_offset
@@ -132,13 +131,13 @@ class Image:
         rest = slice(_ENTRY_AT + 8, _DESCRIPTOR_BYTES)
         self._bytes[at + rest.start : at + rest.stop] = descriptor[rest]
 
-    def _ends(self, entry: Any) -> set[int]:
-        """Where something else than this kernel begins in its section.
+    def _find_ends(self, entry: Any) -> set[int]:
+        """Find the addresses in a kernel's section where something else may begin.
 
-        Labels may be symbols without a type, hundreds in each of Tensile's kernels. Of a kernel without a
-        size they are taken for its own.
+        Labels may be symbols without a type, hundreds in each of Tensile's kernels. If the kernel has no
+        size, they count as its own.
         """
-        symbols = self._symbols
+        symbols = self._all_symbols
         kernels = {each.name.removesuffix(".kd") for each in symbols if each.name.endswith(".kd")}
         return {
             each["st_value"]
@@ -148,20 +147,20 @@ class Image:
         }
 
     @cached_property
-    def _symbols(self) -> list[Any]:
+    def _all_symbols(self) -> list[Any]:
         found: list[Any] = []
         for name in (".symtab", ".dynsym"):
             table = cast("Any", self._elf.get_section_by_name(name))
             found += list(table.iter_symbols()) if table is not None else []
         return [each for each in found if isinstance(each["st_shndx"], int)]
 
-    def _symbol(self, name: str) -> Any:
-        return next((each for each in self._symbols if each.name == name), None)
+    def _find_symbol(self, name: str) -> Any:
+        return next((each for each in self._all_symbols if each.name == name), None)
 
     def _add_section(self, offset: int, address: int, size_bytes: int) -> int:
-        """Another section of instructions; returns its index.
+        """Add a section of instructions; returns its index.
 
-        The table of sections moves to the end: HIP takes the file to end where that table does.
+        The table of sections moves to the end of the file, because HIP assumes that the file ends with it.
         """
         count = self._elf["e_shnum"]
         entry_bytes = self._elf["e_shentsize"]
@@ -185,7 +184,7 @@ class Image:
                     at = table["sh_offset"] + i * table["sh_entsize"]
                     struct.pack_into("<HQQ", self._bytes, at + 6, section, address, size_bytes)
 
-    def _file_offset(self, address: int) -> int | None:
+    def _find_file_offset(self, address: int) -> int | None:
         for segment in self._elf.iter_segments():
             at = address - segment["p_vaddr"]
             if segment["p_type"] == "PT_LOAD" and 0 <= at < segment["p_filesz"]:
@@ -193,16 +192,16 @@ class Image:
         return None
 
 
-def object_sections(data: bytes) -> tuple[bytes, bytes | None, list[str]]:
-    """Of an assembled object: its instructions, its kernel descriptor, the symbols that it still needs."""
+def read_object_sections(data: bytes) -> tuple[bytes, bytes | None, list[str]]:
+    """Return the instructions, kernel descriptor and undefined symbols of an assembled object."""
     elf = ELFFile(io.BytesIO(data))
     text = cast("Any", elf.get_section_by_name(".text"))
     constants = elf.get_section_by_name(".rodata")
     descriptor = bytes(constants.data()[:_DESCRIPTOR_BYTES]) if constants is not None else None
-    return bytes(text.data()), descriptor, _needed(elf)
+    return bytes(text.data()), descriptor, _list_undefined(elf)
 
 
-def _needed(elf: ELFFile) -> list[str]:
+def _list_undefined(elf: ELFFile) -> list[str]:
     relocations = cast("Any", elf.get_section_by_name(".rela.text"))
     table = cast("Any", elf.get_section_by_name(".symtab"))
     if relocations is None:

@@ -1,8 +1,8 @@
-"""Where kernels are defined, by tree-sitter's grammars.
+"""Finds the definitions of kernels with tree-sitter's grammars.
 
 The CUDA grammar knows ``__global__`` and ``__launch_bounds__``; project macros around them leave error nodes,
-in which the declarator is still found. The C++ grammar recovers from other such places, so both are asked and
-the answers united. What stands before a declarator is then read token by token, macros included.
+in which the declarator is still found. The C++ grammar recovers from other errors, so both grammars are used
+and their results are united. The text before a declarator is then read token by token, macros included.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import tree_sitter_cuda
 from tree_sitter import Language, Parser
 
 from kerncap_stages.code.kernel_names import ANONYMOUS
-from kerncap_stages.locate.macros import BODY, uses_that_make
+from kerncap_stages.locate.macros import BODY, find_uses_that_make
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,50 +49,50 @@ class Definition:
     scopes: tuple[str, ...]
     is_template: bool
     parameters: tuple[tuple[str, str], ...] = ()  # (type, name) as written
-    macro: str | None = None  # the macro whose use makes the kernel, when there is no plain definition
+    macro: str | None = None  # the macro whose use makes the kernel, if there is no plain definition
 
 
 @cache
-def _parsers() -> tuple[Parser, ...]:
+def _make_parsers() -> tuple[Parser, ...]:
     return tuple(Parser(Language(module.language())) for module in (tree_sitter_cuda, tree_sitter_cpp))
 
 
 def find_definitions(path: Path, text: bytes, base: str, macros: Macros) -> list[Definition]:
-    """Definitions of kernels named ``base`` in one file, in the order of their lines."""
+    """Find the definitions of kernels named ``base`` in one file, in the order of their lines."""
     name = base.encode()
     if name not in text and not macros.generators:
         return []
     found: dict[int, Definition] = {}
     if name in text:
-        found = _written(path, text, name, macros)
+        found = _find_plain(path, text, name, macros)
         if not found and _CONDITION.search(text):
-            # A condition may stand within a head, around __launch_bounds__.
-            found = _written(path, _CONDITION.sub(_blank, text), name, macros)
+            # A preprocessor condition may be inside a head, around __launch_bounds__.
+            found = _find_plain(path, _CONDITION.sub(_blank, text), name, macros)
     if not found:
-        for macro, line in uses_that_make(base, text, macros):
+        for macro, line in find_uses_that_make(base, text, macros):
             found[line] = Definition(path, line, line, (), is_template=False, macro=macro)
     return [found[line] for line in sorted(found)]
 
 
-def _written(path: Path, text: bytes, name: bytes, macros: Macros) -> dict[int, Definition]:
-    """Plain definitions, by line."""
+def _find_plain(path: Path, text: bytes, name: bytes, macros: Macros) -> dict[int, Definition]:
+    """Find the definitions that no macro makes, by line."""
     found: dict[int, Definition] = {}
     marks = macros.launch | {b"__global__"}
-    for parser in _parsers():
+    for parser in _make_parsers():
         root = parser.parse(text).root_node
-        for declarator in _declarators(root, name):
-            definition = _definition(path, text, root, declarator, marks)
+        for declarator in _find_declarators(root, name):
+            definition = _read_definition(path, text, root, declarator, marks)
             if definition is not None:
                 found.setdefault(definition.line, definition)
     return found
 
 
 def _blank(match: re.Match[bytes]) -> bytes:
-    """As many characters in as many lines."""
+    """Replace all characters but line breaks by spaces."""
     return re.sub(rb"[^\n]", b" ", match[0])
 
 
-def _declarators(root: Node, name: bytes) -> Iterator[Node]:
+def _find_declarators(root: Node, name: bytes) -> Iterator[Node]:
     stack = [root]
     while stack:
         node = stack.pop()
@@ -105,7 +105,7 @@ def _declarators(root: Node, name: bytes) -> Iterator[Node]:
         stack.extend(node.children)
 
 
-def _definition(
+def _read_definition(
     path: Path, text: bytes, root: Node, declarator: Node, marks: frozenset[bytes] | set[bytes]
 ) -> Definition | None:
     body = BODY.match(text, declarator.end_byte)
@@ -117,14 +117,14 @@ def _definition(
     tokens = _IDENTIFIER.findall(prefix)
     if not marks & set(tokens):
         return None
-    body_end = _body_end(root, body.end())
+    body_end = _find_body_end(root, body.end())
     return Definition(
         path=path,
         line=text.count(b"\n", 0, declarator.start_byte) + 1,
         last_line=text.count(b"\n", 0, body_end) + 1,
-        scopes=_scopes(declarator),
+        scopes=_read_scopes(declarator),
         is_template=b"template" in tokens or _in_template(declarator),
-        parameters=tuple(_parameters(declarator)),
+        parameters=tuple(_read_parameters(declarator)),
     )
 
 
@@ -138,7 +138,7 @@ def _in_template(node: Node | None) -> bool:
     return False
 
 
-def _parameters(declarator: Node) -> Iterator[tuple[str, str]]:
+def _read_parameters(declarator: Node) -> Iterator[tuple[str, str]]:
     listed = declarator.child_by_field_name("parameters")
     for parameter in listed.named_children if listed is not None else ():
         if parameter.type not in ("parameter_declaration", "optional_parameter_declaration"):
@@ -157,15 +157,16 @@ def _parameters(declarator: Node) -> Iterator[tuple[str, str]]:
         yield " ".join(type_text.decode(errors="replace").split()), name.decode(errors="replace")
 
 
-def _body_end(root: Node, start: int) -> int:
-    """The offset of the brace that ends a body; the file's end where none does. ``start``: behind its first.
+def _find_body_end(root: Node, start: int) -> int:
+    """Find the offset of the brace that ends a body; the file's end if there is none.
 
-    By the grammar's tokens: a brace in a string or a comment is none of them. Not by its nodes: where both
-    branches of a condition open a block, a node ends one brace too late.
+    start: the offset after the body's first brace.
+    The grammar's tokens are counted, because a brace in a string or a comment is not a token. The grammar's
+    nodes are not used: if both branches of a condition open a block, a node ends one brace too late.
     """
     depth = 1
-    first_branch_ended: list[bool] = []  # of each condition around
-    for token in _tokens(root, start):
+    first_branch_ended: list[bool] = []  # for each open condition
+    for token in _list_tokens(root, start):
         word = token.type
         if word == "preproc_directive" and token.text is not None:
             word = "".join(token.text.decode(errors="replace").split())
@@ -182,8 +183,8 @@ def _body_end(root: Node, start: int) -> int:
     return root.end_byte
 
 
-def _tokens(root: Node, start: int) -> Iterator[Node]:
-    """The leaves of a tree behind an offset, in their order, without those that the grammar missed."""
+def _list_tokens(root: Node, start: int) -> Iterator[Node]:
+    """List the leaves of a tree after an offset, in order, without those that the grammar inserted."""
     stack = [root]
     while stack:
         node = stack.pop()
@@ -193,7 +194,7 @@ def _tokens(root: Node, start: int) -> Iterator[Node]:
             yield node
 
 
-def _scopes(node: Node) -> tuple[str, ...]:
+def _read_scopes(node: Node) -> tuple[str, ...]:
     scopes: list[str] = []
     parent = node.parent
     while parent is not None:

@@ -99,7 +99,7 @@ def _find_leading_to(names: set[bytes], bodies: Mapping[bytes, Generator]) -> se
         found |= more
 
 
-def uses_that_make(base: str, text: bytes, macros: Macros) -> Iterator[tuple[str, int]]:
+def find_uses_that_make(base: str, text: bytes, macros: Macros) -> Iterator[tuple[str, int]]:
     """Yield (macro, line) of each use in a file that makes a kernel named ``base``: ``DEFINE(scale)``."""
     marks = b"|".join(re.escape(mark) for mark in (b"__global__", *sorted(macros.launch)))
     declarator = re.escape(base.encode()) + rb"\s*(?:\(|$)"

@@ -196,7 +196,7 @@ def test_far_labels_are_reached_after_an_edit(by_hand):
 
 
 def instructions(code: bytes, symbol: str) -> bytes:
-    place = Image(code).kernel(symbol)
+    place = Image(code).find_kernel(symbol)
     return code[place.file_offset : place.file_offset + place.room_bytes]
 
 

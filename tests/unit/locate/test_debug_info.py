@@ -1,6 +1,6 @@
 from pathlib import Path
 
-from kerncap_stages.compilers.debug_info import defined_at
+from kerncap_stages.compilers.debug_info import find_definition
 
 MODULE = r"""
 source_filename = "k.hip"
@@ -15,11 +15,11 @@ define protected amdgpu_kernel void @_Z1kPf(ptr %0) !dbg !5 { ret void }
 
 
 def test_a_function_is_found_by_its_symbol():
-    assert defined_at(MODULE, "_Z1kPf") == (Path('/w/"a b"/k.hip'), 7)
-    assert defined_at(MODULE, "_Z1kPd") == (Path('/w/"a b"/k.hip'), 70)
-    assert defined_at(MODULE, "plain") == (Path("/w/café/made.hpp"), 12)
+    assert find_definition(MODULE, "_Z1kPf") == (Path('/w/"a b"/k.hip'), 7)
+    assert find_definition(MODULE, "_Z1kPd") == (Path('/w/"a b"/k.hip'), 70)
+    assert find_definition(MODULE, "plain") == (Path("/w/café/made.hpp"), 12)
 
 
 def test_what_is_only_declared_or_has_another_symbol_is_not():
-    assert defined_at(MODULE, "_Z8declaredv") is None
-    assert defined_at(MODULE, "k") is None
+    assert find_definition(MODULE, "_Z8declaredv") is None
+    assert find_definition(MODULE, "k") is None
