@@ -127,7 +127,7 @@ def _check_times(processes: list[ProcessProfile], program: RunningProgram) -> No
     if dispatches and program.exit_code != 0:
         # Times are read shortly after the device is done: a program that fails may end before that.
         raise ProgramError(
-            f"{program.spec.command[0]} {how} before the times of its {dispatches:,} dispatches were read",
+            f"{program.spec.command[0]} {how} before the times of its dispatches ({dispatches:,}) were read",
             hint="profile a run that ends by itself",
         )
     if program.exit_code != 0:

@@ -391,7 +391,7 @@ def test_line_information_tells_the_files_and_holds_the_ptx(store, tree, tmp_pat
         away.rename(folder)
     assert source.outcome is Outcome.FOUND
     assert source.language is Language.ASSEMBLY
-    assert f"was made from {folder}/src/" in source.explanation
+    assert f"was compiled from {folder}/src/" in source.explanation
     project = project_of(store, digest, tmp_path / "project")
     assert make(project, "assemble").returncode == 0
     assert find_kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == find_kernel_code(
