@@ -76,7 +76,7 @@ def find_pointers(store: ReadsObjects, capture: Capture, source: Source | None) 
         held: Sequence[HeldAddress] = ()
         if not is_known(slot, type_text, types):
             if by_argument is None:
-                by_argument = _read_held_addresses(store, capture, source)
+                by_argument = _group_held_addresses(store, capture, source)
             held = by_argument.get(i, ())
         found += _make_held_pointers(capture, slot, held) or _find_slot_pointers(
             capture, slot, type_text, name, types
@@ -84,7 +84,7 @@ def find_pointers(store: ReadsObjects, capture: Capture, source: Source | None) 
     return tuple(found)
 
 
-def _read_held_addresses(
+def _group_held_addresses(
     store: ReadsObjects, capture: Capture, source: Source | None
 ) -> Mapping[int, Sequence[HeldAddress]]:
     """Return addresses in arguments that debug information tells, by the number of the argument."""
