@@ -61,3 +61,8 @@ def read_command(cmd: Sequence[str] | str) -> tuple[str, ...]:
     if not words:
         raise UsageError("the command is empty", hint="give the program and its arguments")
     return words
+
+
+def read_macros(defines: Sequence[str]) -> tuple[str, ...]:
+    """Return macros as ``NAME`` or ``NAME=VALUE``, without a ``-D`` before them."""
+    return tuple(define.removeprefix("-D").lstrip() for define in defines)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from kerncap_stages.compat.arguments import check_language, read_command
+from kerncap_stages.compat.arguments import check_language, read_command, read_macros
 from kerncap_stages.errors import UsageError
 from kerncap_stages.machine.time_limits import check_seconds
 
@@ -74,9 +74,9 @@ class Kerncap:
         ``kernel_name``: part of the demangled name, or the whole symbol. ``dispatch``: which dispatch of the
         kernel, counted from 0; -1 is the first. ``output``: the project's folder; the default is
         ``./isolated/<kernel_name>``. ``language``: ``hip``, ``cuda`` or ``triton``; by default it is
-        detected. ``defines``: macros for the compiler, ``NAME`` or ``NAME=VALUE``. ``timeout``: end the
-        program after this many seconds; it always ends once the dispatch is captured. ``force``: overwrite
-        edited files of the project. ``on_step``: called after each step.
+        detected. ``defines``: macros for the compiler, ``NAME`` or ``NAME=VALUE``, also with ``-D``.
+        ``timeout``: end the program after this many seconds; it always ends once the dispatch is captured.
+        ``force``: overwrite edited files of the project. ``on_step``: called after each step.
 
         If the source is not found, that is not an error: ``has_source`` is false, and ``notes`` say why.
         Raises UsageError before anything runs, AnswerIsNo if the kernel is never dispatched, ProgramError if
@@ -97,7 +97,7 @@ class Kerncap:
             max(0, dispatch),
             output=None if output is None else Path(output),
             source_dirs=() if source_dir is None else (Path(source_dir),),
-            defines=tuple(defines or ()),
+            defines=read_macros(defines or ()),
             language=language,
             timeout_s=timeout,
             force=force,

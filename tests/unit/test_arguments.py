@@ -1,9 +1,10 @@
-"""Where the documented interface finds a code object."""
+"""What arguments of the documented interface mean."""
 
 from __future__ import annotations
 
 import pytest
 
+from kerncap_stages.compat.arguments import read_macros
 from kerncap_stages.compat.projects import find_variant
 from kerncap_stages.errors import UsageError
 
@@ -20,3 +21,8 @@ def test_other_names_are_taken_as_they_are(tmp_path):
     for name in ("optimized.ptx", "candidate.hsaco"):
         with pytest.raises(UsageError, match="no such code object"):
             find_variant(tmp_path, name)
+
+
+@pytest.mark.parametrize("given", ["FAST=1", "-DFAST=1", "-D FAST=1"])
+def test_a_macro_may_be_given_as_a_compiler_takes_it(given):
+    assert read_macros([given, "DEBUG"]) == ("FAST=1", "DEBUG")
