@@ -85,7 +85,9 @@ class Kerncap:
         from kerncap_stages.compat.extraction import extract_kernel
 
         if not kernel_name.strip():
-            raise UsageError("the kernel's name is empty", hint="`kerncap profile` lists kernels")
+            raise UsageError(
+                "the name of a kernel is needed, not an empty text", hint="`kerncap profile` lists kernels"
+            )
         check_language(language, triton_backend)
         check_seconds("timeout", timeout)
         if dispatch < -1:

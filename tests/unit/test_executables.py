@@ -180,7 +180,7 @@ def test_a_wrong_number_is_told_in_words(words, said, tmp_path):
         (
             ("kc-store", "cat", "memory:1"),
             2,
-            "memory:1 is not a reference: memory: and 64 hexadecimal digits",
+            "memory:1 is not a reference: it needs memory: and 64 hexadecimal digits",
         ),
         (
             ("kc-capture", "@"),

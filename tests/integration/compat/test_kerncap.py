@@ -267,7 +267,7 @@ def test_a_project_without_its_store_says_what_to_do(shell, project):
 def test_a_report_that_cannot_be_written_is_told_first(shell):
     (shell.folder / "taken").write_text("a file")
     said = shell("kc-validate project --report taken", code=2)
-    assert "taken is no folder" in said.err
+    assert "taken is not a folder" in said.err
     assert "Result" not in said.err
 
 

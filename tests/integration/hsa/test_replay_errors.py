@@ -29,7 +29,7 @@ def scaled(stages, program):
         (("--grid", "4294967296"), "at most 4294967295"),
         (("--grid", "99999999999999999999"), "three numbers"),
         (("--grid", "1,,1"), "three numbers"),
-        (("--block", "65600"), "at most 1024"),
+        (("--block", "65600"), "the maximum is 1024"),
         (("--block", "64,64"), "4096 work-items"),
         (("--variant", "/tmp"), "/tmp"),
         (("--compare", "/nowhere.co"), "/nowhere.co"),

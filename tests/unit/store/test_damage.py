@@ -322,6 +322,6 @@ def test_a_store_of_another_version_is_refused(store):
 
 def test_a_folder_of_something_else_is_refused(tmp_path):
     (tmp_path / "thesis.tex").write_text("x")
-    with pytest.raises(UsageError, match="something else"):
+    with pytest.raises(UsageError, match="files that are not a store's"):
         Store.open(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["thesis.tex"]
