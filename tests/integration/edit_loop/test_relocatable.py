@@ -100,7 +100,7 @@ def test_what_no_unit_defines_is_named(stages: Stages, tmp_path: Path):
     entries = [entry for entry in json.loads(database.read_text()) if "bias" not in entry["file"]]
     database.write_text(json.dumps(entries))
     source = stages.run("locate", capture, "--source-dir", tree, "--json").must().manifest
-    assert "no unit in the compile commands defines _Z4biasv" in source["explanation"]
+    assert "uses _Z4biasv, which no unit in the compile commands defines" in source["explanation"]
     assert source["unedited"]["same_instructions"] is None
     assert "undefined" in source["unedited"]["why"]
 
