@@ -161,7 +161,7 @@ def test_a_file_that_is_there_is_no_wrong_directory(store, tmp_path):
     for folder in (tree, tmp_path):
         _, source = run_locate(store, capture, Options((folder,)))
         assert source.outcome is Outcome.NOT_FOUND
-        assert f"recognised in {tree}/k.hip" in source.explanation
+        assert f"{tree}/k.hip, where no definition of scale is recognised" in source.explanation
         assert "compile_commands.json" in source.explanation
 
 

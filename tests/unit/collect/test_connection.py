@@ -32,8 +32,8 @@ def test_a_collector_that_hears_nothing_is_given_up_and_finds_what_was_said(tmp_
         connection = Connection(server.accept()[0], lambda _: None)
         connection.shake_hands(Settings(Mode.CAPTURE, wait_ms=500))
         assert client.wait(60) == 0
-        said = [Up(int.from_bytes(message[:4], "little")) for message in connection.messages() if message]
+        said = [Up(int.from_bytes(message[:4], "little")) for message in connection.read_messages() if message]
         assert len(said) > 10
         assert set(said) == {Up.NOTE}
-        assert connection.lost()
+        assert connection.is_lost()
         connection.close()
