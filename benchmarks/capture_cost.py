@@ -17,7 +17,7 @@ from stopwatch import Seconds, Stopwatch
 from store_memory import GB, noise, write_plainly
 from watching import number, watched
 
-from kerncap_stages.collect.connection import Settings
+from kerncap_stages.collect.connection import LibrarySettings
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.protocol import Close, Data, FreeSlot, Mode, Open, UpMessage
 from kerncap_stages.collect.server import Collector
@@ -139,7 +139,7 @@ def sent_and_stored(run: Run, size_bytes: int) -> Seconds:
         watch = Stopwatch()
         collector = Collector(
             ProgramSpec(command),
-            Settings(Mode.CAPTURE),
+            LibrarySettings(Mode.CAPTURE),
             lambda connection, emit: Storing(connection, emit, store),
         )
         try:

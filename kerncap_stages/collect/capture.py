@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.collect.capture_builder import CaptureContext, Progress
 from kerncap_stages.collect.capture_events import Captured, CaptureFailed, ProcessSummary, Warned
 from kerncap_stages.collect.capture_session import CaptureSession
-from kerncap_stages.collect.connection import Connection, Settings
+from kerncap_stages.collect.connection import Connection, LibrarySettings
 from kerncap_stages.collect.no_capture import explain_no_capture
 from kerncap_stages.collect.protocol import MAX_RULES, Mode, WelcomeFlag
 from kerncap_stages.collect.selection import KernelRule
@@ -56,7 +56,7 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         | (WelcomeFlag.REACHABLE if options.reachable_only else 0)
         | (WelcomeFlag.HOLD if options.hold else 0)
     )
-    settings = Settings(
+    settings = LibrarySettings(
         Mode.CAPTURE,
         rules=[rule.rule for rule in rules],
         flags=flags,

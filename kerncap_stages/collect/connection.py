@@ -30,7 +30,7 @@ _LOOK_EVERY_MS = 20
 
 
 @dataclass(frozen=True)
-class Settings:
+class LibrarySettings:
     """What the collector asks of every capture library."""
 
     mode: Mode
@@ -90,7 +90,7 @@ class Connection:
             raise ProtocolError("a process sent a message before HELLO")
         return self._shared
 
-    def shake_hands(self, settings: Settings) -> None:
+    def shake_hands(self, settings: LibrarySettings) -> None:
         """Read HELLO and answer it. Raises ProtocolError if the process uses another protocol version."""
         packet = self._socket.recv(protocol.MAX_MESSAGE_BYTES)
         reader = Reader(packet)  # another version may have other fields after these three

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages import __version__
 from kerncap_stages.collect.capture_events import LOST
-from kerncap_stages.collect.connection import Settings
+from kerncap_stages.collect.connection import LibrarySettings
 from kerncap_stages.collect.no_driver import explain_no_driver
 from kerncap_stages.collect.profile_session import ProcessProfile, ProfileSession
 from kerncap_stages.collect.protocol import FailureCode, Mode
@@ -52,7 +52,7 @@ def run_profile(
     options = options or ProfileOptions()
     with store.transaction():
         pass  # check that the store can be written before the program runs for hours
-    collector = Collector(spec, Settings(Mode.PROFILE), ProfileSession)
+    collector = Collector(spec, LibrarySettings(Mode.PROFILE), ProfileSession)
     processes: list[ProcessProfile] = []
     interrupt: KeyboardInterrupt | None = None
     try:

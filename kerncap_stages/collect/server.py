@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from kerncap_stages.collect import cuda_injection
-from kerncap_stages.collect.connection import TICK_S, Connection, Settings
+from kerncap_stages.collect.connection import TICK_S, Connection, LibrarySettings
 from kerncap_stages.collect.program import ProgramSpec, RunningProgram
 from kerncap_stages.collect.protocol import decode_up
 from kerncap_stages.errors import KerncapError
@@ -54,7 +54,7 @@ class Collector:
     def __init__(
         self,
         spec: ProgramSpec,
-        settings: Settings,
+        settings: LibrarySettings,
         session: Callable[[Connection, Callable[[Any], None]], Session],
     ) -> None:
         self.settings = settings

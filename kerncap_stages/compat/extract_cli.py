@@ -141,9 +141,9 @@ def extract(
     do. If the kernel has no source, the project can be replayed, but not rebuilt. Prints the digest of the
     reproducer artifact.
     """
-    from kerncap_stages.compat.extracting import Words, extract_kernels, name_match
+    from kerncap_stages.compat.extracting import ExtractArguments, extract_kernels, name_match
 
-    words = Words(
+    arguments = ExtractArguments(
         kernel=kernel,
         match=name_match(exact=exact, regex=regex, mangled=mangled),
         dispatch=dispatch,
@@ -164,7 +164,7 @@ def extract(
         program_stdin=app_stdin,
         as_json=json,
     )
-    return extract_kernels(store, context.obj, profiles, words)
+    return extract_kernels(store, context.obj, profiles, arguments)
 
 
 def main() -> None:

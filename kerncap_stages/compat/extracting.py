@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Words:
+class ExtractArguments:
     """The options that say what to extract, and how."""
 
     kernel: str | None
@@ -104,19 +104,22 @@ def name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch | None:
 
 
 def extract_kernels(
-    store_folder: Path | None, program: tuple[str, ...] | None, profiles: Sequence[str] | None, words: Words
+    store_folder: Path | None,
+    program: tuple[str, ...] | None,
+    profiles: Sequence[str] | None,
+    arguments: ExtractArguments,
 ) -> ExitCode:
     """Extract a kernel of a program, or of each profile's program; print the digests of the reproducers.
 
     Returns ANSWER_IS_NO if a captured kernel does not replay to the same results.
     """
-    spec, artifacts, store = _read_sources(store_folder, program, profiles, words)
+    spec, artifacts, store = _read_sources(store_folder, program, profiles, arguments)
     worst = ExitCode.DONE
     with ExitStack() as stack:
         messages = _Messages(stack)
         for artifact in artifacts:
-            extraction = run_extract(store, words.request(spec, artifact, messages))
-            _report(extraction, as_json=words.as_json)
+            extraction = run_extract(store, arguments.request(spec, artifact, messages))
+            _report(extraction, as_json=arguments.as_json)
             if extraction.failure is not None:
                 raise extraction.failure
             if extraction.validation is not None and not extraction.validation.passed:
@@ -125,10 +128,13 @@ def extract_kernels(
 
 
 def _read_sources(
-    store_folder: Path | None, program: tuple[str, ...] | None, profiles: Sequence[str] | None, words: Words
+    store_folder: Path | None,
+    program: tuple[str, ...] | None,
+    profiles: Sequence[str] | None,
+    arguments: ExtractArguments,
 ) -> tuple[ProgramSpec | None, list[Digest | None], Store]:
     """Return the program, or the profiles. Checks everything before a program runs."""
-    if words.no_profile and words.kernel is None:
+    if arguments.no_profile and arguments.kernel is None:
         raise UsageError("--no-profile needs a kernel", hint="kc-extract --no-profile --kernel NAME -- ./app")
     spec = None
     texts: list[str] = []
@@ -137,17 +143,17 @@ def _read_sources(
             raise UsageError("give a profile or a command after `--`, not both", hint="leave one of them out")
         if not program:
             raise UsageError("no program given after `--`", hint="kc-extract -- ./app")
-        spec = ProgramSpec(program, stdout=words.program_stdout, stdin=words.program_stdin)
+        spec = ProgramSpec(program, stdout=arguments.program_stdout, stdin=arguments.program_stdin)
     elif profiles or has_piped_input():
         texts = list(artifact_texts(profiles))
     else:
         raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
-    words.shapes()
+    arguments.shapes()
     store = Store.open(store_folder)
     artifacts: list[Digest | None] = [None]
     if spec is None:
         artifacts = [resolve_artifact(store, text) for text in texts]
-    if words.output is not None and len(artifacts) > 1:
+    if arguments.output is not None and len(artifacts) > 1:
         raise UsageError("--output names one folder, but there are several profiles", hint="leave it out")
     return spec, artifacts, store
 

@@ -49,7 +49,7 @@ from kerncap_stages.store import Store
 from kerncap_stages.text import formats
 from kerncap_stages.text.formats import count, same_instructions
 from kerncap_stages.validate.engine import run_validate
-from kerncap_stages.validate.request import Settings
+from kerncap_stages.validate.request import JudgeSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -261,7 +261,7 @@ def _validate(
         steps.end(VALIDATE, None, "not asked for")
         return None, None
     try:
-        digest, validation = run_validate(store, capture, None, Settings(), fresh=request.fresh)
+        digest, validation = run_validate(store, capture, None, JudgeSettings(), fresh=request.fresh)
     except KerncapError as error:
         steps.end(VALIDATE, None, "could not be replayed here", str(error))
         return None, error

@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.pages.verdict import heat_text
+from kerncap_stages.pages.verdict import describe_start, heat_text
 from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
@@ -115,11 +115,7 @@ def _describe_comparison(manifest: Validation) -> str:
 
 
 def _region_line(region: RegionResult) -> str:
-    state = ""
-    if region.changed_region is not None:
-        own = region.changed_region == region.base_address
-        state = ", from another pre-state" + ("" if own else f" of {region.changed_region:#x}")
-    text = f"  {'PASS' if region.passed else 'FAIL'}  {printable(region.name)}{state}: "
+    text = f"  {'PASS' if region.passed else 'FAIL'}  {printable(region.name)}{describe_start(region)}: "
     if region.passed and not region.differing_size_bytes:
         return text + f"{region.compared_size_bytes} bytes identical"
     if region.element_type.value == "bytes":

@@ -11,7 +11,7 @@ from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.validate.engine import run_validate
-from kerncap_stages.validate.request import Settings, make_settings
+from kerncap_stages.validate.request import JudgeSettings, make_settings
 
 if TYPE_CHECKING:
     from os import PathLike
@@ -23,7 +23,7 @@ DEFAULT_ATOL, DEFAULT_RTOL = 1e-6, 1e-5
 
 
 def validate_project(
-    store_folder: Path | None, project: Path, hsaco: str | PathLike[str] | None, settings: Settings
+    store_folder: Path | None, project: Path, hsaco: str | PathLike[str] | None, settings: JudgeSettings
 ) -> ValidationResult:
     """Judge the variant of a project for each of its captures."""
     folder = find_project(project)
@@ -41,11 +41,11 @@ def validate_project(
 
 def read_settings(
     tolerance: float | None, rtol: float | None, dtype: str | None, timeout_s: float
-) -> Settings:
+) -> JudgeSettings:
     """Apply the documented defaults: without bounds, bytes are compared; one bound gets a second."""
     if tolerance is None and rtol is None:
         make_settings(None, None, None, dtype)
-        return Settings(timeout_s=timeout_s)
+        return JudgeSettings(timeout_s=timeout_s)
     return make_settings(
         DEFAULT_ATOL if tolerance is None else tolerance,
         DEFAULT_RTOL if rtol is None else rtol,

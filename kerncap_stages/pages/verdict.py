@@ -113,12 +113,19 @@ def heat_text(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> 
     return "".join(_SHADES[min(top, 1 + int(value / room * (top - 1))) if value else 0] for value in sums)
 
 
+def describe_start(region: RegionResult | View) -> str:
+    """Describe the state that a region was judged from, to follow its name; "" for the captured one."""
+    if region.changed_region is None:
+        return ""
+    place = (
+        "" if region.changed_region == region.base_address else f" (changed at {region.changed_region:#x})"
+    )
+    return f", from a changed state{place}"
+
+
 def _region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
     verdict = "pass" if region.passed else "FAIL"
-    name = printable(region.name)
-    if region.changed_region is not None:
-        own = region.changed_region == region.base_address
-        name += ", from another pre-state" + ("" if own else f" of {region.changed_region:#x}")
+    name = printable(region.name) + describe_start(region)
     kind = str(region.element_type)
     what = "bytes" if kind == "bytes" else f"{kind} elements"
     how = "" if exact or kind == "bytes" else " too much"

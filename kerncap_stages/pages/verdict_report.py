@@ -15,7 +15,7 @@ import jinja2
 import numpy as np
 
 from kerncap_stages.machine.user_folder import write_file
-from kerncap_stages.pages.verdict import footer
+from kerncap_stages.pages.verdict import describe_start, footer
 from kerncap_stages.text import formats
 from kerncap_stages.text.formats import same_instructions
 
@@ -98,4 +98,5 @@ def _template() -> jinja2.Template:
         keep_trailing_newline=True,
     )
     environment.filters["count"] = formats.count
+    environment.globals["describe_start"] = describe_start
     return environment.get_template(_TEMPLATE.name)

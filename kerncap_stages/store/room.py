@@ -27,6 +27,7 @@ def require_room(place: Path | int, contents: Iterable[tuple[str, int]]) -> None
         if needed > room:
             where = "standard output" if isinstance(place, int) else place
             raise Refused(
-                f"{where} has {room:,} bytes free, but with {name} {needed:,} bytes are to be written",
+                f"{where} has {room:,} bytes free, "
+                f"but {needed:,} bytes are needed up to and including {name}",
                 hint="free some space, or give a place on another file system",
             )

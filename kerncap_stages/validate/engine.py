@@ -14,11 +14,16 @@ if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.store import Store
-    from kerncap_stages.validate.request import Request, Settings
+    from kerncap_stages.validate.request import JudgeSettings, Request
 
 
 def run_validate(
-    store: Store, capture_digest: Digest, variant: Path | None, settings: Settings, *, fresh: bool = False
+    store: Store,
+    capture_digest: Digest,
+    variant: Path | None,
+    settings: JudgeSettings,
+    *,
+    fresh: bool = False,
 ) -> tuple[Digest, Validation]:
     """Judge a variant, or the captured kernel if there is none, and publish the verdict.
 
@@ -30,10 +35,10 @@ def run_validate(
 
     request = read_request(store, capture_digest, variant, settings)
     known = None if fresh else load_remembered(store, request.key, Validation)
-    return known or judge_request(store, request, fresh=fresh)
+    return known or judge_now(store, request, fresh=fresh)
 
 
-def judge_request(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Validation]:
+def judge_now(store: Store, request: Request, *, fresh: bool) -> tuple[Digest, Validation]:
     """Judge, and publish the verdict. ``fresh``: use no replays that earlier validations kept."""
     with Standbys(request.backend, request.device_index) as standbys:
         # They start while Python imports the rest, which takes as long. Start as many as will run at once.
@@ -42,6 +47,6 @@ def judge_request(store: Store, request: Request, *, fresh: bool) -> tuple[Diges
             standbys.start(1)
             if fresh or store.actions.get(request.first_key) is None:
                 standbys.start_for_later()
-        from kerncap_stages.validate.verdict import publish_verdict
+        from kerncap_stages.validate.verdict import judge_and_publish
 
-        return publish_verdict(store, request, standbys, fresh=fresh)
+        return judge_and_publish(store, request, standbys, fresh=fresh)

@@ -11,7 +11,7 @@ from kerncap_stages.manifests.memory import MemoryKind
 from kerncap_stages.validate.arguments import Span, cut_region
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
-from kerncap_stages.validate.perturb.reach import Reach, find_reach
+from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
 from kerncap_stages.validate.perturb.start import find_variable_ranges
 from kerncap_stages.validate.perturb.states import (
     EVERYWHERE,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
-    from kerncap_stages.validate.request import Settings
+    from kerncap_stages.validate.request import JudgeSettings
     from kerncap_stages.validate.speculation import Speculation
 
 # This many regions are perturbed one by one; further ones together.
@@ -59,7 +59,7 @@ class Explorer:
         self,
         store: Store,
         capture: Capture,
-        settings: Settings,
+        settings: JudgeSettings,
         baselines: Baselines,
         arguments: Sequence[Pointer],
         limits: Limits | None = None,
@@ -74,7 +74,7 @@ class Explorer:
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
 
     @cached_property
-    def reach(self) -> Reach:
+    def reach(self) -> ReachedMemory:
         """The regions that the kernel may write, and those that no known pointer leads to."""
         return find_reach(self._store, self._capture, self._arguments)
 

@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
     from kerncap_stages.validate.explorer import Limits
     from kerncap_stages.validate.replayer import Run
-    from kerncap_stages.validate.request import Settings
+    from kerncap_stages.validate.request import JudgeSettings
     from kerncap_stages.validate.speculation import Speculation
 
 # A perturbed element is up to twice as large, so the product of two may have four times the error.
@@ -72,7 +72,7 @@ class Judge:
         store: Store,
         capture: Capture,
         source: Source | None,
-        settings: Settings,
+        settings: JudgeSettings,
         baselines: Baselines,
         replays: Speculation,
         limits: Limits | None = None,

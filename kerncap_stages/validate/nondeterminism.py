@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.baselines import Baselines
     from kerncap_stages.validate.replayer import Run
-    from kerncap_stages.validate.request import Settings
+    from kerncap_stages.validate.request import JudgeSettings
 
 _MAX_REPLAYS = 8
 # Runs of a variant from the captured state, and the time for them; on a real GPU it is mostly enough for all.
@@ -32,7 +32,7 @@ _MAX_SOFTWARE_BYTES = 256 << 20
 _KEPT_WITH_BOUNDS = 3
 
 
-def plan_repeats(settings: Settings, capture: Capture, *, is_perturbed: bool) -> Repeats | None:
+def plan_repeats(settings: JudgeSettings, capture: Capture, *, is_perturbed: bool) -> Repeats | None:
     """Decide how often a variant is run again from a state; None: not at all.
 
     From a perturbed state a kernel may write other bytes than it did, so the whole state must be restored.

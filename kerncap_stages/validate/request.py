@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Settings:
+class JudgeSettings:
     """How to validate. ``default_type``: element type of all outputs, whatever their arguments' types are."""
 
     bounds: Bounds = field(default_factory=Bounds)
@@ -49,7 +49,7 @@ class Request:
     source: Digest | None
     variant: Path | None
     code: bytes | None
-    settings: Settings
+    settings: JudgeSettings
     machine: str
 
     @property
@@ -75,7 +75,7 @@ class Request:
         )
 
 
-def read_request(store: Store, capture: Digest, variant: Path | None, settings: Settings) -> Request:
+def read_request(store: Store, capture: Digest, variant: Path | None, settings: JudgeSettings) -> Request:
     """Read all that the verdict on a variant depends on.
 
     Raises UsageError if the variant does not exist, ArtifactError if ``capture`` is not a capture.
@@ -104,14 +104,14 @@ def read_request(store: Store, capture: Digest, variant: Path | None, settings: 
 
 def make_settings(
     tolerance: float | None, rtol: float | None, ulp: int | None, dtype: str | None, **further: Any
-) -> Settings:
+) -> JudgeSettings:
     """Make settings from the user's options; ``further``: other members.
 
     Raises UsageError for invalid bounds or an unknown element type.
     """
     if dtype is not None and dtype not in ELEMENT_TYPES:
         raise UsageError(f"unknown element type {dtype!r}", hint="give one of " + " ".join(ELEMENT_TYPES))
-    return replace(Settings(make_bounds(tolerance, rtol, ulp), dtype), **further)
+    return replace(JudgeSettings(make_bounds(tolerance, rtol, ulp), dtype), **further)
 
 
 # Replays at the same time each need memory for the capture. Larger captures are replayed one at a time.

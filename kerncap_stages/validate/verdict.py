@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.request import Request
 
 
-def publish_verdict(
+def judge_and_publish(
     store: Store, request: Request, standbys: Standbys, *, fresh: bool
 ) -> tuple[Digest, Validation]:
     """Judge a request and publish the manifest; later requests find it by the request's key.

@@ -12,7 +12,7 @@ from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.validate.baselines import Baselines
 from kerncap_stages.validate.judge import Judge
 from kerncap_stages.validate.replayer import Run
-from kerncap_stages.validate.request import Settings
+from kerncap_stages.validate.request import JudgeSettings
 from kerncap_stages.validate.speculation import Speculation
 
 BASE = 0x7F0000000000
@@ -88,7 +88,7 @@ class Bench:
             known = {replay.key: replay for replay in self.known}.get
             self.baselines = Baselines(self.store, self.capture, replays, {}, known)
             judge = Judge(
-                self.store, self.capture, None, Settings(**settings), self.baselines, replays, limits
+                self.store, self.capture, None, JudgeSettings(**settings), self.baselines, replays, limits
             )
             return judge.judge(variant)
 

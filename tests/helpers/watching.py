@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.collect.connection import Settings
+from kerncap_stages.collect.connection import LibrarySettings
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.protocol import Mode, ModuleEnd, Rule, Selected, UpMessage
 from kerncap_stages.collect.server import Collector
@@ -42,7 +42,7 @@ def watched(command: Sequence[object], mode: Mode = Mode.CAPTURE) -> str:
     with tempfile.NamedTemporaryFile() as printed:
         words = tuple(str(word) for word in command)
         spec = ProgramSpec(words, environment=SoftGpu("gfx90a").environment(), stdout=Path(printed.name))
-        collector = Collector(spec, Settings(mode, rules=[Rule()]), Silent)
+        collector = Collector(spec, LibrarySettings(mode, rules=[Rule()]), Silent)
         try:
             for _ in collector.read_events(300):
                 pass

@@ -167,7 +167,8 @@ def test_more_bytes_than_the_disk_has_room_for_are_refused_before_any_is_written
     monkeypatch.setattr(
         "kerncap_stages.store.files.write_content", lambda *_: pytest.fail("something was written")
     )
-    with pytest.raises(Refused, match=rf"has [0-9,]+ bytes free, but with file {size:,} bytes"):
+    message = rf"has [0-9,]+ bytes free, but {size:,} bytes are needed up to and including file"
+    with pytest.raises(Refused, match=message):
         get_files(store, one_file(reference, size), tmp_path / "copy")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 
@@ -179,7 +180,8 @@ def test_room_is_asked_of_all_files_together(store, tmp_path, monkeypatch):
     manifest = Files(made_by="test", name="all", is_folder=True, files=files)
     room = types.SimpleNamespace(f_blocks=1 << 20, f_bfree=7, f_frsize=MIB // 2)
     monkeypatch.setattr(os, "statvfs", lambda _place: room)
-    with pytest.raises(Refused, match="has 3,670,016 bytes free, but with 3 4,194,304 bytes"):
+    message = "has 3,670,016 bytes free, but 4,194,304 bytes are needed up to and including 3"
+    with pytest.raises(Refused, match=message):
         get_files(store, manifest, tmp_path / "copy")
     assert [path.name for path in tmp_path.iterdir()] == ["store"]
 

@@ -33,12 +33,12 @@ from kerncap_stages.replay.plan import PlanFiles, write_plan
 from kerncap_stages.replay.variant import read_variant
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validate.compare.bounds import Bounds
-from kerncap_stages.validate.request import Settings, read_request
+from kerncap_stages.validate.request import JudgeSettings, read_request
 
 GOLDEN = Path(__file__).parents[1] / "golden/cuda"
 LINKS = (GOLDEN / "links.cubin").read_bytes()
 CUBINS = {path.stem: path.read_bytes() for path in sorted(GOLDEN.glob("*.cubin"))}
-SETTINGS = Settings(
+SETTINGS = JudgeSettings(
     bounds=Bounds(), default_type=None, timeout_s=5.0, baseline_runs=2, perturb=False, variant_runs=None
 )
 

@@ -149,9 +149,9 @@ def capture(
 
     Give the program's command after `--`, or a profile, which records it. Prints one digest for each capture.
     """
-    from kerncap_stages.cli.flows.capture import Words, capture_dispatches, name_match
+    from kerncap_stages.cli.flows.capture import CaptureArguments, capture_dispatches, name_match
 
-    words = Words(
+    arguments = CaptureArguments(
         names=tuple(kernel or ()),
         match=name_match(exact=exact, regex=regex, mangled=mangled),
         rank=rank,
@@ -170,7 +170,7 @@ def capture(
         program_stdout=app_stdout,
         program_stdin=app_stdin,
     )
-    capture_dispatches(store, context.obj, profiles, words, as_json=json)
+    capture_dispatches(store, context.obj, profiles, arguments, as_json=json)
 
 
 def main() -> None:

@@ -110,7 +110,7 @@ def validate(
     (CUDA: candidate.cubin, else optimized.cubin, else optimized.ptx). Without a variant, the captured kernel
     itself is checked. Without a tolerance, every byte must be the same. Prints the verdict's digest.
     """
-    from kerncap_stages.cli.flows.validate import Words, make_settings, validate_variants
+    from kerncap_stages.cli.flows.validate import ValidateArguments, make_settings, validate_variants
 
     if baseline and variant is not None:
         raise UsageError(
@@ -127,8 +127,8 @@ def validate(
         variant_runs=variant_runs,
         perturb=not quick,
     )
-    words = Words(variant, baseline, settings, report, verbose, fresh, json)
-    return validate_variants(store, artifacts, words)
+    arguments = ValidateArguments(variant, baseline, settings, report, verbose, fresh, json)
+    return validate_variants(store, artifacts, arguments)
 
 
 def main() -> None:

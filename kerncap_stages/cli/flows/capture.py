@@ -39,7 +39,7 @@ _MISSING = (
 
 
 @dataclass(frozen=True)
-class Words:
+class CaptureArguments:
     """The options that say which dispatches to capture, and how."""
 
     names: tuple[str, ...]
@@ -114,37 +114,37 @@ def capture_dispatches(
     store_folder: Path | None,
     program: tuple[str, ...] | None,
     profiles: Sequence[str] | None,
-    words: Words,
+    arguments: CaptureArguments,
     *,
     as_json: bool,
 ) -> None:
     """Capture dispatches of a program, or of the programs of profiles; print the captures' digests."""
     store = Store.open(store_folder)
-    if any(not name for name in words.names):
+    if any(not name for name in arguments.names):
         raise UsageError(
             "--kernel needs a name, not an empty text", hint="`kc-profile -- ./app` finds the names"
         )
     # All profiles are read before the first program runs.
-    requests = list(_requests(store, program, profiles, words))
+    requests = list(_requests(store, program, profiles, arguments))
     with lines("capture") as report:
         for request in requests:
-            options = words.options(request, report)
-            spec = replace(request.spec, stdout=words.program_stdout, stdin=words.program_stdin)
+            options = arguments.options(request, report)
+            spec = replace(request.spec, stdout=arguments.program_stdout, stdin=arguments.program_stdin)
             for digest, made in run_capture(store, spec, options):
                 say(_summary(made))
                 emit(digest, made if as_json else None)
 
 
 def _requests(
-    store: Store, program: tuple[str, ...] | None, profiles: Sequence[str] | None, words: Words
+    store: Store, program: tuple[str, ...] | None, profiles: Sequence[str] | None, arguments: CaptureArguments
 ) -> Iterator[CaptureRequest]:
     if program is not None and not profiles:
-        yield choose_from_command(program, words.rank, words.names)
+        yield choose_from_command(program, arguments.rank, arguments.names)
         return
     for text in artifact_texts(profiles, missing=_MISSING):
-        digest = resolve_artifact(store, text, () if words.names else ("--kernel", "NAME"))
+        digest = resolve_artifact(store, text, () if arguments.names else ("--kernel", "NAME"))
         profile = load_as(store, digest, Profile)
-        yield choose_from_profile(digest, profile, program, words.rank, words.names, _tell)
+        yield choose_from_profile(digest, profile, program, arguments.rank, arguments.names, _tell)
 
 
 def _tell(text: str) -> None:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Words:
+class GenerateArguments:
     """How to make projects. ``assembly``: for editing instructions. ``force``: overwrite edited files."""
 
     options: Options
@@ -55,14 +55,14 @@ def generate_projects(
     store = Store.open(store_folder)
     if assembly and source_dirs:
         raise UsageError("--assembly needs no source", hint="leave out --source-dir")
-    words = Words(Options(tuple(source_dirs)), assembly, force, fresh)
+    arguments = GenerateArguments(Options(tuple(source_dirs)), assembly, force, fresh)
     for count, texts in enumerate(_group(artifact_texts(artifacts), together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
         inputs = [store.resolve(text) for text in texts]
         if not assembly:
-            inputs = [_locate_capture(store, each, words) for each in inputs]
-        found = _find_in_place(store, inputs, place, words)
-        digest, made, checkout = found or _write(store, inputs, place, words)
+            inputs = [_locate_capture(store, each, arguments) for each in inputs]
+        found = _find_in_place(store, inputs, place, arguments)
+        digest, made, checkout = found or _write(store, inputs, place, arguments)
         _report(checkout, made)
         emit(digest, store.get(digest) if as_json else None)
 
@@ -75,7 +75,7 @@ def _group(texts: Iterator[str], *, together: bool) -> Iterator[list[str]]:
         yield from ([text] for text in texts)
 
 
-def _locate_capture(store: Store, digest: Digest, words: Words) -> Digest:
+def _locate_capture(store: Store, digest: Digest, arguments: GenerateArguments) -> Digest:
     """Locate the source of a capture and return the source artifact; return any other artifact as it is.
 
     Raises UsageError if a given folder does not exist, or if folders are given for another kind of artifact.
@@ -83,14 +83,14 @@ def _locate_capture(store: Store, digest: Digest, words: Words) -> Digest:
     with open_view(store, digest) as given:
         is_capture = given.kind == "capture"
     if not is_capture:
-        if words.options.source_dirs:
+        if arguments.options.source_dirs:
             raise UsageError(
                 f"--source-dir is for captures, and {digest.short} is not a capture",
                 hint="kc-locate @capture --source-dir DIR | kc-generate",
             )
         return digest
     try:
-        located, made = locate_source(store, digest, words.options, fresh=words.fresh)
+        located, made = locate_source(store, digest, arguments.options, fresh=arguments.fresh)
     except UsageError:
         raise
     except KerncapError as error:
@@ -101,33 +101,33 @@ def _locate_capture(store: Store, digest: Digest, words: Words) -> Digest:
 
 
 def _find_in_place(
-    store: Store, inputs: Sequence[Digest], place: Path | None, words: Words
+    store: Store, inputs: Sequence[Digest], place: Path | None, arguments: GenerateArguments
 ) -> tuple[Digest, View, Checkout] | None:
     """Find the project of these inputs if its folder already holds it. Does not import the models."""
     known = (
         None
-        if words.fresh
-        else find_remembered(store, make_project_key(store, inputs, assembly=words.assembly))
+        if arguments.fresh
+        else find_remembered(store, make_project_key(store, inputs, assembly=arguments.assembly))
     )
     if known is None:
         return None
     checkout = find_checkout(
-        known.digest, known.made, place or choose_default_folder(known.made), force=words.force
+        known.digest, known.made, place or choose_default_folder(known.made), force=arguments.force
     )
     return None if checkout is None else (known.digest, known.made, checkout)
 
 
 def _write(
-    store: Store, inputs: Sequence[Digest], place: Path | None, words: Words
+    store: Store, inputs: Sequence[Digest], place: Path | None, arguments: GenerateArguments
 ) -> tuple[Digest, Reproducer, Checkout]:
     # The models and the templates are not needed if the project is already in its folder.
     from kerncap_stages.generate.engine import run_generate
 
-    digest, made = run_generate(store, *inputs, assembly=words.assembly, fresh=words.fresh)
+    digest, made = run_generate(store, *inputs, assembly=arguments.assembly, fresh=arguments.fresh)
     return (
         digest,
         made,
-        check_out(store, digest, made, place or choose_default_folder(made), force=words.force),
+        check_out(store, digest, made, place or choose_default_folder(made), force=arguments.force),
     )
 
 

@@ -19,7 +19,7 @@ from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text.terminal import printable
-from kerncap_stages.validate.engine import judge_request
+from kerncap_stages.validate.engine import judge_now
 from kerncap_stages.validate.request import make_settings, read_request
 
 if TYPE_CHECKING:
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests import View
     from kerncap_stages.manifests.validation import Validation
     from kerncap_stages.store import Store
-    from kerncap_stages.validate.request import Settings
+    from kerncap_stages.validate.request import JudgeSettings
 
 # Also what the command makes of its options, so that it imports this module alone.
-__all__ = ["Words", "make_settings", "validate_variants"]
+__all__ = ["ValidateArguments", "make_settings", "validate_variants"]
 _MISSING = (
     "no project and no capture given",
     "`kc-validate ./isolated/KERNEL` checks what was rebuilt there; `kc-store ls` lists captures",
@@ -40,51 +40,53 @@ _MISSING = (
 
 
 @dataclass(frozen=True)
-class Words:
+class ValidateArguments:
     """What to judge and what to show. ``baseline``: judge the captured kernel itself."""
 
     variant: Path | None
     baseline: bool
-    settings: Settings
+    settings: JudgeSettings
     report: Path | None
     verbose: bool
     fresh: bool
     as_json: bool
 
 
-def validate_variants(store_folder: Path | None, artifacts: Sequence[str] | None, words: Words) -> ExitCode:
+def validate_variants(
+    store_folder: Path | None, artifacts: Sequence[str] | None, arguments: ValidateArguments
+) -> ExitCode:
     """Judge the variant of each project or capture; returns ANSWER_IS_NO if one verdict is FAIL."""
-    if words.report is not None and words.report.exists() and not words.report.is_dir():
-        raise UsageError(f"{words.report} is not a folder", hint="give --report a new or an empty folder")
+    if arguments.report is not None and arguments.report.exists() and not arguments.report.is_dir():
+        raise UsageError(f"{arguments.report} is not a folder", hint="give --report a new or an empty folder")
     worst = ExitCode.DONE
     for text in artifact_texts(artifacts, missing=_MISSING):
         store, captures = find_captures(store_folder, text)
-        variant = _choose_variant(find_project_folder(Path(text)), words)
+        variant = _choose_variant(find_project_folder(Path(text)), arguments)
         for number, capture in enumerate(captures):
-            digest, verdict = _judge(store, capture, variant, words)
-            if words.report is not None:
-                _write_report(store, digest, words.report, "" if len(captures) == 1 else str(number))
+            digest, verdict = _judge(store, capture, variant, arguments)
+            if arguments.report is not None:
+                _write_report(store, digest, arguments.report, "" if len(captures) == 1 else str(number))
             if len(captures) > 1:
                 say(f"{printable(find_kernel_name(store, capture))}:")
-            for line in lines(verdict, verbose=words.verbose):
+            for line in lines(verdict, verbose=arguments.verbose):
                 say(line)
             if (unlisted := list_for_user(store, digest, store_folder)) is not None:
                 say(f"note: {printable(unlisted)}")
             say(footer(verdict))
-            emit(digest, store.get(digest) if words.as_json else None)
+            emit(digest, store.get(digest) if arguments.as_json else None)
             if not verdict.passed:
                 worst = ExitCode.ANSWER_IS_NO
     return worst
 
 
-def _choose_variant(folder: Path, words: Words) -> Path | None:
+def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:
     """Choose the code object: the one of --variant, else the one built in the project.
 
     Returns None for the captured kernel. Raises UsageError if sources were edited but nothing was built.
     """
-    if words.baseline:
+    if arguments.baseline:
         return None
-    variant = words.variant or find_built_variant(folder)
+    variant = arguments.variant or find_built_variant(folder)
     if variant is not None:
         for note in warn_of_stale_variant(folder, variant):
             say(f"note: {printable(note)}")
@@ -104,11 +106,11 @@ def _suggest_build(folder: Path, edited: Sequence[str]) -> str:
 
 
 def _judge(
-    store: Store, capture: Digest, variant: Path | None, words: Words
+    store: Store, capture: Digest, variant: Path | None, arguments: ValidateArguments
 ) -> tuple[Digest, Validation | View]:
-    request = read_request(store, capture, variant, words.settings)
-    known = None if words.fresh else find_remembered(store, request.key)
-    return known or judge_request(store, request, fresh=words.fresh)
+    request = read_request(store, capture, variant, arguments.settings)
+    known = None if arguments.fresh else find_remembered(store, request.key)
+    return known or judge_now(store, request, fresh=arguments.fresh)
 
 
 def _write_report(store: Store, verdict: Digest, folder: Path, below: str) -> None:

@@ -31,7 +31,7 @@ _NOT_DATA = frozenset({MemoryKind.CODE_OBJECT, MemoryKind.KERNARG})
 
 
 @dataclass(frozen=True)
-class Reach:
+class ReachedMemory:
     """The writable data regions, by whether known pointers lead to them.
 
     ``candidates``: regions that the kernel may write: first those that it changed, then those that pointers
@@ -45,7 +45,7 @@ class Reach:
     unreached: list[Region]
 
 
-def find_reach(store: Store, capture: Capture, arguments: Sequence[Pointer]) -> Reach:
+def find_reach(store: Store, capture: Capture, arguments: Sequence[Pointer]) -> ReachedMemory:
     """Sort the writable regions by whether known pointers lead to them."""
     usable = [region for region in capture.regions if region.pre is not None and not region.read_only]
     reached, pointed = _follow_pointers(store, capture, usable, arguments)
@@ -71,7 +71,7 @@ def find_reach(store: Store, capture: Capture, arguments: Sequence[Pointer]) -> 
     ]
     others.sort(key=lambda region: (region.size_bytes, region.base_address))
     unreached = [region for region in others if region.base_address not in pointed]
-    return Reach(candidates, others, unreached)
+    return ReachedMemory(candidates, others, unreached)
 
 
 def _follow_pointers(

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 
-from kerncap_stages.collect.connection import Connection, Settings, has_memory
+from kerncap_stages.collect.connection import Connection, LibrarySettings, has_memory
 from kerncap_stages.collect.protocol import Mode, Up
 from kerncap_stages.machine.native_paths import LIBRARY_FOLDER
 
@@ -30,9 +30,11 @@ def test_a_collector_that_hears_nothing_is_given_up_and_finds_what_was_said(tmp_
             [LIBRARY_FOLDER / "capture_client", "notes"], env={**os.environ, "KERNCAP_SOCKET": path}
         )
         connection = Connection(server.accept()[0], lambda _: None)
-        connection.shake_hands(Settings(Mode.CAPTURE, wait_ms=500))
+        connection.shake_hands(LibrarySettings(Mode.CAPTURE, wait_ms=500))
         assert client.wait(60) == 0
-        said = [Up(int.from_bytes(message[:4], "little")) for message in connection.read_messages() if message]
+        said = [
+            Up(int.from_bytes(message[:4], "little")) for message in connection.read_messages() if message
+        ]
         assert len(said) > 10
         assert set(said) == {Up.NOTE}
         assert connection.is_lost()

@@ -8,7 +8,7 @@ import signal
 import pytest
 
 from kerncap_stages.collect import program as program_module
-from kerncap_stages.collect.connection import Settings
+from kerncap_stages.collect.connection import LibrarySettings
 from kerncap_stages.collect.profile_session import ProfileSession
 from kerncap_stages.collect.program import ProgramSpec, RunningProgram
 from kerncap_stages.collect.protocol import Mode
@@ -62,7 +62,7 @@ def test_a_killed_program_that_stays_is_named_and_waited_for_no_longer(unkillabl
 
 
 def test_a_collector_ends_though_its_killed_program_stays(unkillable):
-    collector = Collector(unkillable, Settings(Mode.PROFILE), ProfileSession)
+    collector = Collector(unkillable, LibrarySettings(Mode.PROFILE), ProfileSession)
     assert list(collector.read_events(0.01)) == []
     assert collector.timed_out
     collector.close()
@@ -71,7 +71,7 @@ def test_a_collector_ends_though_its_killed_program_stays(unkillable):
 
 def test_what_the_software_gpu_did_not_run_is_said_once_the_program_is_over():
     script = 'for i in 1 2 2 $(seq 3 13); do echo "kernel $i did not run"; done >"$KERNCAP_SOFTGPU_REFUSALS"'
-    collector = Collector(ProgramSpec(("sh", "-c", script)), Settings(Mode.PROFILE), ProfileSession)
+    collector = Collector(ProgramSpec(("sh", "-c", script)), LibrarySettings(Mode.PROFILE), ProfileSession)
     assert list(collector.read_events()) == []
     collector.close()
     told = list(collector.list_final_warnings())

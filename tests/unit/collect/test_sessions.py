@@ -13,7 +13,7 @@ import pytest
 from kerncap_stages.collect.capture_builder import CaptureContext
 from kerncap_stages.collect.capture_events import CaptureFailed, ProcessSummary
 from kerncap_stages.collect.capture_session import CaptureSession
-from kerncap_stages.collect.connection import Connection, Settings
+from kerncap_stages.collect.connection import Connection, LibrarySettings
 from kerncap_stages.collect.profile_session import ProcessProfile, ProfileSession
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.protocol import (
@@ -79,7 +79,7 @@ class Recorder:
 
 
 def test_every_message_arrives(client):
-    settings = Settings(Mode.CAPTURE, rules=[Rule()])
+    settings = LibrarySettings(Mode.CAPTURE, rules=[Rule()])
     events, program = events_of([client, "every"], settings, Recorder)
     assert program.exit_code == 0
     kinds = [event for event in events if isinstance(event, Up)]
@@ -91,10 +91,10 @@ def test_every_message_arrives(client):
 
 def test_bulk_data_comes_whole_and_in_order_through_few_slots(client):
     size = 50_000_001
-    events, _ = events_of([client, "stream", str(size)], Settings(Mode.CAPTURE), Recorder)
+    events, _ = events_of([client, "stream", str(size)], LibrarySettings(Mode.CAPTURE), Recorder)
     wanted = (np.arange(size, dtype=np.uint64) * 131 >> 5).astype(np.uint8)
     assert events[-1] == hashlib.sha256(wanted.tobytes()).hexdigest()
-    slots, slot_bytes = Settings(Mode.CAPTURE).choose_slots("hsa")
+    slots, slot_bytes = LibrarySettings(Mode.CAPTURE).choose_slots("hsa")
     assert size > slots * slot_bytes
 
 
@@ -102,7 +102,7 @@ def test_bulk_data_comes_whole_and_in_order_through_few_slots(client):
 @pytest.mark.parametrize("memory_mib", [128, 512, 1 << 20])
 def test_slots_keep_all_cores_busy_within_the_budget(monkeypatch, cores, memory_mib):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(cores)))
-    settings = Settings(Mode.CAPTURE, memory_bytes=memory_mib << 20)
+    settings = LibrarySettings(Mode.CAPTURE, memory_bytes=memory_mib << 20)
     count, size = settings.choose_slots("cuda")
     assert count >= 3
     assert count * size <= settings.memory_bytes // 2
@@ -111,7 +111,7 @@ def test_slots_keep_all_cores_busy_within_the_budget(monkeypatch, cores, memory_
 
 def test_the_library_hears_which_kernels_are_wanted(client, tmp_path):
     printed = tmp_path / "printed"
-    settings = Settings(Mode.CAPTURE, rules=[Rule(), Rule()])
+    settings = LibrarySettings(Mode.CAPTURE, rules=[Rule(), Rule()])
     events_of([client, "select"], settings, Recorder, stdout=printed)
     # Rule 99 does not exist: the library does not take it.
     assert printed.read_text() == "want_code 1\nmatch 101 0\nmatch 100 1\n"
@@ -122,7 +122,7 @@ def test_an_answer_may_be_longer_than_a_message(client, tmp_path):
         wanted: ClassVar = [(100 + i, i % 2) for i in range(20_000)]
 
     printed = tmp_path / "printed"
-    settings = Settings(Mode.CAPTURE, rules=[Rule(), Rule()])
+    settings = LibrarySettings(Mode.CAPTURE, rules=[Rule(), Rule()])
     events_of([client, "select"], settings, Wide, stdout=printed)
     assert printed.read_text().splitlines() == [
         "want_code 1",
@@ -132,7 +132,7 @@ def test_an_answer_may_be_longer_than_a_message(client, tmp_path):
 
 def test_more_records_than_the_ring_holds_are_all_counted(client):
     count = 200_000
-    events, _ = events_of([client, "records", str(count)], Settings(Mode.PROFILE), ProfileSession)
+    events, _ = events_of([client, "records", str(count)], LibrarySettings(Mode.PROFILE), ProfileSession)
     (profile,) = [event for event in events if isinstance(event, ProcessProfile)]
     (tally,) = profile.tallies.values()  # kernels of no known module share a name
     assert tally.calls == count
@@ -140,7 +140,9 @@ def test_more_records_than_the_ring_holds_are_all_counted(client):
 
 
 def test_a_process_that_is_killed_loses_no_record(client):
-    events, program = events_of([client, "records", "5000", "die"], Settings(Mode.PROFILE), ProfileSession)
+    events, program = events_of(
+        [client, "records", "5000", "die"], LibrarySettings(Mode.PROFILE), ProfileSession
+    )
     assert program.exit_signal == 9
     (profile,) = [event for event in events if isinstance(event, ProcessProfile)]
     assert sum(tally.calls for tally in profile.tallies.values()) == 5000
@@ -157,7 +159,9 @@ def test_a_process_that_cannot_be_recorded_at_all_is_named_as_the_reason(client,
 
 
 def test_a_forked_child_is_not_taken_for_its_parent(client):
-    events, program = events_of([client, "fork", "every"], Settings(Mode.CAPTURE, rules=[Rule()]), Recorder)
+    events, program = events_of(
+        [client, "fork", "every"], LibrarySettings(Mode.CAPTURE, rules=[Rule()]), Recorder
+    )
     assert program.exit_code == 0
     assert [event for event in events if event is Up.NOTE] == [Up.NOTE]
 
@@ -171,7 +175,7 @@ def capture_session(store, pattern):
 def test_xnack_is_refused(client, tmp_path):
     store = Store.open(tmp_path / "store")
     printed = tmp_path / "printed"
-    settings = Settings(Mode.CAPTURE, rules=[Rule()])
+    settings = LibrarySettings(Mode.CAPTURE, rules=[Rule()])
     command = [client, "fact", "xnack", "1", "select"]
     events, _ = events_of(command, settings, capture_session(store, "first"), stdout=printed)
     (failure,) = [event for event in events if isinstance(event, CaptureFailed)]
@@ -188,7 +192,9 @@ def test_a_library_that_breaks_the_rules_ends_the_conversation(client, tmp_path)
     """ZERO for a capture that was never begun, and a kernel of a module that was never announced."""
     store = Store.open(tmp_path / "store")
     with pytest.raises(ProtocolError):
-        events_of([client, "every"], Settings(Mode.CAPTURE, rules=[Rule()]), capture_session(store, "a"))
+        events_of(
+            [client, "every"], LibrarySettings(Mode.CAPTURE, rules=[Rule()]), capture_session(store, "a")
+        )
     assert store.artifacts() == []
     assert list((store.root / "tmp").iterdir()) == []
 
@@ -196,7 +202,7 @@ def test_a_library_that_breaks_the_rules_ends_the_conversation(client, tmp_path)
 def test_a_process_tells_what_it_loaded(client, tmp_path):
     store = Store.open(tmp_path / "store")
     events, _ = events_of(
-        [client, "select"], Settings(Mode.CAPTURE, rules=[Rule()]), capture_session(store, "no")
+        [client, "select"], LibrarySettings(Mode.CAPTURE, rules=[Rule()]), capture_session(store, "no")
     )
     (summary,) = [event for event in events if isinstance(event, ProcessSummary)]
     assert summary.kernels == {"first", "second"}
