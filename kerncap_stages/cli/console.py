@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from kerncap_stages import __version__
 from kerncap_stages.errors import DeviceError, ExitCode, KerncapError, UsageError
+from kerncap_stages.manifests import dump
 from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
@@ -203,8 +204,6 @@ def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
     if isinstance(manifest, bytes):
         text = manifest.decode()
     elif manifest is not None:
-        from kerncap_stages.manifests import dump
-
         text = dump(manifest).decode()
     try:
         print(text, end="", flush=True)

@@ -3,8 +3,9 @@
 Other packages import the functions from here, and each model from its own module, such as
 ``kerncap_stages.manifests.capture.Capture``. A stage that imports only the models it needs starts faster.
 
-- ``load_as`` (or ``load``, ``parse``) returns the model, checked. - ``open_view`` returns the members without
-importing a model, for a stage that may find its result in the store.
+- ``load_as`` (or ``load``, ``parse``) returns the model, checked.
+- ``open_view`` returns the members without importing a model, for a stage that may find its result in
+  the store.
 """
 
 from kerncap_stages.manifests.codec import (
