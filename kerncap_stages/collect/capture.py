@@ -111,7 +111,9 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
             hint="use a larger --timeout, or none",
         )
     if captured == 0:
-        raise explain_no_capture(options.selections, collector.program, failures, processes)
+        raise explain_no_capture(
+            options.selections, collector.program, failures, processes, collector.left_behind
+        )
     if len({process.process_id for process in processes}) <= 1 and captured < wanted:
         options.warn(f"captured {captured} of the {wanted} requested dispatches")
     if collector.timed_out:

@@ -6,6 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.capture_events import LOST
+from kerncap_stages.collect.left_behind import IN_FOREGROUND, name_left_behind
 from kerncap_stages.collect.no_driver import explain_no_driver
 from kerncap_stages.collect.protocol import FailureCode
 from kerncap_stages.collect.selection import KernelRule, find_close_names
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from kerncap_stages.collect.capture_events import CaptureFailed, ProcessSummary
+    from kerncap_stages.collect.left_behind import LeftBehind
     from kerncap_stages.collect.program import RunningProgram
     from kerncap_stages.manifests.capture import Selection
 
@@ -41,8 +43,12 @@ def explain_no_capture(
     program: RunningProgram,
     failures: Sequence[CaptureFailed],
     processes: Sequence[ProcessSummary],
+    left_behind: Sequence[LeftBehind] = (),
 ) -> KerncapError:
-    """Return the error to raise after a run that captured nothing."""
+    """Return the error to raise after a run that captured nothing.
+
+    left_behind: processes that went on after the program's end.
+    """
     if failures:
         return _explain_failure(program, failures[-1])
     if any(process.lost for process in processes):
@@ -57,12 +63,26 @@ def explain_no_capture(
             or "run it without kc-capture first",
         )
     if not processes:
-        return AnswerIsNo(
-            f"{program.spec.command[0]} never used a GPU",
-            hint=explain_no_driver(program.spec)
-            or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
-        )
+        return explain_no_gpu(program, left_behind)
     return _explain_no_dispatch(selections, program, processes)
+
+
+def explain_no_gpu(program: RunningProgram, left_behind: Sequence[LeftBehind]) -> AnswerIsNo:
+    """Return the error for a program that ended well and used no GPU.
+
+    left_behind: processes that it left running; they have used no GPU either.
+    """
+    how = f"{program.spec.command[0]} {program.describe_end()}"
+    if left_behind:
+        return AnswerIsNo(
+            f"{how} and left running: {name_left_behind(left_behind)}; no GPU was used until then",
+            hint=IN_FOREGROUND,
+        )
+    return AnswerIsNo(
+        f"{how} and never used a GPU",
+        hint=explain_no_driver(program.spec)
+        or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
+    )
 
 
 def _explain_failure(program: RunningProgram, last: CaptureFailed) -> KerncapError:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages import __version__
 from kerncap_stages.collect.capture_events import LOST
 from kerncap_stages.collect.connection import LibrarySettings
+from kerncap_stages.collect.no_capture import explain_no_gpu
 from kerncap_stages.collect.no_driver import explain_no_driver
 from kerncap_stages.collect.profile_session import ProcessProfile, ProfileSession
 from kerncap_stages.collect.protocol import FailureCode, Mode
@@ -76,7 +77,7 @@ def run_profile(
             f"no kernel times of {spec.command[0]} were read within {options.timeout_s:g} s; it was stopped",
             hint="use a larger --timeout, or none",
         )
-    _check_times(processes, collector.program)
+    _check_times(processes, collector)
     for text in _describe_missing(processes):
         options.warn(text)
     if collector.timed_out:
@@ -113,8 +114,9 @@ def _describe_unsent(processes: list[ProcessProfile]) -> str:
     return ", except kernels of its last millisecond for which it had not waited"
 
 
-def _check_times(processes: list[ProcessProfile], program: RunningProgram) -> None:
+def _check_times(processes: list[ProcessProfile], collector: Collector) -> None:
     """Raise the error that explains a run without any kernel times."""
+    program = collector.program
     if any(process.tallies for process in processes):
         return
     for process in processes:
@@ -137,11 +139,7 @@ def _check_times(processes: list[ProcessProfile], program: RunningProgram) -> No
             or "run it without kc-profile first",
         )
     if not processes:
-        raise AnswerIsNo(
-            f"{program.spec.command[0]} {how} and never used a GPU",
-            hint=explain_no_driver(program.spec)
-            or "check that the program runs on the GPU: `rocminfo` or `nvidia-smi` must list one",
-        )
+        raise explain_no_gpu(program, collector.left_behind)
     raise AnswerIsNo(
         f"{program.spec.command[0]} {how} without running a kernel",
         hint="check for failed launches, and that its kernels were built for this GPU (--offload-arch)",

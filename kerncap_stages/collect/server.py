@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from kerncap_stages.collect import cuda_injection
 from kerncap_stages.collect.connection import TICK_S, Connection, LibrarySettings
+from kerncap_stages.collect.left_behind import SOCKET, LeftBehind, find_left_behind, name_left_behind
 from kerncap_stages.collect.program import ProgramSpec, RunningProgram
 from kerncap_stages.collect.protocol import decode_up
 from kerncap_stages.errors import KerncapError
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
 
     from kerncap_stages.collect.protocol import UpMessage
 
-# How long processes that outlive the program may be silent before they are disconnected.
+# How long processes that outlive the program may be silent before they are disconnected. If none has used a
+# GPU yet, this is also how long one may take to begin.
 _LINGER_S = 2.0
 _MAX_REFUSALS = 10  # messages about dispatches that the software GPU refused to run
 _MAX_SOCKET_NAME_BYTES = 108  # size of sun_path, which ends with a zero byte
@@ -68,6 +70,8 @@ class Collector:
         self._connections: list[Connection] = []
         self._lock = threading.Lock()
         self._refusals: list[str] = []
+        self._is_stopped = False
+        self.left_behind: list[LeftBehind] = []  # processes that went on unwatched; set by ``read_events``
         self.timed_out = False
         self.started = time.monotonic_ns()
         try:
@@ -84,7 +88,7 @@ class Collector:
         Only the program knows which back end it will use.
         """
         added = {
-            "KERNCAP_SOCKET": str(self._folder / "socket"),
+            SOCKET: str(self._folder / "socket"),
             REFUSALS: str(self._folder / "refusals"),
         }
         built = {part.name for part in list_native_parts() if part.left_out_reason is None}
@@ -141,15 +145,24 @@ class Collector:
                         continue
                     selector.unregister(self.program.pidfd)
                     ended_at = time.monotonic()
+                is_patient = time.monotonic() - ended_at <= _LINGER_S
                 if not any(thread.is_alive() for thread in self._threads):
-                    break
-                if time.monotonic() - ended_at > _LINGER_S:
+                    if self._threads or not self._find_left_behind() or not is_patient:
+                        break
+                elif not is_patient:
                     # Messages that were sent are still handled: a large capture takes longer than its
                     # program.
                     self.hang_up(silent_s=_LINGER_S)
         for thread in self._threads:
             thread.join()
+        if self._threads:
+            self._find_left_behind()
         yield from self._take_pending()
+
+    def _find_left_behind(self) -> bool:
+        """Find the processes that the program left when it ended by itself; whether there are any."""
+        self.left_behind = [] if self._is_stopped else find_left_behind(self._folder / "socket")
+        return bool(self.left_behind)
 
     def _emit(self, event: object) -> None:
         """Put an event into the queue, from any thread, and wake ``read_events``."""
@@ -208,6 +221,7 @@ class Collector:
 
     def stop_program(self) -> None:
         """Stop the program."""
+        self._is_stopped = True
         self.program.stop()
 
     def close(self) -> None:
@@ -222,8 +236,10 @@ class Collector:
         self._remove_files()
 
     def list_final_warnings(self) -> Iterator[str]:
-        """Yield warnings, after ``close``: a program that has not ended, dispatches that did not run."""
+        """Yield warnings, after ``close``: processes that go on, dispatches that did not run."""
         yield from self.program.explain_held()
+        if self.left_behind and self._threads:
+            yield f"still running, and no longer watched: {name_left_behind(self.left_behind)}"
         for text in self._refusals[:_MAX_REFUSALS]:
             yield f"the software GPU did not run all of the program: {text}"
         if (more := len(self._refusals) - _MAX_REFUSALS) > 0:

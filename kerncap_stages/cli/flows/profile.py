@@ -12,6 +12,7 @@ from kerncap_stages.errors import DeviceError, ExitCode, UsageError
 from kerncap_stages.manifests import dump
 from kerncap_stages.pages.profile import kernels_section
 from kerncap_stages.store import Store
+from kerncap_stages.text.terminal import printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -72,9 +73,10 @@ def profile_program(
         nonlocal code
         code = ExitCode.PROGRAM
 
-    options = ProfileOptions(
-        timeout_s, warn=lambda text: say(f"kc-profile: warning: {text}"), on_made=table.show, on_killed=fail
-    )
+    def warn(text: str) -> None:
+        say(f"kc-profile: warning: {printable(text, keep_lines=True)}")  # it may name a process
+
+    options = ProfileOptions(timeout_s, warn=warn, on_made=table.show, on_killed=fail)
     try:
         digest, made = run_profile(store, spec, options)
     except KeyboardInterrupt:

@@ -65,6 +65,32 @@ def test_a_program_without_kernels_is_an_answer(stages):
     done.must(ExitCode.PROGRAM)
 
 
+# A daemon: the shell ends at once, and its child goes on without the shell's files.
+DAEMON = ("sh", "-c", '(sleep "$0"; exec "$@") </dev/null >/dev/null 2>&1 &')
+
+
+@pytest.mark.parametrize("stage", [("profile",), ("capture", "--kernel", "target")])
+def test_a_daemon_that_has_not_used_the_gpu_is_named(stages, stage):
+    done = stages.run(*stage, "--", *DAEMON, 20, "true").must(ExitCode.ANSWER_IS_NO)
+    assert re.search(r"sh ended with exit code 0 and left running: s\w+ \(process \d+\)", done.err)
+    assert "never used a GPU" not in done.err
+    assert "in the foreground" in done.err
+
+
+def test_a_daemon_that_uses_the_gpu_soon_is_profiled_and_captured(stages, program):
+    daemon = (*DAEMON, 0.5, program("many_dispatches"), 5, 1)
+    profile = stages.run("profile", "--json", "--", *daemon).must().manifest
+    assert {kernel["name"]: kernel["calls"] for kernel in profile["kernels"]}["other(unsigned int*)"] == 5
+    assert len(stages.run("capture", "--kernel", "target", "--", *daemon).must().digests) == 1
+
+
+def test_a_daemon_that_used_the_gpu_and_goes_on_is_named(stages, program):
+    words = ("sh", "-c", '("$0" 5 1; sleep 20) </dev/null >/dev/null 2>&1 &', program("many_dispatches"))
+    done = stages.run("profile", "--json", "--", *words).must()
+    assert re.search(r"still running, and no longer watched: s\w+ \(process \d+\)", done.err)
+    assert done.manifest["kernels"]
+
+
 @pytest.mark.parametrize(
     ("words", "says"),
     [
