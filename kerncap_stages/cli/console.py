@@ -196,6 +196,7 @@ def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
     """Write one line for an artifact to standard output: its digest, or its manifest if that is given.
 
     manifest: for ``--json``; the model, or the stored bytes.
+    Raises BrokenPipeError if the reader of the pipe is gone; standard error has the digest then.
     """
     if sys.stdout is None:
         _unprinted.append(digest)
@@ -208,6 +209,11 @@ def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
     try:
         print(text, end="", flush=True)
     except BrokenPipeError:
+        say_error(
+            os.path.basename(sys.argv[0]),  # noqa: PTH119 - pathlib is not needed for this
+            f"{digest} was made, but the program that reads standard output has ended",
+            "`kc-show` with that digest shows it",
+        )
         raise
     except OSError as error:
         raise DeviceError(

@@ -39,10 +39,17 @@ def artifact_texts(
     ``otherwise`` is not used then. A terminal, ``/dev/null`` and a closed standard input name nothing.
     ``otherwise``: the default in these three cases; a message says that it is used.
     ``missing``: the error's message and next step if there is no default.
-    Raises UsageError if nothing is named, ArtifactNotFound if the pipe or file is empty.
+    Raises UsageError if nothing is named, ArtifactNotFound if the pipe, the file or an argument is empty.
     """
     if arguments:
-        yield from arguments
+        for text in arguments:
+            if not text.strip():
+                raise ArtifactNotFound(
+                    "an argument is empty: the stage that should have printed a digest failed, or made no "
+                    "artifact",
+                    hint="in a script, `set -e` ends it where that stage fails; or name the artifact",
+                )
+            yield text
         return
     stream = sys.stdin if stream is None else stream
     if stream is None or not _names_artifacts(stream):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -156,14 +157,16 @@ def test_pipe_of_undecodable_bytes_is_refused():
     assert b"not a list of artifacts" in done.stderr
 
 
-def test_reader_that_goes_ends_the_stage_quietly():
+def test_reader_that_goes_ends_the_stage_and_the_digest_that_it_misses_is_told():
     with subprocess.Popen(
         [*STAGE, "--act", "digests"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as stage:
         stage.stdout.readline()
         stage.stdout.close()
         assert stage.wait(60) == -signal.SIGPIPE
-        assert stage.stderr.read() == b""
+        message, hint = stage.stderr.read().decode().splitlines()
+        assert re.search(r"error: [0-9a-f]{64} was made, but the program that reads standard output", message)
+        assert "`kc-show` with that digest" in hint
 
 
 def test_reader_that_goes_before_the_help_is_no_answer():

@@ -43,6 +43,14 @@ def test_dev_null_names_no_artifact_and_an_empty_pipe_is_a_failed_stage(capsys, 
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.parametrize("empty", ["", " "])
+def test_an_empty_argument_is_a_failed_stage_and_not_the_latest(empty):
+    found = artifact_texts(["x", empty], Terminal(), otherwise="@capture")
+    assert next(found) == "x"
+    with pytest.raises(ArtifactNotFound, match="an argument is empty"):
+        next(found)
+
+
 def test_a_pipe_and_arguments_go_before_the_latest(capsys):
     assert list(artifact_texts(None, io.StringIO("abc\n"), otherwise="@capture")) == ["abc"]
     assert list(artifact_texts(["x"], Terminal(), otherwise="@capture")) == ["x"]
