@@ -37,7 +37,7 @@ from kerncap_stages.errors import AnswerIsNo, KerncapError, UsageError
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.databases import find_named_database
 from kerncap_stages.locate.locating import run_locate
-from kerncap_stages.locate.options import Options
+from kerncap_stages.locate.options import Options, check_macros
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.manifests.os_strings import to_os_string
@@ -86,6 +86,7 @@ def _check(request: ExtractRequest) -> None:
             raise UsageError(
                 f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
             )
+    check_macros(request.defines)
     if request.compile_commands is not None:
         find_named_database(request.compile_commands)
     if request.output is not None:

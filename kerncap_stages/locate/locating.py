@@ -21,6 +21,7 @@ from kerncap_stages.locate.describe import (
     store_files,
 )
 from kerncap_stages.locate.finding import find_source
+from kerncap_stages.locate.options import check_macros
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.capture import Capture
@@ -49,8 +50,7 @@ def run_locate(
     Raises UsageError if a given folder or database does not exist; ArtifactError if the artifact is not a
     capture.
     """
-    if not all(define.partition("=")[0].strip() for define in options.defines):
-        raise UsageError("-D needs the name of a macro", hint="-D NAME or -D NAME=VALUE")
+    check_macros(options.defines)
     if options.compiler is not None and shutil.which(options.compiler) is None:
         raise UsageError(f"there is no compiler {options.compiler}", hint="--compiler takes a program")
     for folder in options.source_dirs:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncap_stages.errors import UsageError
 from kerncap_stages.store.remembered import make_request_key
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
@@ -20,6 +23,18 @@ _ENVIRONMENT = (
     *("HIPCC_COMPILE_FLAGS_APPEND", "HIP_CLANG_PATH", "HIP_PATH", "ROCM_PATH"),
     *("NVCC_PREPEND_FLAGS", "NVCC_APPEND_FLAGS", "NVCC_CCBIN", "CUDA_HOME", "CUDA_PATH"),
 )
+
+# NAME, or NAME(PARAMETERS): compilers take both, also with a dollar sign.
+_MACRO = re.compile(r"(?:[^\W\d]|\$)[\w$]*(\([^()]*\))?")
+
+
+def check_macros(defines: Sequence[str]) -> None:
+    """Raise UsageError for a macro that no compiler would define: ``NAME`` or ``NAME=VALUE`` is wanted."""
+    for define in defines:
+        name = define.partition("=")[0]
+        if _MACRO.fullmatch(name) is None:
+            why = f"{name!r} is no name of a macro" if name.strip() else "the name of the macro is missing"
+            raise UsageError(f"-D {define}: {why}", hint="-D NAME or -D NAME=VALUE")
 
 
 @dataclass(frozen=True)
