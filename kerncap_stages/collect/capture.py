@@ -40,6 +40,8 @@ class CaptureOptions:
     memory_bytes: int = 512 << 20
     warn: Callable[[str], None] = field(default=lambda _text: None)
     progress: Callable[[int, int], None] = field(default=lambda _done, _total: None)
+    # called if a signal from elsewhere ended the program before all requested dispatches were captured
+    on_killed: Callable[[], None] = field(default=lambda: None)
 
 
 def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Iterator[tuple[Digest, Capture]]:
@@ -116,9 +118,19 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         )
     if len({process.process_id for process in processes}) <= 1 and captured < wanted:
         options.warn(f"captured {captured} of the {wanted} requested dispatches")
+    _tell_end(options, collector, is_whole=captured >= wanted)
+
+
+def _tell_end(options: CaptureOptions, collector: Collector, *, is_whole: bool) -> None:
+    """Say how the program ended if it did not end well.
+
+    is_whole: whether all requested dispatches were captured.
+    """
     if collector.timed_out:
         options.warn(f"the program was stopped after {options.timeout_s:g} s")
     elif not options.stop_after and collector.program.exit_code != 0:
         options.warn(
             f"the program {collector.program.describe_end()} after the capture; the capture is complete"
         )
+        if collector.program.exit_signal is not None and not is_whole:
+            options.on_killed()

@@ -83,6 +83,15 @@ def test_a_large_capture_is_whole_when_the_program_ends_right_after_the_target(s
 
 
 @pytest.mark.parametrize(("how", "says"), [each for each in ENDINGS if each[1]])
+def test_a_signal_before_all_requested_captures_is_the_programs_failure(stages, program, how, says):
+    done = stages.run("capture", "--kernel", "target(", "--count", 2, "--", program("endings"), how)
+    done.must(ExitCode.PROGRAM if says.startswith("SIG") else ExitCode.DONE)
+    assert len(done.digests) == 1
+    assert f"{says} after the capture" in done.err
+    assert "captured 1 of the 2 requested dispatches" in done.err
+
+
+@pytest.mark.parametrize(("how", "says"), [each for each in ENDINGS if each[1]])
 def test_an_end_before_the_target_is_the_programs_failure(stages, program, how, says):
     done = stages.run("capture", "--kernel", "target(", "--", program("endings"), how, "early")
     done.must(ExitCode.PROGRAM)

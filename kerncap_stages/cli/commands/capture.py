@@ -21,6 +21,7 @@ from kerncap_stages.cli.options import (
     check_seconds_option,
     stage_app,
 )
+from kerncap_stages.errors import ExitCode
 
 app = stage_app()
 
@@ -144,10 +145,11 @@ def capture(
     store: StoreOption = None,
     json: JsonOption = False,
     version: VersionOption = False,  # noqa: ARG001
-) -> None:
+) -> ExitCode:
     """Run a program and capture dispatches of a kernel, with all memory that they can reach.
 
     Give the program's command after `--`, or a profile, which records it. Prints one digest for each capture.
+    If a signal ends the program before all requested dispatches are captured, the exit code is 5.
     """
     from kerncap_stages.cli.flows.capture import CaptureArguments, capture_dispatches, name_match
 
@@ -170,7 +172,7 @@ def capture(
         program_stdout=app_stdout,
         program_stdin=app_stdin,
     )
-    capture_dispatches(store, context.obj, profiles, arguments, as_json=json)
+    return capture_dispatches(store, context.obj, profiles, arguments, as_json=json)
 
 
 def main() -> None:

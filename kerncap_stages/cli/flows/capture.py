@@ -18,7 +18,7 @@ from kerncap_stages.collect.capture_request import (
     warn_of_unprofiled_names,
 )
 from kerncap_stages.collect.selection import parse_shape
-from kerncap_stages.errors import UsageError
+from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.manifests.profile import Profile
@@ -81,8 +81,13 @@ class CaptureArguments:
             return choose_main_shapes(request, selections, _tell)
         return selections
 
-    def options(self, request: CaptureRequest, report: Callable[[int, int], None]) -> CaptureOptions:
-        """Say how to capture them. ``report``: called with the bytes copied so far, and the total."""
+    def options(
+        self, request: CaptureRequest, report: Callable[[int, int], None], on_killed: Callable[[], None]
+    ) -> CaptureOptions:
+        """Say how to capture them. ``report``: called with the bytes copied so far, and the total.
+
+        on_killed: called if a signal ended the program before all of them were captured.
+        """
         return CaptureOptions(
             selections=self.selections(request),
             parents=request.parents,
@@ -95,6 +100,7 @@ class CaptureArguments:
             memory_bytes=self.memory_bytes,
             warn=lambda text: _tell(f"warning: {text}"),
             progress=report,
+            on_killed=on_killed,
         )
 
 
@@ -117,8 +123,11 @@ def capture_dispatches(
     arguments: CaptureArguments,
     *,
     as_json: bool,
-) -> None:
-    """Capture dispatches of a program, or of the programs of profiles; print the captures' digests."""
+) -> ExitCode:
+    """Capture dispatches of a program, or of the programs of profiles; print the captures' digests.
+
+    Returns PROGRAM if a signal ended a program before all requested dispatches were captured.
+    """
     store = Store.open(store_folder)
     if any(not name for name in arguments.names):
         raise UsageError(
@@ -126,13 +135,20 @@ def capture_dispatches(
         )
     # All profiles are read before the first program runs.
     requests = list(_requests(store, program, profiles, arguments))
+    code = ExitCode.DONE
+
+    def fail() -> None:
+        nonlocal code
+        code = ExitCode.PROGRAM
+
     with lines("capture") as report:
         for request in requests:
-            options = arguments.options(request, report)
+            options = arguments.options(request, report, fail)
             spec = replace(request.spec, stdout=arguments.program_stdout, stdin=arguments.program_stdin)
             for digest, made in run_capture(store, spec, options):
                 say(_summary(made))
                 emit(digest, made if as_json else None)
+    return code
 
 
 def _requests(
