@@ -253,3 +253,16 @@ def test_both_names_give_the_same_class_and_neither_loads_anything_heavy():
 @pytest.mark.parametrize("name", ["profile", "extract", "replay", "validate"])
 def test_each_method_states_its_errors(name):
     assert "Raises" in (getattr(kerncap.Kerncap, name).__doc__ or "")
+
+
+@pytest.mark.parametrize("row", rows("Other differences"), ids=lambda row: row[0][:40])
+def test_each_other_difference_names_tests_that_exist(row):
+    names = code(row[2])
+    assert names
+    for name in names:
+        found = subprocess.run(
+            ["grep", "-rlE", f"^def {name}\\(", TOP / "tests", "--include=test_*.py"],
+            capture_output=True,
+            check=False,
+        )
+        assert found.returncode == 0, name

@@ -115,7 +115,7 @@ def test_of_copies_of_a_unit_the_one_with_a_compile_command_is_taken(store, tree
     assert source.definition.path == str(tree / "k.hip")
 
 
-@pytest.mark.parametrize("arch", ["gfx942,gfx90a,gfx1100", "native", "gfx90a:xnack-"])
+@pytest.mark.parametrize("arch", ["gfx942,gfx90a,gfx1100", "native", "gfx90a:xnack-", "gfx942,gfx1201"])
 def test_lists_of_targets_a_response_file_and_a_launcher_give_one_command(store, tree, arch):
     (tree / "build").mkdir()
     (tree / "k.hip").write_bytes(b"#ifndef FACTOR\n#error FACTOR\n#endif\n" + KERNEL)

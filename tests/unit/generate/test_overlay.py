@@ -20,6 +20,15 @@ def test_the_first_file_is_the_editable_one_and_the_rest_keep_their_tree():
     }
 
 
+def test_two_headers_of_one_name_keep_their_folders():
+    placed = place_files(["/src/a/kernel.cu", "/src/a/common.cuh", "/src/b/common.cuh"])
+    assert placed == {
+        "/src/a/kernel.cu": "kernel_variant.cpp",
+        "/src/a/common.cuh": "deps/a/common.cuh",
+        "/src/b/common.cuh": "deps/b/common.cuh",
+    }
+
+
 def test_names_that_become_equal_stay_apart():
     placed = place_files(["/k.hip", "/a/h 1.hpp", "/a/h$1.hpp", "/a/h_1.hpp"])
     assert len(set(placed.values())) == 4
