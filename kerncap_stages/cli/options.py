@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from typer.core import TyperCommand
@@ -13,6 +13,9 @@ from typer.core import TyperCommand
 from kerncap_stages.cli.console import version_text
 from kerncap_stages.errors import UsageError
 from kerncap_stages.machine.time_limits import check_seconds
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 
 def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
@@ -50,6 +53,21 @@ def check_count_option(param: typer.CallbackParam, value: int | None) -> int | N
             f"--{param.name} {value}: at most {_MAX_COUNT} dispatches", hint="give a smaller number"
         )
     return value
+
+
+def one_value(name: str, values: Sequence[str] | None) -> str | None:
+    """Return the value of an option that has two spellings; None if it was not given.
+
+    Raises UsageError if it was given with different values: the last one must not win silently.
+    """
+    if not values:
+        return None
+    if len(set(values)) > 1:
+        raise UsageError(
+            f"{name} was given several values: {', '.join(values)}",
+            hint="give one of them; --grid is the older spelling",
+        )
+    return values[0]
 
 
 def _read_store_folder(text: str) -> Path:
@@ -122,6 +140,57 @@ ReplayTimeoutOption = Annotated[
         callback=check_seconds_option,
         help="End each replay after this time.",
     ),
+]
+ExactOption = Annotated[
+    bool, typer.Option("--exact", help="NAME is the whole name, with or without parameters.")
+]
+RegexOption = Annotated[bool, typer.Option("--regex", help="NAME is a regular expression.")]
+MangledOption = Annotated[bool, typer.Option("--mangled", help="NAME is a mangled name (a symbol).")]
+RankOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=1,
+        help="The N-th kernel of the profile. Default: the program's own kernel that takes most time.",
+    ),
+]
+GridBlocksOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        *("--grid-blocks", "--grid"),
+        metavar="X[,Y[,Z]]",
+        help="Only dispatches of this many work-groups; 0 matches any. --grid is the older spelling.",
+    ),
+]
+BlockOption = Annotated[
+    str | None,
+    typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of this work-group size; 0 matches any."),
+]
+PostOption = Annotated[
+    bool, typer.Option("--post/--no-post", help="Also capture the memory as the kernel leaves it.")
+]
+ReachableOption = Annotated[
+    bool, typer.Option("--reachable", help="Capture only memory that the kernel's arguments point to.")
+]
+HoldOption = Annotated[
+    bool,
+    typer.Option(
+        "--hold",
+        help="Keep the program waiting until the capture is stored. Needed if the program may end right "
+        "after the kernel.",
+    ),
+]
+WaitOption = Annotated[
+    float,
+    typer.Option(
+        metavar="SECONDS",
+        callback=check_seconds_option,
+        help="The longest time for which the program's GPU work may be held.",
+    ),
+]
+MaxMemoryOption = Annotated[
+    int,
+    typer.Option(metavar="MIB", min=128, max=1 << 20, help="Maximum memory kc-capture may use, in MiB."),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of its digest.")]
 PageJsonOption = Annotated[bool, typer.Option("--json", help="Print the manifest instead of a page.")]

@@ -154,16 +154,21 @@ def _format_size(size: Dim3) -> str:
     return ",".join(map(str, size))
 
 
+def find_ranked(digest: Digest, profile: Profile, rank: int) -> KernelStatistics:
+    """Return the kernel of a rank, counted from 1. Raises UsageError if the profile has fewer kernels."""
+    if rank > len(profile.kernels):
+        count = formats.count(len(profile.kernels), "kernel")
+        raise UsageError(
+            f"profile {digest.short} has {count}, but rank {rank} was requested",
+            hint=f"`kc-show {digest.short}` lists them",
+        )
+    return profile.kernels[rank - 1]
+
+
 def _choose_by_rank(
     digest: Digest, profile: Profile, rank: int | None, tell: Callable[[str], None]
 ) -> tuple[str, bool]:
-    if (rank or 1) > len(profile.kernels):
-        count = formats.count(len(profile.kernels), "kernel")
-        raise UsageError(
-            f"profile {digest.short} has {count}, but rank {rank or 1} was requested",
-            hint=f"`kc-show {digest.short}` lists them",
-        )
-    kernel = profile.kernels[rank - 1] if rank else list_program_kernels(profile.kernels)[0]
+    kernel = find_ranked(digest, profile, rank) if rank else list_program_kernels(profile.kernels)[0]
     if rank is None and not is_of_the_program(kernel):
         tell(NONE_OF_THE_PROGRAM)
     elif rank is None:

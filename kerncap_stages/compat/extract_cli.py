@@ -13,10 +13,23 @@ from kerncap_stages.cli.console import epilog, run
 from kerncap_stages.cli.options import (
     AppStdinOption,
     AppStdoutOption,
+    BlockOption,
+    ExactOption,
+    GridBlocksOption,
+    HoldOption,
+    MangledOption,
+    MaxMemoryOption,
+    PostOption,
     ProfileArguments,
     ProgramTimeoutOption,
+    RankOption,
+    ReachableOption,
+    RegexOption,
     StoreOption,
     VersionOption,
+    WaitOption,
+    check_count_option,
+    one_value,
     stage_app,
 )
 from kerncap_stages.compat.completion import complete_kernel
@@ -35,11 +48,6 @@ KernelOption = Annotated[
         autocompletion=complete_kernel,
     ),
 ]
-ExactOption = Annotated[
-    bool, typer.Option("--exact", help="NAME is the whole name, with or without parameters.")
-]
-RegexOption = Annotated[bool, typer.Option("--regex", help="NAME is a regular expression.")]
-MangledOption = Annotated[bool, typer.Option("--mangled", help="NAME is a mangled name (a symbol).")]
 NoProfileOption = Annotated[
     bool,
     typer.Option(
@@ -51,17 +59,10 @@ DispatchOption = Annotated[
     typer.Option(
         metavar="N",
         min=0,
+        callback=check_count_option,
         help="Which dispatch of the kernel, counted from 0. Default: the first in the launch shape that took "
         "most time.",
     ),
-]
-GridBlocksOption = Annotated[
-    str | None,
-    typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of this many work-groups; 0 matches any."),
-]
-BlockOption = Annotated[
-    str | None,
-    typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of this work-group size; 0 matches any."),
 ]
 SourceDirOption = Annotated[
     list[Path] | None,
@@ -115,10 +116,16 @@ def extract(
     exact: ExactOption = False,
     regex: RegexOption = False,
     mangled: MangledOption = False,
+    rank: RankOption = None,
     no_profile: NoProfileOption = False,
     dispatch: DispatchOption = None,
     grid_blocks: GridBlocksOption = None,
     block: BlockOption = None,
+    post: PostOption = True,
+    reachable: ReachableOption = False,
+    hold: HoldOption = False,
+    wait: WaitOption = 60.0,
+    max_memory: MaxMemoryOption = 512,
     source_dir: SourceDirOption = None,
     compile_commands: CompileCommandsOption = None,
     define: DefineOption = None,
@@ -147,8 +154,14 @@ def extract(
         kernel=kernel,
         match=name_match(exact=exact, regex=regex, mangled=mangled),
         dispatch=dispatch,
-        grid_blocks=grid_blocks,
+        rank=rank,
+        grid_blocks=one_value("--grid-blocks", grid_blocks),
         block_work_items=block,
+        with_post=post,
+        reachable_only=reachable,
+        hold=hold,
+        wait_s=wait,
+        memory_bytes=max_memory << 20,
         no_profile=no_profile,
         output=output,
         force=force,

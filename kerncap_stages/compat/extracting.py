@@ -38,9 +38,15 @@ class ExtractArguments:
 
     kernel: str | None
     match: NameMatch | None
+    rank: int | None
     dispatch: int | None
     grid_blocks: str | None
     block_work_items: str | None
+    with_post: bool
+    reachable_only: bool
+    hold: bool
+    wait_s: float
+    memory_bytes: int
     no_profile: bool
     output: Path | None
     force: bool
@@ -75,9 +81,15 @@ class ExtractArguments:
             profile_first=not self.no_profile,
             kernel=self.kernel,
             match=self.match,
+            rank=self.rank,
             dispatch=self.dispatch,
             grid_blocks=grid_blocks,
             block_work_items=block_work_items,
+            with_post=self.with_post,
+            reachable_only=self.reachable_only,
+            hold=self.hold,
+            wait_s=self.wait_s,
+            memory_bytes=self.memory_bytes,
             output=self.output,
             force=self.force,
             fresh=self.fresh,
@@ -136,6 +148,8 @@ def _read_sources(
     """Return the program, or the profiles. Checks everything before a program runs."""
     if arguments.no_profile and arguments.kernel is None:
         raise UsageError("--no-profile needs a kernel", hint="kc-extract --no-profile --kernel NAME -- ./app")
+    if arguments.rank is not None and arguments.kernel is not None:
+        raise UsageError("--rank and --kernel exclude each other", hint="give one of them")
     spec = None
     texts: list[str] = []
     if program is not None:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
-from kerncap_stages.collect.capture_request import describe_main_shape
+from kerncap_stages.collect.capture_request import describe_main_shape, find_ranked
 from kerncap_stages.collect.profile import ProfileOptions, run_profile
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.ranking import (
@@ -139,14 +139,15 @@ def _choose(
             steps.end(PROFILE, None, "interrupted", *notes)
             raise
     assert spec is not None
-    selection = _top(profile, named, digest)
+    selection = _top(profile, named, digest, request.rank)
     kernels = count(len(profile.kernels), "kernel")
     summary = f"{kernels}; {selection.pattern}"
     chosen = next((k for k in profile.kernels if selection.pattern in (k.mangled_name, k.name)), None)
     if chosen is not None:
-        if named.pattern is None and not is_of_the_program(chosen):
+        is_default = named.pattern is None and request.rank is None
+        if is_default and not is_of_the_program(chosen):
             notes.append(NONE_OF_THE_PROGRAM)
-        elif named.pattern is None and chosen is not profile.kernels[0]:
+        elif is_default and chosen is not profile.kernels[0]:
             notes.append(f"passed over {profile.kernels[0].name}, which is the runtime's own")
         shape = find_main_shape(chosen, profile.time_source)
         asks_for_shape = request.grid_blocks is not None or request.block_work_items is not None
@@ -159,11 +160,12 @@ def _choose(
     return spec, selection, (digest,)
 
 
-def _top(profile: Profile, named: Selection, digest: Digest) -> Selection:
-    """Choose the kernel that takes most time, of those that match."""
+def _top(profile: Profile, named: Selection, digest: Digest, rank: int | None) -> Selection:
+    """Choose the kernel of a rank, or the one that takes most time of those that match."""
     rule = KernelRule.from_selection(named) if named.pattern is not None else None
     # Kernels are in order of their time. HIP's own copies and fills are chosen only by name.
-    for kernel in list_program_kernels(profile.kernels) if rule is None else profile.kernels:
+    kernels = list_program_kernels(profile.kernels) if rule is None else profile.kernels
+    for kernel in kernels if rank is None else [find_ranked(digest, profile, rank)]:
         is_wanted = rule is None or rule.wants(kernel.mangled_name or "", kernel.name)
         if is_wanted and has_shape(kernel, named.grid_blocks, named.block_work_items):
             pattern, match = name_to_capture(kernel)
@@ -193,6 +195,11 @@ def _capture(
     options = CaptureOptions(
         selections=(selection,),
         parents=parents,
+        with_post=request.with_post,
+        reachable_only=request.reachable_only,
+        hold=request.hold,
+        wait_s=request.wait_s,
+        memory_bytes=request.memory_bytes,
         stop_after=request.stop_after,
         timeout_s=request.timeout_s,
         warn=notes.append,
@@ -210,8 +217,10 @@ def _capture(
             f"{len(made)} processes dispatched it; this capture is of the first, and of the others: {others}"
         )
     size = formats.size(sum(region.size_bytes for region in capture.regions))
-    written = formats.size(sum(region.written_size_bytes or 0 for region in capture.regions))
-    summary = f"{capture.kernel.demangled_name}: {size}, {written} changed"
+    summary = f"{capture.kernel.demangled_name}: {size}"
+    if capture.has_post:
+        written = sum(region.written_size_bytes or 0 for region in capture.regions)
+        summary += f", {formats.size(written)} changed"
     steps.end(CAPTURE, digest, summary, *notes)
     return digest, capture
 

@@ -49,9 +49,15 @@ class ExtractRequest:
     profile_first: bool = True
     kernel: str | None = None
     match: NameMatch | None = None  # None: part of the name
+    rank: int | None = None  # the N-th kernel of the profile, instead of one by name
     dispatch: int | None = None  # None: the first in the launch shape that took most time
     grid_blocks: Dim3 | None = None  # of the dispatch; 0 matches any
     block_work_items: Dim3 | None = None
+    with_post: bool = True
+    reachable_only: bool = False
+    hold: bool = False
+    wait_s: float = 60.0
+    memory_bytes: int = 512 << 20
     output: Path | None = None
     force: bool = False
     fresh: bool = False

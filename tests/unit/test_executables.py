@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -37,6 +38,16 @@ def test_help_shows_an_example(name, tmp_path):
     assert done.returncode == 0
     assert f"{name} " in done.stdout.split("xample", 1)[1]
     assert not (tmp_path / "none").exists()
+
+
+def test_kc_extract_chooses_and_captures_with_the_options_of_kc_capture(tmp_path):
+    """kc-extract makes one capture, so it counts none; its --json and --kernel take one of each."""
+    found = []
+    for name in ("kc-capture", "kc-extract"):
+        shown = executables.run(name, "--help", store=tmp_path / "none").stdout
+        found.append(set(re.findall(r"^  (?:-\w, )?(--[\w-]+)", shown, re.MULTILINE)))
+    assert len(found[0]) > 20
+    assert found[0] - found[1] == {"--count", "--every"}
 
 
 @pytest.mark.parametrize("name", SCRIPTS)

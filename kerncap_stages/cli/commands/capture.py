@@ -12,13 +12,24 @@ from kerncap_stages.cli.console import epilog, run
 from kerncap_stages.cli.options import (
     AppStdinOption,
     AppStdoutOption,
+    BlockOption,
+    ExactOption,
+    GridBlocksOption,
+    HoldOption,
     JsonOption,
+    MangledOption,
+    MaxMemoryOption,
+    PostOption,
     ProfileArguments,
     ProgramTimeoutOption,
+    RankOption,
+    ReachableOption,
+    RegexOption,
     StoreOption,
     VersionOption,
+    WaitOption,
     check_count_option,
-    check_seconds_option,
+    one_value,
     stage_app,
 )
 from kerncap_stages.errors import ExitCode
@@ -33,19 +44,6 @@ KernelOption = Annotated[
         "-k",
         metavar="NAME",
         help="Part of the kernel's name. Repeat it to capture several kernels.",
-    ),
-]
-ExactOption = Annotated[
-    bool, typer.Option("--exact", help="NAME is the whole name, with or without parameters.")
-]
-RegexOption = Annotated[bool, typer.Option("--regex", help="NAME is a regular expression.")]
-MangledOption = Annotated[bool, typer.Option("--mangled", help="NAME is a mangled name (a symbol).")]
-RankOption = Annotated[
-    int | None,
-    typer.Option(
-        metavar="N",
-        min=1,
-        help="The N-th kernel of the profile. Default: the program's own kernel that takes most time.",
     ),
 ]
 DispatchOption = Annotated[
@@ -73,46 +71,8 @@ EveryOption = Annotated[
         metavar="N", min=1, callback=check_count_option, help="With --count: capture every N-th dispatch."
     ),
 ]
-GridBlocksOption = Annotated[
-    str | None,
-    typer.Option(
-        *("--grid-blocks", "--grid"),
-        metavar="X[,Y[,Z]]",
-        help="Only dispatches of this many work-groups; 0 matches any. --grid is the older spelling.",
-    ),
-]
-BlockOption = Annotated[
-    str | None,
-    typer.Option(metavar="X[,Y[,Z]]", help="Only dispatches of this work-group size; 0 matches any."),
-]
-PostOption = Annotated[
-    bool, typer.Option("--post/--no-post", help="Also capture the memory as the kernel leaves it.")
-]
-ReachableOption = Annotated[
-    bool, typer.Option("--reachable", help="Capture only memory that the kernel's arguments point to.")
-]
-HoldOption = Annotated[
-    bool,
-    typer.Option(
-        "--hold",
-        help="Keep the program waiting until the capture is stored. Needed if the program may end right "
-        "after the kernel.",
-    ),
-]
 StopAfterOption = Annotated[
     bool, typer.Option("--stop-after", help="End the program once everything is captured.")
-]
-WaitOption = Annotated[
-    float,
-    typer.Option(
-        metavar="SECONDS",
-        callback=check_seconds_option,
-        help="The longest time for which the program's GPU work may be held.",
-    ),
-]
-MaxMemoryOption = Annotated[
-    int,
-    typer.Option(metavar="MIB", min=128, max=1 << 20, help="Maximum memory kc-capture may use, in MiB."),
 ]
 
 
@@ -160,7 +120,7 @@ def capture(
         dispatch=dispatch,
         count=count,
         every=every,
-        grid_blocks=grid_blocks,
+        grid_blocks=one_value("--grid-blocks", grid_blocks),
         block_work_items=block,
         with_post=post,
         reachable_only=reachable,

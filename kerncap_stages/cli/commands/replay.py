@@ -14,6 +14,7 @@ from kerncap_stages.cli.options import (
     ReplayTimeoutOption,
     StoreOption,
     VersionOption,
+    one_value,
     stage_app,
 )
 from kerncap_stages.errors import ExitCode, UsageError
@@ -67,7 +68,7 @@ GridBlocksOption = Annotated[
     typer.Option(metavar="X,Y,Z", help="The grid in work-groups (CUDA: blocks). Default: as captured."),
 ]
 GridWorkItemsOption = Annotated[
-    str | None,
+    list[str] | None,
     typer.Option(
         "--grid-work-items",
         "--grid",
@@ -124,7 +125,8 @@ def replay(
 
     if variant is not None and compare is not None:
         raise UsageError("--variant runs one code object, --compare two", hint="give one of them")
-    if grid_blocks is not None and grid_work_items is not None:
+    work_items = one_value("--grid-work-items", grid_work_items)
+    if grid_blocks is not None and work_items is not None:
         raise UsageError("--grid-blocks and --grid-work-items exclude each other", hint="give one of them")
     options = ReplayOptions(
         variant=variant or compare,
@@ -135,7 +137,7 @@ def replay(
         hip_launch=hip_launch,
         verify=not no_verify,
         dump_folder=dump_output,
-        grid_work_items=read_shape("--grid-work-items", grid_work_items),
+        grid_work_items=read_shape("--grid-work-items", work_items),
         grid_blocks=read_shape("--grid-blocks", grid_blocks),
         block_work_items=read_block(block),
         dynamic_lds_bytes=lds,

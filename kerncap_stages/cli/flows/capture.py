@@ -133,6 +133,8 @@ def capture_dispatches(
         raise UsageError(
             "--kernel needs a name, not an empty text", hint="`kc-profile -- ./app` finds the names"
         )
+    if arguments.rank is not None and arguments.names:
+        raise UsageError("--rank and --kernel exclude each other", hint="give one of them")
     # All profiles are read before the first program runs.
     requests = list(_requests(store, program, profiles, arguments))
     code = ExitCode.DONE

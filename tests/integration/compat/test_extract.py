@@ -85,6 +85,7 @@ def test_an_edit_survives_extracting_again(shell, application):
         ("--source-dir absent -- touch ran", 2, "no such source folder"),
         ("--compile-commands absent.json -- touch ran", 2, "no such file"),
         ("--no-profile -- touch ran", 2, "needs a kernel"),
+        ("--grid 4 --grid-blocks 5 -- touch ran", 2, "--grid-blocks was given several values: 4, 5"),
         ("-D 1x=2 -- touch ran", 2, "-D 1x=2: '1x' is no name of a macro"),
         ("--exact --regex --kernel x -- touch ran", 2, "exclude each other"),
         ("@profile -- touch ran", 2, "not both"),

@@ -29,6 +29,8 @@ def scaled(stages, program):
         (("--grid", "4294967296"), "at most 4294967295"),
         (("--grid", "99999999999999999999"), "three numbers"),
         (("--grid", "1,,1"), "three numbers"),
+        (("--grid", "64", "--grid-work-items", "128"), "--grid-work-items was given several values: 64, 128"),
+        (("--grid", "64", "--grid-blocks", "1"), "exclude each other"),
         (("--block", "65600"), "the maximum is 1024"),
         (("--block", "64,64"), "4096 work-items"),
         (("--variant", "/tmp"), "/tmp"),

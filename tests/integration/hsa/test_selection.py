@@ -28,6 +28,8 @@ def test_a_grid_that_no_dispatch_has_is_told_from_a_kernel_that_never_ran(stages
         ("--kernel", "a", "--timeout", "inf", "--", "true"),
         ("--kernel", "a", "--count", "99999999999999999999", "--", "true"),
         ("--kernel", "a", "--rank", "2", "--", "true"),
+        ("--kernel", "a", "--grid", "4", "--grid-blocks", "5", "--", "true"),
+        ("--kernel", "a", "--grid-blocks", "4", "--grid-blocks", "5", "--", "true"),
         ("--kernel", "", "--", "true"),
         (*(word for _ in range(65) for word in ("--kernel", "a")), "--", "true"),
         ("--kernel", "a", "--exact", "--regex", "--", "true"),
@@ -85,6 +87,28 @@ def test_no_more_signals_are_left_than_without_us(stages, program, name, words, 
     done = stages.run(*words, "--", *command).must()
     assert len(done.digests) == made
     assert signals_left(done.err) == signals_left(alone.stderr)
+
+
+def test_two_spellings_of_one_grid_may_agree(stages, program):
+    words = ("--kernel", "target(", "--grid", "1", "--grid-blocks", "1")
+    done = stages.run("capture", *words, "--", program("many_dispatches"), 1, 1).must()
+    assert len(done.digests) == 1
+
+
+def test_extract_takes_a_kernel_by_its_rank_and_without_its_results(stages, program):
+    (profile,) = stages.run("profile", "--", program("many_dispatches"), 3, 3).must().digests
+    names = [kernel["name"] for kernel in stages.show(profile)["kernels"]]
+    for rank, name in enumerate(names, 1):
+        words = ("--rank", rank, "--no-post", "--no-validate", "--force", "--output", f"project{rank}")
+        stages.run("extract", *words, profile).must()
+        capture = stages.show("@capture")
+        assert capture["kernel"]["demangled_name"] == name
+        assert {region["post"] for region in capture["regions"]} == {None}
+    assert len(names) >= 2
+    stages.run("extract", "--rank", 99, profile).must(ExitCode.USAGE)
+    done = stages.run("extract", "--rank", 1, "--kernel", "target", profile).must(ExitCode.USAGE)
+    assert "--rank and --kernel exclude each other" in done.err
+    stages.run("capture", "--rank", 1, "--kernel", "target", profile).must(ExitCode.USAGE)
 
 
 def test_extract_takes_a_dispatch_of_the_shape_that_is_asked_for(stages, program):
