@@ -4,8 +4,6 @@
 
 #include <fcntl.h>
 #include <poll.h>
-#include <pthread.h>
-#include <signal.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -154,23 +152,8 @@ Result<void> Channel::map_shared(UniqueFd memfd) {
 
 Result<void> Channel::start_listening() {
   m_active.store(true, std::memory_order_relaxed);
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  pthread_t thread;
-  const int failed = pthread_create(
-      &thread, nullptr,
-      [](void* self) -> void* {
-        static_cast<Channel*>(self)->listen();
-        return nullptr;
-      },
-      this);
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (failed != 0) return Error{ErrorCode::io, "cannot start a thread"};
-  pthread_setname_np(thread, "kc-listen");
-  pthread_detach(thread);
-  return {};
+  if (m_thread.start("kc-listen", [](void* self) { static_cast<Channel*>(self)->listen(); }, this)) return {};
+  return Error{ErrorCode::io, "cannot start a thread"};
 }
 
 void Channel::listen() noexcept {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "capture/messages.hpp"
+#include "capture/threads.hpp"
 #include "core/result.hpp"
 #include "core/unique_fd.hpp"
 
@@ -95,6 +96,7 @@ class Channel {
   // Programs may close descriptors that they did not open: what is there now may be a file of theirs.
   [[nodiscard]] bool owns_socket() const noexcept;
 
+  Thread m_thread;
   core::UniqueFd m_socket;
   std::uint64_t m_socket_inode = 0;
   std::byte* m_base = nullptr;

@@ -2,13 +2,13 @@
 #include "cuda/profiler.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 
 #include <chrono>
 #include <cstdlib>
 #include <system_error>
 #include <thread>
 
+#include "capture/threads.hpp"
 #include "cuda/api.hpp"
 #include "cuda/tool.hpp"
 
@@ -36,13 +36,9 @@ Result<void> Profiler::start() noexcept {
     cupti().cuptiGetResultString(status, &text);
     return Error{ErrorCode::device, std::string("CUPTI records no kernels: ") + text};
   }
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
   // A program that is killed loses what has not been flushed: a tenth of a second.
-  bool started = true;
   try {
+    const capture::NoSignals of_the_program;
     std::thread([this] {
       const Inside inside;
       pthread_setname_np(pthread_self(), "kc-profile");
@@ -53,10 +49,8 @@ Result<void> Profiler::start() noexcept {
       }
     }).detach();
   } catch (const std::system_error&) {
-    started = false;
+    return Error{ErrorCode::io, "no thread can be started to record kernels"};
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started) return Error{ErrorCode::io, "no thread can be started to record kernels"};
   return {};
 }
 

@@ -3,7 +3,6 @@
 #include "cuda/snapshots.hpp"
 
 #include <pthread.h>
-#include <signal.h>
 #include <time.h>
 
 #include <algorithm>
@@ -12,6 +11,7 @@
 
 #include "capture/selection.hpp"
 #include "capture/streams.hpp"
+#include "capture/threads.hpp"
 #include "cuda/api.hpp"
 #include "cuda/callbacks.hpp"
 #include "cuda/counted.hpp"
@@ -328,19 +328,12 @@ void Snapshots::release(Job& job) noexcept {
 
 // False where the process may have no more threads.
 bool Snapshots::start_thread() noexcept {
-  // Takes none of the program's signals.
-  sigset_t all;
-  sigset_t before;
-  sigfillset(&all);
-  pthread_sigmask(SIG_SETMASK, &all, &before);
-  bool started = true;
   try {
+    const capture::NoSignals of_the_program;
     std::thread([this] { run(); }).detach();
   } catch (const std::system_error&) {
-    started = false;
+    return false;
   }
-  pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  if (!started) return false;
   // Handlers run in reverse order, and the driver makes its own when it has started: these have to come after.
   constexpr auto k_finish = [] {
     tool()->leaving.program_ends();

@@ -247,7 +247,7 @@ Result<std::uint32_t> Copier::slot_for_us(Deadline deadline) noexcept {
   }
 }
 
-Result<void> Copier::send(std::uint32_t stream, const Allocation& region, std::uint32_t reader_device,
+Result<void> Copier::send(std::uint32_t stream, const capture::Allocation& region, std::uint32_t reader_device,
                           Deadline deadline, const capture::Look* look) noexcept {
   Engine& engine = *m_engines[reader_device];
   const std::size_t slot_bytes = tool()->channel->slot_bytes();

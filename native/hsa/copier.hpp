@@ -8,10 +8,10 @@
 #include <memory>
 #include <vector>
 
+#include "capture/allocations.hpp"
 #include "capture/streams.hpp"
 #include "core/result.hpp"
 #include "hsa/agents.hpp"
-#include "hsa/allocations.hpp"
 #include "hsa/copies.hpp"
 
 namespace kerncap::hsa {
@@ -32,7 +32,7 @@ class Copier {
 
   // Queues a region's bytes for a stream; they are sent in order, possibly after this returns. `look`, if any, sees
   // them first; it must live until they are sent.
-  core::Result<void> send(std::uint32_t stream, const Allocation& region, std::uint32_t reader_device,
+  core::Result<void> send(std::uint32_t stream, const capture::Allocation& region, std::uint32_t reader_device,
                           Deadline deadline, const capture::Look* look = nullptr) noexcept;
   // All that was queued has been sent, and its streams closed.
   core::Result<void> flush(Deadline deadline) noexcept;

@@ -70,6 +70,6 @@ void Queues::watch_doorbells() noexcept {
   }
 }
 
-void Queues::end() noexcept { (void)m_thread.ended(k_end_limit); }
+void Queues::end() noexcept { (void)m_thread.ended(capture::k_end_limit); }
 
 }  // namespace kerncap::hsa

@@ -8,6 +8,7 @@
 namespace kerncap::hsa {
 namespace {
 
+using capture::Allocation;
 using capture::MemoryKind;
 
 constexpr std::uint32_t k_pool_uncached = 1u << 3;  // HSA_AMD_MEMORY_POOL_UNCACHED_FLAG, not in 6.4's header
@@ -43,7 +44,7 @@ void record_pool_allocation(std::uint64_t pool_handle, std::size_t bytes, std::u
   if ((flags & HSA_AMD_MEMORY_POOL_EXECUTABLE_FLAG) != 0) made.flags |= capture::k_region_executable;
   if ((flags & k_pool_uncached) != 0) made.flags |= capture::k_region_uncached;
   tool()->arguments.forget(made.base, made.bytes);
-  tool()->allocations.add(made);
+  tool()->memory.allocations.add(made);
 }
 
 void record_pinned(void* host, std::size_t bytes, const hsa_agent_t* agents, int count, void* device_address) {
@@ -53,7 +54,7 @@ void record_pinned(void* host, std::size_t bytes, const hsa_agent_t* agents, int
   pinned.kind = MemoryKind::host_registered;
   pinned.host = address_of(host);
   pinned.access = agents == nullptr || count == 0 ? all_devices() : mask_of(agents, static_cast<std::size_t>(count));
-  tool()->pinned.lock(pinned);
+  tool()->memory.pinned.lock(pinned);
 }
 
 // Memory of another process or API: the runtime knows whose it is and how large.
@@ -68,7 +69,7 @@ void record_foreign(void* base, std::size_t bytes) {
   made.device = tool()->agents.index_of(info.agentOwner);
   made.access = all_devices();
   tool()->arguments.forget(made.base, made.bytes);
-  tool()->allocations.add(made);
+  tool()->memory.allocations.add(made);
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t pool, size_t siz
 }
 
 hsa_status_t hsa_amd_memory_pool_free(void* ptr) {
-  if (!enabled() || !tool()->allocations.remove(address_of(ptr))) return api().ext.hsa_amd_memory_pool_free_fn(ptr);
+  if (!enabled() || !tool()->memory.allocations.remove(address_of(ptr))) return api().ext.hsa_amd_memory_pool_free_fn(ptr);
   if (tool()->snapshots.keep_until_idle({SnapshotKeep::pool_memory, ptr})) return HSA_STATUS_SUCCESS;
   return api().ext.hsa_amd_memory_pool_free_fn(ptr);
 }
@@ -95,7 +96,7 @@ hsa_status_t hsa_memory_allocate(hsa_region_t region, size_t size, void** ptr) {
 }
 
 hsa_status_t hsa_memory_free(void* ptr) {
-  if (!enabled() || !tool()->allocations.remove(address_of(ptr))) return api().core.hsa_memory_free_fn(ptr);
+  if (!enabled() || !tool()->memory.allocations.remove(address_of(ptr))) return api().core.hsa_memory_free_fn(ptr);
   if (tool()->snapshots.keep_until_idle({SnapshotKeep::region_memory, ptr})) return HSA_STATUS_SUCCESS;
   return api().core.hsa_memory_free_fn(ptr);
 }
@@ -104,7 +105,7 @@ hsa_status_t hsa_amd_agents_allow_access(uint32_t num_agents, const hsa_agent_t*
                                          const void* ptr) {
   const hsa_status_t status = api().ext.hsa_amd_agents_allow_access_fn(num_agents, agents, flags, ptr);
   if (status == HSA_STATUS_SUCCESS && enabled()) {
-    tool()->allocations.set_access(address_of(ptr), mask_of(agents, num_agents));
+    tool()->memory.allocations.set_access(address_of(ptr), mask_of(agents, num_agents));
   }
   return status;
 }
@@ -124,7 +125,7 @@ hsa_status_t hsa_amd_memory_lock_to_pool(void* host_ptr, size_t size, hsa_agent_
 }
 
 hsa_status_t hsa_amd_memory_unlock(void* host_ptr) {
-  if (enabled()) tool()->pinned.unlock(address_of(host_ptr));
+  if (enabled()) tool()->memory.pinned.unlock(address_of(host_ptr));
   return api().ext.hsa_amd_memory_unlock_fn(host_ptr);
 }
 
@@ -150,7 +151,7 @@ hsa_status_t hsa_amd_svm_attributes_set(void* ptr, size_t size, hsa_amd_svm_attr
         break;
     }
   }
-  if ((grant | deny) != 0) tool()->managed.set_access(address_of(ptr), size, grant, deny);
+  if ((grant | deny) != 0) tool()->memory.managed.set_access(address_of(ptr), size, grant, deny);
   return status;
 }
 
@@ -165,7 +166,7 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_
 hsa_status_t hsa_amd_ipc_memory_detach(void* mapped_ptr) {
   if (enabled()) {
     tool()->snapshots.wait_until_idle();
-    tool()->allocations.remove(address_of(mapped_ptr));
+    tool()->memory.allocations.remove(address_of(mapped_ptr));
   }
   return api().ext.hsa_amd_ipc_memory_detach_fn(mapped_ptr);
 }
@@ -182,7 +183,7 @@ hsa_status_t hsa_amd_interop_map_buffer(uint32_t num_agents, hsa_agent_t* agents
 hsa_status_t hsa_amd_interop_unmap_buffer(void* ptr) {
   if (enabled()) {
     tool()->snapshots.wait_until_idle();
-    tool()->allocations.remove(address_of(ptr));
+    tool()->memory.allocations.remove(address_of(ptr));
   }
   return api().ext.hsa_amd_interop_unmap_buffer_fn(ptr);
 }

@@ -132,14 +132,14 @@ void add_data_segments(const Loaded& loaded) {
   for (const Elf64_Phdr& segment : load_segments(loaded)) {
     if ((segment.p_flags & PF_X) != 0 || segment.p_memsz == 0) continue;
     const auto address = static_cast<std::uint64_t>(static_cast<std::int64_t>(segment.p_vaddr) + loaded.delta);
-    Allocation region;
+    capture::Allocation region;
     region.base = address & ~(page - 1);
     region.bytes = ((address + segment.p_memsz + page - 1) & ~(page - 1)) - region.base;
     region.kind = capture::MemoryKind::code_object;
     region.device = loaded.device;
     region.access = std::uint64_t{1} << loaded.device;
     region.module = loaded.module;
-    tool()->allocations.add(region);
+    tool()->memory.allocations.add(region);
   }
 }
 
@@ -248,7 +248,7 @@ void Modules::remove(hsa_executable_t executable) noexcept {
   }
   for (const std::uint64_t module : gone) {
     tool()->kernels.remove_module(module);
-    tool()->allocations.remove_module(module);
+    tool()->memory.allocations.remove_module(module);
     tool()->channel->send(messages::ModuleGone{.module = module});
   }
 }

@@ -132,7 +132,7 @@ void Profiler::harvest_all(bool beyond_window) noexcept {
 
 void Profiler::end() noexcept {
   // Late only where the runtime itself does not answer: then the signals are its to count.
-  if (!m_thread.ended(k_end_limit)) return;
+  if (!m_thread.ended(capture::k_end_limit)) return;
   const std::lock_guard lock(m_mutex);
   for (const auto& ring : m_rings) {
     (void)harvest(*ring, ring->size);

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "capture/protocol.hpp"
+#include "capture/threads.hpp"
 #include "hsa/hsa_headers.hpp"
 #include "hsa/queues.hpp"
-#include "hsa/threads.hpp"
 
 namespace kerncap::hsa {
 
@@ -62,7 +62,7 @@ class Profiler {
   std::mutex m_mutex;                          // rings, and one harvester at a time
   std::vector<std::unique_ptr<PendingRing>> m_rings;
   std::atomic<bool> m_hurry{false};
-  Thread m_thread;
+  capture::Thread m_thread;
   bool m_started = false;
 };
 

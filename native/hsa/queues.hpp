@@ -7,12 +7,12 @@
 #include <mutex>
 #include <vector>
 
+#include "capture/threads.hpp"
 #include "core/result.hpp"
 #include "hsa/device_errors.hpp"
 #include "hsa/hsa_headers.hpp"
 #include "hsa/packets.hpp"
 #include "hsa/queue_table.hpp"
-#include "hsa/threads.hpp"
 
 namespace kerncap::hsa {
 
@@ -120,7 +120,7 @@ class Queues {
   mutable std::mutex m_mutex;
   std::vector<std::unique_ptr<Queue>> m_queues;
   QueueTable m_table;
-  Thread m_thread;
+  capture::Thread m_thread;
   std::atomic<bool> m_watching{false};
   std::atomic<bool> m_kernels_enqueue{false};
 };

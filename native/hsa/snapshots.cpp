@@ -11,13 +11,13 @@
 #include "capture/selection.hpp"
 #include "capture/streams.hpp"
 #include "hsa/api.hpp"
-#include "hsa/regions.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
 namespace {
 
 namespace messages = capture::messages;
+using capture::Allocation;
 using capture::FailureCode;
 using core::Error;
 using core::ErrorCode;
@@ -256,7 +256,7 @@ void Snapshots::end() noexcept {
     m_changed.notify_all();
   }
   // Late only where the runtime itself does not answer. Then what we hold goes with it.
-  if (!m_thread.ended(k_end_limit)) return;
+  if (!m_thread.ended(capture::k_end_limit)) return;
   std::deque<std::unique_ptr<Job>> jobs;
   {
     const std::lock_guard lock(m_mutex);
@@ -313,7 +313,7 @@ Result<void> Snapshots::take(Job& job) noexcept {
     m_broken = m_broken || error.code == ErrorCode::timeout;
     return error;
   };
-  const std::vector<Allocation> regions = reachable_regions(job.kernel.device);
+  const std::vector<Allocation> regions = state.memory.reachable(job.kernel.device);
   if (Result<void> checked = check_descriptor(job); !checked) return give_up(checked.error());
   Result<std::vector<std::byte>> kernarg = read_kernarg(job, regions);
   if (!kernarg) return give_up(kernarg.error());
@@ -409,7 +409,7 @@ void Snapshots::describe(const Job& job, const std::vector<Allocation>& regions,
       .kernarg = kernarg,
       .packet = std::as_bytes(std::span(&packet, 1)),
   });
-  send_regions(job.number, regions);
+  send_regions(*tool()->channel, job.number, regions);
 }
 
 }  // namespace kerncap::hsa

@@ -18,16 +18,16 @@
 #include <optional>
 #include <vector>
 
+#include "capture/allocations.hpp"
 #include "capture/protocol.hpp"
+#include "capture/threads.hpp"
 #include "core/result.hpp"
-#include "hsa/allocations.hpp"
 #include "hsa/copier.hpp"
 #include "hsa/holder.hpp"
 #include "hsa/kernels.hpp"
 #include "hsa/packets.hpp"
 #include "hsa/queues.hpp"
 #include "hsa/state_copy.hpp"
-#include "hsa/threads.hpp"
 
 namespace kerncap::hsa {
 
@@ -89,15 +89,15 @@ class Snapshots {
   void carry_out(std::unique_ptr<Job> job, bool expired) noexcept;
   core::Result<void> take(Job& job) noexcept;
   core::Result<void> check_descriptor(const Job& job) noexcept;
-  core::Result<std::vector<std::byte>> read_kernarg(const Job& job, const std::vector<Allocation>& regions) noexcept;
-  void describe(const Job& job, const std::vector<Allocation>& regions, const std::vector<std::byte>& kernarg) noexcept;
+  core::Result<std::vector<std::byte>> read_kernarg(const Job& job, const std::vector<capture::Allocation>& regions) noexcept;
+  void describe(const Job& job, const std::vector<capture::Allocation>& regions, const std::vector<std::byte>& kernarg) noexcept;
   void give_back_signal(Job& job) noexcept;
   void release(Job& job) noexcept;
   bool tidy() noexcept;
   void close_window() noexcept;
   [[nodiscard]] Clock::time_point deadline() const noexcept;
 
-  Thread m_thread;
+  capture::Thread m_thread;
   Copier m_copier;
   Holder m_holder;
   bool m_ready = false;                     // set once, before any rule can match

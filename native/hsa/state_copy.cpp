@@ -1,14 +1,16 @@
 // Copies the regions of a capture while its dispatch is held.
 #include "hsa/state_copy.hpp"
 
+#include "capture/reach.hpp"
+#include "capture/regions.hpp"
 #include "capture/streams.hpp"
-#include "hsa/reach.hpp"
-#include "hsa/regions.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
 
+using capture::Allocation;
 using capture::Look;
+using capture::ReachScan;
 using capture::StreamKind;
 using core::Result;
 
@@ -48,7 +50,7 @@ Result<void> StateCopy::post(std::span<const std::byte> kernarg, std::uint64_t k
 Result<void> StateCopy::send(StreamKind kind, std::size_t index, const Look* look) noexcept {
   const Allocation& region = m_regions[index];
   if (is_host_readable(region)) {
-    return send_host_region(kind, m_capture, index, region, look != nullptr ? *look : Look{});
+    return send_host_region(*tool()->channel, kind, m_capture, index, region, look != nullptr ? *look : Look{});
   }
   const std::uint32_t stream = capture::open_stream(*tool()->channel, kind, m_capture, index, region.bytes);
   return m_copier.send(stream, region, reader_of(region, m_kernel.device), deadline(), look);

@@ -7,10 +7,10 @@
 #include <span>
 #include <vector>
 
+#include "capture/allocations.hpp"
 #include "capture/protocol.hpp"
 #include "capture/streams.hpp"
 #include "core/result.hpp"
-#include "hsa/allocations.hpp"
 #include "hsa/copier.hpp"
 #include "hsa/kernels.hpp"
 
@@ -19,7 +19,7 @@ namespace kerncap::hsa {
 class StateCopy {
  public:
   // `regions` outlives this. All waits are bounded by the collector's limit.
-  StateCopy(Copier& copier, std::uint64_t capture, const Kernel& kernel, const std::vector<Allocation>& regions);
+  StateCopy(Copier& copier, std::uint64_t capture, const Kernel& kernel, const std::vector<capture::Allocation>& regions);
 
   // All regions; where the collector wants only what is in reach, those that the arguments lead to.
   core::Result<void> pre(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept;
@@ -38,7 +38,7 @@ class StateCopy {
   Copier& m_copier;
   std::uint64_t m_capture;
   Kernel m_kernel;
-  const std::vector<Allocation>& m_regions;
+  const std::vector<capture::Allocation>& m_regions;
   std::vector<bool> m_taken;
   std::vector<bool> m_unchanged;
   std::uint64_t m_copied_bytes = 0;

@@ -4,10 +4,10 @@
 
 #include <atomic>
 
+#include "capture/argument_places.hpp"
 #include "capture/channel.hpp"
+#include "capture/regions.hpp"
 #include "hsa/agents.hpp"
-#include "hsa/allocations.hpp"
-#include "hsa/argument_places.hpp"
 #include "hsa/copies.hpp"
 #include "hsa/kernels.hpp"
 #include "hsa/modules.hpp"
@@ -26,11 +26,8 @@ struct Tool {
   std::uint32_t references = 1;          // of the program to the runtime; OnLoad runs within the first hsa_init
   capture::Channel* channel = nullptr;
   Agents agents;
-  AllocationMap allocations;
-  ArgumentPlaces arguments;
-  MappingMap mappings;
-  PinnedMap pinned;
-  ManagedRanges managed;
+  capture::ProgramMemory memory;
+  capture::ArgumentPlaces arguments;
   KernelTable kernels;
   Modules modules;
   Queues queues;

@@ -13,20 +13,20 @@ hsa_status_t hsa_amd_vmem_handle_create(hsa_amd_memory_pool_t pool, size_t size,
   const hsa_status_t status = api().ext.hsa_amd_vmem_handle_create_fn(pool, size, type, flags, handle);
   if (status == HSA_STATUS_SUCCESS && enabled()) {
     const Pool* known = tool()->agents.pool(pool.handle);
-    tool()->mappings.add_handle(handle->handle,
+    tool()->memory.mappings.add_handle(handle->handle,
                                 {known != nullptr ? known->device : capture::k_no_device, known != nullptr});
   }
   return status;
 }
 
 hsa_status_t hsa_amd_vmem_handle_release(hsa_amd_vmem_alloc_handle_t handle) {
-  if (enabled()) tool()->mappings.release_handle(handle.handle);
+  if (enabled()) tool()->memory.mappings.release_handle(handle.handle);
   return api().ext.hsa_amd_vmem_handle_release_fn(handle);
 }
 
 hsa_status_t hsa_amd_vmem_import_shareable_handle(int dmabuf_fd, hsa_amd_vmem_alloc_handle_t* handle) {
   const hsa_status_t status = api().ext.hsa_amd_vmem_import_shareable_handle_fn(dmabuf_fd, handle);
-  if (status == HSA_STATUS_SUCCESS && enabled()) tool()->mappings.add_handle(handle->handle, {});
+  if (status == HSA_STATUS_SUCCESS && enabled()) tool()->memory.mappings.add_handle(handle->handle, {});
   return status;
 }
 
@@ -35,7 +35,7 @@ hsa_status_t hsa_amd_vmem_map(void* va, size_t size, size_t in_offset, hsa_amd_v
   const hsa_status_t status = api().ext.hsa_amd_vmem_map_fn(va, size, in_offset, memory_handle, flags);
   if (status == HSA_STATUS_SUCCESS && enabled()) {
     tool()->arguments.forget(address_of(va), size);
-    tool()->mappings.map(address_of(va), size, in_offset, memory_handle.handle);
+    tool()->memory.mappings.map(address_of(va), size, in_offset, memory_handle.handle);
   }
   return status;
 }
@@ -43,7 +43,7 @@ hsa_status_t hsa_amd_vmem_map(void* va, size_t size, size_t in_offset, hsa_amd_v
 hsa_status_t hsa_amd_vmem_unmap(void* va, size_t size) {
   if (enabled()) {
     tool()->snapshots.wait_until_idle();
-    tool()->mappings.unmap(address_of(va), size);
+    tool()->memory.mappings.unmap(address_of(va), size);
   }
   return api().ext.hsa_amd_vmem_unmap_fn(va, size);
 }
@@ -57,7 +57,7 @@ hsa_status_t hsa_amd_vmem_set_access(void* va, size_t size, const hsa_amd_memory
     const hsa_access_permission_t right = desc[i].permissions;
     const bool readable = right == HSA_ACCESS_PERMISSION_RO || right == HSA_ACCESS_PERMISSION_RW;
     const bool writable = right == HSA_ACCESS_PERMISSION_WO || right == HSA_ACCESS_PERMISSION_RW;
-    if (device < 64) tool()->mappings.set_access(address_of(va), size, device, readable, writable);
+    if (device < 64) tool()->memory.mappings.set_access(address_of(va), size, device, readable, writable);
   }
   return status;
 }

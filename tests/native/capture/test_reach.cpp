@@ -3,9 +3,9 @@
 #include <vector>
 
 #include "../check.hpp"
-#include "hsa/reach.hpp"
+#include "capture/reach.hpp"
 
-using namespace kerncap::hsa;
+using namespace kerncap::capture;
 
 namespace {
 

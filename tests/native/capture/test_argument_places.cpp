@@ -1,5 +1,5 @@
 // Which memory is known to hold arguments of dispatches.
-#include "hsa/argument_places.hpp"
+#include "capture/argument_places.hpp"
 
 #include <algorithm>
 #include <thread>
@@ -7,7 +7,7 @@
 
 #include "../check.hpp"
 
-using kerncap::hsa::ArgumentPlaces;
+using kerncap::capture::ArgumentPlaces;
 
 namespace {
 

@@ -6,10 +6,9 @@
 #include <vector>
 
 #include "../check.hpp"
-#include "hsa/allocations.hpp"
+#include "capture/allocations.hpp"
 
-using namespace kerncap::hsa;
-using kerncap::capture::MemoryKind;
+using namespace kerncap::capture;
 
 namespace {
 

@@ -10,14 +10,14 @@
 
 #include "capture/protocol.hpp"
 
-namespace kerncap::hsa {
+namespace kerncap::capture {
 
 // One allocation, mapping, or pinned range. The address is the device's.
 struct Allocation {
   std::uint64_t base = 0;
   std::uint64_t bytes = 0;
-  capture::MemoryKind kind = capture::MemoryKind::device_coarse;
-  std::uint32_t device = capture::k_no_device;   // the owner
+  MemoryKind kind = MemoryKind::device_coarse;
+  std::uint32_t device = k_no_device;   // the owner
   std::uint32_t flags = 0;                       // k_region_*
   std::uint64_t access = 0;                      // bit i: device i may touch it
   std::uint64_t host = 0;                        // host address where it differs from `base`
@@ -46,7 +46,7 @@ class AllocationMap {
 class MappingMap {
  public:
   struct Handle {
-    std::uint32_t device = capture::k_no_device;
+    std::uint32_t device = k_no_device;
     bool known = false;               // false: imported, its pool is another process's
     std::uint32_t piece = 0;          // numbered by add_handle(): the runtime reuses handles
   };
@@ -106,4 +106,4 @@ class ManagedRanges {
 // Ordered by address and disjoint: where two overlap, what comes earlier in `priority` order of the input wins.
 [[nodiscard]] std::vector<Allocation> disjoint(std::vector<Allocation> allocations);
 
-}  // namespace kerncap::hsa
+}  // namespace kerncap::capture

@@ -1,10 +1,10 @@
 // Finds addresses in bytes; see the header for what counts as one.
-#include "hsa/reach.hpp"
+#include "capture/reach.hpp"
 
 #include <algorithm>
 #include <cstring>
 
-namespace kerncap::hsa {
+namespace kerncap::capture {
 namespace {
 
 template <typename Visit>
@@ -69,4 +69,4 @@ std::optional<std::size_t> ReachScan::next() {
   return index;
 }
 
-}  // namespace kerncap::hsa
+}  // namespace kerncap::capture

@@ -8,10 +8,26 @@
 #include <atomic>
 #include <chrono>
 
-namespace kerncap::hsa {
+namespace kerncap::capture {
 
 // How long the runtime's end may wait for one.
 inline constexpr std::chrono::seconds k_end_limit{3};
+
+// While one lives, the calling thread takes no signals, and a thread that it starts never does.
+class NoSignals {
+ public:
+  NoSignals() noexcept {
+    sigset_t all;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &m_before);
+  }
+  NoSignals(const NoSignals&) = delete;
+  NoSignals& operator=(const NoSignals&) = delete;
+  ~NoSignals() { pthread_sigmask(SIG_SETMASK, &m_before, nullptr); }
+
+ private:
+  sigset_t m_before;
+};
 
 // Must outlive the thread, and lives as long as the process here.
 class Thread {
@@ -20,10 +36,7 @@ class Thread {
     m_body = body;
     m_argument = argument;
     m_ended.store(false, std::memory_order_relaxed);
-    sigset_t all;
-    sigset_t before;
-    sigfillset(&all);
-    pthread_sigmask(SIG_SETMASK, &all, &before);
+    const NoSignals of_the_program;
     pthread_t thread;
     const int failed = pthread_create(
         &thread, nullptr,
@@ -34,7 +47,6 @@ class Thread {
           return nullptr;
         },
         this);
-    pthread_sigmask(SIG_SETMASK, &before, nullptr);
     if (failed != 0) {
       m_ended.store(true, std::memory_order_relaxed);
       return false;
@@ -61,4 +73,4 @@ class Thread {
   std::atomic<bool> m_ended{true};
 };
 
-}  // namespace kerncap::hsa
+}  // namespace kerncap::capture

@@ -8,7 +8,7 @@
 #include <cstdint>
 #include <vector>
 
-namespace kerncap::hsa {
+namespace kerncap::capture {
 
 // The latest address in each MiB. Of the first 8 MiB that would have one place, each gets one near by.
 // Callbacks of all queues write to it: no lock, no allocation.
@@ -49,4 +49,4 @@ class ArgumentPlaces {
   std::array<std::atomic<std::uint64_t>, 1024> m_latest{};
 };
 
-}  // namespace kerncap::hsa
+}  // namespace kerncap::capture

@@ -1,12 +1,10 @@
 // Book-keeping of the program's memory; see the header for what each map holds.
-#include "hsa/allocations.hpp"
+#include "capture/allocations.hpp"
 
 #include <algorithm>
 
-namespace kerncap::hsa {
+namespace kerncap::capture {
 namespace {
-
-using capture::MemoryKind;
 
 constexpr std::uint64_t bit_of(std::uint32_t device) noexcept {
   return device < 64 ? std::uint64_t{1} << device : 0;
@@ -100,7 +98,7 @@ void MappingMap::append_to(std::vector<Allocation>& out) const {
     region.device = mapping.properties.device;
     region.access = mapping.readable | mapping.writable;
     region.piece = mapping.properties.piece;
-    if (mapping.writable == 0) region.flags |= capture::k_region_read_only;
+    if (mapping.writable == 0) region.flags |= k_region_read_only;
     out.push_back(region);
   }
 }
@@ -196,4 +194,4 @@ std::vector<Allocation> disjoint(std::vector<Allocation> allocations) {
   return result;
 }
 
-}  // namespace kerncap::hsa
+}  // namespace kerncap::capture

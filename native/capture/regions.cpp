@@ -1,17 +1,13 @@
 // Gathers regions from the allocation maps and describes them to the collector.
-#include "hsa/regions.hpp"
+#include "capture/regions.hpp"
 
 #include <algorithm>
 
-#include "capture/send_list.hpp"
 #include "capture/host_mappings.hpp"
-#include "capture/streams.hpp"
-#include "hsa/tool.hpp"
+#include "capture/send_list.hpp"
 
-namespace kerncap::hsa {
+namespace kerncap::capture {
 namespace {
-
-using capture::MemoryKind;
 
 // The rest came from a pool, and stays until the capture is over.
 bool is_the_programs_to_unmap(const Allocation& region) noexcept {
@@ -23,7 +19,7 @@ std::uint64_t host_address(const Allocation& region) noexcept { return region.ho
 // Without what the program has unmapped since: no call tells of that. HIP frees managed memory so.
 std::vector<Allocation> still_mapped(const std::vector<Allocation>& regions) {
   if (std::none_of(regions.begin(), regions.end(), is_the_programs_to_unmap)) return regions;
-  const std::vector<capture::HostRange> readable = capture::readable_memory();
+  const std::vector<HostRange> readable = readable_memory();
   std::vector<Allocation> found;
   for (const Allocation& region : regions) {
     if (!is_the_programs_to_unmap(region)) {
@@ -31,7 +27,7 @@ std::vector<Allocation> still_mapped(const std::vector<Allocation>& regions) {
       continue;
     }
     const std::uint64_t host = host_address(region);
-    for (const capture::HostRange& part : capture::parts_within(readable, host, host + region.bytes)) {
+    for (const HostRange& part : parts_within(readable, host, host + region.bytes)) {
       Allocation piece = region;
       piece.base += part.begin - host;
       piece.bytes = part.end - part.begin;
@@ -44,14 +40,13 @@ std::vector<Allocation> still_mapped(const std::vector<Allocation>& regions) {
 
 }  // namespace
 
-std::vector<Allocation> reachable_regions(std::uint32_t device) {
-  Tool& state = *tool();
+std::vector<Allocation> ProgramMemory::reachable(std::uint32_t device) const {
   std::vector<Allocation> all;
   // In order of trust: what was allocated as such, then mappings, then pinned and managed ranges of host memory.
-  state.allocations.append_to(all);
-  state.mappings.append_to(all);
-  state.pinned.append_to(all);
-  state.managed.append_to(all);
+  allocations.append_to(all);
+  mappings.append_to(all);
+  pinned.append_to(all);
+  managed.append_to(all);
   std::erase_if(all, [device](const Allocation& region) { return (region.access >> device & 1) == 0; });
   return still_mapped(disjoint(std::move(all)));
 }
@@ -72,7 +67,7 @@ bool is_host_readable(const Allocation& region) noexcept {
     case MemoryKind::managed:
       return true;
     case MemoryKind::kernarg:
-      return region.device == capture::k_no_device;
+      return region.device == k_no_device;
     default:
       return false;
   }
@@ -83,11 +78,11 @@ std::uint32_t reader_of(const Allocation& region, std::uint32_t kernel_device) n
   return owner_reads ? region.device : kernel_device;
 }
 
-void send_regions(std::uint64_t capture, const std::vector<Allocation>& regions) noexcept {
-  const capture::messages::Regions head{.capture = capture};
-  send_list(*tool()->channel, head, regions.size(), [&](capture::Message& message, std::size_t i) {
+void send_regions(Channel& channel, std::uint64_t capture, const std::vector<Allocation>& regions) noexcept {
+  const messages::Regions head{.capture = capture};
+  send_list(channel, head, regions.size(), [&](Message& message, std::size_t i) {
     const Allocation& region = regions[i];
-    capture::messages::Region{.index = static_cast<std::uint32_t>(i),
+    messages::Region{.index = static_cast<std::uint32_t>(i),
                               .kind = region.kind,
                               .device = region.device,
                               .flags = region.flags,
@@ -102,15 +97,14 @@ void send_regions(std::uint64_t capture, const std::vector<Allocation>& regions)
   });
 }
 
-core::Result<void> send_host_region(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
-                                    const Allocation& region, const capture::Look& look) noexcept {
-  capture::Channel& channel = *tool()->channel;
+core::Result<void> send_host_region(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
+                                    const Allocation& region, const Look& look) noexcept {
   const std::uint64_t host = host_address(region);
   if (is_the_programs_to_unmap(region)) {
-    return capture::send_unsafe_range(channel, kind, capture, index, host, region.bytes, look);
+    return send_unsafe_range(channel, kind, capture, index, host, region.bytes, look);
   }
   const std::span bytes(reinterpret_cast<const std::byte*>(host), region.bytes);
-  return capture::send_stream(channel, kind, capture, index, bytes, look);
+  return send_stream(channel, kind, capture, index, bytes, look);
 }
 
-}  // namespace kerncap::hsa
+}  // namespace kerncap::capture

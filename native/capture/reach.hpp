@@ -9,9 +9,9 @@
 #include <span>
 #include <vector>
 
-#include "hsa/allocations.hpp"
+#include "capture/allocations.hpp"
 
-namespace kerncap::hsa {
+namespace kerncap::capture {
 
 // An address this close to a region counts as one inside: code may hold a pointer to one before the first element
 // (arrays that count from 1) or to one after the last.
@@ -49,4 +49,4 @@ class ReachScan {
   std::uint64_t m_highest = 0;
 };
 
-}  // namespace kerncap::hsa
+}  // namespace kerncap::capture
