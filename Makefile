@@ -25,7 +25,7 @@ test-all: ## run all tests, also the slow ones, and test-newer
 test-newer: ## test profile, capture and replay with ROCm 7.2; `make test ROCM=7.2` runs all tests with it
 	$(ROOT) run --rocm 7.2 -- python3 tools/workbench.py shell pytest tests/conformance tests/integration/hsa $(WORDS)
 
-sanitize: ## test native/core and the software GPU under sanitizers; fuzz each for five minutes, or for ARGS=SECONDS
+sanitize: ## test native code under sanitizers; fuzz parts of it for five minutes each, or for ARGS=SECONDS
 	$(IN_ROOT) sanitize $(WORDS)
 
 bench: ## measure speeds and sizes, and compare them with their bars; needs an idle machine; ARGS=--help

@@ -1,7 +1,7 @@
-"""Test native/core and the software GPU's device under sanitizers, and fuzz the store's object reader.
+"""Test native code under sanitizers: core, capture, the software GPU's device. Fuzz the reader of objects.
 
-clang compiles native/core, because libFuzzer needs it; gcc compiles the software GPU. Each build has a folder
-of its own beside the usual one, and contains one part only.
+clang compiles native/core and native/capture, because libFuzzer needs it; gcc compiles the software GPU. Each
+build has a folder of its own beside the usual one, and contains only these parts.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def clang() -> str:
 
 
 def sanitize(folder: Path, top: Path, meson: Path, fuzz_s: int, call: Callable[..., None]) -> None:
-    """Build and test native/core under each sanitizer, then fuzz for ``fuzz_s`` seconds.
+    """Build and test native/core and native/capture under each sanitizer, then fuzz for ``fuzz_s`` seconds.
 
     folder: holds the builds and the fuzzer's corpus.
     meson: of an environment that lives as long as the builds, because they name it.
@@ -44,8 +44,9 @@ def sanitize(folder: Path, top: Path, meson: Path, fuzz_s: int, call: Callable[.
         build = folder / f"sanitize-{name}"
         target = ["tests/native/core/fuzz_object_reader"] if name == "address" else []
         left_out = [f"-D{part}=disabled" for part in ("bindings", "softgpu", "hsa", "cuda")]
-        _build(build, top, meson, name, left_out, chosen, ["core-tests", *target], call)
-        chosen_tests = ["--suite", "core", *(["--no-suite", "one-thread"] if name == "thread" else [])]
+        _build(build, top, meson, name, left_out, chosen, ["core-tests", "capture-tests", *target], call)
+        suites = ["--suite", "core", "--suite", "capture"]
+        chosen_tests = [*suites, *(["--no-suite", "one-thread"] if name == "thread" else [])]
         _test(build, chosen_tests, OPTIONS, call)
     fuzz(folder / "sanitize-address/tests/native/core", folder / "fuzz-object-reader", fuzz_s, call)
 

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "capture/collector.hpp"
 #include "capture/selection.hpp"
 #include "capture/streams.hpp"
 #include "capture/threads.hpp"
@@ -23,7 +24,6 @@ namespace kerncap::cuda {
 namespace {
 
 namespace messages = capture::messages;
-using capture::FailureCode;
 using capture::Message;
 using capture::StreamKind;
 using capture::Up;
@@ -49,12 +49,6 @@ constexpr const char* k_launched_as_in_cuda_3 =
 // Between enter() and leave().
 thread_local Job* t_job = nullptr;
 
-FailureCode failure_of(ErrorCode code) noexcept {
-  if (code == ErrorCode::timeout) return FailureCode::timeout;
-  if (code == ErrorCode::unsupported) return FailureCode::unsupported_memory;
-  return FailureCode::device;
-}
-
 }  // namespace
 
 std::uint64_t Snapshots::ns_since(Clock::time_point begin) noexcept {
@@ -65,7 +59,7 @@ Clock::time_point Snapshots::wait_deadline() noexcept { return Clock::now() + to
 
 void Snapshots::report(std::uint64_t number, const Error& error) noexcept {
   tool()->channel->send(
-      messages::Failed{.capture = number, .code = failure_of(error.code), .reason = error.message});
+      messages::Failed{.capture = number, .code = capture::failure_of(error.code), .reason = error.message});
 }
 
 std::shared_ptr<Engines> Snapshots::engines_of(CUcontext context) noexcept {

@@ -40,7 +40,7 @@ Result<void> wait_for(hsa_signal_t signal, Copier::Deadline deadline) noexcept {
     if (std::chrono::steady_clock::now() > deadline) {
       return Error{ErrorCode::timeout, "a copy of device memory did not end in time"};
     }
-    if (!enabled()) return Error{ErrorCode::io, k_runtime_ends};
+    if (!enabled()) return Error{ErrorCode::io, capture::k_runtime_ends};
     ::nanosleep(&pause, nullptr);
     pause.tv_nsec = std::min(pause.tv_nsec * 2, 200'000L);
   }

@@ -1,69 +1,12 @@
-// Hooks of the copy and fill functions; see the header for why they are deferred.
+// Hooks of the copy and fill functions; capture/deferred_calls.hpp says why they are deferred.
 #include "hsa/copies.hpp"
 
-#include <chrono>
+#include <functional>
 
 #include "hsa/api.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
-
-std::uint64_t Copies::begin_capture() noexcept {
-  m_busy.fetch_add(1, std::memory_order_seq_cst);
-  const std::lock_guard lock(m_mutex);
-  return m_order.begin();
-}
-
-void Copies::end_capture(std::uint64_t number) noexcept {
-  std::unique_lock lock(m_mutex);
-  m_order.end(number);
-  m_busy.fetch_sub(1, std::memory_order_seq_cst);
-  issue(lock);
-  m_changed.notify_all();
-}
-
-std::uint64_t Copies::begun() const noexcept {
-  const std::lock_guard lock(m_mutex);
-  return m_order.now();
-}
-
-// One thread issues at a time, without the lock: a call may take long, and may call back into the program.
-void Copies::issue(std::unique_lock<std::mutex>& lock) noexcept {
-  if (m_issuing) return;
-  m_issuing = true;
-  while (!m_deferred.empty() && m_order.passed(m_deferred.front().moment)) {
-    Deferred next = std::move(m_deferred.front());
-    m_deferred.pop_front();
-    lock.unlock();
-    const hsa_status_t status = next.call();
-    if (status != HSA_STATUS_SUCCESS) {
-      // The program was told that it worked: all that is left is not to let it wait for ever.
-      tool()->snapshots.warn("a copy that was deferred during a capture failed when it was issued");
-      if (next.complete.handle != 0) api().core.hsa_signal_subtract_screlease_fn(next.complete, 1);
-    }
-    lock.lock();
-    m_busy.fetch_sub(1, std::memory_order_seq_cst);
-  }
-  m_issuing = false;
-}
-
-bool Copies::defer(Call call, hsa_signal_t complete) noexcept {
-  if (m_busy.load(std::memory_order_seq_cst) == 0) return false;
-  const std::lock_guard lock(m_mutex);
-  if (m_order.idle() && m_deferred.empty() && !m_issuing) return false;
-  m_busy.fetch_add(1, std::memory_order_seq_cst);
-  m_deferred.push_back({m_order.now(), std::move(call), complete});
-  return true;
-}
-
-void Copies::wait_for_turn() noexcept {
-  if (m_busy.load(std::memory_order_seq_cst) == 0) return;
-  std::unique_lock lock(m_mutex);
-  const std::uint64_t moment = m_order.now();
-  m_changed.wait_for(lock, 2 * tool()->channel->wait_limit(), [&] {
-    return m_order.passed(moment) && (m_deferred.empty() || m_deferred.front().moment > moment) && !m_issuing;
-  });
-}
 
 void Copies::note(const Route& route) noexcept {
   const std::lock_guard lock(m_mutex);
@@ -84,10 +27,14 @@ hsa_status_t copy_or_defer(const Copies::Route& route, std::uint32_t count, cons
   if (!enabled() || tool()->profiling()) return copy(count, dependencies);
   tool()->copies.note(route);
   std::vector<hsa_signal_t> kept(dependencies, dependencies + (dependencies == nullptr ? 0 : count));
-  auto call = [copy, kept = std::move(kept)] {
-    return copy(static_cast<std::uint32_t>(kept.size()), kept.empty() ? nullptr : kept.data());
+  auto call = [copy, complete, kept = std::move(kept)] {
+    const auto status = copy(static_cast<std::uint32_t>(kept.size()), kept.empty() ? nullptr : kept.data());
+    if (status == HSA_STATUS_SUCCESS) return;
+    // The program was told that it worked: all that is left is not to let it wait for ever.
+    tool()->snapshots.warn("a copy that was deferred during a capture failed when it was issued");
+    if (complete.handle != 0) api().core.hsa_signal_subtract_screlease_fn(complete, 1);
   };
-  if (tool()->copies.defer(std::move(call), complete)) return HSA_STATUS_SUCCESS;
+  if (tool()->snapshots.session().defer(std::move(call))) return HSA_STATUS_SUCCESS;
   return copy(count, dependencies);
 }
 
@@ -138,12 +85,12 @@ hsa_status_t hsa_amd_memory_async_copy_rect(const hsa_pitched_ptr_t* dst, const 
 }
 
 hsa_status_t hsa_memory_copy(void* dst, const void* src, size_t size) {
-  if (enabled() && !tool()->profiling()) tool()->copies.wait_for_turn();
+  if (enabled() && !tool()->profiling()) tool()->snapshots.session().wait_for_turn();
   return api().core.hsa_memory_copy_fn(dst, src, size);
 }
 
 hsa_status_t hsa_amd_memory_fill(void* ptr, uint32_t value, size_t count) {
-  if (enabled() && !tool()->profiling()) tool()->copies.wait_for_turn();
+  if (enabled() && !tool()->profiling()) tool()->snapshots.session().wait_for_turn();
   return api().ext.hsa_amd_memory_fill_fn(ptr, value, count);
 }
 

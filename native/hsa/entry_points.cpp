@@ -36,25 +36,27 @@ void when_forked_or_ending() noexcept {
   pthread_atfork(nullptr, nullptr, [] {
     // The runtime does not survive a fork, and neither does our conversation. The parent goes on as before.
     tool()->enabled.store(false, std::memory_order_relaxed);
+    tool()->snapshots.session().abandon_in_child();
     tool()->channel->abandon_in_child();
   });
   constexpr auto k_finish = [] {
     if (!enabled()) return;
     if (tool()->profiling()) tool()->profiler.harvest();
-    tool()->snapshots.stop();
+    tool()->snapshots.session().settle(capture::k_settle_limit);
   };
   (void)::atexit(k_finish);
   (void)::at_quick_exit(k_finish);
 }
 
 core::Result<void> start(HsaApiTable& table, const char* socket_path) noexcept {
-  const Tool* earlier = tool();
+  Tool* const earlier = tool();
   if (core::Result<void> saved = save_api(table); !saved) return saved;
-  auto* made = new Tool(earlier);
-  if (!made->agents.discover()) return {};  // a machine without a GPU: nothing to see, nothing to say
+  Agents agents;
+  if (!agents.discover()) return {};  // a machine without a GPU: nothing to see, nothing to say
   core::Result<capture::Channel*> channel = conversation(earlier, socket_path);
   if (!channel) return channel.error();
-  made->channel = channel.value();
+  const std::uint64_t first_capture = earlier == nullptr ? 0 : earlier->snapshots.session().next_number();
+  auto* made = new Tool(*channel.value(), std::move(agents), first_capture);
   made->channel->send(made->agents.facts(capture::k_no_device));
   for (std::uint32_t i = 0; i < made->agents.devices().size(); ++i) made->channel->send(made->agents.facts(i));
   g_tool.store(made, std::memory_order_release);

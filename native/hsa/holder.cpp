@@ -45,7 +45,7 @@ core::Result<void> Holder::hold(const Queue& target, hsa_signal_t resume, const 
     if (std::chrono::steady_clock::now() > deadline) {
       return core::Error{core::ErrorCode::timeout, "another queue did not come to rest"};
     }
-    if (!enabled()) return core::Error{core::ErrorCode::io, k_runtime_ends};
+    if (!enabled()) return core::Error{core::ErrorCode::io, capture::k_runtime_ends};
     const timespec pause{0, 100'000};
     ::nanosleep(&pause, nullptr);
   }

@@ -72,6 +72,9 @@ void record_foreign(void* base, std::size_t bytes) {
   tool()->memory.allocations.add(made);
 }
 
+void free_pool_memory(void* memory) { api().ext.hsa_amd_memory_pool_free_fn(memory); }
+void free_region_memory(void* memory) { api().core.hsa_memory_free_fn(memory); }
+
 }  // namespace
 
 namespace hooks {
@@ -84,7 +87,7 @@ hsa_status_t hsa_amd_memory_pool_allocate(hsa_amd_memory_pool_t pool, size_t siz
 
 hsa_status_t hsa_amd_memory_pool_free(void* ptr) {
   if (!enabled() || !tool()->memory.allocations.remove(address_of(ptr))) return api().ext.hsa_amd_memory_pool_free_fn(ptr);
-  if (tool()->snapshots.keep_until_idle({SnapshotKeep::pool_memory, ptr})) return HSA_STATUS_SUCCESS;
+  if (tool()->snapshots.session().keep_until_idle(ptr, free_pool_memory)) return HSA_STATUS_SUCCESS;
   return api().ext.hsa_amd_memory_pool_free_fn(ptr);
 }
 
@@ -97,7 +100,7 @@ hsa_status_t hsa_memory_allocate(hsa_region_t region, size_t size, void** ptr) {
 
 hsa_status_t hsa_memory_free(void* ptr) {
   if (!enabled() || !tool()->memory.allocations.remove(address_of(ptr))) return api().core.hsa_memory_free_fn(ptr);
-  if (tool()->snapshots.keep_until_idle({SnapshotKeep::region_memory, ptr})) return HSA_STATUS_SUCCESS;
+  if (tool()->snapshots.session().keep_until_idle(ptr, free_region_memory)) return HSA_STATUS_SUCCESS;
   return api().core.hsa_memory_free_fn(ptr);
 }
 
@@ -165,7 +168,7 @@ hsa_status_t hsa_amd_ipc_memory_attach(const hsa_amd_ipc_memory_t* handle, size_
 
 hsa_status_t hsa_amd_ipc_memory_detach(void* mapped_ptr) {
   if (enabled()) {
-    tool()->snapshots.wait_until_idle();
+    tool()->snapshots.session().wait_until_idle();
     tool()->memory.allocations.remove(address_of(mapped_ptr));
   }
   return api().ext.hsa_amd_ipc_memory_detach_fn(mapped_ptr);
@@ -182,7 +185,7 @@ hsa_status_t hsa_amd_interop_map_buffer(uint32_t num_agents, hsa_agent_t* agents
 
 hsa_status_t hsa_amd_interop_unmap_buffer(void* ptr) {
   if (enabled()) {
-    tool()->snapshots.wait_until_idle();
+    tool()->snapshots.session().wait_until_idle();
     tool()->memory.allocations.remove(address_of(ptr));
   }
   return api().ext.hsa_amd_interop_unmap_buffer_fn(ptr);

@@ -265,7 +265,7 @@ hsa_status_t hsa_executable_freeze(hsa_executable_t executable, const char* opti
 
 hsa_status_t hsa_executable_destroy(hsa_executable_t executable) {
   if (enabled()) {
-    tool()->snapshots.wait_until_idle();
+    tool()->snapshots.session().wait_until_idle();
     tool()->modules.remove(executable);
   }
   return api().core.hsa_executable_destroy_fn(executable);

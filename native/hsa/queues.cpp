@@ -101,7 +101,7 @@ void capture_packets(Queue& queue, const PacketView& packets, Rewriter& rewriter
     const auto match = state.snapshots.match(*kernel, dispatch);
     if (!match) continue;
     if (!rewriter.has_room_for(k_packets_per_capture)) {
-      state.snapshots.refuse(*kernel, capture::FailureCode::too_large_a_batch,
+      state.snapshots.refuse(capture::FailureCode::too_large_a_batch,
                              "the submission that holds the dispatch fills the whole queue");
       continue;
     }
@@ -307,7 +307,7 @@ core::Result<bool> Queues::append(Queue& queue, const Packet* packets, std::uint
                                          static_cast<hsa_signal_value_t>(write + count - 1));
       return true;
     }
-    if (!enabled()) return core::Error{core::ErrorCode::io, k_runtime_ends};
+    if (!enabled()) return core::Error{core::ErrorCode::io, capture::k_runtime_ends};
     if (waited_ms >= limit_ms) {
       return core::Error{core::ErrorCode::timeout, "another queue stayed full while it had to be held"};
     }

@@ -17,6 +17,7 @@ std::recursive_mutex& g_mutex = *new std::recursive_mutex();
 void end() noexcept {
   if (!enabled()) return;
   tool()->enabled.store(false, std::memory_order_seq_cst);
+  tool()->snapshots.session().begin_end();
   tool()->channel->hurry(true);
   tool()->queues.end();
   tool()->profiler.end();

@@ -14,18 +14,15 @@ using capture::ReachScan;
 using capture::StreamKind;
 using core::Result;
 
-StateCopy::StateCopy(Copier& copier, std::uint64_t capture, const Kernel& kernel,
-                     const std::vector<Allocation>& regions)
-    : m_copier(copier), m_capture(capture), m_kernel(kernel), m_regions(regions), m_taken(regions.size(), true),
-      m_unchanged(regions.size(), false) {}
+StateCopy::StateCopy(Copier& copier, std::uint64_t capture, const Kernel& kernel, std::vector<Allocation> regions,
+                     std::vector<std::byte> kernarg, std::uint64_t kernarg_address, std::chrono::milliseconds limit)
+    : m_copier(copier), m_capture(capture), m_kernel(kernel), m_regions(std::move(regions)),
+      m_kernarg(std::move(kernarg)), m_kernarg_address(kernarg_address), m_limit(limit),
+      m_taken(m_regions.size(), true), m_unchanged(m_regions.size(), false) {}
 
-std::chrono::steady_clock::time_point StateCopy::deadline() const noexcept {
-  return std::chrono::steady_clock::now() + tool()->channel->wait_limit();
-}
-
-Result<void> StateCopy::pre(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept {
+Result<void> StateCopy::pre() noexcept {
   const bool in_reach = (tool()->channel->flags() & capture::k_welcome_reachable) != 0;
-  Result<void> sent = in_reach ? pre_in_reach(kernarg, kernarg_address) : send_all(StreamKind::pre);
+  Result<void> sent = in_reach ? pre_in_reach() : send_all(StreamKind::pre);
   if (!sent) return sent;
   for (std::size_t i = 0; i < m_regions.size(); ++i) {
     if (m_taken[i]) m_copied_bytes += m_regions[i].bytes;
@@ -33,16 +30,16 @@ Result<void> StateCopy::pre(std::span<const std::byte> kernarg, std::uint64_t ke
   return {};
 }
 
-Result<void> StateCopy::post(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept {
+Result<void> StateCopy::post() noexcept {
   // Where the runtime keeps arguments, also those of dispatches that came while this one ran. The kind of memory does not
   // tell: HIP takes ordinary host memory for it, or, where the processor reaches all of a device's, device memory.
   std::vector<std::uint64_t> arguments = tool()->arguments.all();
-  arguments.push_back(kernarg_address);
+  arguments.push_back(m_kernarg_address);
   for (const std::uint64_t address : arguments) {
     const Allocation* region = region_at(m_regions, address);
     if (region == nullptr) continue;
     const auto index = static_cast<std::size_t>(region - m_regions.data());
-    m_unchanged[index] = !points_into(kernarg, *region);
+    m_unchanged[index] = !points_into(m_kernarg, *region);
   }
   return send_all(StreamKind::post);
 }
@@ -73,7 +70,7 @@ Result<void> StateCopy::send_all(StreamKind kind) noexcept {
 }
 
 // From region to region along the addresses that they hold, each looked at on its way to the collector.
-Result<void> StateCopy::pre_in_reach(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept {
+Result<void> StateCopy::pre_in_reach() noexcept {
   ReachScan scan(m_regions);
   const Look look = [&scan](std::span<const std::byte> bytes) { scan.look_at_memory(bytes); };
   for (std::size_t i = 0; i < m_regions.size(); ++i) {
@@ -83,7 +80,7 @@ Result<void> StateCopy::pre_in_reach(std::span<const std::byte> kernarg, std::ui
     if (own_data) scan.add_root(i);
     m_taken[i] = false;
   }
-  scan.look_at_arguments(kernarg);
+  scan.look_at_arguments(m_kernarg);
   for (;;) {
     while (const auto index = scan.next()) {
       if (m_taken[*index]) continue;
@@ -97,7 +94,7 @@ Result<void> StateCopy::pre_in_reach(std::span<const std::byte> kernarg, std::ui
   }
   // Kernarg memory is shared by many dispatches: what lies beside these arguments leads to what others use, so
   // its words count only where the arguments themselves point there.
-  const Allocation* arguments = region_at(m_regions, kernarg_address);
+  const Allocation* arguments = region_at(m_regions, m_kernarg_address);
   if (arguments == nullptr) return {};
   const auto index = static_cast<std::size_t>(arguments - m_regions.data());
   if (m_taken[index]) return {};

@@ -4,7 +4,6 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <span>
 #include <vector>
 
 #include "capture/allocations.hpp"
@@ -18,27 +17,31 @@ namespace kerncap::hsa {
 
 class StateCopy {
  public:
-  // `regions` outlives this. All waits are bounded by the collector's limit.
-  StateCopy(Copier& copier, std::uint64_t capture, const Kernel& kernel, const std::vector<capture::Allocation>& regions);
+  // `limit`: of each wait.
+  StateCopy(Copier& copier, std::uint64_t capture, const Kernel& kernel, std::vector<capture::Allocation> regions,
+            std::vector<std::byte> kernarg, std::uint64_t kernarg_address, std::chrono::milliseconds limit);
 
   // All regions; where the collector wants only what is in reach, those that the arguments lead to.
-  core::Result<void> pre(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept;
+  core::Result<void> pre() noexcept;
   // The regions of the pre-state again; but memory that holds arguments and to which none points counts as unchanged: no
   // kernel writes there, and the program's threads put the arguments of later dispatches into it all the while.
-  core::Result<void> post(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept;
+  core::Result<void> post() noexcept;
 
   [[nodiscard]] std::uint64_t copied_bytes() const noexcept { return m_copied_bytes; }
 
  private:
-  core::Result<void> pre_in_reach(std::span<const std::byte> kernarg, std::uint64_t kernarg_address) noexcept;
+  core::Result<void> pre_in_reach() noexcept;
   core::Result<void> send(capture::StreamKind kind, std::size_t index, const capture::Look* look) noexcept;
   core::Result<void> send_all(capture::StreamKind kind) noexcept;
-  [[nodiscard]] std::chrono::steady_clock::time_point deadline() const noexcept;
+  [[nodiscard]] Copier::Deadline deadline() const noexcept { return std::chrono::steady_clock::now() + m_limit; }
 
   Copier& m_copier;
   std::uint64_t m_capture;
   Kernel m_kernel;
-  const std::vector<capture::Allocation>& m_regions;
+  const std::vector<capture::Allocation> m_regions;
+  const std::vector<std::byte> m_kernarg;
+  const std::uint64_t m_kernarg_address;
+  const std::chrono::milliseconds m_limit;
   std::vector<bool> m_taken;
   std::vector<bool> m_unchanged;
   std::uint64_t m_copied_bytes = 0;

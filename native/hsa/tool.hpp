@@ -3,6 +3,7 @@
 #pragma once
 
 #include <atomic>
+#include <utility>
 
 #include "capture/argument_places.hpp"
 #include "capture/channel.hpp"
@@ -18,13 +19,14 @@
 namespace kerncap::hsa {
 
 struct Tool {
-  // `earlier`: of a runtime that this process has shut down since, or null.
-  explicit Tool(const Tool* earlier = nullptr) : copies(earlier == nullptr ? 0 : earlier->copies.begun()) {}
+  // `first_capture`: the number of the first. The collector knows captures by their numbers.
+  Tool(capture::Channel& conversation, Agents found, std::uint64_t first_capture = 0)
+      : channel(&conversation), agents(std::move(found)), snapshots(conversation, first_capture) {}
 
   std::atomic<bool> enabled{false};      // false in a forked child, and once the runtime shuts down: our threads end
   std::atomic<bool> gone{false};         // the runtime is shut down: nothing of it may be touched
   std::uint32_t references = 1;          // of the program to the runtime; OnLoad runs within the first hsa_init
-  capture::Channel* channel = nullptr;
+  capture::Channel* channel;
   Agents agents;
   capture::ProgramMemory memory;
   capture::ArgumentPlaces arguments;
@@ -37,9 +39,6 @@ struct Tool {
 
   [[nodiscard]] bool profiling() const noexcept { return channel->mode() == capture::Mode::profile; }
 };
-
-// Why what was under way is given up once `enabled` is false.
-inline constexpr const char* k_runtime_ends = "the program shut the runtime down";
 
 // Null until OnLoad has succeeded; hooks are only installed after that.
 [[nodiscard]] Tool* tool() noexcept;

@@ -41,8 +41,7 @@ int main(int, char** argv) {
   const int threads = std::atoi(argv[3]);
   const auto connected = kerncap::capture::Channel::connect(std::getenv("KERNCAP_SOCKET"), "hsa");
   if (!connected) return 1;
-  g_tool = new Tool();
-  g_tool->channel = connected.value();
+  g_tool = new Tool(*connected.value(), {});
   g_tool->enabled.store(true);
   constexpr std::uint64_t k_kernels = 20000;
   for (std::uint64_t i = 1; i <= k_kernels; ++i) {

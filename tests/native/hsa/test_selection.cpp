@@ -1,4 +1,4 @@
-// Which dispatches a rule takes, the order of deferred copies, and the table that every dispatch is looked up in.
+// Which dispatches a rule takes, and the table that every dispatch is looked up in.
 #include <atomic>
 #include <memory>
 #include <string>
@@ -6,9 +6,8 @@
 #include <vector>
 
 #include "../check.hpp"
-#include "hsa/copies.hpp"
-#include "hsa/kernels.hpp"
 #include "capture/selection.hpp"
+#include "hsa/kernels.hpp"
 
 using namespace kerncap::hsa;
 using kerncap::capture::Control;
@@ -66,21 +65,6 @@ void a_number_is_given_back_while_it_is_the_latest() {
   CHECK(matched == 2);
 }
 
-void a_copy_waits_for_captures_begun_before_it_and_no_others() {
-  CaptureOrder order;
-  const auto first = order.begin();
-  const auto copy = order.now();
-  const auto second = order.begin();
-  CHECK(!order.passed(copy));
-  order.end(second);  // the second may be over first, on another queue
-  CHECK(!order.passed(copy));
-  order.end(first);
-  CHECK(order.passed(copy) && order.idle());
-  const auto third = order.begin();
-  CHECK(order.passed(copy));  // or the third, which may wait for the copy, would wait for ever
-  order.end(third);
-}
-
 void the_table_survives_growth_reuse_and_readers() {
   KernelTable table;
   std::atomic<bool> stop{false};
@@ -115,7 +99,6 @@ int main() {
   the_grid_is_in_work_groups_and_a_partial_one_counts();
   the_block_tells_configurations_of_one_grid_apart();
   a_number_is_given_back_while_it_is_the_latest();
-  a_copy_waits_for_captures_begun_before_it_and_no_others();
   the_table_survives_growth_reuse_and_readers();
   return kerncap::test::exit_code();
 }

@@ -1,0 +1,90 @@
+// What a back end does for a capture, and who hears of it. `Session` says when, and knows no GPU API; the back end
+// says how, and knows nothing of the order. All functions are called from the session's thread, unless they say
+// otherwise; none throws. What waits gets a limit, which holds for each of its waits: it ends by then with
+// ErrorCode::timeout, and at once where `Session::ends()` has turned true.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <vector>
+
+#include "capture/messages.hpp"
+#include "core/result.hpp"
+
+namespace kerncap::capture {
+
+using Clock = std::chrono::steady_clock;
+using Limit = std::chrono::milliseconds;
+
+// Why a wait ends where `Session::ends()` has turned true.
+inline constexpr const char* k_runtime_ends = "the program shut the runtime down";
+
+// A dispatch that is wanted. The back end derives from it what it needs: its queue, packets, signals.
+struct Dispatch {
+  virtual ~Dispatch() = default;
+  std::uint64_t number = 0;       // the session's: unique in the process, ascends as dispatches are submitted
+  Clock::time_point begun{};      // the session's
+  bool owes_completion = false;   // the program's own signal is not completed yet
+};
+
+// How far the device has come with a dispatch.
+struct Progress {
+  bool reached = false;     // all earlier work of its queue is done: it waits for go()
+  bool ended = false;       // the kernel has ended
+  bool left = false;        // the device has passed the last of our packets around it
+  bool gives_back = false;  // the program gives the queue back: the dispatch may never be reached
+  bool destroyed = false;   // the queue is no more: nothing of it will change
+};
+
+enum class State { pre, post };
+
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // A look; never waits.
+  [[nodiscard]] virtual Progress look(const Dispatch& dispatch) noexcept = 0;
+
+  // Makes ready to copy, and holds all queues but the dispatch's own, until release(). Those that are made later are
+  // held by who makes them. Returns when each stands still; `stopped`: dispatches in front of which a queue does so
+  // already. Waits.
+  virtual core::Result<void> hold(Dispatch& dispatch, const std::vector<const Dispatch*>& stopped,
+                                  Limit limit) noexcept = 0;
+  // Waits until copies of the program that are under way have ended. The session defers later ones.
+  virtual core::Result<void> drain(Dispatch& dispatch, Limit limit) noexcept = 0;
+  // Lists the memory that the kernel could reach and tells the collector of the dispatch. None of it goes until the
+  // capture is over: the session keeps what the program frees. Waits.
+  virtual core::Result<void> describe(Dispatch& dispatch, Limit limit) noexcept = 0;
+  // Sends the state of what was listed. How many bytes that is. Waits.
+  virtual core::Result<std::uint64_t> copy(Dispatch& dispatch, State state, Limit limit) noexcept = 0;
+  // Whether nothing that is held has gone on since hold().
+  [[nodiscard]] virtual bool undisturbed(const Dispatch& dispatch) noexcept = 0;
+  // Lets the kernel run. May come twice: the second time changes nothing.
+  virtual void go(Dispatch& dispatch) noexcept = 0;
+  // By the device's clock; after `ended`.
+  [[nodiscard]] virtual std::uint64_t duration_ns(const Dispatch& dispatch) noexcept = 0;
+  // Completes the program's own signal, with the device's times. Once, after `ended`; from the thread that runs
+  // settle(), too.
+  virtual void complete(Dispatch& dispatch) noexcept = 0;
+  // Lets all go on that is held for it. Once for each dispatch, also where hold() was not called.
+  virtual void release(Dispatch& dispatch) noexcept = 0;
+  // The dispatch has left, or its queue is no more: gives back signals and the like. Once; from the thread that runs
+  // settle(), too.
+  virtual void give_back(Dispatch& dispatch) noexcept = 0;
+  // Gives back what other queues needed until now for captures that are over. True: nothing is left. Likewise.
+  [[nodiscard]] virtual bool at_rest() noexcept = 0;
+};
+
+// The collector at the other end of a channel.
+class Listener {
+ public:
+  virtual ~Listener() = default;
+  [[nodiscard]] virtual bool active() const noexcept = 0;      // wants more captures
+  [[nodiscard]] virtual bool connected() const noexcept = 0;
+  // False: it is gone. Bounded, as Channel::send.
+  virtual bool ready(const Dispatch& dispatch, const messages::Cost& cost) noexcept = 0;   // gets no more of it
+  virtual bool done(const Dispatch& dispatch, const messages::Cost& cost) noexcept = 0;
+  virtual void failed(const Dispatch& dispatch, const core::Error& why) noexcept = 0;
+};
+
+}  // namespace kerncap::capture

@@ -1,0 +1,99 @@
+// The one state machine of captures, for every GPU:
+//
+//   reached -> hold -> drain -> describe -> pre -> undisturbed? -> go -> done -> post -> undisturbed? -> tell
+//           -> release -> leave
+//
+// Whatever ends badly leads to release at once: the capture fails, the program goes on. A dispatch whose kernel has not
+// ended by then is looked at until it has, beside the captures behind it.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <deque>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "capture/deferred_calls.hpp"
+#include "capture/device.hpp"
+
+namespace kerncap::capture {
+
+// The last packets of a capture are passed within microseconds of its end, unless a kernel hangs.
+inline constexpr Limit k_settle_limit{100};
+
+class Session {
+ public:
+  struct Settings {
+    Limit wait_limit{60'000};           // of each wait
+    bool with_post = true;
+    std::uint64_t first_number = 0;     // of a capture: none comes twice in a process
+  };
+
+  Session(Device& device, Listener& listener, const Settings& settings) noexcept
+      : m_device(device), m_listener(listener), m_settings(settings), m_deferred(settings.first_number) {}
+
+  // Any thread, the runtime's callbacks too: never waits. False: the session ends, the dispatch stays the caller's.
+  bool add(std::unique_ptr<Dispatch>& dispatch) noexcept;
+
+  // The session's thread: returns after end().
+  void run() noexcept;
+
+  // For calls that take memory away. True: it is kept, and `free` called when the window closes.
+  [[nodiscard]] bool keep_until_idle(void* memory, void (*free)(void*)) noexcept;
+  // The same for what cannot be put off: returns when the window is closed, or after twice the limit.
+  void wait_until_idle() noexcept;
+  // Asynchronous copies of the program, from the moment a dispatch is added until its capture is over. True: kept.
+  [[nodiscard]] bool defer(DeferredCalls::Call call) noexcept { return m_deferred.defer(std::move(call)); }
+  // The same for synchronous ones: returns when it is their turn, or after twice the limit.
+  void wait_for_turn() noexcept { m_deferred.wait_for_turn(2 * m_settings.wait_limit); }
+
+  // The program begins to end: gives a moment to what is about to leave. Nothing is forgotten.
+  void settle(Limit limit) noexcept;
+  // Every wait ends, no capture begins.
+  void begin_end() noexcept;
+  // The runtime is about to go: everything is let go. False: the session's thread is late, and finds that all is gone
+  // when it goes on; then nothing of the device's was touched here.
+  [[nodiscard]] bool end(Limit limit) noexcept;
+  [[nodiscard]] bool ends() const noexcept { return m_ends.load(std::memory_order_seq_cst); }
+  // In a forked child, which has none of our threads: calls pass through from now on. Async-signal-safe.
+  void abandon_in_child() noexcept;
+
+  // A copy has not come to its end: nothing more is captured.
+  [[nodiscard]] bool is_broken() const noexcept { return m_broken.load(std::memory_order_relaxed); }
+  [[nodiscard]] std::uint64_t next_number() const noexcept { return m_deferred.begun(); }
+
+ private:
+  struct Kept {
+    void* memory;
+    void (*free)(void*);
+  };
+  [[nodiscard]] std::unique_ptr<Dispatch> next(bool& reached) noexcept;   // null: the session ends
+  void carry_out(std::unique_ptr<Dispatch> dispatch, bool reached) noexcept;
+  [[nodiscard]] core::Result<void> take(Dispatch& dispatch) noexcept;
+  [[nodiscard]] core::Result<void> copy(Dispatch& dispatch, State state, messages::Cost& cost) noexcept;
+  [[nodiscard]] core::Result<void> run_kernel(Dispatch& dispatch) noexcept;
+  [[nodiscard]] std::vector<const Dispatch*> stopped() noexcept;
+  void let_go(Dispatch& dispatch) noexcept;
+  void complete_if_ended(Dispatch& dispatch, const Progress& progress) noexcept;
+  bool tidy() noexcept;   // under the lock; true: nothing is left
+  void close_window() noexcept;
+
+  Device& m_device;
+  Listener& m_listener;
+  const Settings m_settings;
+  DeferredCalls m_deferred;
+  std::atomic<bool> m_ends{false};
+  std::atomic<bool> m_gone{false};          // nothing of the device's may be touched any more
+  std::atomic<bool> m_window{false};        // from the list of memory to the end of the post-state
+  std::atomic<bool> m_broken{false};
+  std::mutex m_mutex;                       // guards all that follows
+  std::condition_variable m_changed;
+  std::deque<std::unique_ptr<Dispatch>> m_waiting;
+  std::vector<std::unique_ptr<Dispatch>> m_leaving;   // over, but the device has not passed their last packet yet
+  std::vector<Kept> m_kept;
+  Clock::time_point m_last_end{};           // dispatches behind it have waited for us until then
+  bool m_running = false;
+};
+
+}  // namespace kerncap::capture
