@@ -267,6 +267,7 @@ hsa_status_t hsa_executable_destroy(hsa_executable_t executable) {
   if (enabled()) {
     tool()->snapshots.session().wait_until_idle();
     tool()->modules.remove(executable);
+    tool()->snapshots.session().wait_until_idle();   // a capture that began in between has its memory in its list
   }
   return api().core.hsa_executable_destroy_fn(executable);
 }
