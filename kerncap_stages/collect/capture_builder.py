@@ -126,10 +126,12 @@ class CaptureBuilder:
         self._images.append(io.BytesIO())
         return self._images[-1]
 
-    def open_stream(self, kind: StreamKind, index: int, size_bytes: int) -> MemoryWriter:
-        """Return a writer for the contents of a region in one state."""
+    def open_stream(self, kind: StreamKind, index: int, size_bytes: int) -> MemoryWriter | None:
+        """Return a writer for the contents of a region in one state; None if the region has vanished."""
         if index >= len(self._regions) or self._regions[index].sent.size_bytes != size_bytes:
             raise ProtocolError(f"the capture library sent {kind.name} for a region that it never listed")
+        if self._regions[index].has_vanished:
+            return None
         return self._transaction.memory_writer(size_bytes)
 
     def close_stream(self, kind: StreamKind, index: int, writer: MemoryWriter) -> None:
@@ -139,6 +141,14 @@ class CaptureBuilder:
             self._regions[index].pre = digest
         else:
             self._regions[index].post = digest
+
+    def leave_out(self, index: int) -> None:
+        """Record that a region vanished while it was copied: it has no states."""
+        if index >= len(self._regions):
+            raise ProtocolError("the capture library left out a region that it never listed")
+        region = self._regions[index]
+        region.has_vanished = True
+        region.pre = region.post = None
 
     def keep_state(self, index: int) -> None:
         """Record that the post-state of a region equals its pre-state."""

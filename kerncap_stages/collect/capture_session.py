@@ -81,6 +81,8 @@ class CaptureSession:
                 self._take_data(message)
             case protocol.Zero() | protocol.Same():
                 self._take_repeated(message)
+            case protocol.Vanished():
+                self._leave_out(message.stream)
             case protocol.Close():
                 self._close_stream(message.stream)
             case protocol.Ready():
@@ -240,6 +242,16 @@ class CaptureSession:
             self._emit(builder.count(size_bytes))
         except (KerncapError, OSError) as error:
             self._give_up(stream, error)
+
+    def _leave_out(self, number: int) -> None:
+        """Drop the states of a region that the program unmapped while it was copied."""
+        stream = self._streams.pop(number, None)
+        if stream is None or stream.kind not in (StreamKind.PRE, StreamKind.POST):
+            raise ProtocolError("the capture library sent VANISHED outside of a region's contents")
+        self._finish_pieces()
+        stream.writer = None
+        if stream.builder is not None:
+            stream.builder.leave_out(stream.index)
 
     def _close_stream(self, number: int) -> None:
         stream = self._streams.pop(number, None)

@@ -39,6 +39,14 @@ class SentRegion:
     sent: protocol.Region
     pre: Digest | None = None
     post: Digest | None = None
+    has_vanished: bool = False  # the program unmapped it while it was copied
+
+    @property
+    def left_out_reason(self) -> str | None:
+        """Why the region has no states; None if it has."""
+        if self.has_vanished:
+            return "the program unmapped it during the capture"
+        return "not reachable from the arguments" if self.pre is None else None
 
 
 def _find_written(transaction: Transaction, region: SentRegion) -> WrittenRanges | None:
@@ -51,7 +59,9 @@ def describe_regions(
     transaction: Transaction, regions: Sequence[SentRegion], reach: Reach
 ) -> tuple[Region, ...]:
     """Describe the regions for a manifest, and find what the kernel changed in them."""
-    if reach is not Reach.REACHABLE and any(region.pre is None for region in regions):
+    if reach is not Reach.REACHABLE and any(
+        region.pre is None and not region.has_vanished for region in regions
+    ):
         raise ProtocolError("the capture library did not send all regions")
     mappings = Counter(region.sent.piece for region in regions if region.sent.piece != 0)
     return tuple(
@@ -85,7 +95,7 @@ def _describe_region(region: SentRegion, written: WrittenRanges | None, is_share
         post=None if region.post is None else MemoryRef.to(region.post),
         written=None if written is None else written.ranges,
         written_size_bytes=None if written is None else written.size_bytes,
-        left_out_reason="not reachable from the arguments" if region.pre is None else None,
+        left_out_reason=region.left_out_reason,
     )
 
 

@@ -27,8 +27,10 @@ core::Result<void> send_pieces(Channel& channel, std::uint32_t stream, std::uint
     if (!slot) return Error{ErrorCode::timeout, "the collector took no more data"};
     const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(channel.slot_bytes(), bytes - done));
     if (!read(channel.slot(*slot).first(piece), done)) {
+      // The program has given up the whole region: as if it had done so before the capture.
       channel.release_unsent_slot(*slot);
-      return Error{ErrorCode::io, "host memory vanished while it was copied"};
+      if (!channel.send(messages::Vanished{.stream = stream})) return Error{ErrorCode::io, "the collector is gone"};
+      return {};
     }
     if (look) look(channel.slot(*slot).first(piece));
     if (!send_slot(channel, stream, *slot, piece)) return Error{ErrorCode::io, "the collector is gone"};

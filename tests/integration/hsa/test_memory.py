@@ -104,3 +104,14 @@ def test_managed_memory_that_was_freed_is_left_out(stages, program):
         begin, end = region["base_address"], region["base_address"] + region["size_bytes"]
         assert not begin <= found["replaced"] < end
     assert stages.replay("@capture").must().manifest["matches_golden"] is True
+
+
+def test_managed_memory_that_is_unmapped_during_the_capture_is_left_out(stages, program):
+    (capture,), printed = stages.capture_and_listen("target(", program("unmapped_managed"))
+    assert "wrong 0" in printed
+    found = addresses(printed)
+    data = region_at(capture, found["data"])
+    assert [word_in(stages, data, state, found["data"]) for state in ("pre", "post")] == [41, 42]
+    left_out = region_at(capture, found["unmapped"])
+    assert (left_out["pre"], left_out["post"]) == (None, None)
+    assert left_out["left_out_reason"] == "the program unmapped it during the capture"
