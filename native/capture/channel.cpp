@@ -71,6 +71,9 @@ Result<Channel*> Channel::connect(const std::string& socket_path, std::string_vi
   // Never 0, 1 or 2, to which a program that has closed them may still write.
   UniqueFd socket(::fcntl(opened.get(), F_DUPFD_CLOEXEC, 3));
   if (!socket.valid()) return failure("socket");
+  // Where as many processes wait as a listener may have, connect() waits for the collector.
+  const timeval limit{k_answer_limit.count(), 0};
+  (void)::setsockopt(socket.get(), SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit);
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return failure("cannot reach the collector");
   }

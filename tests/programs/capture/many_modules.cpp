@@ -1,5 +1,5 @@
 // Loads a code object COUNT times, in an executable each, and dispatches from every hundredth and the last; half of
-// them are unloaded on the way. usage: many_modules CODE_OBJECT COUNT
+// them are unloaded on the way. Says when it has loaded 100. usage: many_modules CODE_OBJECT COUNT
 #include <chrono>
 #include <memory>
 
@@ -29,6 +29,10 @@ int main(int, char** argv) {
       ++ran;
     } else if (i % 2 == 1) {
       loaded.back()->unload();
+    }
+    if (i == 99) {
+      std::puts("100 loaded");
+      std::fflush(stdout);
     }
   }
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - begin;

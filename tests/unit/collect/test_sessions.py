@@ -219,6 +219,29 @@ def test_what_a_process_sent_is_heard_though_it_ended_with_our_answers_unread():
     connection.close()
 
 
+@pytest.mark.slow
+def test_a_process_waits_for_its_turn_to_be_heard_20_s_at_most(client, tmp_path):
+    """A collector that is stopped takes no connection, and only so many may wait for one."""
+    address = str(tmp_path / "socket")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    listener.bind(address)
+    listener.listen(0)
+    waiting = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    waiting.connect(address)
+    done = subprocess.run(
+        [client, "every"],
+        env={"KERNCAP_SOCKET": address},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 3
+    assert "cannot reach the collector" in done.stdout
+    waiting.close()
+    listener.close()
+
+
 class Shared:
     dispatches = uninterceptable_queues = unlisted = 0
 
