@@ -274,7 +274,7 @@ CUptiResult enable(CUpti_CallbackDomain domain, std::span<const CUpti_CallbackId
   return CUPTI_SUCCESS;
 }
 
-std::array<std::span<const CUpti_CallbackId>, 12> what_matters() noexcept {
+std::array<std::span<const CUpti_CallbackId>, 13> what_matters() noexcept {
   return {k_waits,
           k_graphs,
           graph_updates(),
@@ -286,6 +286,7 @@ std::array<std::span<const CUpti_CallbackId>, 12> what_matters() noexcept {
           calls_of(UnderWay::graph_launch),
           calls_of(UnderWay::stream_end),
           calls_of(UnderWay::context_end),
+          calls_of(UnderWay::rights),
           calls_of(UnderWay::recording)};   // all others are among these
 }
 

@@ -1,5 +1,11 @@
 // Ordinary memory is copied piece by piece: between two pieces the streams are at rest, though the call is not over. And a thread may
-// lose its processor within any call, before it has submitted anything.
+// lose its processor within any call, before it has submitted anything: so no moment is long enough to wait for it, and each call
+// that could change what is captured is counted, from its entry, where it looks for the window, to its end.
+//
+// Not counted, as they change none of it: what asks; what waits for the device; what makes memory, streams or code, which no kernel
+// is given before the call has returned; what orders streams (events, waits for values); what moves managed memory, and leaves its
+// contents; copies to arrays, as no kernel that reads arrays is captured; graphs that are made or changed, which nobody may do to one
+// that is being launched; calls of CUDA 3.1 and before, whose addresses have 32 bits.
 #include "cuda/calls_under_way.hpp"
 
 #include <array>
@@ -63,6 +69,10 @@ constexpr CUpti_CallbackId k_submissions[] = {
     KC_BOTH(cuMemDiscardBatchAsync, _ptsz),
     KC_BOTH(cuMemDiscardAndPrefetchBatchAsync, _ptsz),
     KC_BOTH(cuLaunchHostFunc, _ptsz),
+    // cuLaunchHostFunc_v2 with its _ptsz: CUDA 13.0's headers do not name them.
+    831, 832,
+    // What waits for it may write to memory that is shared.
+    KC_BOTH(cuSignalExternalSemaphoresAsync, _ptsz),
     KC_BOTH(cuStreamAddCallback, _ptsz),
     KC_ID(cuLaunchCooperativeKernelMultiDevice),
 };
@@ -98,12 +108,19 @@ constexpr CUpti_CallbackId k_memory_ends[] = {
     KC_ID(cuIpcCloseMemHandle), KC_ID(cuMemUnmap),
 };
 
-constexpr CUpti_CallbackId k_rights[] = {KC_ID(cuMemSetAccess)};
+constexpr CUpti_CallbackId k_rights[] = {
+    KC_ID(cuMemSetAccess), KC_ID(cuMemPoolSetAccess), KC_ID(cuCtxDisablePeerAccess),
+    KC_ID(cuMulticastBindMem), KC_ID(cuMulticastBindAddr), KC_ID(cuMulticastUnbind),
+    // cuMulticastBindMem_v2, cuMulticastBindAddr_v2, and cuLogicalEndpointBindAddr, -BindMem and -Unbind: CUDA 13.0's headers do not name them.
+    820, 821, 853, 854, 855,
+};
 
 constexpr CUpti_CallbackId k_recordings[] = {
     KC_BOTH(cuStreamBeginCapture, _ptsz),
     KC_BOTH(cuStreamBeginCapture_v2, _ptsz),
     KC_BOTH(cuStreamBeginCaptureToGraph, _ptsz),
+    // cuStreamBeginCaptureToCig and cuStreamBeginRecaptureToGraph, each with its _ptsz: not all of them have a name in CUDA 13.0's headers.
+    783, 814, 846, 847,
 };
 
 constexpr std::size_t k_known = 1024;   // more than CUPTI 13.5 has

@@ -19,7 +19,7 @@ enum class UnderWay : std::uint8_t {
   context_end,   // a context, and with it more of them
   code_end,      // a module or a library: the same
   memory_end,    // memory goes, and leaves our list within the call's entry: counted until then
-  rights,        // to memory change, and our list follows at the call's end
+  rights,        // to memory change, or what it is mapped to, and our list follows at the call's end
   recording,     // of a graph begins, which some calls of ours would spoil
 };
 

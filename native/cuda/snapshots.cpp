@@ -179,13 +179,11 @@ Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uin
 
 Result<void> Snapshots::settle(const Job& job) noexcept {
   const auto deadline = wait_deadline();
-  // Another call than those that are counted, and that was past its callback when the window opened, has begun its recording, or
-  // whatever it does, when a moment has passed.
-  constexpr std::chrono::microseconds k_moment{30};
-  std::this_thread::sleep_for(k_moment);
+  // A call that was past its callback when the window opened is counted, or changes nothing that is captured: see calls_under_way.cpp.
+  constexpr std::chrono::microseconds k_look_every{30};
   while (m_own.ending.load(std::memory_order_seq_cst) != 0) {
     if (Clock::now() > deadline) return Error{ErrorCode::timeout, k_did_not_end};
-    std::this_thread::sleep_for(k_moment);
+    std::this_thread::sleep_for(k_look_every);
   }
   if (Result<void> drained = tool()->streams.drain(job.device, deadline); !drained) return drained;
   // A launch that does not return though this device is at rest loads its kernel, or waits for another device, whose queue is full, and
@@ -193,7 +191,6 @@ Result<void> Snapshots::settle(const Job& job) noexcept {
   const bool may_be_stuck = tool()->streams.has_others(job.device);
   const auto launched = std::min(deadline, Clock::now() + k_launch_limit);
   for (;;) {
-    std::this_thread::sleep_for(k_moment);
     const bool is_copying = m_own.copying.load(std::memory_order_seq_cst) != 0;
     const bool is_launching = m_own.launching.load(std::memory_order_seq_cst) != 0;
     m_has_stuck = is_launching && may_be_stuck && Clock::now() >= launched;
@@ -201,6 +198,7 @@ Result<void> Snapshots::settle(const Job& job) noexcept {
     if (Clock::now() > deadline) {
       return Error{ErrorCode::timeout, is_copying ? "a copy from or to the host did not end in time" : "another thread's launch did not end in time"};
     }
+    std::this_thread::sleep_for(k_look_every);
   }
   m_device.store(job.device);
   m_is_settled.store(true);   // before the device is drained once more: of what is submitted then, one of both tells

@@ -15,6 +15,9 @@ const auto k_unknown = handle<CUfunction>(0x3000);    // asked for anew at each 
 const auto k_unwanted = handle<CUfunction>(0x4000);   // passes with a look into the table
 constexpr std::chrono::milliseconds k_a_while{200};
 constexpr std::uint32_t k_wait_ms = 2000;
+// As CUDA 13.5's headers name them.
+constexpr CUpti_CallbackId k_launch_host_func_v2 = 831;
+constexpr CUpti_CallbackId k_begin_capture_to_cig = 783;
 
 // The events around the kernel: the state before it has been taken, it has run.
 std::function<void()> g_before = [] {};
@@ -61,6 +64,12 @@ void what_others_do_ends_before_the_state_is_taken(Collector& collector) {
       {CUPTI_DRIVER_TRACE_CBID_cuModuleUnload, &module},
       {CUPTI_DRIVER_TRACE_CBID_cuLibraryUnload, &library},
       {CUPTI_DRIVER_TRACE_CBID_cuMemSetAccess, &rights},
+      {CUPTI_DRIVER_TRACE_CBID_cuMemPoolSetAccess, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuCtxDisablePeerAccess, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuMulticastUnbind, nullptr},
+      {k_launch_host_func_v2, nullptr},
+      {CUPTI_DRIVER_TRACE_CBID_cuSignalExternalSemaphoresAsync, nullptr},
+      {k_begin_capture_to_cig, nullptr},
       {CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2, nullptr},
       {CUPTI_DRIVER_TRACE_CBID_cuStreamBeginCapture_v2_ptsz, nullptr},
   };
