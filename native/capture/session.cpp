@@ -204,6 +204,7 @@ void Session::close_window() noexcept {
   {
     const std::lock_guard lock(m_mutex);
     m_window.store(false, std::memory_order_seq_cst);
+    m_windows_closed++;
     kept.swap(m_kept);
     m_changed.notify_all();
   }
@@ -221,7 +222,10 @@ bool Session::keep_until_idle(void* memory, void (*free)(void*)) noexcept {
 void Session::wait_until_idle() noexcept {
   if (!m_window.load(std::memory_order_seq_cst)) return;
   std::unique_lock lock(m_mutex);
-  m_changed.wait_for(lock, 2 * m_settings.wait_limit, [this] { return !m_window.load(); });
+  if (!m_window.load(std::memory_order_relaxed)) return;
+  // For this window only: captures may follow each other so closely that no moment between them is seen.
+  const std::uint64_t closed = m_windows_closed;
+  m_changed.wait_for(lock, 2 * m_settings.wait_limit, [this, closed] { return m_windows_closed != closed; });
 }
 
 void Session::settle(Limit limit) noexcept {

@@ -9,6 +9,7 @@
 
 #include <atomic>
 #include <condition_variable>
+#include <cstdint>
 #include <deque>
 #include <memory>
 #include <mutex>
@@ -41,7 +42,8 @@ class Session {
 
   // For calls that take memory away. True: it is kept, and `free` called when the window closes.
   [[nodiscard]] bool keep_until_idle(void* memory, void (*free)(void*)) noexcept;
-  // The same for what cannot be put off: returns when the window is closed, or after twice the limit.
+  // The same for what cannot be put off: returns when this window is closed, or after twice the limit. Forget the
+  // memory before: a later window does not have it in its list then.
   void wait_until_idle() noexcept;
   // Asynchronous copies of the program, from the moment a dispatch is added until its capture is over. True: kept.
   [[nodiscard]] bool defer(DeferredCalls::Call call) noexcept { return m_deferred.defer(std::move(call)); }
@@ -92,6 +94,7 @@ class Session {
   std::deque<std::unique_ptr<Dispatch>> m_waiting;
   std::vector<std::unique_ptr<Dispatch>> m_leaving;   // over, but the device has not passed their last packet yet
   std::vector<Kept> m_kept;
+  std::uint64_t m_windows_closed = 0;
   Clock::time_point m_last_end{};           // dispatches behind it have waited for us until then
   bool m_running = false;
 };
