@@ -34,7 +34,7 @@ _EMPTY_KERNELS = 20_000
 
 def plain(command: list[object]) -> str:
     """What a program prints without us."""
-    environment = SoftGpu("gfx90a").environment()
+    environment = SoftGpu("gfx90a").make_environment()
     words = [str(word) for word in command]
     return subprocess.run(words, env=environment, capture_output=True, text=True, check=True).stdout
 
@@ -109,21 +109,21 @@ class Storing:
     def handle(self, message: UpMessage) -> None:
         """Take in a stream."""
         if isinstance(message, Open):
-            self._context = self._store.transaction()
+            self._context = self._store.begin_transaction()
             self._transaction = self._context.__enter__()
-            self._writer = self._transaction.memory_writer(message.size_bytes)
+            self._writer = self._transaction.open_memory_writer(message.size_bytes)
         if isinstance(message, Data):
             with self._connection.shared.view_slot(message.slot, message.size_bytes) as view:
                 self._writer.append(view)
             self._connection.send(FreeSlot(message.slot))
         if isinstance(message, Close):
             text = f'{{"kind":"capture","memory":"memory:{self._writer.finish()}","schema_version":1}}\n'
-            counts = self._transaction.counts()
+            counts = self._transaction.get_counts()
             self._transaction.publish(text.encode(), "capture")
             self._context.__exit__(None, None, None)
             self._emit(counts)
 
-    def idle(self) -> None:
+    def do_pending_work(self) -> None:
         """Nothing to do."""
 
     def close(self) -> None:

@@ -30,9 +30,9 @@ SPARSE = {
 
 def put(store: Store, memory: np.ndarray) -> tuple[Seconds, str, dict[str, int]]:
     watch = Stopwatch()
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_memory(memory)
-        counts = transaction.counts()
+        counts = transaction.get_counts()
         transaction.publish(f'{{"kind":"capture","memory":"memory:{digest}"}}\n'.encode(), "capture")
     return watch.stop(), digest, counts
 

@@ -81,7 +81,7 @@ def show_page_of_many(run: Run) -> Figure:
         digest = publish_capture(small)
         publish_capture(large)
         plain = manifest_examples.profile()
-        with large.transaction() as transaction:
+        with large.begin_transaction() as transaction:
             profiles = (plain.model_copy(update={"wall_ns": number}) for number in range(ARTIFACTS))
             digests = [transaction.put_bytes(dump(profile)) for profile in profiles]
             transaction.publish_listed([(each, make_list_entry("profile", [], 1)) for each in digests])

@@ -44,9 +44,9 @@ def put(run: Run, store: Store, memory: Bytes, what: str) -> tuple[Seconds, Dige
     """Put and publish; returns seconds, the chunk list, and what the transaction counted."""
     with PeakMemory() as peak:
         watch = Stopwatch()
-        with store.transaction() as transaction:
+        with store.begin_transaction() as transaction:
             digest = transaction.put_memory(memory)
-            counts = transaction.counts()
+            counts = transaction.get_counts()
             text = f'{{"kind":"capture","memory":"memory:{digest}","schema_version":1}}\n'
             transaction.publish(text.encode(), "capture")
         seconds = watch.stop()

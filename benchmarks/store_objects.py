@@ -24,7 +24,7 @@ def publish_small(run: Run) -> tuple[Store, Seconds]:
         payloads = np.random.default_rng(3).bytes(COUNT * SIZE_BYTES)
         store = Store.open(run.place() / "store")
         watch = Stopwatch()
-        with store.transaction() as transaction:
+        with store.begin_transaction() as transaction:
             digests = [
                 transaction.put_bytes(payloads[start : start + SIZE_BYTES])
                 for start in range(0, len(payloads), SIZE_BYTES)

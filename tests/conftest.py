@@ -11,7 +11,7 @@ from nvidia_gpu import spread_over_gpus
 from programs import SOURCES
 
 from kerncap_stages.errors import Refused
-from kerncap_stages.rocm_root.children import in_child
+from kerncap_stages.rocm_root.children import run_in_child
 from kerncap_stages.rocm_root.enter import MARKER
 from kerncap_stages.rocm_root.namespaces import mount
 
@@ -56,7 +56,7 @@ def own_mounts(tmp_path_factory: pytest.TempPathFactory) -> None:
     """Needed by tests whose programs mount file systems that nobody else sees."""
     place = tmp_path_factory.mktemp("mounts")
     try:
-        assert in_child(lambda: mount("tmpfs", place, "tmpfs", 0), private=True) == 0
+        assert run_in_child(lambda: mount("tmpfs", place, "tmpfs", 0), private=True) == 0
     except Refused as refused:
         # Whatever made this root, mounted it: here these tests always run.
         made_by_us = MARKER.exists() and "made_at" in json.loads(MARKER.read_text())

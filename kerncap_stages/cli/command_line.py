@@ -46,7 +46,7 @@ class ProgramCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            first = self._first_argument()
+            first = self._find_first_argument()
             if not hasattr(error, "format_message") or first is None or not _is_program(self._words[first]):
                 raise
             program = self._words[first]
@@ -64,7 +64,7 @@ class ProgramCommand(TyperCommand):
             error.hint = shlex.join([ctx.command_path, *options, *error.needs, "--", *arguments])
             raise
 
-    def _first_argument(self) -> int | None:
+    def _find_first_argument(self) -> int | None:
         """Find the index of the first word that is not an option; None if an unknown option comes first."""
         at = 0
         while at < len(self._words) and self._is_option(self._words[at]):

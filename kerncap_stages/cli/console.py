@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, NoReturn
 from kerncap_stages import __version__
 from kerncap_stages.errors import DeviceError, ExitCode, KerncapError, UsageError
 from kerncap_stages.manifests import dump
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -59,7 +59,7 @@ _NEXT_STEPS = {
 _unprinted: list[Digest] = []  # artifacts made while standard output is closed
 
 
-def epilog(example: str, exit_codes: str = EXIT_CODES) -> str:
+def make_epilog(example: str, exit_codes: str = EXIT_CODES) -> str:
     """Return the text below the options in ``--help``: an example, and the exit codes."""
     # A backspace keeps typer from refilling the lines of a paragraph.
     return f"\b\nExample:\n{_indent(example)}\n\n\b\n{exit_codes}"
@@ -136,7 +136,7 @@ def report(error: Exception) -> int:
         f"{type(error).__name__}: {error}",
         "this is a bug of kerncap-stages: report it with the text below",
     )
-    say(printable("".join(traceback.format_exception(error)), keep_lines=True))
+    say(make_printable("".join(traceback.format_exception(error)), keep_lines=True))
     return _OUR_FAULT
 
 
@@ -172,10 +172,10 @@ def say(line: str = "") -> None:
 
 def say_error(program: str, message: str, hint: str | None) -> None:
     """Write an error and the next step. Further lines are indented, so that a name cannot forge a message."""
-    say(f"{program}: error: " + _indent(printable(message, keep_lines=True)).lstrip())
+    say(f"{program}: error: " + _indent(make_printable(message, keep_lines=True)).lstrip())
     if hint:
         hint = add_store_option(hint)
-        say("  next: " + _indent(printable(hint, keep_lines=True)).lstrip())
+        say("  next: " + _indent(make_printable(hint, keep_lines=True)).lstrip())
 
 
 def add_store_option(text: str, typed: Sequence[str] | None = None) -> str:
@@ -222,14 +222,14 @@ def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
         ) from error
 
 
-def people() -> Console:
+def open_messages() -> Console:
     """Return a console on standard error. It does not interpret markup."""
     from rich.console import Console
 
     return Console(stderr=True, markup=False, highlight=False, emoji=False)
 
 
-def page() -> Console:
+def open_page() -> Console:
     """Return a console on standard output, for executables whose result is a page. No markup either.
 
     Raises UsageError if standard output is closed.
@@ -246,7 +246,7 @@ def require_output() -> None:
         raise UsageError("standard output is closed", hint="redirect it to a file, or pipe it into a program")
 
 
-def version_text(program: str) -> str:
+def format_version(program: str) -> str:
     """Return the answer to ``--version``."""
     return f"{program} (kerncap-stages) {__version__}"
 

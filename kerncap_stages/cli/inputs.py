@@ -27,7 +27,7 @@ _NAME_ONE = (
 )
 
 
-def artifact_texts(
+def read_artifact_texts(
     arguments: Sequence[str] | None,
     stream: TextIO | None = None,
     otherwise: str | None = None,
@@ -58,7 +58,7 @@ def artifact_texts(
             yield otherwise
             return
         raise UsageError(missing[0], hint=missing[1])
-    yield from _lines(stream)
+    yield from _read_lines(stream)
 
 
 def has_piped_input() -> bool:
@@ -77,7 +77,7 @@ def _names_artifacts(stream: TextIO) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISREG(mode) or stat.S_ISSOCK(mode)
 
 
-def _lines(stream: TextIO) -> Iterator[str]:
+def _read_lines(stream: TextIO) -> Iterator[str]:
     found = False
     while line := stream.readline(_LONGEST_LINE + 1):
         text = line.strip()

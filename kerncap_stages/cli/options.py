@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from kerncap_stages.cli.console import version_text
+from kerncap_stages.cli.console import format_version
 from kerncap_stages.errors import UsageError
 from kerncap_stages.machine.time_limits import check_seconds
 
@@ -23,7 +23,7 @@ def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str
     try:
         from kerncap_stages.store import Store
 
-        entries = Store.open(context.params.get("store"), create=False).artifacts()
+        entries = Store.open(context.params.get("store"), create=False).list_artifacts()
     except Exception:  # completing a word must never show a traceback
         return []
     offers = {name: entry.kind for entry in entries for name in entry.names}
@@ -36,7 +36,7 @@ def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        print(version_text(os.path.basename(sys.argv[0])))  # noqa: PTH119 - pathlib is not needed for this
+        print(format_version(os.path.basename(sys.argv[0])))  # noqa: PTH119 - pathlib is not needed for this
         raise typer.Exit
 
 
@@ -83,19 +83,20 @@ _OR_PROJECT = f"{_ARTIFACT}; or the folder of a generated project"
 _PIPED = "If none is given: read from standard input, one a line"
 
 
-def _artifacts(help_text: str, metavar: str = "ARTIFACT...") -> Any:
+def _declare_artifacts(help_text: str, metavar: str = "ARTIFACT...") -> Any:
     return typer.Argument(
         metavar=metavar, help=help_text, autocompletion=complete_artifact, show_default=False
     )
 
 
-ArtifactArguments = Annotated[list[str] | None, _artifacts(f"{_ARTIFACT}. {_PIPED}.")]
+ArtifactArguments = Annotated[list[str] | None, _declare_artifacts(f"{_ARTIFACT}. {_PIPED}.")]
 ProfileArguments = Annotated[
-    list[str] | None, _artifacts(f"{_ARTIFACT}. {_PIPED}.".replace("@capture", "@profile"), "PROFILE...")
+    list[str] | None,
+    _declare_artifacts(f"{_ARTIFACT}. {_PIPED}.".replace("@capture", "@profile"), "PROFILE..."),
 ]
-ArtifactOrProjectArguments = Annotated[list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}.")]
+ArtifactOrProjectArguments = Annotated[list[str] | None, _declare_artifacts(f"{_OR_PROJECT}. {_PIPED}.")]
 ArtifactOrLatestArguments = Annotated[
-    list[str] | None, _artifacts(f"{_OR_PROJECT}. {_PIPED}; if that is no pipe, the latest is used.")
+    list[str] | None, _declare_artifacts(f"{_OR_PROJECT}. {_PIPED}; if that is no pipe, the latest is used.")
 ]
 OneArtifactArgument = Annotated[
     str,

@@ -7,7 +7,7 @@ import time
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.console import people, say
+from kerncap_stages.cli.console import open_messages, say
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
         BarColumn(),
         *amounts,
         TimeRemainingColumn(),
-        console=people(),
+        console=open_messages(),
         transient=True,
     )
     task = bar.add_task(title, total=None)
@@ -88,20 +88,20 @@ class Lines:
         if now < self._next and not (is_over and self._shows_end):
             return
         self._next, self._shows_end = now + self._EVERY_S, True
-        self._write(self._line(now - self._began))
+        self._write(self._format_line(now - self._began))
 
-    def _line(self, seconds: float) -> str:
+    def _format_line(self, seconds: float) -> str:
         copied = self._done - self._at_begin
-        parts = [f"{formats.size(self._done)} of {formats.size(self._total)}"]
+        parts = [f"{formats.format_size(self._done)} of {formats.format_size(self._total)}"]
         if copied and seconds > 0:
             left_s = (self._total - self._done) * seconds / copied
-            parts.append(formats.rate(copied, seconds * 1e9))
-            parts += [f"{formats.age(left_s + 1)} left"] if self._done < self._total else []
+            parts.append(formats.format_rate(copied, seconds * 1e9))
+            parts += [f"{formats.format_age(left_s + 1)} left"] if self._done < self._total else []
         return f"{self._title}: {', '.join(parts)}"
 
 
 @contextmanager
-def lines(title: str) -> Iterator[Report]:
+def show_lines(title: str) -> Iterator[Report]:
     """Show how many bytes are done, in whole lines: the user's program may write to the same terminal."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _done, _total: None
@@ -110,7 +110,7 @@ def lines(title: str) -> Iterator[Report]:
 
 
 @contextmanager
-def phases(*, counting_bytes: str) -> Iterator[PhaseReport | None]:
+def show_phases(*, counting_bytes: str) -> Iterator[PhaseReport | None]:
     """Show a bar for each phase of an operation in turn; yields None if standard error is not a terminal.
 
     ``counting_bytes``: the phase whose numbers are bytes.

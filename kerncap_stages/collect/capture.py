@@ -73,10 +73,10 @@ def run_capture(store: Store, spec: ProgramSpec, options: CaptureOptions) -> Ite
         reach=Reach.REACHABLE if options.reachable_only else Reach.ALL,
     )
 
-    def session(connection: Connection, put: Callable[[Any], None]) -> CaptureSession:
+    def open_session(connection: Connection, put: Callable[[Any], None]) -> CaptureSession:
         return CaptureSession(connection, put, rules, context)
 
-    collector = Collector(spec, settings, session)
+    collector = Collector(spec, settings, open_session)
     captured = 0
     failures: list[CaptureFailed] = []
     processes: list[ProcessSummary] = []

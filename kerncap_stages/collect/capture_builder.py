@@ -87,7 +87,9 @@ class CaptureBuilder:
         self._pre_chunks: dict[int, tuple[Digest | None, ...]] = {}
         self._begun = time.monotonic()
         self._received_bytes = 0
-        self._transaction = context.store.transaction()  # closed when the capture is published or abandoned
+        self._transaction = (
+            context.store.begin_transaction()
+        )  # closed when the capture is published or abandoned
 
     @property
     def number(self) -> int:
@@ -132,7 +134,7 @@ class CaptureBuilder:
             raise ProtocolError(f"the capture library sent {kind.name} for a region that it never listed")
         if self._regions[index].has_vanished:
             return None
-        return self._transaction.memory_writer(size_bytes)
+        return self._transaction.open_memory_writer(size_bytes)
 
     def close_stream(self, kind: StreamKind, index: int, writer: MemoryWriter) -> None:
         """Store the contents of a region in one state."""

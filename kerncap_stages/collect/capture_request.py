@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.ranking import (
     NONE_OF_THE_PROGRAM,
+    choose_name,
     find_main_shape,
     is_of_the_program,
     list_program_kernels,
-    name_to_capture,
 )
 from kerncap_stages.collect.selection import KernelRule, find_close_names
 from kerncap_stages.errors import UsageError
@@ -174,5 +174,5 @@ def _choose_by_rank(
     elif rank is None:
         for other in profile.kernels[: profile.kernels.index(kernel)]:
             tell(f"{other.name} took more time but is not the program's own kernel; `--rank` captures it")
-    pattern, match = name_to_capture(kernel)
+    pattern, match = choose_name(kernel)
     return pattern, match is NameMatch.MANGLED

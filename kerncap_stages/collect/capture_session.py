@@ -99,7 +99,7 @@ class CaptureSession:
                     f"the capture library sent {message.NUMBER.name}, which a capture does not expect"
                 )
 
-    def idle(self) -> None:
+    def do_pending_work(self) -> None:
         """Free all staging slots: the capture library may be waiting for one."""
         self._finish_pieces()
 

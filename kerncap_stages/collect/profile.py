@@ -51,7 +51,7 @@ def run_profile(
     stopped and the profile of the kernels until then is published; then KeyboardInterrupt is raised again.
     """
     options = options or ProfileOptions()
-    with store.transaction():
+    with store.begin_transaction():
         pass  # check that the store can be written before the program runs for hours
     collector = Collector(spec, LibrarySettings(Mode.PROFILE), ProfileSession)
     processes: list[ProcessProfile] = []
@@ -93,7 +93,7 @@ def run_profile(
             options.on_killed()
     profile = _make_profile(processes, collector.program, wall_ns)
     options.on_made(profile)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
     if interrupt:
         options.warn(f"profile {digest.short} holds the kernels until then")

@@ -58,9 +58,9 @@ class ProfileSession:
                 raise ProtocolError(
                     f"the capture library sent {message.NUMBER.name}, which a profile does not expect"
                 )
-        self.idle()
+        self.do_pending_work()
 
-    def idle(self) -> None:
+    def do_pending_work(self) -> None:
         """Tally the dispatch records that have arrived."""
         records = self._connection.shared.take_records()
         if len(records):
@@ -68,7 +68,7 @@ class ProfileSession:
 
     def close(self) -> None:
         """Tally the last records, and emit the profile of the process."""
-        self.idle()
+        self.do_pending_work()
         shared = self._connection.shared
         profile = ProcessProfile(
             process_id=self._connection.process_id,

@@ -66,7 +66,7 @@ def is_of_the_program(kernel: KernelStatistics) -> bool:
     return not kernel.name.startswith((_OF_RUNTIME, UNLISTED))
 
 
-def name_to_capture(kernel: KernelStatistics) -> tuple[str, NameMatch]:
+def choose_name(kernel: KernelStatistics) -> tuple[str, NameMatch]:
     """How a capture asks for a kernel: by its mangled name, which not every profiler knows."""
     if kernel.mangled_name:
         return kernel.mangled_name, NameMatch.MANGLED

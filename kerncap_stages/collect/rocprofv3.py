@@ -45,7 +45,7 @@ def import_profile(store: Store, paths: Sequence[Path]) -> tuple[Digest, Profile
         imported_from="rocprofv3",
         kernels=rank_kernels(tallies),
     )
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
     return digest, profile
 

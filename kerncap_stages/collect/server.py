@@ -43,7 +43,7 @@ class Session(Protocol):
     def handle(self, message: UpMessage) -> None:
         """Handle a message."""
 
-    def idle(self) -> None:
+    def do_pending_work(self) -> None:
         """Do pending work: no message arrived for TICK_S seconds."""
 
     def close(self) -> None:
@@ -200,7 +200,7 @@ class Collector:
             try:
                 for message in connection.read_messages():
                     if message is None:
-                        session.idle()
+                        session.do_pending_work()
                     else:
                         session.handle(decode_up(message))
             finally:

@@ -9,15 +9,15 @@ from kerncap_stages.compat.lines import (
     MODES,
     NO_COMPILE_COMMAND,
     NO_RECOMPILE,
-    atol,
-    details,
-    region_lines,
+    get_atol,
+    make_details,
+    make_region_lines,
 )
 from kerncap_stages.compat.results import ExtractResult, ValidationResult
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
-from kerncap_stages.pages.verdict import bounds_text, largest, max_error, region_counts
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.pages.verdict import count_regions, find_largest, find_max_error, format_bounds
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -58,34 +58,34 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
     )
 
 
-def validation_result(
+def make_validation_result(
     manifests: Sequence[Validation],
     digests: Sequence[Digest],
     names: Sequence[str],
     notes: Sequence[str],
 ) -> ValidationResult:
     """Combine the verdicts on all kernels of a project into one documented result."""
-    counts = [region_counts(manifest) for manifest in manifests]
+    counts = [count_regions(manifest) for manifest in manifests]
     worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
     mode = MODES[worst.mode.value]
-    errors = [max_error(manifest) for manifest in manifests]
+    errors = [find_max_error(manifest) for manifest in manifests]
     total, identical = (sum(count[which] for count in counts) for which in (0, 1))
     lines: list[str] = []
     for manifest, name in zip(manifests, names, strict=True):
-        lines += [f"{printable(name)}:"] if len(manifests) > 1 else []
-        lines += details(manifest)
+        lines += [f"{make_printable(name)}:"] if len(manifests) > 1 else []
+        lines += make_details(manifest)
     return ValidationResult(
         passed=worst.passed,
         details=lines,
-        max_error=largest(errors),
+        max_error=find_largest(errors),
         mode=mode,
-        region_lines=[line for manifest in manifests for line in region_lines(manifest)],
+        region_lines=[line for manifest in manifests for line in make_region_lines(manifest)],
         regions_total=total,
         regions_identical=identical,
         outputs_total=total,
         outputs_passed=identical,
-        atol=atol(worst) if mode == "numeric" else None,
-        bounds=bounds_text(worst.tolerance) if mode == "numeric" else "",
+        atol=get_atol(worst) if mode == "numeric" else None,
+        bounds=format_bounds(worst.tolerance) if mode == "numeric" else "",
         reasons=[reason for manifest in manifests for reason in manifest.reasons],
         notes=list(notes),
         validation=str(digests[manifests.index(worst)]),

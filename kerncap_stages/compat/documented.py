@@ -9,11 +9,11 @@ from typing import Annotated, NoReturn
 
 import typer
 
-from kerncap_stages.cli.console import epilog, run, say
+from kerncap_stages.cli.console import make_epilog, run, say
 from kerncap_stages.compat.client import Kerncap
 from kerncap_stages.compat.plain_json import replace_non_finite
 from kerncap_stages.errors import ExitCode
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 EXIT_CODES = """\
 Exit codes: 0 done, or PASS; 1 FAIL, or any other failure; 2 wrong usage;
@@ -51,9 +51,9 @@ HipLaunchOption = Annotated[
 ]
 
 
-def documented_epilog(example: str) -> str:
+def make_documented_epilog(example: str) -> str:
     """Return the text below the options in ``--help``: an example, and the documented exit codes."""
-    return epilog(example, EXIT_CODES)
+    return make_epilog(example, EXIT_CODES)
 
 
 def run_documented(app: typer.Typer) -> NoReturn:
@@ -75,7 +75,7 @@ def replay_command(
     else:
         print(result.stdout, end="")
     for line in result.stderr.splitlines():
-        say(f"note: {printable(line)}")
+        say(f"note: {make_printable(line)}")
     return 0 if result.returncode == 0 else 1
 
 

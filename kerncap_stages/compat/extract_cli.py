@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kerncap_stages.cli.command_line import ProgramCommand, take_command
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     AppStdinOption,
     AppStdoutOption,
@@ -103,7 +103,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="Print digests and step
 
 @app.command(
     cls=ProgramCommand,
-    epilog=epilog(
+    epilog=make_epilog(
         "kc-extract -- ./app                                   the kernel that takes most time\n"
         "kc-extract --kernel 'scale<float>' --source-dir src -- ./app\n"
         "kc-profile -- ./app | kc-extract | kc-replay"
@@ -148,11 +148,11 @@ def extract(
     do. If the kernel has no source, the project can be replayed, but not rebuilt. Prints the digest of the
     reproducer artifact.
     """
-    from kerncap_stages.compat.extracting import ExtractArguments, extract_kernels, name_match
+    from kerncap_stages.compat.extracting import ExtractArguments, choose_name_match, extract_kernels
 
     arguments = ExtractArguments(
         kernel=kernel,
-        match=name_match(exact=exact, regex=regex, mangled=mangled),
+        match=choose_name_match(exact=exact, regex=regex, mangled=mangled),
         dispatch=dispatch,
         rank=rank,
         grid_blocks=one_value("--grid-blocks", grid_blocks),

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.cli.command_line import resolve_artifact
 from kerncap_stages.cli.console import say
-from kerncap_stages.cli.inputs import artifact_texts, has_piped_input
-from kerncap_stages.cli.progress import lines
+from kerncap_stages.cli.inputs import has_piped_input, read_artifact_texts
+from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.selection import parse_shape
 from kerncap_stages.compat.extraction import run_extract
-from kerncap_stages.compat.lines import edited_and_built
+from kerncap_stages.compat.lines import name_edited_and_built
 from kerncap_stages.compat.steps import CAPTURE, ExtractRequest
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.manifests.capture import NameMatch
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -62,7 +62,7 @@ class ExtractArguments:
     program_stdin: Path | None
     as_json: bool
 
-    def shapes(self) -> tuple[Dim3 | None, Dim3 | None]:
+    def read_shapes(self) -> tuple[Dim3 | None, Dim3 | None]:
         """Read the grid and the block that a launch must have. Raises UsageError for anything else."""
         grid, block = self.grid_blocks, self.block_work_items
         return (
@@ -70,11 +70,11 @@ class ExtractArguments:
             None if block is None else parse_shape("--block", "work-items", block),
         )
 
-    def request(
+    def make_request(
         self, spec: ProgramSpec | None, profile: Digest | None, messages: _Messages
     ) -> ExtractRequest:
         """Make the request for a program, or for the program of a profile."""
-        grid_blocks, block_work_items = self.shapes()
+        grid_blocks, block_work_items = self.read_shapes()
         return ExtractRequest(
             spec=spec,
             profile=profile,
@@ -106,7 +106,7 @@ class ExtractArguments:
         )
 
 
-def name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch | None:
+def choose_name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch | None:
     """Choose how names are matched; None if no option is given. Raises UsageError for several options."""
     if exact + regex + mangled > 1:
         raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
@@ -130,7 +130,7 @@ def extract_kernels(
     with ExitStack() as stack:
         messages = _Messages(stack)
         for artifact in artifacts:
-            extraction = run_extract(store, arguments.request(spec, artifact, messages))
+            extraction = run_extract(store, arguments.make_request(spec, artifact, messages))
             _report(extraction, as_json=arguments.as_json)
             if extraction.failure is not None:
                 raise extraction.failure
@@ -159,10 +159,10 @@ def _read_sources(
             raise UsageError("no program given after `--`", hint="kc-extract -- ./app")
         spec = ProgramSpec(program, stdout=arguments.program_stdout, stdin=arguments.program_stdin)
     elif profiles or has_piped_input():
-        texts = list(artifact_texts(profiles))
+        texts = list(read_artifact_texts(profiles))
     else:
         raise UsageError("no program given", hint="put its command after `--`: kc-extract -- ./app")
-    arguments.shapes()
+    arguments.read_shapes()
     store = Store.open(store_folder)
     artifacts: list[Digest | None] = [None]
     if spec is None:
@@ -183,7 +183,7 @@ class _Messages:
         """Say that a step begins."""
         say(f"{step} ...")
         if step == CAPTURE:
-            self._report = self._stack.enter_context(lines("capture"))
+            self._report = self._stack.enter_context(show_lines("capture"))
 
     def show_copied(self, done_bytes: int, total_bytes: int) -> None:
         """Show how many bytes of a capture are copied."""
@@ -195,16 +195,16 @@ class _Messages:
         self._stack.close()
         self._report = None
         digest = step.digest.short if step.digest is not None else "-"
-        say(f"  {digest:12}  {printable(step.summary)}  ({formats.duration(step.duration_ns)})")
+        say(f"  {digest:12}  {make_printable(step.summary)}  ({formats.format_duration(step.duration_ns)})")
         for note in step.notes:
-            say("  note: " + printable(note, keep_lines=True).replace("\n", "\n    "))
+            say("  note: " + make_printable(note, keep_lines=True).replace("\n", "\n    "))
 
 
 def _report(extraction: Extraction, *, as_json: bool) -> None:
-    folder = printable(shlex.quote(str(extraction.folder)))
+    folder = make_printable(shlex.quote(str(extraction.folder)))
     say(f"project: {folder}")
     if extraction.reproducer.can_recompile:
-        editable, _ = edited_and_built([file.path for file in extraction.reproducer.files])
+        editable, _ = name_edited_and_built([file.path for file in extraction.reproducer.files])
         say(f"next: edit {folder}/{editable}, then make -C {folder} validate-variant bench")
     else:
         say(f"next: make -C {folder} run; it cannot be rebuilt, as the notes above say")

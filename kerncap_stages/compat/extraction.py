@@ -15,11 +15,11 @@ from kerncap_stages.collect.profile import ProfileOptions, run_profile
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.ranking import (
     NONE_OF_THE_PROGRAM,
+    choose_name,
     find_main_shape,
     has_shape,
     is_of_the_program,
     list_program_kernels,
-    name_to_capture,
 )
 from kerncap_stages.collect.selection import KernelRule, find_close_names
 from kerncap_stages.compat.conversion import extract_result
@@ -42,12 +42,12 @@ from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.profile import Profile
-from kerncap_stages.pages.verdict import footer
+from kerncap_stages.pages.verdict import format_footer
 from kerncap_stages.project.checkout import check_out, is_project
 from kerncap_stages.project.default_folder import make_folder_name
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
-from kerncap_stages.text.formats import count, same_instructions
+from kerncap_stages.text.formats import count, describe_same_instructions
 from kerncap_stages.validate.engine import run_validate
 from kerncap_stages.validate.request import JudgeSettings
 
@@ -139,7 +139,7 @@ def _choose(
             steps.end(PROFILE, None, "interrupted", *notes)
             raise
     assert spec is not None
-    selection = _top(profile, named, digest, request.rank)
+    selection = _choose_top(profile, named, digest, request.rank)
     kernels = count(len(profile.kernels), "kernel")
     summary = f"{kernels}; {selection.pattern}"
     chosen = next((k for k in profile.kernels if selection.pattern in (k.mangled_name, k.name)), None)
@@ -160,7 +160,7 @@ def _choose(
     return spec, selection, (digest,)
 
 
-def _top(profile: Profile, named: Selection, digest: Digest, rank: int | None) -> Selection:
+def _choose_top(profile: Profile, named: Selection, digest: Digest, rank: int | None) -> Selection:
     """Choose the kernel of a rank, or the one that takes most time of those that match."""
     rule = KernelRule.from_selection(named) if named.pattern is not None else None
     # Kernels are in order of their time. HIP's own copies and fills are chosen only by name.
@@ -168,7 +168,7 @@ def _top(profile: Profile, named: Selection, digest: Digest, rank: int | None) -
     for kernel in kernels if rank is None else [find_ranked(digest, profile, rank)]:
         is_wanted = rule is None or rule.wants(kernel.mangled_name or "", kernel.name)
         if is_wanted and has_shape(kernel, named.grid_blocks, named.block_work_items):
-            pattern, match = name_to_capture(kernel)
+            pattern, match = choose_name(kernel)
             return named.model_copy(update={"match": match, "pattern": pattern})
     if named.grid_blocks is not None or named.block_work_items is not None:
         raise AnswerIsNo(
@@ -216,11 +216,11 @@ def _capture(
         notes.append(
             f"{len(made)} processes dispatched it; this capture is of the first, and of the others: {others}"
         )
-    size = formats.size(sum(region.size_bytes for region in capture.regions))
+    size = formats.format_size(sum(region.size_bytes for region in capture.regions))
     summary = f"{capture.kernel.demangled_name}: {size}"
     if capture.has_post:
         written = sum(region.written_size_bytes or 0 for region in capture.regions)
-        summary += f", {formats.size(written)} changed"
+        summary += f", {formats.format_size(written)} changed"
     steps.end(CAPTURE, digest, summary, *notes)
     return digest, capture
 
@@ -240,7 +240,11 @@ def _locate(
         steps.end(LOCATE, digest, summary, source.explanation or "")
     else:
         place = f"{to_os_string(source.definition.path)}:{source.definition.line}"
-        same = "" if source.unedited is None else f"same instructions: {same_instructions(source.unedited)}"
+        same = (
+            ""
+            if source.unedited is None
+            else f"same instructions: {describe_same_instructions(source.unedited)}"
+        )
         notes = [source.explanation or ""]
         if source.unedited is not None and source.unedited.same_instructions:
             place += f", {same}"
@@ -275,7 +279,7 @@ def _validate(
     except KerncapError as error:
         steps.end(VALIDATE, None, "could not be replayed here", str(error))
         return None, error
-    steps.end(VALIDATE, digest, footer(validation), *validation.reasons)
+    steps.end(VALIDATE, digest, format_footer(validation), *validation.reasons)
     return validation, None
 
 

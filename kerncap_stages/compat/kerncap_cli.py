@@ -20,14 +20,14 @@ from kerncap_stages.compat.documented import (
     HsacoOption,
     IterationsOption,
     ProjectArgument,
-    documented_epilog,
+    make_documented_epilog,
     print_json,
     replay_command,
     run_documented,
 )
-from kerncap_stages.compat.lines import NO_COMPILE_COMMAND, edited_and_built, profile_table
-from kerncap_stages.compat.statistics import profile_object
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.compat.lines import NO_COMPILE_COMMAND, make_profile_table, name_edited_and_built
+from kerncap_stages.compat.statistics import make_profile_object
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from kerncap_stages.compat.results import ExtractResult
@@ -41,7 +41,7 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more.
 
 
 @app.callback(
-    epilog=documented_epilog(
+    epilog=make_documented_epilog(
         "kerncap profile -- ./app\n"
         "kerncap extract scale --cmd './app --size 512' --source-dir ./src --output ./isolated/scale\n"
         "kerncap validate ./isolated/scale"
@@ -60,7 +60,9 @@ OutputOption = Annotated[
 
 
 @app.command(
-    epilog=documented_epilog("kerncap profile -- ./app --size 512\nkerncap profile --output p.json -- ./app"),
+    epilog=make_documented_epilog(
+        "kerncap profile -- ./app --size 512\nkerncap profile --output p.json -- ./app"
+    ),
     context_settings={"allow_interspersed_args": False},
 )
 def profile(
@@ -74,9 +76,9 @@ def profile(
         cmd, output, timeout=timeout, warn=lambda text: say(f"kerncap: warning: {text}")
     )
     if json:
-        print_json(profile_object(cmd, kernels))
+        print_json(make_profile_object(cmd, kernels))
     else:
-        print("\n".join(profile_table(kernels)))
+        print("\n".join(make_profile_table(kernels)))
     if output is not None:
         say(f"Profile saved to {output}")
 
@@ -129,7 +131,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that
 
 
 @app.command(
-    epilog=documented_epilog(
+    epilog=make_documented_epilog(
         "kerncap extract scale --cmd './app --size 512' --source-dir ./src -D USE_HIP\n"
         "kerncap extract gemm_kernel --cmd ./app --dispatch 2"
     )
@@ -173,7 +175,7 @@ def extract(
 
 
 @app.command(
-    epilog=documented_epilog(
+    epilog=make_documented_epilog(
         "kerncap replay ./isolated/scale --iterations 100\n"
         "kerncap replay ./isolated/scale --hsaco optimized.hsaco"
     )
@@ -218,7 +220,7 @@ ValidateVerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Pr
 
 
 @app.command(
-    epilog=documented_epilog(
+    epilog=make_documented_epilog(
         "kerncap validate ./isolated/scale\n"
         "kerncap validate ./isolated/scale --hsaco optimized.hsaco --tolerance 1e-3 --rtol 1e-2"
     )
@@ -239,7 +241,7 @@ def validate(
     """
     result = Kerncap().validate(reproducer_dir, tolerance, rtol, hsaco, dtype=dtype, timeout=timeout)
     for note in result.notes:
-        say(f"note: {printable(note)}")
+        say(f"note: {make_printable(note)}")
     if json:
         print_json(asdict(result))
         return 0 if result.passed else 1
@@ -257,20 +259,20 @@ def main() -> None:
 def _say_step(step: Step) -> None:
     if _verbose or step.digest is not None:
         digest = f" [{step.digest.short}]" if step.digest is not None else ""
-        say(f"{step.name}{digest}: {printable(step.summary)}")
+        say(f"{step.name}{digest}: {make_printable(step.summary)}")
     for note in step.notes:
-        say(f"  note: {printable(note, keep_lines=True)}")
+        say(f"  note: {make_printable(note, keep_lines=True)}")
 
 
 def _report(result: ExtractResult) -> None:
-    print(f"Output: {printable(result.output_dir)}  has_source: {result.has_source}")
-    folder = printable(shlex.quote(result.output_dir))
+    print(f"Output: {make_printable(result.output_dir)}  has_source: {result.has_source}")
+    folder = make_printable(shlex.quote(result.output_dir))
     for note in result.notes:
         if note.startswith(NO_COMPILE_COMMAND):
             print(note)
     print(f"  cd {folder}\n  make run                 # replay the captured kernel")
     if result.can_recompile:
-        edited, built = edited_and_built(result.generated_files)
+        edited, built = name_edited_and_built(result.generated_files)
         print(
             f"  # edit {edited} and deps/\n"
             f"  make recompile           # rebuild this kernel alone: {built}\n"

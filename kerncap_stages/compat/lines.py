@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.pages.verdict import describe_start, heat_text
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.pages.verdict import describe_start, draw_heat
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,7 +23,7 @@ ASSUMED_COMMAND = "'make recompile' assumes {} -O3: validate the unmodified sour
 MODES = {"smoke": "smoke", "baseline": "smoke", "byte_exact": "byte-exact", "numeric": "numeric"}
 
 
-def edited_and_built(files: Sequence[str]) -> tuple[str, str]:
+def name_edited_and_built(files: Sequence[str]) -> tuple[str, str]:
     """Name the file of a project to edit, and the file that ``make recompile`` makes of it."""
     names = {Path(path).name for path in files}
     if "kernel_variant.cu" not in names:
@@ -38,11 +38,11 @@ def edited_and_built(files: Sequence[str]) -> tuple[str, str]:
 
 def replay_lines(manifest: Replay, iterations: int) -> list[str]:
     """Return the lines of ``kerncap replay``: one for each time, and the result line."""
-    times = _times_us(manifest)
+    times = _list_times_us(manifest)
     titles = ("Average GPU time", "Min", "Max")
     return [
         *(f"{title}: {time_us:.3f} us" for title, time_us in zip(titles, times, strict=False)),
-        replay_footer(exit_code(manifest), iterations, times),
+        replay_footer(choose_exit_code(manifest), iterations, times),
     ]
 
 
@@ -60,14 +60,14 @@ def replay_footer(returncode: int, iterations: int, times_us: Sequence[float] = 
     return text
 
 
-def _times_us(manifest: Replay) -> tuple[float, ...]:
+def _list_times_us(manifest: Replay) -> tuple[float, ...]:
     timing = manifest.timing
     if timing is None or manifest.outcome.value != "completed":
         return ()
     return (timing.mean_ns / 1e3, timing.min_ns / 1e3, timing.max_ns / 1e3)
 
 
-def exit_code(manifest: Replay) -> int:
+def choose_exit_code(manifest: Replay) -> int:
     """Return 0 for a replay that completed; else 128 + N for signal N, the replayer's exit code, or 1."""
     if manifest.outcome.value == "completed":
         return 0
@@ -76,14 +76,14 @@ def exit_code(manifest: Replay) -> int:
     return manifest.exit_code or 1
 
 
-def atol(manifest: Validation) -> float:
+def get_atol(manifest: Validation) -> float:
     """Return the absolute bound, 0 if there is none."""
     return (manifest.tolerance.absolute if manifest.tolerance else None) or 0.0
 
 
-def region_lines(manifest: Validation) -> list[str]:
+def make_region_lines(manifest: Validation) -> list[str]:
     """Return one line for each output that was compared, and one for each region with stray writes."""
-    lines = [_region_line(region) for region in manifest.regions]
+    lines = [_make_region_line(region) for region in manifest.regions]
     for stray in manifest.stray_writes:
         first = stray.ranges[0][0] if stray.ranges else 0
         lines.append(
@@ -93,16 +93,16 @@ def region_lines(manifest: Validation) -> list[str]:
     return lines
 
 
-def details(manifest: Validation) -> list[str]:
+def make_details(manifest: Validation) -> list[str]:
     """Return the lines that ``kerncap validate -v`` prints above the result line."""
     found = [_describe_comparison(manifest)]
-    for region, line in zip(manifest.regions, region_lines(manifest), strict=False):
+    for region, line in zip(manifest.regions, make_region_lines(manifest), strict=False):
         found.append(line)
         if region.heat and region.size_bytes:
-            found.append(f"        [{heat_text(region.heat, region.size_bytes)}] where bytes differ")
+            found.append(f"        [{draw_heat(region.heat, region.size_bytes)}] where bytes differ")
     return [
         *found,
-        *region_lines(manifest)[len(manifest.regions) :],
+        *make_region_lines(manifest)[len(manifest.regions) :],
         *(f"  {why}" for why in manifest.reasons),
     ]
 
@@ -114,8 +114,8 @@ def _describe_comparison(manifest: Validation) -> str:
     return f"the rebuilt kernel was replayed and compared with the captured one, {how}"
 
 
-def _region_line(region: RegionResult) -> str:
-    text = f"  {'PASS' if region.passed else 'FAIL'}  {printable(region.name)}{describe_start(region)}: "
+def _make_region_line(region: RegionResult) -> str:
+    text = f"  {'PASS' if region.passed else 'FAIL'}  {make_printable(region.name)}{describe_start(region)}: "
     if region.passed and not region.differing_size_bytes:
         return text + f"{region.compared_size_bytes} bytes identical"
     if region.element_type.value == "bytes":
@@ -132,13 +132,13 @@ def _region_line(region: RegionResult) -> str:
     return text
 
 
-def profile_table(kernels: Sequence[KernelStat], longest: int = 20) -> list[str]:
+def make_profile_table(kernels: Sequence[KernelStat], longest: int = 20) -> list[str]:
     """Return the table of the top kernels. The name comes last and is whole: ``extract`` takes it."""
     lines = [f"{'Rank':>4}  {'Calls':>8}  {'Total (ms)':>12}  {'Avg (us)':>12}  {'%':>6}  Kernel"]
     for rank, kernel in enumerate(kernels[:longest], start=1):
         lines.append(
             f"{rank:>4}  {kernel.calls:>8}  {kernel.total_duration_ns / 1e6:>12.3f}  "
-            f"{kernel.avg_duration_ns / 1e3:>12.2f}  {kernel.percentage:>6.1f}  {printable(kernel.name)}"
+            f"{kernel.avg_duration_ns / 1e3:>12.2f}  {kernel.percentage:>6.1f}  {make_printable(kernel.name)}"
         )
     if len(kernels) > longest:
         lines.append(f"... and {len(kernels) - longest} more")

@@ -23,7 +23,7 @@ class Transport(StrEnum):
 
 
 @app.command(
-    epilog=documented.documented_epilog(
+    epilog=documented.make_documented_epilog(
         "kerncap-mcp                                 a client starts it and talks over its standard streams\n"
         "kerncap-mcp --transport http --port 8000    serves http://127.0.0.1:8000/kerncap"
     )

@@ -8,7 +8,7 @@ from kerncap_stages.collect.selection import strip_parameters
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.store import Store
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,4 +22,4 @@ def list_latest_kernels(store_folder: Path | None) -> list[tuple[str, str]]:
     store = Store.open(store_folder, create=False)
     kernels = load_as(store, store.resolve("@profile"), Profile).kernels
     offers = ((strip_parameters(kernel.name), f"{kernel.share:.1%} of the GPU time") for kernel in kernels)
-    return [(name, share) for name, share in offers if printable(name) == name]
+    return [(name, share) for name, share in offers if make_printable(name) == name]

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.profile import ProfileOptions, run_profile
 from kerncap_stages.collect.program import ProgramSpec
-from kerncap_stages.compat.statistics import kernel_stats, profile_object
+from kerncap_stages.compat.statistics import make_kernel_stats, make_profile_object
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.store import Store
 
@@ -35,10 +35,10 @@ def profile_program(
     finally:
         for text in warnings_made:
             warnings.warn(text, RuntimeWarning, stacklevel=3)
-    kernels = kernel_stats(profile)
+    kernels = make_kernel_stats(profile)
     if output_path is not None:
         try:
-            Path(output_path).write_text(json.dumps(profile_object(words, kernels), indent=2) + "\n")
+            Path(output_path).write_text(json.dumps(make_profile_object(words, kernels), indent=2) + "\n")
         except OSError as error:
             raise DeviceError(
                 f"cannot write {output_path}: {error.strerror}", hint="give another output_path"

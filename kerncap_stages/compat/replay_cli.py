@@ -14,7 +14,7 @@ app = stage_app()
 
 
 @app.command(
-    epilog=documented.documented_epilog(
+    epilog=documented.make_documented_epilog(
         "kerncap-replay ./isolated/scale --hsaco ./isolated/scale/optimized.hsaco -n 20"
     )
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_capture, list_for_user
-from kerncap_stages.compat.lines import exit_code, replay_json, replay_lines
+from kerncap_stages.compat.lines import choose_exit_code, replay_json, replay_lines
 from kerncap_stages.compat.projects import find_project, find_variant
 from kerncap_stages.compat.results import ReplayResult
 from kerncap_stages.generate.kinds import choose_kind
@@ -51,9 +51,9 @@ def replay_project(
     captured = load_as(store, capture, Capture)
     timing = manifest.timing
     return ReplayResult(
-        returncode=exit_code(manifest),
+        returncode=choose_exit_code(manifest),
         stdout=_join(replay_lines(manifest, iterations)),
-        stderr=_join(_remarks(manifest, list_for_user(store, digest, store_folder))),
+        stderr=_join(_make_remarks(manifest, list_for_user(store, digest, store_folder))),
         timing_us=None if timing is None else timing.mean_ns / 1e3,
         min_us=None if timing is None else timing.min_ns / 1e3,
         max_us=None if timing is None else timing.max_ns / 1e3,
@@ -69,7 +69,7 @@ def replay_project(
     )
 
 
-def _remarks(manifest: Replay, unlisted: str | None) -> list[str]:
+def _make_remarks(manifest: Replay, unlisted: str | None) -> list[str]:
     remarks = [text for text in (manifest.explanation, unlisted) if text is not None]
     if manifest.matches_golden is False:
         remarks.append("memory differs from what the captured dispatch left: see `kerncap validate`")

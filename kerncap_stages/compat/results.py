@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from kerncap_stages.pages.verdict import result_line
+from kerncap_stages.pages.verdict import format_result_line
 
 
 @dataclass(frozen=True)
@@ -110,4 +110,4 @@ class ValidationResult:
         total = self.outputs_total if self.mode == "numeric" else self.regions_total
         agreeing = self.outputs_passed if self.mode == "numeric" else self.regions_identical
         bounds = self.bounds or f"atol = {self.atol or 0.0:g}"
-        return result_line(self.mode, self.passed, total or 0, agreeing or 0, self.max_error, bounds)
+        return format_result_line(self.mode, self.passed, total or 0, agreeing or 0, self.max_error, bounds)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.profile import Profile
 
 
-def kernel_stats(profile: Profile) -> list[KernelStat]:
+def make_kernel_stats(profile: Profile) -> list[KernelStat]:
     """Return the documented form of each kernel of a profile."""
     return [
         KernelStat(
@@ -32,7 +32,7 @@ def kernel_stats(profile: Profile) -> list[KernelStat]:
     ]
 
 
-def profile_object(command: Sequence[str], kernels: Sequence[KernelStat]) -> dict[str, Any]:
+def make_profile_object(command: Sequence[str], kernels: Sequence[KernelStat]) -> dict[str, Any]:
     """Make the documented JSON object of a profile."""
     return {
         "cmd": shlex.join(command),

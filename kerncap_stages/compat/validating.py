@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
-from kerncap_stages.compat.conversion import validation_result
+from kerncap_stages.compat.conversion import make_validation_result
 from kerncap_stages.compat.projects import find_project, find_variant
 from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
@@ -36,7 +36,9 @@ def validate_project(
     unbuilt = [] if variant is not None else find_unbuilt_edits(folder)
     notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
     names = [find_kernel_name(store, capture) for capture in captures]
-    return validation_result([manifest for _, manifest in made], [digest for digest, _ in made], names, notes)
+    return make_validation_result(
+        [manifest for _, manifest in made], [digest for digest, _ in made], names, notes
+    )
 
 
 def read_settings(

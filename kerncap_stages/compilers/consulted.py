@@ -73,11 +73,11 @@ class Consulted:
     def list_sources(self, folder: Path) -> list[Path]:
         """List the source files below a folder, Python's too, and record the list: a new file is a change."""
         paths = list(list_source_files(folder))
-        self.digests[folder] = digest_names(paths)
+        self.digests[folder] = hash_names(paths)
         return paths
 
 
-def digest_names(paths: Sequence[Path]) -> str:
+def hash_names(paths: Sequence[Path]) -> str:
     """Return a digest of file names, not of contents."""
     return hashlib.sha256(
         b"\0".join(str(path).encode(errors="surrogateescape") for path in paths)
@@ -90,7 +90,7 @@ def is_unchanged(path: Path, digest: str | None) -> bool:
         return not path.exists()
     try:
         if path.is_dir():
-            return digest_names(list(list_source_files(path))) == digest
+            return hash_names(list(list_source_files(path))) == digest
         status = path.stat()
         if _is_not_text(status):
             return _make_stamp(path) == digest

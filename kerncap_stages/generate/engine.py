@@ -56,7 +56,7 @@ def run_generate(
     elif assembly:
         raise UsageError("--assembly edits one kernel", hint="leave out --together")
     rendered = render(parts, why_no_assembly)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         reproducer = _make_reproducer(store, digests, parts, rendered, transaction)
         made = transaction.publish(dump(reproducer), "reproducer", list(digests))
     store.actions.put(key, made)

@@ -50,7 +50,7 @@ class NvccProject:
         if command is None:
             return Build(place_files(originals, self.editable) if originals else {})
         if is_clang(to_os_string(command.arguments[0])):
-            return self._clang_build(originals, command)
+            return self._make_clang_build(originals, command)
         flags = judge_flags(command, keep_shaping_nvcc_flags)
         try:
             mirror = Mirror.place(originals, flags)
@@ -69,7 +69,7 @@ class NvccProject:
         }
         return Build(placed, files, values)
 
-    def _clang_build(self, originals: Sequence[str], command: CompileCommand) -> Build:
+    def _make_clang_build(self, originals: Sequence[str], command: CompileCommand) -> Build:
         placed = place_files(originals, self.editable)
         flags = judge_flags(command, keep_shaping_flags)
         files = make_overlay_files(placed, [(to_os_string(command.translation_unit), flags)])

@@ -25,7 +25,7 @@ from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.built import BUILT
 from kerncap_stages.text import formats
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -164,7 +164,7 @@ def _make_environment() -> jinja2.Environment:
         make=quote_make_value,
         make_echo=quote_make_echo,
         markdown=quote_markdown,
-        lines=partial(printable, keep_lines=True),
+        lines=partial(make_printable, keep_lines=True),
     )
     return environment
 
@@ -196,8 +196,8 @@ def _describe_page(capture: Capture, found: Source | None, placed: Mapping[str, 
         "grid": " x ".join(map(str, launch.grid_work_items)),
         "block": " x ".join(map(str, launch.block_work_items)),
         "region_count": len(regions),
-        "memory": formats.size(sum(region.size_bytes for region in regions)),
-        "written": formats.size(sum(region.written_size_bytes or 0 for region in regions)),
+        "memory": formats.format_size(sum(region.size_bytes for region in regions)),
+        "written": formats.format_size(sum(region.written_size_bytes or 0 for region in regions)),
         "definition": f"`{quote_markdown(place)}`" if place else "",
         "has_deps": len(placed) > 1,
     }

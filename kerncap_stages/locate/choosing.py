@@ -79,13 +79,13 @@ def find_by_compiling(
     """Find a definition that no text shows, as if macros make it: the compiler knows its line."""
     name = wanted.base_name.encode()
 
-    def texts(command: CompileCommand) -> list[bytes]:
+    def read_texts(command: CompileCommand) -> list[bytes]:
         files = (command.file, *find_read_files(command, wanted.toolchain, consulted))
         return [consulted.read(file) or b"" for file in files]
 
     likely: list[tuple[bool, CompileCommand]] = []
     for command in commands:
-        together = texts(command)
+        together = read_texts(command)
         named = any(name in text for text in together)
         pastes = any(b"##" in text for text in together)
         if (named or pastes) and any(_MAKES_KERNELS.search(text) for text in together):

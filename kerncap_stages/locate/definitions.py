@@ -123,12 +123,12 @@ def _read_definition(
         line=text.count(b"\n", 0, declarator.start_byte) + 1,
         last_line=text.count(b"\n", 0, body_end) + 1,
         scopes=_read_scopes(declarator),
-        is_template=b"template" in tokens or _in_template(declarator),
+        is_template=b"template" in tokens or _is_in_template(declarator),
         parameters=tuple(_read_parameters(declarator)),
     )
 
 
-def _in_template(node: Node | None) -> bool:
+def _is_in_template(node: Node | None) -> bool:
     while node is not None and node.type != "translation_unit":
         if node.type == "template_declaration":
             return True

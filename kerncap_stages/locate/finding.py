@@ -24,7 +24,7 @@ from kerncap_stages.locate.search import (
     find_candidates,
     find_in_system,
     find_told_line,
-    in_same_folder,
+    is_in_same_folder,
 )
 from kerncap_stages.locate.trials import compare_code, yields_kernel
 from kerncap_stages.locate.unedited import compare_unedited
@@ -173,7 +173,7 @@ def _choose_compiled(search: _Search, likely: Sequence[CompileCommand]) -> Choic
         return None
     choice = choose([line], search.database.commands, wanted, consulted)
     built = tables.definition[0] if tables.definition else None
-    if choice and built and not in_same_folder(line.path, built):
+    if choice and built and not is_in_same_folder(line.path, built):
         note = f"{built}, from which it was built, is missing; {line.path} has the same name"
         return replace(choice, note=_join(choice.note, note))
     return choice

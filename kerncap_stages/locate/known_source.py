@@ -8,7 +8,7 @@ from kerncap_stages.compilers.consulted import is_current
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text import formats
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from kerncap_stages.digest import Digest
@@ -37,5 +37,5 @@ def summarise_source(manifest: Source | View) -> str:
         if manifest.explanation:
             text += f"\n  {manifest.explanation}"
         if manifest.unedited is not None:
-            text += f"\n  same instructions: {formats.same_instructions(manifest.unedited)}"
-    return printable(text, keep_lines=True)
+            text += f"\n  same instructions: {formats.describe_same_instructions(manifest.unedited)}"
+    return make_printable(text, keep_lines=True)

@@ -67,7 +67,7 @@ def run_locate(
     tables = read_line_tables(code.code_object, capture.kernel.mangled_name)
     roots = tuple(folder.resolve() for folder in options.source_dirs) or guess_roots(capture)
     finding = find_source(capture, code, name, tables, roots, options)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         manifest = _make_source(capture, capture_digest, name, tables, roots, options, finding, transaction)
         digest = transaction.publish(dump(manifest), "source", [capture_digest])
     store.actions.put(options.make_key(capture_digest), digest)

@@ -73,13 +73,13 @@ def _is_source(path: Path) -> bool:
 def choose_best_matches(found: Sequence[Definition], name: KernelName) -> list[Definition]:
     """Keep the definitions that match the name best: by scopes, then by being a template, then by arity."""
 
-    def agreement(definition: Definition) -> tuple[bool, bool, bool, bool]:
+    def rate_agreement(definition: Definition) -> tuple[bool, bool, bool, bool]:
         arity = not name.parameters or len(definition.parameters) == len(name.parameters)
         written = definition.macro is None
         return definition.scopes == name.scopes, definition.is_template == name.is_template, arity, written
 
-    best = max((agreement(definition) for definition in found), default=None)
-    return [definition for definition in found if agreement(definition) == best]
+    best = max((rate_agreement(definition) for definition in found), default=None)
+    return [definition for definition in found if rate_agreement(definition) == best]
 
 
 def find_by_line_tables(
@@ -128,7 +128,7 @@ def find_told_line(
     # Prefer the recorded path over a file that only shares its name: no definition shows that it is the same
     # file.
     places = _list_places(path, roots, consulted, guessed=guessed)
-    for place in sorted(places, key=lambda each: not in_same_folder(each, path)):
+    for place in sorted(places, key=lambda each: not is_in_same_folder(each, path)):
         text = consulted.read(place) if _is_source(place) else None
         if text is not None and line <= text.count(b"\n") + 1:
             return Definition(place, line, line, (), is_template=False)
@@ -140,10 +140,10 @@ def find_told_place(path: Path, roots: Sequence[Path], consulted: Consulted) -> 
     if consulted.exists(path):
         return path
     moved = _find_moved(path, roots, consulted)
-    return next((place for place in moved if in_same_folder(place, path)), None)
+    return next((place for place in moved if is_in_same_folder(place, path)), None)
 
 
-def in_same_folder(path: Path, other: Path) -> bool:
+def is_in_same_folder(path: Path, other: Path) -> bool:
     """Whether two paths have the same file name and the same folder name."""
     return path.parts[-2:] == other.parts[-2:]
 

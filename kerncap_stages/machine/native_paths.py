@@ -58,7 +58,7 @@ def _read_build_record() -> dict[str, str]:
     return record
 
 
-def compiler() -> str:
+def describe_compiler() -> str:
     """Return the name and version of the compiler that built the native parts."""
     return _read_build_record().get("compiler", "unknown: not an installed package")
 

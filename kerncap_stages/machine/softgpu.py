@@ -108,7 +108,7 @@ class SoftGpu:
                     f"--count-file {self.count}: {error.strerror}", hint="name a file that you can write"
                 ) from error
 
-    def environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
+    def make_environment(self, base: Mapping[str, str] | None = None) -> dict[str, str]:
         """Return the environment of a program that is to see this GPU; ``base`` is ours by default.
 
         Raises DeviceError where this installation has no software GPU, UsageError for a variable in ``base``
@@ -168,7 +168,7 @@ def fall_back(base: Mapping[str, str], target: str | None = None) -> dict[str, s
     if machine_has_gpu or was_chosen:
         return {}
     known = target if target in TARGETS and "KERNCAP_SOFTGPU_TARGET" not in base else None
-    whole = SoftGpu(target=known).environment(base)
+    whole = SoftGpu(target=known).make_environment(base)
     return {name: value for name, value in whole.items() if base.get(name) != value}
 
 

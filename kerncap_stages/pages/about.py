@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.pages.parts import facts, heading, note, table
+from kerncap_stages.pages.parts import list_facts, make_heading, make_table, note
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 def render(about: dict[str, Any]) -> Iterator[RenderableType]:
     """Show the versions, the parts that were built, and the machine's GPUs and tools."""
     libraries = ", ".join(f"{name} {number or 'missing'}" for name, number in about["libraries"].items())
-    yield heading(f"kerncap-stages {about['kerncap_stages']}")
-    yield facts(
+    yield make_heading(f"kerncap-stages {about['kerncap_stages']}")
+    yield list_facts(
         [
             ("Python", f"{about['python']}, {about['executable']}"),
             ("system", about["system"]),
@@ -26,14 +26,18 @@ def render(about: dict[str, Any]) -> Iterator[RenderableType]:
             ("compiled by", about["compiler"]),
         ]
     )
-    yield heading("Native parts")
+    yield make_heading("Native parts")
     rows = ((part["name"], part["purpose"], _describe_state(part)) for part in about["native_parts"])
-    yield table(["part", "for", "built"], rows)
-    yield heading("This machine")
+    yield make_table(["part", "for", "built"], rows)
+    yield make_heading("This machine")
     gpus = ((gpu["name"], gpu["architecture"], gpu["driver"]) for gpu in about["gpus"])
-    yield (table(["GPU", "architecture", "driver"], gpus) if about["gpus"] else note("no driver lists a GPU"))
+    yield (
+        make_table(["GPU", "architecture", "driver"], gpus)
+        if about["gpus"]
+        else note("no driver lists a GPU")
+    )
     tools = ((tool["name"], tool["purpose"], tool["path"] or "not found") for tool in about["tools"])
-    yield table(["tool", "for", "found"], tools)
+    yield make_table(["tool", "for", "found"], tools)
 
 
 def _describe_state(part: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from rich.tree import Tree
 
 from kerncap_stages.errors import ArtifactError
-from kerncap_stages.pages.parts import Fact, facts, table, text
+from kerncap_stages.pages.parts import Fact, list_facts, make_table, wrap_text
 from kerncap_stages.store.subjects import Summary, summarise_manifest
 from kerncap_stages.store.usage import compare_usage
 from kerncap_stages.text import formats
@@ -30,27 +30,30 @@ _MAX_LONG_BYTES = 16 << 20  # in all, of manifests that are not short
 _MAX_COMPARED_BYTES = 4 << 20
 
 
-def head(digest: Digest, manifest: Manifest, store: Store) -> Iterator[RenderableType]:
+def make_head(digest: Digest, manifest: Manifest, store: Store) -> Iterator[RenderableType]:
     """Show what every artifact has: digest, names, parents, sizes."""
     names = sorted(name for name, named in store.names().items() if named == digest)
     summaries = _Summaries(store)
-    yield text(f"{manifest.kind} {digest}", "bold")
-    yield facts(
+    yield wrap_text(f"{manifest.kind} {digest}", "bold")
+    yield list_facts(
         [
             ("names", ", ".join(names) or None),
             ("made by", manifest.made_by),
-            *(("parent", summaries.line(reference.digest)) for reference in manifest.parents),
+            *(("parent", summaries.format_line(reference.digest)) for reference in manifest.parents),
             *_show_size(digest, store),
         ]
     )
 
 
 def _show_size(digest: Digest, store: Store) -> Iterator[Fact]:
-    latest_first = [entry.digest for entry in store.artifacts()]
+    latest_first = [entry.digest for entry in store.list_artifacts()]
     listed = len(latest_first)
     usage, compared = compare_usage(store, digest, latest_first, _MAX_COMPARED_BYTES)
-    yield "size", f"{formats.size(usage.logical_bytes)}, {formats.size(usage.stored_bytes)} on disk"
-    shared = formats.size(usage.shared_bytes)
+    yield (
+        "size",
+        f"{formats.format_size(usage.logical_bytes)}, {formats.format_size(usage.stored_bytes)} on disk",
+    )
+    shared = formats.format_size(usage.shared_bytes)
     if compared < listed:
         yield (
             "shared",
@@ -61,39 +64,39 @@ def _show_size(digest: Digest, store: Store) -> Iterator[Fact]:
         yield "shared", f"{shared} of that with other artifacts"
 
 
-def tree(digest: Digest, store: Store) -> Tree:
+def make_tree(digest: Digest, store: Store) -> Tree:
     """Show an artifact, below it its parents, below them theirs, and so on; each artifact's once."""
     summaries = _Summaries(store)
-    top = Tree(text(summaries.line(digest)))
+    top = Tree(wrap_text(summaries.format_line(digest)))
     waiting = [(top, digest, 0)]
     shown = {digest}
     lines = 1
     while waiting:
         branch, child, depth = waiting.pop(0)
-        for parent in summaries.of(child).parents:
+        for parent in summaries.summarize(child).parents:
             lines += 1
             if depth == _MAX_TREE_DEPTH or lines > _MAX_TREE_LINES:
-                branch.add(text("..."))
+                branch.add(wrap_text("..."))
                 break
-            above = branch.add(text(summaries.line(parent) + "  (see above)" * (parent in shown)))
+            above = branch.add(wrap_text(summaries.format_line(parent) + "  (see above)" * (parent in shown)))
             if parent not in shown:
                 shown.add(parent)
                 waiting.append((above, parent, depth + 1))
     return top
 
 
-def listing(entries: Sequence[ArtifactEntry], store: Store, now: float) -> RenderableType:
+def make_listing(entries: Sequence[ArtifactEntry], store: Store, now: float) -> RenderableType:
     """List artifacts."""
     summaries = _Summaries(store)
-    return table(
+    return make_table(
         ["=artifact", "kind", ">age", "names", "about"],
         (
             (
                 entry.digest.short,
                 entry.kind,
-                formats.age(now - entry.created_at),
+                formats.format_age(now - entry.created_at),
                 ", ".join(entry.names),
-                summaries.of(entry.digest).subject,
+                summaries.summarize(entry.digest).subject,
             )
             for entry in entries
         ),
@@ -108,22 +111,22 @@ class _Summaries:
         self._left_bytes = _MAX_LONG_BYTES
         self._read: dict[Digest, Summary] = {}
 
-    def of(self, digest: Digest) -> Summary:
+    def summarize(self, digest: Digest) -> Summary:
         """Return what a manifest is about, or why it was not read."""
         if digest not in self._read:
             self._read[digest] = self._summarise(digest)
         return self._read[digest]
 
-    def line(self, digest: Digest) -> str:
+    def format_line(self, digest: Digest) -> str:
         """Return the digest and the summary in one line."""
-        summary = self.of(digest)
+        summary = self.summarize(digest)
         return f"{digest.short}  {summary.kind}  {summary.subject}"
 
     def _summarise(self, digest: Digest) -> Summary:
-        size_bytes = self._store.declared_size(digest)
+        size_bytes = self._store.read_declared_size(digest)
         if size_bytes > _SHORT_BYTES:
             if size_bytes > self._left_bytes:
-                return Summary("?", f"not read: its manifest has {formats.size(size_bytes)}", ())
+                return Summary("?", f"not read: its manifest has {formats.format_size(size_bytes)}", ())
             self._left_bytes -= size_bytes
         try:
             return summarise_manifest(self._store.get(digest))

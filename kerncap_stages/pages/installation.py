@@ -25,7 +25,7 @@ def describe_installation() -> dict[str, Any]:
         "installed_in": str(native_paths.LIBRARY_FOLDER.parent),
         "executable": sys.executable,
         "libraries": {name: _find_version(name) for name in _LIBRARIES},
-        "compiler": native_paths.compiler(),
+        "compiler": native_paths.describe_compiler(),
         "native_version": _find_native_version(),
         "native_parts": [_describe_part(part) for part in native_paths.list_native_parts()],
         **describe_machine(),

@@ -6,8 +6,8 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages.parts import facts, heading, note, table
-from kerncap_stages.pages.shared import code_object_text
+from kerncap_stages.pages.parts import list_facts, make_heading, make_table, note
+from kerncap_stages.pages.shared import describe_code_object
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def _choose_words(kernel: Kernel) -> _Words:
     return _Words() if kernel.code_object.format == "elf_amdgpu" else _CUDA_WORDS
 
 
-def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
+def make_kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
     """Show what the code object records about the kernel."""
     registers = ", ".join(
         f"{number} {name}"
@@ -61,24 +61,24 @@ def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
     preload = kernel.kernarg_preload_length_dwords
     ptx = kernel.code_object.ptx
     words = _choose_words(kernel)
-    yield heading("Kernel")
-    yield facts(
+    yield make_heading("Kernel")
+    yield list_facts(
         [
             ("name", kernel.demangled_name),
             ("symbol", kernel.mangled_name),
             ("language", kernel.language.value),
-            ("code object", code_object_text(kernel.code_object)),
+            ("code object", describe_code_object(kernel.code_object)),
             ("compiled by the driver from", ", ".join(f"PTX {text.digest.short}" for text in ptx) or None),
             ("registers", registers or None),
             (words.wavefront, f"{kernel.wavefront_size} {words.lanes}"),
-            (words.kernarg, formats.size(kernel.kernarg_size_bytes)),
+            (words.kernarg, formats.format_size(kernel.kernarg_size_bytes)),
             ("preloaded", f"{preload} dwords of kernarg" if preload else None),
         ]
     )
     if kernel.triton is not None:
         constants = ", ".join(f"{value.name}={value.text}" for value in kernel.triton.constexprs)
         options = ", ".join(f"{value.name}={value.text}" for value in kernel.triton.options)
-        yield facts(
+        yield list_facts(
             [
                 ("function", kernel.triton.function_name),
                 ("constants", constants or None),
@@ -90,8 +90,8 @@ def kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
 def launch_section(launch: Launch, kernel: Kernel) -> Iterator[RenderableType]:
     """Show the shape of the launch, in work-items and in blocks."""
     words = _choose_words(kernel)
-    yield heading("Launch")
-    yield table(
+    yield make_heading("Launch")
+    yield make_table(
         ["", ">x", ">y", ">z"],
         [
             (f"grid, {words.items}", *map(str, launch.grid_work_items)),
@@ -99,27 +99,28 @@ def launch_section(launch: Launch, kernel: Kernel) -> Iterator[RenderableType]:
             (f"block, {words.items}", *map(str, launch.block_work_items)),
         ],
     )
-    lds = f"{formats.size(launch.static_lds_bytes)} static + {formats.size(launch.dynamic_lds_bytes)} dynamic"
-    yield facts(
+    static, dynamic = map(formats.format_size, (launch.static_lds_bytes, launch.dynamic_lds_bytes))
+    lds = f"{static} static + {dynamic} dynamic"
+    yield list_facts(
         [
             (words.lds, lds),
-            (words.scratch, f"{formats.size(launch.private_segment_bytes)} a {words.items[:-1]}"),
-            ("cluster", formats.shape(launch.cluster_blocks) if launch.cluster_blocks else None),
+            (words.scratch, f"{formats.format_size(launch.private_segment_bytes)} a {words.items[:-1]}"),
+            ("cluster", formats.format_shape(launch.cluster_blocks) if launch.cluster_blocks else None),
             ("cooperative", "yes" if launch.is_cooperative else None),
             *sorted(item for item in launch.attributes.items() if item[0] not in _SHOWN_ABOVE),
         ]
     )
 
 
-def arguments_section(capture: Capture) -> Iterator[RenderableType]:
+def make_arguments_section(capture: Capture) -> Iterator[RenderableType]:
     """Show each argument with its value; for a pointer also the region that it points to."""
     kernarg = bytes.fromhex(capture.kernarg)
     explicit = [slot for slot in capture.kernel.slots if not slot.is_hidden]
     hidden = len(capture.kernel.slots) - len(explicit)
     if not capture.kernel.slots:
         return
-    yield heading("Arguments")
-    yield table(
+    yield make_heading("Arguments")
+    yield make_table(
         [">offset", ">size", "name", "type", "kind", "value"],
         (
             (
@@ -128,7 +129,7 @@ def arguments_section(capture: Capture) -> Iterator[RenderableType]:
                 slot.name or "-",
                 slot.type_name or "-",
                 slot.value_kind,
-                slot_value(slot, kernarg, capture.regions),
+                format_slot_value(slot, kernarg, capture.regions),
             )
             for slot in explicit
         ),
@@ -137,7 +138,7 @@ def arguments_section(capture: Capture) -> Iterator[RenderableType]:
         yield note(f"and {formats.count(hidden, 'hidden argument')}, filled by the runtime")
 
 
-def slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, ...]) -> str:
+def format_slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, ...]) -> str:
     """Read a slot's value out of the kernarg segment."""
     raw = kernarg[slot.offset_bytes : slot.offset_bytes + slot.size_bytes]
     if len(raw) < slot.size_bytes:
@@ -166,5 +167,5 @@ def _describe_pointer(value: int, regions: tuple[Region, ...]) -> str:
     for index, region in enumerate(regions):
         offset = value - region.base_address
         if 0 <= offset < region.size_bytes:
-            return f"{formats.address(value)}  region {index}" + (f" + {offset:,}" if offset else "")
-    return "null" if value == 0 else f"{formats.address(value)}  in no region"
+            return f"{formats.format_address(value)}  region {index}" + (f" + {offset:,}" if offset else "")
+    return "null" if value == 0 else f"{formats.format_address(value)}  in no region"

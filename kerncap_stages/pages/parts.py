@@ -1,4 +1,4 @@
-"""Parts of a page: headings, lists of facts, tables. They pass every text through ``printable``."""
+"""Parts of a page: headings, lists of facts, tables. They pass every text through ``make_printable``."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.cells import cell_len
 from rich.table import Table
 from rich.text import Text
 
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
@@ -24,40 +24,42 @@ _MIN_FOLDED = 12  # characters of a column that folds
 _BETWEEN = 3  # characters between two columns
 
 
-def text(value: str, style: str = "") -> Text:
+def wrap_text(value: str, style: str = "") -> Text:
     """Wrap text from a manifest: markup in it has no effect, and control characters are replaced."""
-    return Text(printable(value), style=style)
+    return Text(make_printable(value), style=style)
 
 
-def heading(title: str, note: str = "") -> Text:
+def make_heading(title: str, note: str = "") -> Text:
     """Start a section."""
-    return Text.assemble("\n", (printable(title), "bold"), ("  " + printable(note) if note else "", "dim"))
+    return Text.assemble(
+        "\n", (make_printable(title), "bold"), ("  " + make_printable(note) if note else "", "dim")
+    )
 
 
-def facts(rows: Iterable[Fact]) -> Table:
+def list_facts(rows: Iterable[Fact]) -> Table:
     """List facts as name and value. A fact without a value is left out."""
     grid = Table.grid(padding=(0, 2, 0, 0))
     grid.add_column(style="cyan", no_wrap=True)
     grid.add_column(overflow="fold")
     for name, value in rows:
         if value is not None:
-            grid.add_row(text(_INDENT + name), text(value))
+            grid.add_row(wrap_text(_INDENT + name), wrap_text(value))
     return grid
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Rows:
+def make_table(columns: Sequence[str], rows: Iterable[Sequence[str]]) -> Rows:
     """Show rows. A title that begins with `>` aligns its column right; neither it nor one with `=` is folded.
 
     Other columns fold if the terminal is narrow. A name is never cut.
     """
-    return Rows(columns, [[printable(cell) for cell in row] for row in rows])
+    return Rows(columns, [[make_printable(cell) for cell in row] for row in rows])
 
 
 class Rows:
     """A table. On a terminal that is too narrow for it, a list of facts for each row."""
 
     def __init__(self, columns: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
-        """columns: titles as for ``table``. rows: printable cells."""
+        """columns: titles as for ``make_table``. rows: printable cells."""
         self._marks = [column[:1] for column in columns]
         self._titles = [column.removeprefix(">").removeprefix("=") for column in columns]
         self._rows = rows
@@ -67,7 +69,7 @@ class Rows:
             yield self._make_table()
             return
         for row in self._rows:
-            yield facts(
+            yield list_facts(
                 (title, cell) for title, cell in zip(self._titles, row, strict=True) if title and cell
             )
             yield ""
@@ -94,4 +96,4 @@ class Rows:
 
 def note(line: str) -> Text:
     """Add a remark below a section."""
-    return text(_INDENT + line, "dim")
+    return wrap_text(_INDENT + line, "dim")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages.parts import facts, heading, note, table
-from kerncap_stages.pages.shared import environment_section, program_section
+from kerncap_stages.pages.parts import list_facts, make_heading, make_table, note
+from kerncap_stages.pages.shared import make_environment_section, make_program_section
 from kerncap_stages.text import formats
 from kerncap_stages.text.kernel_names import shorten
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -33,28 +33,28 @@ _MIN_NAME = 12
 
 def render(profile: Profile) -> Iterator[RenderableType]:
     """Show the top kernels, then the run of the program."""
-    yield from kernels_section(profile, _LONGEST_LIST)
-    yield from _shapes_section(profile)
-    wall = None if profile.wall_ns is None else formats.duration(profile.wall_ns)
+    yield from make_kernels_section(profile, _LONGEST_LIST)
+    yield from _make_shapes_section(profile)
+    wall = None if profile.wall_ns is None else formats.format_duration(profile.wall_ns)
     processes = None if profile.processes is None else str(profile.processes)
-    yield facts([("wall time", wall), ("processes", processes)])
+    yield list_facts([("wall time", wall), ("processes", processes)])
     if profile.program is not None:
-        yield from program_section(profile.program)
+        yield from make_program_section(profile.program)
     if profile.environment is not None:
-        yield from environment_section(profile.environment)
+        yield from make_environment_section(profile.environment)
 
 
-def kernels_section(profile: Profile, longest: int) -> Iterator[RenderableType]:
+def make_kernels_section(profile: Profile, longest: int) -> Iterator[RenderableType]:
     """Rank the kernels, at most ``longest`` of them."""
     total_ns = sum(kernel.total_ns for kernel in profile.kernels)
-    source = profile.imported_from or formats.clock(profile.time_source)
-    yield heading("Kernels", f"{formats.duration(total_ns)} of GPU time ({source})")
+    source = profile.imported_from or formats.name_clock(profile.time_source)
+    yield make_heading("Kernels", f"{formats.format_duration(total_ns)} of GPU time ({source})")
     yield _Ranking(profile.kernels[:longest])
     if len(profile.kernels) > longest:
         yield note(f"and {formats.count(len(profile.kernels) - longest, 'more kernel')}: see `--json`")
 
 
-def _shapes_section(profile: Profile) -> Iterator[RenderableType]:
+def _make_shapes_section(profile: Profile) -> Iterator[RenderableType]:
     """List the launch shapes of kernels that have several: one name may have many configurations."""
     rows = []
     for rank, kernel in enumerate(profile.kernels[:_LONGEST_LIST], 1):
@@ -65,19 +65,19 @@ def _shapes_section(profile: Profile) -> Iterator[RenderableType]:
             rows.append(
                 (
                     str(rank),
-                    _sizes(shape.grid_blocks),
-                    _sizes(shape.block_work_items),
-                    formats.size(shape.lds_bytes),
+                    _format_sizes(shape.grid_blocks),
+                    _format_sizes(shape.block_work_items),
+                    formats.format_size(shape.lds_bytes),
                     f"{shape.calls:,}",
-                    formats.duration(mean_ns),
+                    formats.format_duration(mean_ns),
                     "used last" if number == kernel.last_shape else "",
                 )
             )
     if rows:
-        yield heading(
+        yield make_heading(
             "Launch shapes", "of kernels that have several: for kc-capture --grid-blocks and --block"
         )
-        yield table([">rank", ">grid", ">block", ">LDS", ">calls", ">mean", ""], rows)
+        yield make_table([">rank", ">grid", ">block", ">LDS", ">calls", ">mean", ""], rows)
 
 
 class _Ranking:
@@ -98,7 +98,7 @@ class _Ranking:
         bar_width = _BAR_WIDTH if width >= _WIDE else _SHORT_BAR_WIDTH
         kept = [number for number, column in enumerate(columns) if column not in dropped]
         rows = [
-            [_cells(rank, kernel, bar_width)[number] for number in kept]
+            [_make_cells(rank, kernel, bar_width)[number] for number in kept]
             for rank, kernel in enumerate(self._kernels, 1)
         ]
         titles = [columns[number] for number in kept]
@@ -107,22 +107,22 @@ class _Ranking:
             for place, title in enumerate(titles)
         )
         name_width = max(width - used - _INDENT, _MIN_NAME)
-        names = [printable(kernel.name) for kernel in self._kernels]
-        yield table(
+        names = [make_printable(kernel.name) for kernel in self._kernels]
+        yield make_table(
             [*titles, "kernel"],
             ([*row, shorten(name, name_width)] for row, name in zip(rows, names, strict=True)),
         )
 
 
-def _cells(rank: int, kernel: KernelStatistics, bar_width: int) -> tuple[str, ...]:
+def _make_cells(rank: int, kernel: KernelStatistics, bar_width: int) -> tuple[str, ...]:
     times = (kernel.mean_ns, kernel.min_ns, kernel.max_ns, kernel.stddev_ns)
     return (
         str(rank),
         f"{kernel.share:.1%}",
-        _bar(kernel.share, bar_width),
-        formats.duration(kernel.total_ns),
+        _draw_bar(kernel.share, bar_width),
+        formats.format_duration(kernel.total_ns),
         f"{kernel.calls:,}",
-        *map(formats.duration, times),
+        *map(formats.format_duration, times),
         _describe_launch(kernel),
     )
 
@@ -133,15 +133,15 @@ def _describe_launch(kernel: KernelStatistics) -> str:
         return ""
     first = kernel.launch_shapes[0]
     others = len(kernel.launch_shapes) - 1
-    text = f"{_sizes(first.grid_blocks)} of {_sizes(first.block_work_items)}"
+    text = f"{_format_sizes(first.grid_blocks)} of {_format_sizes(first.block_work_items)}"
     return f"{text}, +{others}" if others else text
 
 
-def _sizes(sizes: tuple[int, int, int]) -> str:
+def _format_sizes(sizes: tuple[int, int, int]) -> str:
     dimensions = 3 if sizes[2] != 1 else 2 if sizes[1] != 1 else 1
     return ",".join(str(size) for size in sizes[:dimensions])
 
 
-def _bar(share: float, width: int) -> str:
+def _draw_bar(share: float, width: int) -> str:
     eighths = round(share * width * 8)
     return "█" * (eighths // 8) + " ▏▎▍▌▋▊▉"[eighths % 8].strip()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages.parts import facts, heading
+from kerncap_stages.pages.parts import list_facts, make_heading
 from kerncap_stages.pages.shared import (
-    code_object_text,
-    environment_section,
-    same_instructions_fact,
-    timing_facts,
+    describe_code_object,
+    describe_timing,
+    describe_unedited,
+    make_environment_section,
 )
 from kerncap_stages.text import formats
 
@@ -27,31 +27,31 @@ def render(replay: Replay) -> Iterator[RenderableType]:
     if replay.exit_signal is not None:
         ended += f", by signal {replay.exit_signal}"
     golden = {None: "was not compared", True: "yes", False: "NO"}[replay.matches_golden]
-    yield heading("Replay")
-    yield facts(
+    yield make_heading("Replay")
+    yield list_facts(
         [
             ("capture", replay.capture.digest.short),
-            ("code object", "baseline" if replay.variant is None else code_object_text(replay.variant)),
+            ("code object", "baseline" if replay.variant is None else describe_code_object(replay.variant)),
             ("outcome", ended),
             ("why", replay.explanation),
             ("as recorded", golden),
-            ("restored", formats.size(replay.restored_size_bytes)),
+            ("restored", formats.format_size(replay.restored_size_bytes)),
         ]
     )
     if replay.timing is not None:
-        yield heading("Times", f"after {formats.count(replay.plan.warmup, 'warm-up run')}")
-        yield facts(timing_facts(replay.timing, "variant" if replay.comparison else "kernel"))
+        yield make_heading("Times", f"after {formats.count(replay.plan.warmup, 'warm-up run')}")
+        yield list_facts(describe_timing(replay.timing, "variant" if replay.comparison else "kernel"))
     if replay.comparison is not None:
         compared = replay.comparison
-        yield facts(timing_facts(compared.baseline, "baseline"))
-        yield facts(
+        yield list_facts(describe_timing(compared.baseline, "baseline"))
+        yield list_facts(
             [
                 (
                     "ratio",
                     f"{compared.ratio:.3f} of the baseline's time "
                     f"({compared.ratio_p05:.3f} to {compared.ratio_p95:.3f})",
                 ),
-                ("unedited", same_instructions_fact(compared.unedited)),
+                ("unedited", describe_unedited(compared.unedited)),
             ]
         )
-    yield from environment_section(replay.environment)
+    yield from make_environment_section(replay.environment)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages.parts import facts, heading, note, table
-from kerncap_stages.pages.shared import same_instructions_fact
+from kerncap_stages.pages.parts import list_facts, make_heading, make_table, note
+from kerncap_stages.pages.shared import describe_unedited
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
 
 def render(reproducer: Reproducer) -> Iterator[RenderableType]:
     """Show the kernels and the project's files."""
-    yield heading("Reproducer")
-    yield facts(
+    yield make_heading("Reproducer")
+    yield list_facts(
         [
             ("language", reproducer.language.value),
             ("recompile", "yes" if reproducer.can_recompile else "no"),
             *(("missing", missing) for missing in reproducer.missing),
-            *(("unedited", same_instructions_fact(kernel.unedited)) for kernel in reproducer.kernels),
+            *(("unedited", describe_unedited(kernel.unedited)) for kernel in reproducer.kernels),
         ]
     )
-    yield table(
+    yield make_table(
         ["kernel", "=capture", "=source"],
         (
             (
@@ -38,13 +38,13 @@ def render(reproducer: Reproducer) -> Iterator[RenderableType]:
             for kernel in reproducer.kernels
         ),
     )
-    yield heading("Files", "* marks files to edit")
-    yield table(
+    yield make_heading("Files", "* marks files to edit")
+    yield make_table(
         ["=digest", ">size", "", "file"],
         (
             (
                 file.payload.digest.short,
-                formats.size(file.size_bytes),
+                formats.format_size(file.size_bytes),
                 "*" if file.editable else "",
                 file.path,
             )

@@ -6,7 +6,7 @@ import shlex
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.os_strings import to_os_string
-from kerncap_stages.pages.parts import Fact, facts, heading, table
+from kerncap_stages.pages.parts import Fact, list_facts, make_heading, make_table
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.timing import TimingSummary
 
 
-def environment_section(environment: Environment) -> Iterator[RenderableType]:
+def make_environment_section(environment: Environment) -> Iterator[RenderableType]:
     """Show the machine and its devices."""
-    yield heading("Machine")
-    yield facts(
+    yield make_heading("Machine")
+    yield list_facts(
         [
             ("recorded", environment.recorded_at),
             ("back end", environment.backend.value),
@@ -33,36 +33,36 @@ def environment_section(environment: Environment) -> Iterator[RenderableType]:
             ("toolkit", environment.toolkit_version),
         ]
     )
-    yield table(
+    yield make_table(
         [">device", "name", "target", ">memory", ">units", "xnack"],
         (
             (
                 str(device.index),
                 device.name + (" (software GPU)" if device.software else ""),
                 device.target,
-                formats.size(device.memory_size_bytes),
+                formats.format_size(device.memory_size_bytes),
                 str(device.compute_units),
-                formats.yes_no(device.xnack),
+                formats.format_yes_no(device.xnack),
             )
             for device in environment.devices
         ),
     )
 
 
-def same_instructions_fact(unedited: Unedited | None) -> str | None:
+def describe_unedited(unedited: Unedited | None) -> str | None:
     """Say whether the unedited source compiles to the captured instructions; None without a source."""
-    return None if unedited is None else f"same instructions: {formats.same_instructions(unedited)}"
+    return None if unedited is None else f"same instructions: {formats.describe_same_instructions(unedited)}"
 
 
-def program_section(program: Program) -> Iterator[RenderableType]:
+def make_program_section(program: Program) -> Iterator[RenderableType]:
     """Show the program's command as one would type it in a shell, and how the program ended."""
     ended: Fact = ("ended", None)
     if program.exit_signal is not None:
         ended = ("ended", f"by signal {program.exit_signal}")
     elif program.exit_code is not None:
         ended = ("ended", f"with exit code {program.exit_code}")
-    yield heading("Program")
-    yield facts(
+    yield make_heading("Program")
+    yield list_facts(
         [
             ("command", shlex.join(to_os_string(argument) for argument in program.command)),
             ("folder", to_os_string(program.working_directory)),
@@ -72,25 +72,26 @@ def program_section(program: Program) -> Iterator[RenderableType]:
     )
 
 
-def code_object_text(code_object: CodeObject) -> str:
+def describe_code_object(code_object: CodeObject) -> str:
     """Describe a code object in one line."""
     return (
         f"{code_object.payload.digest.short}  {code_object.format.value}, {code_object.isa}, "
-        f"{formats.size(code_object.size_bytes)}"
+        f"{formats.format_size(code_object.size_bytes)}"
     )
 
 
-def timing_facts(timing: TimingSummary, name: str) -> list[Fact]:
+def describe_timing(timing: TimingSummary, name: str) -> list[Fact]:
     """Describe repeated dispatches: the median first, then the spread."""
     runs = formats.count(len(timing.samples_ns), "run")
     spread = (
-        f"min {formats.duration(timing.min_ns)}, 5 % {formats.duration(timing.p05_ns)}, "
-        f"95 % {formats.duration(timing.p95_ns)}, max {formats.duration(timing.max_ns)}, "
-        f"standard deviation {formats.duration(timing.stddev_ns)}"
+        f"min {formats.format_duration(timing.min_ns)}, 5 % {formats.format_duration(timing.p05_ns)}, "
+        f"95 % {formats.format_duration(timing.p95_ns)}, max {formats.format_duration(timing.max_ns)}, "
+        f"standard deviation {formats.format_duration(timing.stddev_ns)}"
     )
     instructions = None if timing.instructions is None else f"{timing.instructions:,} wave instructions"
+    median = formats.format_duration(timing.median_ns)
     return [
-        (name, f"median {formats.duration(timing.median_ns)} over {runs} ({formats.clock(timing.source)})"),
+        (name, f"median {median} over {runs} ({formats.name_clock(timing.source)})"),
         ("spread", spread),
         ("work", instructions),
     ]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages.parts import facts, table, text
+from kerncap_stages.pages.parts import list_facts, make_table, wrap_text
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -22,15 +22,15 @@ _MAX_FAULTS = 50
 def check_page(report: CheckReport) -> Iterator[RenderableType]:
     """Show how much was read, and each fault with the artifacts that it affects."""
     part = "" if report.checked_objects == report.objects else f"{report.checked_objects:,} of "
-    yield text(
+    yield wrap_text(
         f"{part}{formats.count(report.objects, 'object')} read, "
-        f"{formats.size(report.stored_bytes)} in the store: "
+        f"{formats.format_size(report.stored_bytes)} in the store: "
         f"{formats.count(len(report.faults), 'fault') if report.faults else 'nothing wrong'}",
         "bold red" if report.faults else "bold green",
     )
     if not report.faults:
         return
-    yield table(
+    yield make_table(
         ["fault", "=object", "what", "affects"],
         (
             (
@@ -43,15 +43,17 @@ def check_page(report: CheckReport) -> Iterator[RenderableType]:
         ),
     )
     if report.set_aside:
-        yield text(f"  {formats.count(len(report.set_aside), 'damaged object')} set aside", "dim")
+        yield wrap_text(f"  {formats.count(len(report.set_aside), 'damaged object')} set aside", "dim")
     if len(report.faults) > _MAX_FAULTS:
-        yield text(f"  and {len(report.faults) - _MAX_FAULTS:,} more: see `--json`", "dim")
+        yield wrap_text(f"  and {len(report.faults) - _MAX_FAULTS:,} more: see `--json`", "dim")
 
 
 def gc_page(report: GcReport) -> RenderableType:
     """Show what a collection removed, or would remove."""
-    removed = f"{formats.count(report.removed_objects, 'object')}, {formats.size(report.removed_bytes)}"
-    return facts(
+    removed = (
+        f"{formats.count(report.removed_objects, 'object')}, {formats.format_size(report.removed_bytes)}"
+    )
+    return list_facts(
         [
             ("would remove" if report.dry_run else "removed", removed),
             ("kept", formats.count(report.kept_objects, "object")),
@@ -60,9 +62,9 @@ def gc_page(report: GcReport) -> RenderableType:
     )
 
 
-def usage_page(rows: Sequence[tuple[str, str, Usage]], total: Usage) -> Iterator[RenderableType]:
+def make_usage_page(rows: Sequence[tuple[str, str, Usage]], total: Usage) -> Iterator[RenderableType]:
     """Show the sizes of artifacts, then of the whole store. rows: (digest, kind, usage) of each artifact."""
-    yield table(
+    yield make_table(
         ["=artifact", "kind", ">objects", ">size", ">on disk", ">shared"],
         [
             *(
@@ -70,9 +72,9 @@ def usage_page(rows: Sequence[tuple[str, str, Usage]], total: Usage) -> Iterator
                     digest[:12],
                     kind,
                     f"{usage.objects:,}",
-                    formats.size(usage.logical_bytes),
-                    formats.size(usage.stored_bytes),
-                    formats.size(usage.shared_bytes),
+                    formats.format_size(usage.logical_bytes),
+                    formats.format_size(usage.stored_bytes),
+                    formats.format_size(usage.shared_bytes),
                 )
                 for digest, kind, usage in rows
             ),
@@ -80,8 +82,8 @@ def usage_page(rows: Sequence[tuple[str, str, Usage]], total: Usage) -> Iterator
                 "the store",
                 "",
                 f"{total.objects:,}",
-                formats.size(total.logical_bytes),
-                formats.size(total.stored_bytes),
+                formats.format_size(total.logical_bytes),
+                formats.format_size(total.stored_bytes),
                 "",
             ),
         ],

@@ -40,15 +40,15 @@ def describe_machine() -> dict[str, list[dict[str, str | None]]]:
     """List GPUs by name and architecture, and tools by purpose and path (None: not found)."""
     gpus = [*_list_amd_gpus(), *_list_nvidia_gpus()]
     tools = [
-        _tool("hipcc", "rebuilds HIP kernels", _find_hip_compiler()),
-        *(_tool(name, purpose, _try_to_find(find)) for name, (purpose, find) in _LLVM_TOOLS.items()),
-        *(_tool(name, purpose, find_cuda_tool(name)) for name, purpose in _CUDA_TOOLS.items()),
-        _tool("CUPTI", "captures and profiles CUDA programs", _find_cupti()),
+        _describe_tool("hipcc", "rebuilds HIP kernels", _find_hip_compiler()),
+        *(_describe_tool(name, purpose, _try_to_find(find)) for name, (purpose, find) in _LLVM_TOOLS.items()),
+        *(_describe_tool(name, purpose, find_cuda_tool(name)) for name, purpose in _CUDA_TOOLS.items()),
+        _describe_tool("CUPTI", "captures and profiles CUDA programs", _find_cupti()),
     ]
     return {"gpus": gpus, "tools": tools}
 
 
-def _tool(name: str, purpose: str, path: str | None) -> dict[str, str | None]:
+def _describe_tool(name: str, purpose: str, path: str | None) -> dict[str, str | None]:
     return {"name": name, "purpose": purpose, "path": path}
 
 

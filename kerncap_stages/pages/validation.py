@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.pages.parts import facts, heading, table
-from kerncap_stages.pages.shared import code_object_text, environment_section, same_instructions_fact
+from kerncap_stages.pages.parts import list_facts, make_heading, make_table
+from kerncap_stages.pages.shared import describe_code_object, describe_unedited, make_environment_section
 from kerncap_stages.text import formats
 
 if TYPE_CHECKING:
@@ -18,56 +18,60 @@ if TYPE_CHECKING:
 
 def render(validation: Validation) -> Iterator[RenderableType]:
     """Show the verdict, then the evidence."""
-    yield heading("Validation: " + ("PASS" if validation.passed else "FAIL"))
-    yield facts(
+    yield make_heading("Validation: " + ("PASS" if validation.passed else "FAIL"))
+    yield list_facts(
         [
             ("capture", validation.capture.digest.short),
             (
                 "variant",
-                "the baseline" if validation.variant is None else code_object_text(validation.variant),
+                "the baseline" if validation.variant is None else describe_code_object(validation.variant),
             ),
-            ("unedited", same_instructions_fact(validation.unedited)),
+            ("unedited", describe_unedited(validation.unedited)),
             ("mode", validation.mode.value.replace("_", " ")),
-            ("bounds", None if validation.tolerance is None else _bounds(validation.tolerance)),
+            ("bounds", None if validation.tolerance is None else _format_bounds(validation.tolerance)),
             *(("because", reason) for reason in validation.reasons),
             ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),
             ("pre-states", str(validation.pre_states)),
-            ("perturbed", formats.size(validation.poisoned_size_bytes)),
+            ("perturbed", formats.format_size(validation.poisoned_size_bytes)),
         ]
     )
-    yield heading("Outputs")
-    yield table(
+    yield make_heading("Outputs")
+    yield make_table(
         ["", "output", "=address", "type", ">compared", ">differ", ">out of bounds", ">max error", ">ULP"],
-        (_row(region) for region in validation.regions),
+        (_make_row(region) for region in validation.regions),
     )
     if validation.stray_writes:
-        yield heading("Stray writes")
-        yield table(
+        yield make_heading("Stray writes")
+        yield make_table(
             ["region", ">bytes", ">places"],
             (
-                (formats.address(stray.base_address), f"{stray.size_bytes:,}", f"{len(stray.ranges):,}")
+                (
+                    formats.format_address(stray.base_address),
+                    f"{stray.size_bytes:,}",
+                    f"{len(stray.ranges):,}",
+                )
                 for stray in validation.stray_writes
             ),
         )
-    yield from environment_section(validation.environment)
+    yield from make_environment_section(validation.environment)
 
 
-def _row(region: RegionResult) -> tuple[str, ...]:
+def _make_row(region: RegionResult) -> tuple[str, ...]:
     error = region.max_absolute_error
     return (
         "pass" if region.passed else "FAIL",
         region.name,
-        formats.address(region.base_address),
+        formats.format_address(region.base_address),
         region.element_type.value,
-        formats.size(region.compared_size_bytes),
-        formats.size(region.differing_size_bytes),
+        formats.format_size(region.compared_size_bytes),
+        formats.format_size(region.differing_size_bytes),
         f"{region.elements_out_of_bounds:,}",
         "-" if error is None else f"{error:.3g}",
         "-" if region.max_ulp is None else f"{region.max_ulp:,}",
     )
 
 
-def _bounds(tolerance: Tolerance) -> str:
+def _format_bounds(tolerance: Tolerance) -> str:
     given = {
         "absolute": tolerance.absolute,
         "relative": tolerance.relative,

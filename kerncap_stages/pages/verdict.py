@@ -9,7 +9,7 @@ import math
 from typing import TYPE_CHECKING
 
 from kerncap_stages.text import formats
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -23,20 +23,22 @@ _COLUMNS = 64
 _MAX_LINES = 24
 
 
-def footer(*manifests: Validation | View) -> str:
+def format_footer(*manifests: Validation | View) -> str:
     """Return the result line, which scripts look for: the verdict on one kernel, or on all of a project."""
     worst = next((manifest for manifest in manifests if not manifest.passed), manifests[-1])
-    counts = [region_counts(manifest) for manifest in manifests]
+    counts = [count_regions(manifest) for manifest in manifests]
     total, agreeing = (sum(count[which] for count in counts) for which in (0, 1))
-    error = largest([max_error(manifest) for manifest in manifests])
+    error = find_largest([find_max_error(manifest) for manifest in manifests])
     mode = str(worst.mode).replace("_", "-")
-    return result_line(mode, worst.passed, total, agreeing, error, bounds_text(worst.tolerance))
+    return format_result_line(mode, worst.passed, total, agreeing, error, format_bounds(worst.tolerance))
 
 
-def result_line(mode: str, passed: bool, total: int, agreeing: int, max_error: float, bounds: str) -> str:
+def format_result_line(
+    mode: str, passed: bool, total: int, agreeing: int, max_error: float, bounds: str
+) -> str:
     """Return the result line. ``agreeing``: how many of ``total`` outputs agree.
 
-    bounds: of a numeric verdict, as ``bounds_text`` returns them.
+    bounds: of a numeric verdict, as ``format_bounds`` returns them.
     """
     words = [mode]
     differing = total - agreeing
@@ -49,7 +51,7 @@ def result_line(mode: str, passed: bool, total: int, agreeing: int, max_error: f
     return f"Result: {'PASS' if passed else 'FAIL'}  ({', '.join(words)})"
 
 
-def bounds_text(tolerance: Tolerance | View | None) -> str:
+def format_bounds(tolerance: Tolerance | View | None) -> str:
     """Return the absolute bound; if none was given, the other bounds, and that there is no absolute one."""
     if tolerance is None:
         return "atol = 0"
@@ -60,12 +62,12 @@ def bounds_text(tolerance: Tolerance | View | None) -> str:
     return ", ".join((*given, "no absolute bound (--tolerance sets one)"))
 
 
-def largest(errors: Sequence[float]) -> float:
+def find_largest(errors: Sequence[float]) -> float:
     """Return the largest of several errors; NaN if one of them is NaN."""
     return math.nan if any(map(math.isnan, errors)) else max(errors)
 
 
-def region_counts(manifest: Validation | View) -> tuple[int, int]:
+def count_regions(manifest: Validation | View) -> tuple[int, int]:
     """Count the regions that were compared, and those that agree everywhere, in every state that was tried.
 
     A region that only the variant wrote to counts as compared and as differing.
@@ -76,19 +78,19 @@ def region_counts(manifest: Validation | View) -> tuple[int, int]:
     return len(every), len(every) - len(bad)
 
 
-def max_error(manifest: Validation | View) -> float:
+def find_max_error(manifest: Validation | View) -> float:
     """Return the largest absolute error of any element; NaN if the NaNs differ."""
     if any(region.nan_actual != region.nan_expected for region in manifest.regions):
         return float("nan")
     return max((float(region.max_absolute_error or 0.0) for region in manifest.regions), default=0.0)
 
 
-def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str]:
+def format_lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str]:
     """Return the lines above the footer. They list outputs that pass if one fails, or if ``verbose``."""
     shown = [region for region in manifest.regions if verbose or not manifest.passed]
     shown.sort(key=lambda region: region.passed)
     for region in shown[:_MAX_LINES]:
-        yield from _region_lines(region, exact=manifest.mode != "numeric")
+        yield from _format_region_lines(region, exact=manifest.mode != "numeric")
     if len(shown) > _MAX_LINES:
         yield f"  and {len(shown) - _MAX_LINES} more"
     for stray in manifest.stray_writes[:_MAX_LINES]:
@@ -100,11 +102,11 @@ def lines(manifest: Validation | View, *, verbose: bool = False) -> Iterator[str
     for reason in manifest.reasons:
         yield f"  {reason}"
     if manifest.unedited is not None:
-        text = formats.same_instructions(manifest.unedited)
-        yield f"  same instructions before any edit: {printable(text)}"
+        text = formats.describe_same_instructions(manifest.unedited)
+        yield f"  same instructions before any edit: {make_printable(text)}"
 
 
-def heat_text(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> str:
+def draw_heat(heat: Sequence[int], size_bytes: int, columns: int = _COLUMNS) -> str:
     """Show where bytes differ along an output: one character for each of at most ``columns`` pieces."""
     count = min(columns, len(heat))
     sums = [sum(heat[i * len(heat) // count : (i + 1) * len(heat) // count]) for i in range(count)]
@@ -123,9 +125,9 @@ def describe_start(region: RegionResult | View) -> str:
     return f", from a changed state{place}"
 
 
-def _region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
+def _format_region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
     verdict = "pass" if region.passed else "FAIL"
-    name = printable(region.name) + describe_start(region)
+    name = make_printable(region.name) + describe_start(region)
     kind = str(region.element_type)
     what = "bytes" if kind == "bytes" else f"{kind} elements"
     how = "" if exact or kind == "bytes" else " too much"
@@ -147,6 +149,6 @@ def _region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:
             f"(expected {region.inf_expected})"
         )
     if region.heat and region.size_bytes:
-        heat = heat_text(region.heat, region.size_bytes)
+        heat = draw_heat(region.heat, region.size_bytes)
         size = formats.count(region.size_bytes, "byte")
         yield f"    [{heat}] where bytes differ, from the first to the last of {size}"

@@ -15,9 +15,9 @@ import jinja2
 import numpy as np
 
 from kerncap_stages.machine.user_folder import write_file
-from kerncap_stages.pages.verdict import describe_start, footer
+from kerncap_stages.pages.verdict import describe_start, format_footer
 from kerncap_stages.text import formats
-from kerncap_stages.text.formats import same_instructions
+from kerncap_stages.text.formats import describe_same_instructions
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -40,14 +40,14 @@ def write_report(manifest: Validation, title: str, folder: Path, below: str = ""
     figures = []
     for number, region in enumerate(region for region in manifest.regions if region.heat):
         name = f"heat-{number}.png"
-        write_file(folder, place + name, heat_png(region.heat, region.size_bytes or 1))
+        write_file(folder, place + name, draw_heat_png(region.heat, region.size_bytes or 1))
         figures.append((name, region))
     page = place + "index.html"
-    write_file(folder, page, _page(manifest, title, figures).encode())
+    write_file(folder, page, _render_page(manifest, title, figures).encode())
     return folder / page
 
 
-def heat_png(heat: Sequence[int], size_bytes: int) -> bytes:
+def draw_heat_png(heat: Sequence[int], size_bytes: int) -> bytes:
     """A picture of where bytes differ: pieces of the region row by row, from its first byte to its last."""
     share = np.clip(np.array(heat, np.float64) * len(heat) / size_bytes, 0.0, 1.0)
     rows = -(-len(heat) // _COLUMNS)
@@ -59,36 +59,40 @@ def heat_png(heat: Sequence[int], size_bytes: int) -> bytes:
     part = (at - low)[..., None]
     pixels = _COLOURS[low] * (1 - part) + _COLOURS[low + 1] * part
     grid = np.repeat(np.repeat(pixels, _CELL_PIXELS, axis=0), _CELL_PIXELS, axis=1)
-    return png(np.rint(grid).astype(np.uint8))
+    return encode_png(np.rint(grid).astype(np.uint8))
 
 
-def png(pixels: npt.NDArray[np.uint8]) -> bytes:
+def encode_png(pixels: npt.NDArray[np.uint8]) -> bytes:
     """pixels: uint8[height, width, 3], red, green, blue."""
     height, width, _ = pixels.shape
     lines = np.concatenate((np.zeros((height, 1), np.uint8), pixels.reshape(height, -1)), axis=1)
 
-    def chunk(kind: bytes, data: bytes) -> bytes:
+    def make_chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
 
     head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
-    body = chunk(b"IHDR", head) + chunk(b"IDAT", zlib.compress(lines.tobytes(), 9)) + chunk(b"IEND", b"")
+    body = (
+        make_chunk(b"IHDR", head)
+        + make_chunk(b"IDAT", zlib.compress(lines.tobytes(), 9))
+        + make_chunk(b"IEND", b"")
+    )
     return b"\x89PNG\r\n\x1a\n" + body
 
 
-def _page(manifest: Validation, title: str, figures: Sequence[tuple[str, RegionResult]]) -> str:
+def _render_page(manifest: Validation, title: str, figures: Sequence[tuple[str, RegionResult]]) -> str:
     equal, one, every = (f"rgb({red:.0f},{green:.0f},{blue:.0f})" for red, green, blue in _COLOURS)
-    return _template().render(
+    return _load_template().render(
         title=title,
         verdict=manifest,
-        footer=footer(manifest),
-        unedited=None if manifest.unedited is None else same_instructions(manifest.unedited),
+        footer=format_footer(manifest),
+        unedited=None if manifest.unedited is None else describe_same_instructions(manifest.unedited),
         figures=figures,
         colours={"equal": equal, "one": one, "every": every},
     )
 
 
 @cache
-def _template() -> jinja2.Template:
+def _load_template() -> jinja2.Template:
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_TEMPLATE.parent),
         autoescape=True,  # names of kernels and regions come from programs

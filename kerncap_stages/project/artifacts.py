@@ -34,7 +34,7 @@ def find_project(text: str) -> Project | None:
 
 def find_source_of(store: Store, capture: Digest) -> Digest | None:
     """Return the newest source in the store that was found for a capture; None if there is none."""
-    for entry in store.artifacts("source"):
+    for entry in store.list_artifacts("source"):
         if capture in entry.parents:
             with open_view(store, entry.digest) as source:
                 if source.outcome == "found":

@@ -21,7 +21,7 @@ def find_unedited(store: Store, capture: Digest) -> Unedited | None:
     The newest project of the capture says it, else the source that was found for it; None without either.
     """
     found = find_source_of(store, capture)
-    for entry in store.artifacts("reproducer"):
+    for entry in store.list_artifacts("reproducer"):
         if capture in entry.parents or found in entry.parents:
             kernels = load_as(store, entry.digest, Reproducer).kernels
             unedited = next((kernel.unedited for kernel in kernels if kernel.capture.digest == capture), None)

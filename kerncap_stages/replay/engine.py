@@ -37,7 +37,7 @@ def run_replay(store: Store, digest: Digest, options: ReplayOptions) -> tuple[Di
     except KerncapError as error:
         raise type(error)(f"capture {digest.short}: {error}", hint=error.hint) from error
     unedited = find_unedited(store, digest) if options.interleave else None
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         manifest = make_replay_manifest(transaction, digest, capture, options, result, unedited)
         made = transaction.publish(dump(manifest), "replay", [digest])
     return made, manifest, result

@@ -24,9 +24,12 @@ def write_result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
         return
     if made.timing is not None:
         timing = made.timing
-        text = f"{formats.count(len(timing.samples_ns), 'run')}, median {formats.duration(timing.median_ns)}"
+        median, shortest, longest = map(
+            formats.format_duration, (timing.median_ns, timing.p05_ns, timing.p95_ns)
+        )
+        text = f"{formats.count(len(timing.samples_ns), 'run')}, median {median}"
         if len(timing.samples_ns) > 1:
-            text += f", 5 to 95 %: {formats.duration(timing.p05_ns)} to {formats.duration(timing.p95_ns)}"
+            text += f", 5 to 95 %: {shortest} to {longest}"
         if timing.source is TimeSource.SOFTWARE_GPU:
             text += " (on the software GPU: says nothing about hardware)"
         yield text
@@ -40,9 +43,9 @@ def write_result_lines(made: Replay, result: ReplayResult) -> Iterator[str]:
             + (" in times on the software GPU" if ratio.baseline.source is TimeSource.SOFTWARE_GPU else "")
         )
         if ratio.unedited is not None:
-            yield f"same instructions before any edit: {formats.same_instructions(ratio.unedited)}"
+            yield f"same instructions before any edit: {formats.describe_same_instructions(ratio.unedited)}"
     if made.matches_golden is True:
-        yield f"{formats.size(result.compared_size_bytes)} are the same as after the captured dispatch"
+        yield f"{formats.format_size(result.compared_size_bytes)} are the same as after the captured dispatch"
     elif made.matches_golden is False:
         yield "NOT the same as after the captured dispatch:"
         for part in result.mismatches[:_MAX_MISMATCHES]:
@@ -65,9 +68,9 @@ def _describe_shape(overrides: Overrides) -> str:
     """Describe the shape that replaced the captured one, with the unit of each number."""
     parts = []
     if overrides.grid_work_items is not None:
-        parts.append(f"{formats.shape(overrides.grid_work_items)} work-items")
+        parts.append(f"{formats.format_shape(overrides.grid_work_items)} work-items")
     if overrides.block_work_items is not None:
-        parts.append(f"{formats.shape(overrides.block_work_items)} in a work-group")
+        parts.append(f"{formats.format_shape(overrides.block_work_items)} in a work-group")
     return f", of {', '.join(parts)}" if parts else ""
 
 

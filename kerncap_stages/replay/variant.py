@@ -190,7 +190,7 @@ def explain_unfit(kernel: KernelFacts, block_work_items: tuple[int, int, int]) -
     threads, most = prod(block_work_items), kernel.max_work_group_size
     required = kernel.required_work_group_size
     if required is not None and tuple(required) != tuple(block_work_items):
-        wanted, had = formats.shape(required), formats.shape(block_work_items)
+        wanted, had = formats.format_shape(required), formats.format_shape(block_work_items)
         return f"it needs blocks of {wanted} threads, but this launch has {had}"
     if most is not None and threads > most:
         return f"it allows {most} threads in a block (__launch_bounds__), but this launch has {threads}"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from kerncap_stages.errors import DeviceError, Refused
-from kerncap_stages.rocm_root.cache import cache_folder
+from kerncap_stages.rocm_root.cache import find_cache_folder
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 _PACKAGES = ("debian-archive-keyring", "mmdebstrap")
 
 
-def command(suite: str, mirror: str | None, apt_options: Sequence[str], log: TextIO) -> list[str]:
+def make_command(suite: str, mirror: str | None, apt_options: Sequence[str], log: TextIO) -> list[str]:
     """Return the command that writes a minimal system with apt to standard output, as a tar stream.
 
-    Without a ``mirror`` mmdebstrap chooses one; ``mirror_of`` finds it in the new system.
+    Without a ``mirror`` mmdebstrap chooses one; ``find_mirror`` finds it in the new system.
     """
     for needed in ("apt-get", "dpkg-deb", "perl", "tar"):
         if shutil.which(needed) is None:
@@ -43,7 +43,7 @@ def command(suite: str, mirror: str | None, apt_options: Sequence[str], log: Tex
             "--include=ca-certificates", *options, suite, "-", *([mirror] if mirror else [])]  # fmt: skip
 
 
-def mirror_of(files: Path, suite: str) -> str:
+def find_mirror(files: Path, suite: str) -> str:
     """Find the archive of the system at ``files``; mmdebstrap wrote it there."""
     text = (files / "etc/apt/sources.list").read_text()
     entry = re.search(rf"^deb (?:\[[^\]]*\] )?(\S+) {re.escape(suite)} ", text, re.MULTILINE)
@@ -56,7 +56,7 @@ def mirror_of(files: Path, suite: str) -> str:
 
 def _unpack(log: TextIO) -> Path:
     """Download and unpack the packages, as any user may. Returns the folder that contains ``usr/bin``."""
-    place = cache_folder() / "tools" / "mmdebstrap"
+    place = find_cache_folder() / "tools" / "mmdebstrap"
     if (place / "usr/bin/mmdebstrap").exists():
         return place
     making = place.with_name(f".making-{os.getpid()}")

@@ -18,9 +18,17 @@ from typing import TYPE_CHECKING, TextIO
 
 from kerncap_stages.errors import DeviceError, KerncapError
 from kerncap_stages.rocm_root import bootstrap, enter, host, namespaces, versions
-from kerncap_stages.rocm_root.cache import Root, cache_folder, hold, locked, make_cache, remove_tree, sweep
-from kerncap_stages.rocm_root.children import in_child
-from kerncap_stages.rocm_root.recipes import COMMON_PACKAGES, Recipe, recipe_for
+from kerncap_stages.rocm_root.cache import (
+    Root,
+    find_cache_folder,
+    hold,
+    lock_root,
+    make_cache,
+    remove_tree,
+    sweep,
+)
+from kerncap_stages.rocm_root.children import run_in_child
+from kerncap_stages.rocm_root.recipes import COMMON_PACKAGES, Recipe, find_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -31,8 +39,8 @@ _HOST_CA = Path("etc/kerncap-host-ca.crt")
 
 def find(rocm: str, layers: Sequence[str] = ()) -> tuple[Recipe, Root]:
     """Return the recipe and the root, whether it exists or not."""
-    recipe = recipe_for(rocm)
-    return recipe, Root(recipe.key(tuple(layers), as_root=namespaces.has_all_ids()))
+    recipe = find_recipe(rocm)
+    return recipe, Root(recipe.make_key(tuple(layers), as_root=namespaces.has_all_ids()))
 
 
 def ensure(rocm: str, layers: Sequence[str] = (), *, mirror: str | None = None) -> Root:
@@ -43,13 +51,13 @@ def ensure(rocm: str, layers: Sequence[str] = (), *, mirror: str | None = None) 
     recipe, root = find(rocm, layers)
     if root.exists():
         return root
-    in_child(lambda: None, private=True)  # if this machine cannot, say so before anything is downloaded
+    run_in_child(lambda: None, private=True)  # if this machine cannot, say so before anything is downloaded
     make_cache()
     sweep()
-    with locked(root):
+    with lock_root(root):
         if not root.exists():  # no other process made it while this one waited
             base = ensure(rocm, mirror=mirror) if layers else None
-            _Build(recipe, root, tuple(layers), host.archive_mirror(mirror)).make(base)
+            _Build(recipe, root, tuple(layers), host.find_archive_mirror(mirror)).make(base)
     return root
 
 
@@ -59,7 +67,7 @@ class _Build:
     def __init__(self, recipe: Recipe, root: Root, layers: tuple[str, ...], mirror: str | None) -> None:
         self.recipe, self.root, self.layers, self.mirror = recipe, root, layers, mirror
         self.files = root.making / "fs"
-        self.log_path = cache_folder() / "logs" / f"{root.key}.log"
+        self.log_path = find_cache_folder() / "logs" / f"{root.key}.log"
         self.started = time.monotonic()
 
     def make(self, base: Root | None) -> None:
@@ -76,9 +84,9 @@ class _Build:
                     self._make_base(log)
                 else:
                     self._copy_base(base, log)
-                with self._step("packages"):
-                    self._in_root(install_script(self.recipe, self.layers if base else None), log)
-            with self._step("versions"):
+                with self._log_step("packages"):
+                    self._run_in_root(install_script(self.recipe, self.layers if base else None), log)
+            with self._log_step("versions"):
                 self._record()
             shutil.copyfile(self.log_path, self.root.making / "build.log")
             self.root.making.rename(self.root.folder)
@@ -88,38 +96,39 @@ class _Build:
         self._say(f"made {self.root.folder}")
 
     def _check_space(self) -> None:
-        sizes = [layer.size_gib for layer in self.recipe.chosen_layers(self.layers)]
+        sizes = [layer.size_gib for layer in self.recipe.choose_layers(self.layers)]
         needed_gib = self.recipe.size_gib + sum(sizes)
         free_gib = shutil.disk_usage(self.root.folder.parent).free / 2**30
         if free_gib < needed_gib:
+            folder = find_cache_folder()
             raise DeviceError(
-                f"{self.root.key} needs {needed_gib:.1f} GiB, {cache_folder()} has {free_gib:.1f} GiB free",
+                f"{self.root.key} needs {needed_gib:.1f} GiB, {folder} has {free_gib:.1f} GiB free",
                 hint="set KERNCAP_ROOT_CACHE to a folder on a larger disk, or remove roots: kc-root rm",
             )
 
     def _make_base(self, log: TextIO) -> None:
         """Make the base system, and unpack its tar stream inside the namespace that will own the files."""
-        command = bootstrap.command(self.recipe.suite, self.mirror, host.apt_network_options(), log)
-        with self._step("base system"):
+        command = bootstrap.make_command(self.recipe.suite, self.mirror, host.list_apt_network_options(), log)
+        with self._log_step("base system"):
             with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log) as maker:
                 assert maker.stdout
                 stream = maker.stdout.fileno()
-                unpacked = in_child(lambda: self._unpack(stream, log), private=os.geteuid() != 0)
+                unpacked = run_in_child(lambda: self._unpack(stream, log), private=os.geteuid() != 0)
             if maker.returncode != 0 or unpacked != 0:
-                raise self._failure("the base system could not be made")
-            if in_child(self._configure, private=os.geteuid() != 0) != 0:
-                raise self._failure("the base system could not be configured")
+                raise self._make_failure("the base system could not be made")
+            if run_in_child(self._configure, private=os.geteuid() != 0) != 0:
+                raise self._make_failure("the base system could not be configured")
 
     def _unpack(self, stream: int, log: TextIO) -> None:
         command = ["tar", "-x", "-p", "--numeric-owner", "--exclude=./dev/*", "-C", str(self.files)]
         subprocess.run(command, stdin=stream, stderr=log, check=True)
 
     def _configure(self) -> None:
-        mirror = bootstrap.mirror_of(self.files, self.recipe.suite)
+        mirror = bootstrap.find_mirror(self.files, self.recipe.suite)
         sources = [
             f"deb {mirror} {suite} main\n" for suite in (self.recipe.suite, self.recipe.overlay) if suite
         ]
-        options = host.apt_network_options()
+        options = host.list_apt_network_options()
         if host.CA_BUNDLE.exists():
             shutil.copyfile(host.CA_BUNDLE, self.files / _HOST_CA)
             options.append(f'Acquire::https::CAInfo "/{_HOST_CA}";')
@@ -138,46 +147,46 @@ class _Build:
         lock = hold(base, exclusive=False)
         command = ["cp", "-a", "--reflink=auto", f"{base.files}/.", str(self.files)]
         try:
-            with self._step(f"copy of {base.key}"):
-                status = in_child(
+            with self._log_step(f"copy of {base.key}"):
+                status = run_in_child(
                     lambda: subprocess.run(command, stderr=log, check=True), private=os.geteuid() != 0
                 )
         finally:
             os.close(lock)
         if status != 0:
-            raise self._failure(f"{base.key} could not be copied")
+            raise self._make_failure(f"{base.key} could not be copied")
 
-    def _in_root(self, script: str, log: TextIO) -> None:
+    def _run_in_root(self, script: str, log: TextIO) -> None:
         """Run a shell script in the new root, with its output in the log."""
 
         def become_script() -> None:
             os.dup2(log.fileno(), 1)
             os.dup2(log.fileno(), 2)
             os.chdir("/")
-            enter.view(self.files, [], read_only=False)
+            enter.enter_view(self.files, [], read_only=False)
             enter.become(
-                ["/bin/sh", "-exc", script], enter.environment({"DEBIAN_FRONTEND": "noninteractive"})
+                ["/bin/sh", "-exc", script], enter.make_environment({"DEBIAN_FRONTEND": "noninteractive"})
             )
 
-        if in_child(become_script, private=False) != 0:
-            raise self._failure("its packages could not be installed")
+        if run_in_child(become_script, private=False) != 0:
+            raise self._make_failure("its packages could not be installed")
 
     def _record(self) -> None:
-        packages = versions.installed(self.files)
+        packages = versions.read_installed(self.files)
         versions.check(self.recipe, self.layers, packages)
         record = {
             "rocm": self.recipe.rocm, "layers": list(self.layers), "suite": self.recipe.suite,
-            "mirror": bootstrap.mirror_of(self.files, self.recipe.suite),
+            "mirror": bootstrap.find_mirror(self.files, self.recipe.suite),
             "made_at": datetime.now(UTC).isoformat(timespec="seconds"),
             "packages": packages,
         }  # fmt: skip
         text = json.dumps(record, indent=1, sort_keys=True) + "\n"
         (self.root.making / "versions.json").write_text(text)
         marker = self.files / enter.MARKER.relative_to("/")
-        if in_child(lambda: marker.write_text(text), private=os.geteuid() != 0) != 0:
-            raise self._failure("its versions could not be recorded")
+        if run_in_child(lambda: marker.write_text(text), private=os.geteuid() != 0) != 0:
+            raise self._make_failure("its versions could not be recorded")
 
-    def _failure(self, what: str) -> KerncapError:
+    def _make_failure(self, what: str) -> KerncapError:
         tail = self.log_path.read_text(errors="replace").splitlines()[-LOG_TAIL_LINES:]
         print("\n".join(f"  | {line}" for line in tail), file=sys.stderr, flush=True)
         return DeviceError(f"{self.root.key}: {what}", hint=f"the whole log is in {self.log_path}")
@@ -186,7 +195,7 @@ class _Build:
         print(f"kc-root: [{time.monotonic() - self.started:5.1f} s] {text}", file=sys.stderr, flush=True)
 
     @contextmanager
-    def _step(self, name: str) -> Iterator[None]:
+    def _log_step(self, name: str) -> Iterator[None]:
         self._say(f"{name} …")
         yield
 
@@ -210,5 +219,5 @@ def install_script(recipe: Recipe, layers: Sequence[str] | None) -> str:
             lines.append(f"{install} {release}{' '.join(recipe.rocm_packages)}")
         lines.append(f"{install} {' '.join((*COMMON_PACKAGES, *recipe.packages))}")
     else:
-        lines += [f"{install} {' '.join(layer.packages)}" for layer in recipe.chosen_layers(tuple(layers))]
+        lines += [f"{install} {' '.join(layer.packages)}" for layer in recipe.choose_layers(tuple(layers))]
     return "\n".join([*lines, "apt-get clean", "rm -rf /var/lib/apt/lists/*"])

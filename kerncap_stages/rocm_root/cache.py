@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.errors import Refused
-from kerncap_stages.rocm_root.children import in_child
+from kerncap_stages.rocm_root.children import run_in_child
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 CACHE_VARIABLE = "KERNCAP_ROOT_CACHE"
 
 
-def cache_folder() -> Path:
+def find_cache_folder() -> Path:
     """Return ``KERNCAP_ROOT_CACHE``, else the user's cache folder."""
     if given := os.environ.get(CACHE_VARIABLE):
         return Path(given).absolute()
@@ -37,12 +37,12 @@ def cache_folder() -> Path:
 
 def make_cache() -> None:
     """Make the folder of the roots. Raises Refused if that is not possible."""
-    folder = cache_folder() / "roots"
+    folder = find_cache_folder() / "roots"
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Refused(
-            f"roots cannot be kept in {cache_folder()}: {error.strerror}",
+            f"roots cannot be kept in {find_cache_folder()}: {error.strerror}",
             hint=f"set {CACHE_VARIABLE} to a folder that you can write to",
         ) from error
 
@@ -56,7 +56,7 @@ class Root:
     @property
     def folder(self) -> Path:
         """Its folder in the cache."""
-        return cache_folder() / "roots" / self.key
+        return find_cache_folder() / "roots" / self.key
 
     @property
     def files(self) -> Path:
@@ -66,28 +66,28 @@ class Root:
     @property
     def making(self) -> Path:
         """Where it is built."""
-        return cache_folder() / "roots" / f".making-{self.key}"
+        return find_cache_folder() / "roots" / f".making-{self.key}"
 
     def exists(self) -> bool:
         """Whether it exists. A root that exists is complete."""
         return self.files.is_dir()
 
-    def versions(self) -> dict[str, Any]:
+    def read_versions(self) -> dict[str, Any]:
         """What was recorded when it was made."""
         recorded: dict[str, Any] = json.loads((self.folder / "versions.json").read_text())
         return recorded
 
 
-def all_roots() -> list[Root]:
+def list_roots() -> list[Root]:
     """Every root in the cache, by name."""
-    folder = cache_folder() / "roots"
+    folder = find_cache_folder() / "roots"
     names = sorted(entry.name for entry in folder.iterdir()) if folder.is_dir() else []
     return [Root(name) for name in names if not name.startswith(".")]
 
 
 def hold(root: Root, *, exclusive: bool, wait: bool = True) -> int:
     """Lock a root until the returned file descriptor, and all inherited copies of it, are closed."""
-    folder = cache_folder() / "locks"
+    folder = find_cache_folder() / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     lock = os.open(folder / root.key, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
     kind = fcntl.LOCK_EX if exclusive else fcntl.LOCK_SH
@@ -105,7 +105,7 @@ def hold(root: Root, *, exclusive: bool, wait: bool = True) -> int:
 
 
 @contextmanager
-def locked(root: Root, *, wait: bool = True) -> Iterator[None]:
+def lock_root(root: Root, *, wait: bool = True) -> Iterator[None]:
     """Lock a root exclusively: no other process makes, removes or uses it in this block."""
     lock = hold(root, exclusive=True, wait=wait)
     os.set_inheritable(lock, True)  # if kc-root is killed, its child programs hold the lock until they end
@@ -117,7 +117,7 @@ def locked(root: Root, *, wait: bool = True) -> Iterator[None]:
 
 def remove(root: Root) -> None:
     """Remove a root from the cache. Raises Refused if a command runs in it."""
-    with locked(root, wait=False):
+    with lock_root(root, wait=False):
         remove_tree(root.folder)
 
 
@@ -128,16 +128,16 @@ def remove_tree(folder: Path) -> None:
     dying = folder.with_name(f".dying-{folder.name.lstrip('.')}-{os.getpid()}")
     folder.rename(dying)
     shutil.rmtree(dying, ignore_errors=True)
-    if dying.exists() and in_child(lambda: shutil.rmtree(dying), private=True) != 0:
+    if dying.exists() and run_in_child(lambda: shutil.rmtree(dying), private=True) != 0:
         raise Refused(f"cannot delete {dying}", hint="look at its permissions")
 
 
 def sweep() -> None:
     """Delete folders that killed runs left half made or half deleted."""
-    for path in (cache_folder() / "roots").glob(".*"):
+    for path in (find_cache_folder() / "roots").glob(".*"):
         try:
             if path.name.startswith(".making-"):
-                with locked(Root(path.name.removeprefix(".making-")), wait=False):
+                with lock_root(Root(path.name.removeprefix(".making-")), wait=False):
                     remove_tree(path)
             else:
                 remove_tree(path)

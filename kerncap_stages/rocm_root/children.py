@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-def in_child(work: Callable[[], object], *, private: bool) -> int:
+def run_in_child(work: Callable[[], object], *, private: bool) -> int:
     """Do ``work`` in a child process, with mounts of its own if ``private``; returns its exit status.
 
     If the child raises a KerncapError, it is raised here. ``work`` may replace the child by another program.

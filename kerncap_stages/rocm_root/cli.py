@@ -95,7 +95,7 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser("list", help="list the roots in the cache, with their sizes")
     verb.set_defaults(work=_list)
     verb = verbs.add_parser("versions", parents=[which], help="print the packages of a root, as JSON")
-    verb.set_defaults(work=_versions)
+    verb.set_defaults(work=_print_versions)
     verb = verbs.add_parser("rm", help="remove roots from the cache")
     verb.add_argument("keys", nargs="*", metavar="KEY", help="a root's key from `list`, or its beginning")
     verb.add_argument("--all", action="store_true", help="remove every root")
@@ -106,7 +106,9 @@ def _parser() -> argparse.ArgumentParser:
     verb = verbs.add_parser(
         "containerfile", parents=[which], help="print a Containerfile that makes the same root"
     )
-    verb.set_defaults(work=lambda options: print(image.containerfile(options.rocm, options.layers), end=""))
+    verb.set_defaults(
+        work=lambda options: print(image.make_containerfile(options.rocm, options.layers), end="")
+    )
     return parser
 
 
@@ -117,7 +119,7 @@ def _make(options: argparse.Namespace) -> None:
 def _run(options: argparse.Namespace) -> None:
     command = options.command[1:] if options.command[:1] == ["--"] else options.command
     command = command or ["/bin/bash"]
-    if image.inside(options.rocm, options.layers):
+    if image.is_inside(options.rocm, options.layers):
         enter.run_here(command)
     enter.run(
         build.ensure(options.rocm, options.layers, mirror=options.mirror), command, folders=options.bind
@@ -125,29 +127,31 @@ def _run(options: argparse.Namespace) -> None:
 
 
 def _list(_options: argparse.Namespace) -> None:
-    current = _current_keys()
-    for root in cache.all_roots():
+    current = _list_current_keys()
+    for root in cache.list_roots():
         # Inside a root, the machine's folders are mounted below its files.
-        others = [f"--exclude={place}" for place in namespaces.mounts_below(root.files)]
+        others = [f"--exclude={place}" for place in namespaces.list_mounts_below(root.files)]
         size = subprocess.run(
             ["/usr/bin/du", "-sh", *others, str(root.files)], capture_output=True, text=True, check=False
         ).stdout.split()
         state = "" if root.key in current else "stale"
-        print(f"{root.key:40} {size[0] if size else '?':>6} {root.versions()['made_at']} {state}".rstrip())
+        print(
+            f"{root.key:40} {size[0] if size else '?':>6} {root.read_versions()['made_at']} {state}".rstrip()
+        )
 
 
-def _versions(options: argparse.Namespace) -> None:
+def _print_versions(options: argparse.Namespace) -> None:
     root = build.find(options.rocm, options.layers)[1]
     if not root.exists():
         raise KerncapError(f"{root.key} has not been made", hint=f"kc-root make --rocm {options.rocm}")
-    print(json.dumps(root.versions(), indent=1, sort_keys=True))
+    print(json.dumps(root.read_versions(), indent=1, sort_keys=True))
 
 
 def _remove(options: argparse.Namespace) -> None:
     if not (options.keys or options.all or options.stale):
         raise UsageError("which roots?", hint="`kc-root list` shows their keys; or --stale, --all")
-    current = _current_keys()
-    roots = cache.all_roots()
+    current = _list_current_keys()
+    roots = cache.list_roots()
     chosen = {_find_root(key, roots).key for key in options.keys}
     for root in roots:
         if root.key in chosen or options.all or (options.stale and root.key not in current):
@@ -165,10 +169,10 @@ def _find_root(key: str, roots: Sequence[cache.Root]) -> cache.Root:
     raise UsageError(f"{key!r} {what}", hint="`kc-root list` shows the keys; give more of one")
 
 
-def _current_keys() -> set[str]:
+def _list_current_keys() -> set[str]:
     """Return the keys of all roots that the recipes make for this user."""
     keys = set()
     for recipe in RECIPES.values():
         for layers in [(), *((name,) for name in recipe.layers)]:
-            keys.add(recipe.key(layers, as_root=namespaces.has_all_ids()))
+            keys.add(recipe.make_key(layers, as_root=namespaces.has_all_ids()))
     return keys

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 from kerncap_stages.errors import DeviceError, Refused, UsageError
 from kerncap_stages.rocm_root import host, namespaces
-from kerncap_stages.rocm_root.cache import Root, cache_folder, hold
+from kerncap_stages.rocm_root.cache import Root, find_cache_folder, hold
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -30,16 +30,16 @@ _DROPPED = {
 }  # fmt: skip
 
 
-def source_tree() -> Path | None:
+def find_source_tree() -> Path | None:
     """Return the source tree from which this module was started; None if it is installed."""
     top = Path(__file__).resolve().parents[2]
     return top if (top / "pyproject.toml").is_file() else None
 
 
-def visible_folders(extra: Sequence[Path] = ()) -> list[Path]:
+def list_visible_folders(extra: Sequence[Path] = ()) -> list[Path]:
     """List the folders that a root shows at the same path: home, project, cache and working folder."""
-    wanted = [Path.home(), Path.cwd(), cache_folder(), *extra]
-    if top := source_tree():
+    wanted = [Path.home(), Path.cwd(), find_cache_folder(), *extra]
+    if top := find_source_tree():
         wanted.append(top)
     chosen: list[Path] = []
     for path in sorted({path.absolute() for path in wanted}):
@@ -51,11 +51,13 @@ def visible_folders(extra: Sequence[Path] = ()) -> list[Path]:
     return chosen
 
 
-def environment(root_variables: Mapping[str, str]) -> dict[str, str]:
+def make_environment(root_variables: Mapping[str, str]) -> dict[str, str]:
     """Return the caller's environment without the variables of the machine's libraries and Python."""
     other_python = ("PYENV_", "PYTHON")
     kept = {k: v for k, v in os.environ.items() if k not in _DROPPED and not k.startswith(other_python)}
-    kept.update(PATH=ROOT_PATH, LANG="C.UTF-8", PYTHONNOUSERSITE="1", KERNCAP_ROOT_CACHE=str(cache_folder()))
+    kept.update(
+        PATH=ROOT_PATH, LANG="C.UTF-8", PYTHONNOUSERSITE="1", KERNCAP_ROOT_CACHE=str(find_cache_folder())
+    )
     kept.update(root_variables)
     return kept
 
@@ -66,18 +68,18 @@ def run(root: Root, command: Sequence[str], *, folders: Sequence[Path] = ()) -> 
     if not root.exists():
         raise Refused(f"root {root.key} was removed meanwhile", hint="run it again")
     os.set_inheritable(lock, True)
-    settings = host.pip_settings()
-    pip_file = cache_folder() / "pip.conf"
+    settings = host.read_pip_settings()
+    pip_file = find_cache_folder() / "pip.conf"
     fresh = pip_file.with_suffix(f".{os.getpid()}")
-    fresh.write_text(host.pip_configuration(settings))
+    fresh.write_text(host.format_pip_configuration(settings))
     fresh.replace(pip_file)  # another run may be reading it
-    view(root.files, visible_folders(folders), read_only=True)
-    become(command, environment({"PIP_CONFIG_FILE": str(pip_file)}))
+    enter_view(root.files, list_visible_folders(folders), read_only=True)
+    become(command, make_environment({"PIP_CONFIG_FILE": str(pip_file)}))
 
 
 def run_here(command: Sequence[str]) -> NoReturn:
     """Become ``command`` on a machine that is itself a root: the image of the Containerfile."""
-    become(command, environment({}))
+    become(command, make_environment({}))
 
 
 def become(command: Sequence[str], variables: Mapping[str, str]) -> NoReturn:
@@ -91,7 +93,7 @@ def become(command: Sequence[str], variables: Mapping[str, str]) -> NoReturn:
         sys.exit(127 if isinstance(error, FileNotFoundError) else 126)
 
 
-def view(files: Path, folders: Sequence[Path], *, read_only: bool) -> None:
+def enter_view(files: Path, folders: Sequence[Path], *, read_only: bool) -> None:
     """Enter a mount namespace and a root in which ``folders`` and the working folder keep their paths."""
     working = Path.cwd()
     namespaces.enter_private_mounts()
@@ -109,7 +111,7 @@ def view(files: Path, folders: Sequence[Path], *, read_only: bool) -> None:
             _show(folder, files)
         if read_only:
             _show(host.CA_BUNDLE, files)
-            for path in host.local_paths(host.pip_settings()):
+            for path in host.list_local_paths(host.read_pip_settings()):
                 if not hides(path, files):
                     _show(path, files)
             for name in ("run", "var/tmp"):

@@ -26,7 +26,7 @@ CA_VARIABLES = (
 )  # fmt: skip
 
 
-def _output(*command: str) -> str:
+def _read_output(*command: str) -> str:
     try:
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     except OSError:
@@ -34,11 +34,11 @@ def _output(*command: str) -> str:
     return done.stdout if done.returncode == 0 else ""
 
 
-def archive_mirror(given: str | None = None) -> str | None:
+def find_archive_mirror(given: str | None = None) -> str | None:
     """Return Debian's archive: the given one, else the machine's; None lets mmdebstrap choose."""
     if chosen := given or os.environ.get(MIRROR_VARIABLE):
         return chosen.rstrip("/")
-    rows = _output(
+    rows = _read_output(
         "apt-get", "indextargets", "--format", "$(ORIGIN) $(LABEL) $(REPO_URI)", "Created-By: Packages"
     )
     for row in rows.splitlines():
@@ -49,17 +49,17 @@ def archive_mirror(given: str | None = None) -> str | None:
     return None
 
 
-def apt_network_options() -> list[str]:
+def list_apt_network_options() -> list[str]:
     """Return the lines of apt configuration that a root needs to reach the archive from this machine."""
     lines = []
-    for line in _output("apt-config", "dump").splitlines():
+    for line in _read_output("apt-config", "dump").splitlines():
         name, _, value = line.partition(" ")
         if _NETWORK_OPTION.match(name) and value != '"";':
             lines.append(line)
     return lines
 
 
-def pip_settings() -> dict[str, str]:
+def read_pip_settings() -> dict[str, str]:
     """Read the machine's pip settings from pip's files, in pip's order. pip itself may not be installed.
 
     Variables named ``PIP_…`` are not included, because commands in the root inherit them.
@@ -77,7 +77,7 @@ def pip_settings() -> dict[str, str]:
     }
 
 
-def pip_configuration(settings: dict[str, str]) -> str:
+def format_pip_configuration(settings: dict[str, str]) -> str:
     """Return ``settings`` as the text of a pip.conf."""
     text = ""
     for section in sorted({key.partition(".")[0] for key in settings}):
@@ -89,7 +89,7 @@ def pip_configuration(settings: dict[str, str]) -> str:
     return text
 
 
-def local_paths(settings: dict[str, str]) -> list[Path]:
+def list_local_paths(settings: dict[str, str]) -> list[Path]:
     """List the paths in the settings of certificates and pip. They must be visible in the root, too."""
     names = [os.environ.get(variable, "") for variable in CA_VARIABLES]
     values = list(settings.values()) + [v for k, v in os.environ.items() if k.startswith("PIP_")]

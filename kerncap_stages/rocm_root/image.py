@@ -6,7 +6,7 @@ import json
 from typing import TYPE_CHECKING
 
 from kerncap_stages.rocm_root import build, enter
-from kerncap_stages.rocm_root.recipes import recipe_for
+from kerncap_stages.rocm_root.recipes import find_recipe
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,9 +26,9 @@ RUN echo '{marker}' > {marker_path}
 """
 
 
-def containerfile(rocm: str, layers: Sequence[str]) -> str:
+def make_containerfile(rocm: str, layers: Sequence[str]) -> str:
     """Return the text of a Containerfile that installs what the recipe installs."""
-    recipe = recipe_for(rocm)
+    recipe = find_recipe(rocm)
     steps = []
     if recipe.overlay:
         # From the archive that the base image itself uses.
@@ -43,7 +43,7 @@ def containerfile(rocm: str, layers: Sequence[str]) -> str:
     )  # fmt: skip
 
 
-def inside(rocm: str, layers: Sequence[str]) -> bool:
+def is_inside(rocm: str, layers: Sequence[str]) -> bool:
     """Whether this process already runs inside such a root."""
     if not enter.MARKER.exists():
         return False

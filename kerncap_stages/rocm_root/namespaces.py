@@ -65,7 +65,7 @@ def bind(source: Path, target: Path) -> None:
     mount(str(source), target, None, MS_BIND | MS_REC)
 
 
-def mounts_below(folder: Path) -> list[Path]:
+def list_mounts_below(folder: Path) -> list[Path]:
     """List the mount points below ``folder`` that this process sees."""
     places = [line.split()[4] for line in Path("/proc/self/mountinfo").read_text().splitlines()]
     # The kernel writes blanks, tabs, newlines and backslashes as \\ and three octal digits.
@@ -92,19 +92,19 @@ def enter_private_mounts() -> None:
         try:
             _call("unshare", CLONE_NEWNS)
         except OSError as error:
-            raise _refused_as_root(error) from error
+            raise _explain_refused_root(error) from error
     else:
         _enter_user_namespace()
     try:
         mount("none", Path("/"), None, MS_REC | MS_PRIVATE)
     except OSError as error:
-        raise refused_as_user(error) from error
+        raise explain_refused_user(error) from error
 
 
 def _enter_user_namespace() -> None:
     """Become root of a user namespace. A child that was forked before writes the id maps from outside."""
     commands = [[tool, str(os.getpid()), "0", str(own), "1", "1", str(start), str(count)]
-                for tool, own, (start, count) in _id_maps()]  # fmt: skip
+                for tool, own, (start, count) in _choose_id_maps()]  # fmt: skip
     ready, go = os.pipe()
     child = os.fork()
     if child == 0:
@@ -123,7 +123,7 @@ def _enter_user_namespace() -> None:
             os.close(go)
     except OSError as error:
         os.waitpid(child, 0)
-        raise refused_as_user(error) from error
+        raise explain_refused_user(error) from error
     if os.waitpid(child, 0)[1] != 0:
         raise Refused(
             "newuidmap or newgidmap refused to map the subordinate ids",
@@ -131,7 +131,7 @@ def _enter_user_namespace() -> None:
         )
 
 
-def _id_maps() -> list[tuple[str, int, tuple[int, int]]]:
+def _choose_id_maps() -> list[tuple[str, int, tuple[int, int]]]:
     """Return (tool, own id, subordinate range) for users and for groups."""
     maps = []
     for name, own, table in (
@@ -161,7 +161,7 @@ def subordinate_range(table: Path) -> tuple[int, int]:
     )
 
 
-def _refused_as_root(error: OSError) -> Refused:
+def _explain_refused_root(error: OSError) -> Refused:
     return Refused(
         f"this machine does not let root make a mount namespace ({error.strerror})",
         hint="in a container: start it with CAP_SYS_ADMIN (docker run --privileged), "
@@ -169,7 +169,7 @@ def _refused_as_root(error: OSError) -> Refused:
     )
 
 
-def refused_as_user(error: OSError) -> Refused:
+def explain_refused_user(error: OSError) -> Refused:
     """Return the error for an ordinary user. It names the setting that forbids namespaces, if one does."""
     for path, bad, good in _SETTINGS:
         file = SYSCTL / path

@@ -48,7 +48,7 @@ class Recipe:
     snapshot: str
     layers: dict[str, Layer] = field(default_factory=dict)
 
-    def chosen_layers(self, names: tuple[str, ...]) -> tuple[Layer, ...]:
+    def choose_layers(self, names: tuple[str, ...]) -> tuple[Layer, ...]:
         """Return layers, sorted by name. Raises UsageError if this ROCm version has no layer of a name."""
         for name in names:
             if name not in self.layers:
@@ -56,19 +56,19 @@ class Recipe:
                 raise UsageError(f"ROCm {self.rocm} has no layer {name!r}", hint=f"layers it has: {have}")
         return tuple(self.layers[name] for name in sorted(set(names)))
 
-    def key(self, layers: tuple[str, ...], *, as_root: bool) -> str:
+    def make_key(self, layers: tuple[str, ...], *, as_root: bool) -> str:
         """Return the name of the folder of a root made by this recipe."""
-        parts = [asdict(layer) for layer in self.chosen_layers(layers)]
+        parts = [asdict(layer) for layer in self.choose_layers(layers)]
         plain = {k: v for k, v in asdict(self).items() if k != "layers"}
         text = json.dumps([STEPS_VERSION, COMMON_PACKAGES, plain, parts, as_root], sort_keys=True)
         return "-".join(
             [self.rocm, *(part["name"] for part in parts), hashlib.sha256(text.encode()).hexdigest()[:12]]
         )
 
-    def ranges(self, layers: tuple[str, ...]) -> dict[str, tuple[str, str]]:
+    def list_ranges(self, layers: tuple[str, ...]) -> dict[str, tuple[str, str]]:
         """Return the supported versions of all packages in a root with these layers."""
         ranges = dict(self.supported)
-        for layer in self.chosen_layers(layers):
+        for layer in self.choose_layers(layers):
             ranges.update(layer.supported)
         return ranges
 
@@ -137,7 +137,7 @@ RECIPES = {
 DEFAULT_ROCM = "6.4"
 
 
-def recipe_for(rocm: str) -> Recipe:
+def find_recipe(rocm: str) -> Recipe:
     """Return the recipe of a ROCm version. Raises UsageError if there is none."""
     try:
         return RECIPES[rocm]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from kerncap_stages.rocm_root.recipes import Recipe
 
 
-def installed(files: Path) -> dict[str, str]:
+def read_installed(files: Path) -> dict[str, str]:
     """Read the installed packages and their versions from the dpkg database of the root at ``files``."""
     packages = {}
     for paragraph in (files / "var/lib/dpkg/status").read_text().split("\n\n"):
@@ -24,7 +24,7 @@ def installed(files: Path) -> dict[str, str]:
     return packages
 
 
-def upstream(version: str) -> tuple[int, ...]:
+def parse_upstream(version: str) -> tuple[int, ...]:
     """Return the numbers of a version's upstream part: ``1:21.1.8-13`` gives (21, 1, 8)."""
     plain = version.partition(":")[2] or version
     digits = re.match(r"[0-9.]*", plain)
@@ -34,11 +34,11 @@ def upstream(version: str) -> tuple[int, ...]:
 def check(recipe: Recipe, layers: Sequence[str], packages: Mapping[str, str]) -> None:
     """Raise DeviceError if a package is missing or its version is not supported; it names all of these."""
     wrong = []
-    for name, (low, high) in recipe.ranges(tuple(layers)).items():
+    for name, (low, high) in recipe.list_ranges(tuple(layers)).items():
         have = packages.get(name)
         if have is None:
             wrong.append(f"{name} is missing")
-        elif not upstream(low) <= upstream(have) < upstream(high):
+        elif not parse_upstream(low) <= parse_upstream(have) < parse_upstream(high):
             wrong.append(f"{name} is {have}; supported are {low} up to, but not including, {high}")
     if wrong:
         raise DeviceError(

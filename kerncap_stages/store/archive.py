@@ -23,7 +23,7 @@ from kerncap_stages.errors import (
 from kerncap_stages.store.artifacts import choose_time_ns, is_time, make_list_entry, read_names
 from kerncap_stages.store.folder import make_system_error
 from kerncap_stages.store.naming import can_be_a_name, give_name
-from kerncap_stages.store.objects import BATCH_OBJECTS, size_of
+from kerncap_stages.store.objects import BATCH_OBJECTS, sum_sizes
 from kerncap_stages.store.transaction import require_canonical
 
 if TYPE_CHECKING:
@@ -56,8 +56,8 @@ def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progre
 
     Raises ArtifactError if an object that they need is missing, DigestMismatch if one is damaged.
     """
-    with store.folder.shared():
-        listed = {entry.digest for entry in store.artifacts()}
+    with store.folder.lock_shared():
+        listed = {entry.digest for entry in store.list_artifacts()}
         for digest in digests:
             if digest not in listed:
                 raise ArtifactNotFound(
@@ -67,16 +67,16 @@ def export(store: Store, digests: Sequence[Digest], path: Path, progress: Progre
         for message in (closure.missing | closure.unreadable).values():
             raise ArtifactError(f"cannot export: {message}", hint="`kc-store check` names what is affected")
         _require_whole(store, sorted(closure.kinds))
-        total, done = size_of(store.root, set(closure.kinds)), 0
+        total, done = sum_sizes(store.root, set(closure.kinds)), 0
         draft = path.with_name(f".{path.name}.{os.getpid()}.part")
         try:
             with tarfile.open(draft, "x:", format=tarfile.PAX_FORMAT) as archive:
                 _add_index(archive, store, digests, closure.manifests)
                 for digest in sorted(closure.kinds):
                     member = archive.gettarinfo(
-                        store.folder.object_path(digest), f"objects/{digest[:2]}/{digest}"
+                        store.folder.find_object_path(digest), f"objects/{digest[:2]}/{digest}"
                     )
-                    with store.folder.object_path(digest).open("rb") as file:
+                    with store.folder.find_object_path(digest).open("rb") as file:
                         archive.addfile(_strip_owner(member), file)
                     done += member.size
                     if progress:
@@ -100,7 +100,11 @@ def import_archive(store: Store, path: Path, progress: Progress | None = None) -
         what = "is not a regular file" if path.exists() else "does not exist"
         raise UsageError(f"{path} {what}", hint="give a file that `kc-store export` wrote")
     try:
-        with tarfile.open(path, "r:") as archive, path.open("rb") as file, store.transaction() as transaction:
+        with (
+            tarfile.open(path, "r:") as archive,
+            path.open("rb") as file,
+            store.begin_transaction() as transaction,
+        ):
             total = path.stat().st_size
             listed, exported = _read_index(archive, path)
             lost = {*exported}
@@ -188,7 +192,7 @@ def _add_index(archive: tarfile.TarFile, store: Store, digests: Sequence[Digest]
                 "names": list(entry.names) if entry.digest in digests else [],
                 "parents": list(entry.parents),
             }
-            for entry in reversed(store.artifacts())
+            for entry in reversed(store.list_artifacts())
             if entry.digest in all_
         ],
         "exported": list(digests),

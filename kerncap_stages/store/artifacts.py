@@ -139,7 +139,7 @@ def read_names(root: Path) -> dict[str, Digest]:
     return names
 
 
-def strays(root: Path) -> dict[str, str]:
+def find_strays(root: Path) -> dict[str, str]:
     """Return the files in the folders of lists that do not belong there: path in the store, and reason."""
     found = {}
     for file in sorted(list_folder(root, "names")):

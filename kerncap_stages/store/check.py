@@ -12,7 +12,7 @@ from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ManifestUnreadable
 from kerncap_stages.store.artifacts import find_roots
-from kerncap_stages.store.artifacts import strays as listing_strays
+from kerncap_stages.store.artifacts import find_strays as listing_strays
 from kerncap_stages.store.closure import MAX_LIST_BYTES, parse_chunk_list
 from kerncap_stages.store.objects import BATCH_OBJECTS, list_stored_objects
 from kerncap_stages.store.transaction import require_files
@@ -71,7 +71,7 @@ def check_store(
     chosen = list(sizes) if sample is None else _choose_sample(list(sizes), sample)
     bad = _read_all(store, {digest: sizes[digest] for digest in chosen}, progress)
     set_aside = _set_aside(store, bad) if repair else ()
-    with store.folder.shared():
+    with store.folder.lock_shared():
         # A damaged object counts as missing for the artifacts that refer to it.
         owners, lost = _follow_roots(store, {Digest(fault.what) for fault in bad})
     faults = [Fault(each.kind, each.what, each.message, owners.get(Digest(each.what), ())) for each in bad]
@@ -104,7 +104,7 @@ def _read_all(store: Store, sizes: dict[Digest, int], progress: Progress | None)
     faults = []
     for start in range(0, len(digests), BATCH_OBJECTS):
         batch = digests[start : start + BATCH_OBJECTS]
-        with store.folder.shared():
+        with store.folder.lock_shared():
             found = _native.check_objects(store.folder.native, list(batch))
         faults += [Fault(kind, digest, message) for digest, kind, message in found if kind != "missing"]
         done += sum(sizes[digest] for digest in batch)
@@ -119,11 +119,11 @@ def _set_aside(store: Store, faults: list[Fault]) -> tuple[Digest, ...]:
     if not damaged:
         return ()
     moved = []
-    with store.folder.exclusive():
+    with store.folder.lock_exclusively():
         (store.root / "damaged").mkdir(exist_ok=True, mode=0o700)
         for digest, kind, _ in _native.check_objects(store.folder.native, damaged):
             if kind == "damaged":
-                store.folder.object_path(digest).replace(store.root / "damaged" / digest)
+                store.folder.find_object_path(digest).replace(store.root / "damaged" / digest)
                 moved.append(Digest(digest))
     return tuple(moved)
 

@@ -39,9 +39,9 @@ def collect_garbage(store: Store, *, dry_run: bool = False, progress: Progress |
     Raises StoreError if others use the store for too long. Raises ArtifactError, and removes nothing, if a
     root cannot be followed, because it is not known which objects it reaches.
     """
-    with store.folder.shared():
+    with store.folder.lock_shared():
         reached = _mark(store, None)  # most of the work, while others may use the store
-    with store.folder.shared() if dry_run else store.folder.exclusive():
+    with store.folder.lock_shared() if dry_run else store.folder.lock_exclusively():
         dead = 0 if dry_run else store.folder.native.clear_dead_transactions()
         reached = _mark(store, reached)
         kept = reached.kinds.keys() | _read_pins(store.root)
@@ -88,7 +88,7 @@ def _remove(store: Store, garbage: dict[Digest, int], progress: Progress | None)
     total, done = sum(garbage.values()), 0
     for number, (digest, size) in enumerate(garbage.items(), start=1):
         with contextlib.suppress(FileNotFoundError):
-            store.folder.object_path(digest).unlink()
+            store.folder.find_object_path(digest).unlink()
         done += size
         if progress and (number % BATCH_OBJECTS == 0 or number == len(garbage)):
             progress(done, total)

@@ -54,9 +54,9 @@ def measure_content(store: Store, content: Reference) -> tuple[int, int]:
     Raises like ``Store.get`` if a chunk list cannot be read.
     """
     if not isinstance(content, MemoryRef):
-        size_bytes = store.declared_size(content.digest)
+        size_bytes = store.read_declared_size(content.digest)
         return size_bytes, size_bytes
-    size_bytes, chunk_bytes, chunks = store.chunk_list(content.digest)
+    size_bytes, chunk_bytes, chunks = store.read_chunk_list(content.digest)
     zero_bytes = sum(
         min(chunk_bytes, size_bytes - index * chunk_bytes)
         for index, chunk in enumerate(chunks)
@@ -106,8 +106,8 @@ def print_content(store: Store, content: Reference, fd: int) -> None:
 def _write(store: Store, content: Reference, fd: int, write_object: Callable[[Digest, int], int]) -> int:
     """Write the content. ``write_object`` gets a digest and its expected size; returns the written size."""
     if not isinstance(content, MemoryRef):
-        return write_object(content.digest, store.declared_size(content.digest))
-    size_bytes, chunk_bytes, chunks = store.chunk_list(content.digest)
+        return write_object(content.digest, store.read_declared_size(content.digest))
+    size_bytes, chunk_bytes, chunks = store.read_chunk_list(content.digest)
     holes = _can_have_holes(fd)
     if holes:
         _require_length(fd, size_bytes)
@@ -132,7 +132,7 @@ def _write_chunk(
     store: Store, chunk: Digest, size_bytes: int, write_object: Callable[[Digest, int], int]
 ) -> None:
     # Check the size before writing anything. A size of 0 may mean damage, which reading then reports.
-    declared_bytes = store.declared_size(chunk) or size_bytes
+    declared_bytes = store.read_declared_size(chunk) or size_bytes
     if declared_bytes != size_bytes or write_object(chunk, size_bytes) != size_bytes:
         raise DigestMismatch(
             f"chunk {chunk.short} does not have the {size_bytes} bytes that its memory lists",

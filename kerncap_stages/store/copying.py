@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.errors import ArtifactNotFound
 from kerncap_stages.store.artifacts import choose_time_ns, make_list_entry
-from kerncap_stages.store.objects import size_of
+from kerncap_stages.store.objects import sum_sizes
 from kerncap_stages.store.room import require_room
 
 if TYPE_CHECKING:
@@ -27,9 +27,9 @@ def copy_closure(
 
     Raises ArtifactError if an object that they need is missing, DigestMismatch if one is damaged.
     """
-    with store.folder.shared(), other.transaction() as transaction:
+    with store.folder.lock_shared(), other.begin_transaction() as transaction:
         manifests = _stage(store, digests, other, transaction, progress).manifests
-        listed = [entry for entry in store.artifacts() if entry.digest in manifests]
+        listed = [entry for entry in store.list_artifacts() if entry.digest in manifests]
         transaction.publish_listed(
             [
                 (entry.digest, make_list_entry(entry.kind, entry.parents, entry.created_at_ns))
@@ -47,10 +47,10 @@ def list_in_other_store(store: Store, digest: Digest, other: Store, progress: Pr
     if (other.root / "artifacts" / digest).exists():
         other.list_again(digest)
         return
-    entry = next((entry for entry in store.artifacts() if entry.digest == digest), None)
+    entry = next((entry for entry in store.list_artifacts() if entry.digest == digest), None)
     if entry is None:
         raise ArtifactNotFound(f"{digest.short} is not a listed artifact", hint="`kc-store ls` lists them")
-    with store.folder.shared(), other.transaction() as transaction:
+    with store.folder.lock_shared(), other.begin_transaction() as transaction:
         _stage(store, [digest], other, transaction, progress)
         line = make_list_entry(entry.kind, entry.parents, choose_time_ns(other.root))
         transaction.publish_listed([(digest, line)])
@@ -61,12 +61,12 @@ def _stage(
 ) -> Closure:
     """Stage the objects that the other store lacks; a file system that can share blocks does so."""
     closure = store.walk(digests)
-    lacking = transaction.lacking(closure.kinds)
-    total, done = size_of(store.root, {*lacking}), 0
+    lacking = transaction.find_lacking(closure.kinds)
+    total, done = sum_sizes(store.root, {*lacking}), 0
     require_room(other.root, [("the objects that the other store lacks", total)])
     for digest in lacking:
         fd = os.open(
-            store.folder.object_path(digest), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+            store.folder.find_object_path(digest), os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
         )
         try:
             size_bytes = os.fstat(fd).st_size

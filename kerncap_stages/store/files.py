@@ -51,7 +51,7 @@ def put_path(store: Store, path: Path) -> tuple[Digest, Files]:
     files: list[StoredFile] = []
     links: list[StoredLink] = []
     empty: list[str] = []
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         if stat.S_ISDIR(mode):
             for below in _walk(path):
                 inside = below.relative_to(path).as_posix()
@@ -174,7 +174,7 @@ def _put_file(transaction: Transaction, path: Path, inside: str) -> StoredFile:
 def _put_content(transaction: Transaction, file: FileIO, size_bytes: int) -> FileRef | MemoryRef | None:
     """Stage an open file; None if its size is not ``size_bytes``."""
     large = size_bytes > _MAX_WHOLE_FILE_BYTES
-    writer = transaction.memory_writer(size_bytes) if large else None
+    writer = transaction.open_memory_writer(size_bytes) if large else None
     piece = memoryview(bytearray(min(_PIECE_BYTES, size_bytes) + 1))
     whole = b""
     done = 0

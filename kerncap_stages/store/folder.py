@@ -166,12 +166,12 @@ class Folder:
         self.root = root
         self.native = _native.ObjectStore.open(root)
 
-    def object_path(self, digest: str) -> Path:
+    def find_object_path(self, digest: str) -> Path:
         """Return the path of an object."""
         return self.root / "objects" / digest[:2] / digest
 
     @contextlib.contextmanager
-    def shared(self) -> Iterator[None]:
+    def lock_shared(self) -> Iterator[None]:
         """Lock out collectors for a ``with`` block, so that no object disappears in it."""
         lock = self.native.lock_shared()
         try:
@@ -180,7 +180,7 @@ class Folder:
             lock.release()
 
     @contextlib.contextmanager
-    def exclusive(self) -> Iterator[None]:
+    def lock_exclusively(self) -> Iterator[None]:
         """Lock out all others for a ``with`` block, which must not take the shared lock.
 
         Raises StoreError if others use the store for too long.
@@ -209,7 +209,7 @@ class Folder:
         """Write a small file atomically and durably."""
         self.require_ours()
         try:
-            with self.shared():
+            with self.lock_shared():
                 _replace(self.root, path, text)
         except OSError as error:
             raise make_system_error(f"cannot write {path}", error) from error
@@ -218,7 +218,7 @@ class Folder:
         """Replace a small file if it exists; one that was removed is not written again."""
         self.require_ours()
         try:
-            with self.shared():
+            with self.lock_shared():
                 if path.exists():
                     _replace(self.root, path, text)
         except OSError as error:

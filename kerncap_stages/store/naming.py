@@ -47,7 +47,7 @@ def give_name(folder: Folder, name: str, digest: Digest) -> None:
             f"{name!r} cannot be a name",
             hint="letters, digits, `.`, `_` and `-`, not only hexadecimal digits, at most 100",
         )
-    with folder.shared():
+    with folder.lock_shared():
         if not folder.native.has(digest):
             raise ArtifactNotFound(
                 f"no object {digest.short} in the store", hint="`kc-store ls` lists artifacts"

@@ -45,7 +45,7 @@ def list_stored_objects(root: Path) -> tuple[dict[Digest, int], list[str]]:
     return sizes, strays
 
 
-def size_of(root: Path, digests: set[Digest]) -> int:
+def sum_sizes(root: Path, digests: set[Digest]) -> int:
     """Return the size on disk of some objects together, without those that do not exist."""
     total = 0
     for digest in digests:

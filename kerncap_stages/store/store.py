@@ -70,18 +70,18 @@ class Store:
         """
         return self.folder.native.stream(digest, fd)
 
-    def declared_size(self, digest: Digest) -> int:
+    def read_declared_size(self, digest: Digest) -> int:
         """Return the size in bytes of an object's payload, from its header; 0 if it is absent or damaged."""
         return self.folder.native.total_sizes([digest])[1]
 
-    def chunk_list(self, digest: Digest) -> tuple[int, int, tuple[Digest | None, ...]]:
+    def read_chunk_list(self, digest: Digest) -> tuple[int, int, tuple[Digest | None, ...]]:
         """Return (size in bytes, chunk size in bytes, chunks) of a memory; None is a chunk of zeros.
 
         Raises like ``get``.
         """
         return parse_chunk_list(self.folder.native.read(digest, MAX_LIST_BYTES, True), digest)
 
-    def memory_size(self, digest: Digest) -> int:
+    def read_memory_size(self, digest: Digest) -> int:
         """Return the size in bytes of a memory."""
         return _native.memory_size(self.folder.native, digest)
 
@@ -97,7 +97,7 @@ class Store:
         import numpy as np
 
         if out is None:
-            size_bytes = self.memory_size(digest)
+            size_bytes = self.read_memory_size(digest)
             try:
                 target = np.empty(size_bytes, np.uint8)
             except MemoryError as error:
@@ -108,15 +108,15 @@ class Store:
         else:
             view = memoryview(out)
             target = np.frombuffer(view, np.uint8) if view.nbytes else np.empty(0, np.uint8)
-        with self.folder.shared():
+        with self.folder.lock_shared():
             _native.read_memory(self.folder.native, digest, target, verify)
         return target
 
-    def transaction(self, *, threads: int = 0) -> Transaction:
+    def begin_transaction(self, *, threads: int = 0) -> Transaction:
         """Begin a transaction, which can write; ``threads`` 0 means one for each processor."""
         return Transaction(self.folder, threads)
 
-    def artifacts(self, kind: str | None = None) -> list[ArtifactEntry]:
+    def list_artifacts(self, kind: str | None = None) -> list[ArtifactEntry]:
         """Return the listed artifacts, newest first."""
         return [entry for entry in artifacts.read_artifacts(self.root) if kind in (None, entry.kind)]
 
@@ -155,7 +155,7 @@ class Store:
         if not self._find_prunable(keep_last, kind):
             return []
         # Under the lock nobody names or lists an artifact between this look and the removal.
-        with self.folder.exclusive():
+        with self.folder.lock_exclusively():
             pruned = []
             for digest in self._find_prunable(keep_last, kind):
                 with contextlib.suppress(ArtifactNotFound):  # `kc-store rm` needs no lock and may be faster
@@ -166,7 +166,7 @@ class Store:
     def _find_prunable(self, keep_last: int, kind: str | None) -> list[Digest]:
         seen: dict[str, int] = {}
         beyond = []
-        for entry in self.artifacts(kind):
+        for entry in self.list_artifacts(kind):
             seen[entry.kind] = seen.get(entry.kind, 0) + 1
             if seen[entry.kind] > keep_last and not entry.names:
                 beyond.append(entry.digest)
@@ -185,7 +185,7 @@ class Store:
             parents=parents,
         )
 
-    def closure(self, digest: Digest, *, parents: bool = True) -> Closure:
+    def find_closure(self, digest: Digest, *, parents: bool = True) -> Closure:
         """Return the objects of an artifact; with ``parents``, also of those that it was made from."""
-        with self.folder.shared():
+        with self.folder.lock_shared():
             return self.walk([digest], parents=parents)

@@ -73,7 +73,7 @@ class Transaction:
         """
         return Digest(self._open().put_memory(buffer))
 
-    def memory_writer(self, size_bytes: int) -> MemoryWriter:
+    def open_memory_writer(self, size_bytes: int) -> MemoryWriter:
         """Return a writer that stages a memory piece by piece, in order."""
         return MemoryWriter(_native.MemoryWriter(self._open(), size_bytes))
 
@@ -84,7 +84,7 @@ class Transaction:
         """
         self._open().adopt(fd, frames)
 
-    def lacking(self, digests: Iterable[Digest]) -> list[Digest]:
+    def find_lacking(self, digests: Iterable[Digest]) -> list[Digest]:
         """Return the objects that are neither staged nor stored, and protect the others from collection."""
         return [Digest(text) for text in self._open().require(list(digests))]
 
@@ -126,7 +126,7 @@ class Transaction:
                 hint="a check may have set it aside as damaged: run this again to store it anew",
             ) from error
 
-    def counts(self) -> dict[str, int]:
+    def get_counts(self) -> dict[str, int]:
         """Return ``zero_bytes``, ``known_bytes``, ``new_bytes`` of payload, and ``stored_bytes`` on disk."""
         return self._open().counts()
 

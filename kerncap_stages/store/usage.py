@@ -36,7 +36,7 @@ class Usage:
 
 def measure_usage(store: Store, digest: Digest | None = None) -> Usage:
     """Measure one artifact with its parents, or the whole store; shared bytes are not counted."""
-    objects = list(list_stored_objects(store.root)[0] if digest is None else store.closure(digest).kinds)
+    objects = list(list_stored_objects(store.root)[0] if digest is None else store.find_closure(digest).kinds)
     stored, logical = store.folder.native.total_sizes(objects)
     return Usage(len(objects), logical, stored, 0)
 
@@ -49,7 +49,7 @@ def compare_usage(
     Manifests and chunk lists of the others are read up to ``max_read_bytes``. If that is too little to
     compare with all, the shared bytes are a lower bound.
     """
-    with store.folder.shared():
+    with store.folder.lock_shared():
         census = _Census(store)
         compared = set()
         for other in others:
@@ -57,7 +57,7 @@ def compare_usage(
             if max_read_bytes < 0:
                 break
             compared.add(other)
-        return census.usage(digest, compared), len(compared)
+        return census.measure(digest, compared), len(compared)
 
 
 def measure_usage_of_each(store: Store, digests: Sequence[Digest]) -> list[Usage]:
@@ -65,12 +65,12 @@ def measure_usage_of_each(store: Store, digests: Sequence[Digest]) -> list[Usage
 
     Shared bytes are those that other listed artifacts use, without the artifact's own parents.
     """
-    with store.folder.shared():
+    with store.folder.lock_shared():
         census = _Census(store)
-        listed = {entry.digest for entry in store.artifacts()}
+        listed = {entry.digest for entry in store.list_artifacts()}
         for digest in listed:
             census.add_user(digest)
-        return [census.usage(digest, listed) for digest in digests]
+        return [census.measure(digest, listed) for digest in digests]
 
 
 class _Census:
@@ -94,7 +94,7 @@ class _Census:
 
         def read(each: Digest) -> bytes:
             nonlocal left
-            left -= max(self._store.declared_size(each), _MIN_READ_BYTES)
+            left -= max(self._store.read_declared_size(each), _MIN_READ_BYTES)
             if left < 0:
                 raise _TooMuchError
             return self._store.folder.native.read(each, MAX_LIST_BYTES, True)
@@ -109,7 +109,7 @@ class _Census:
             self._users[number] += 1
         return left
 
-    def usage(self, digest: Digest, listed: set[Digest]) -> Usage:
+    def measure(self, digest: Digest, listed: set[Digest]) -> Usage:
         made_from = list(self._walk_parents(digest))
         objects: set[int] = set()
         users: dict[int, int] = {}  # of the objects, counting only the artifact and its parents

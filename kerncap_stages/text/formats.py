@@ -14,35 +14,35 @@ _BINARY_UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")
 _TIME_UNITS = ((10**9, "s"), (10**6, "ms"), (10**3, "µs"))
 
 
-def size(size_bytes: float) -> str:
+def format_size(size_bytes: float) -> str:
     """Write a size with three significant digits: `512 B`, `1.50 KiB`, `3.21 GiB`."""
     unit = 0
     while size_bytes >= 1024 and unit < len(_BINARY_UNITS) - 1:
         size_bytes /= 1024
         unit += 1
-    return f"{_three_digits(size_bytes) if unit else int(size_bytes)} {_BINARY_UNITS[unit]}"
+    return f"{_format_three_digits(size_bytes) if unit else int(size_bytes)} {_BINARY_UNITS[unit]}"
 
 
-def duration(duration_ns: float) -> str:
+def format_duration(duration_ns: float) -> str:
     """Write a time with three significant digits: `850 ns`, `12.3 µs`, `1.50 s`."""
     for scale, unit in _TIME_UNITS:
         if duration_ns >= scale:
-            return f"{_three_digits(duration_ns / scale)} {unit}"
+            return f"{_format_three_digits(duration_ns / scale)} {unit}"
     return f"{duration_ns:.0f} ns"
 
 
-def clock(source: str) -> str:
+def name_clock(source: str) -> str:
     """Name the clock that times were measured with. `source` is a value of `TimeSource`."""
     names = {"device": "device clock", "imported": "another profiler"}
     return {**names, "software_gpu": "software GPU: no measure of hardware"}.get(source, source)
 
 
-def rate(size_bytes: float, duration_ns: float) -> str:
+def format_rate(size_bytes: float, duration_ns: float) -> str:
     """Write a memory bandwidth, in decimal units as is usual for it."""
-    return f"{_three_digits(size_bytes / duration_ns)} GB/s" if duration_ns > 0 else "-"
+    return f"{_format_three_digits(size_bytes / duration_ns)} GB/s" if duration_ns > 0 else "-"
 
 
-def age(seconds: float) -> str:
+def format_age(seconds: float) -> str:
     """Write how long ago something happened, in the largest unit that fits."""
     for scale, unit in ((86400, "d"), (3600, "h"), (60, "min")):
         if seconds >= scale:
@@ -50,12 +50,12 @@ def age(seconds: float) -> str:
     return f"{max(0, int(seconds))} s"
 
 
-def address(value: int) -> str:
+def format_address(value: int) -> str:
     """Write a virtual address with at least 12 digits, which cover user space."""
     return f"0x{value:012x}"
 
 
-def shape(extent: Sequence[int]) -> str:
+def format_shape(extent: Sequence[int]) -> str:
     """Write the extent of a grid or a block."""
     return " x ".join(str(part) for part in extent)
 
@@ -65,17 +65,17 @@ def count(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
-def same_instructions(unedited: Unedited | View) -> str:
+def describe_same_instructions(unedited: Unedited | View) -> str:
     """Write whether the unedited source compiles to the captured instructions, and if not, why."""
     if unedited.same_instructions:
         return "yes"
     return f"{'unknown' if unedited.same_instructions is None else 'no'}, because {unedited.why}"
 
 
-def yes_no(value: bool | None) -> str:
+def format_yes_no(value: bool | None) -> str:
     """Write a fact that may be unknown."""
     return "unknown" if value is None else "yes" if value else "no"
 
 
-def _three_digits(value: float) -> str:
+def _format_three_digits(value: float) -> str:
     return f"{value:.2f}" if value < 9.995 else f"{value:.1f}" if value < 99.95 else f"{value:.0f}"

@@ -14,7 +14,7 @@ import unicodedata
 _SHOWN_ESCAPED = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
 
 
-def printable(text: str, *, keep_lines: bool = False) -> str:
+def make_printable(text: str, *, keep_lines: bool = False) -> str:
     """Escape every character that a terminal would act on; ``keep_lines`` keeps line feeds."""
     if text.isprintable():
         return text

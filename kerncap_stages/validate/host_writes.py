@@ -73,8 +73,8 @@ def _restore_untouched(
     """Stage the golden state without bytes that a run left alone; also returns how many these are."""
     before, golden, left = (read_chunk_list(store, each) for each in (pre, after, actual))
     size_bytes = 0
-    with store.transaction() as transaction:
-        writer = transaction.memory_writer(golden.size_bytes)
+    with store.begin_transaction() as transaction:
+        writer = transaction.open_memory_writer(golden.size_bytes)
         for index, digest in enumerate(golden.digests):
             if digest in (before.digests[index], left.digests[index]):
                 writer.append_same(golden.measure(index), [digest])

@@ -61,7 +61,7 @@ def _store_outputs(
     relocation: Relocation | None,
 ) -> dict[int, MemoryRef]:
     outputs = dict(base)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         for region in capture.regions:
             if region.pre is not None and _is_whole(region, folder):
                 outputs[region.base_address] = _apply_changes(
@@ -96,7 +96,7 @@ def _apply_changes(
         return base
     before, memory = read_chunk_list(store, region.pre), read_chunk_list(store, base)
     content = np.memmap(path, np.uint8, "r")
-    writer = transaction.memory_writer(memory.size_bytes)
+    writer = transaction.open_memory_writer(memory.size_bytes)
     done = 0
     for index in (*changed, len(memory.digests)):
         same = memory.digests[done:index]

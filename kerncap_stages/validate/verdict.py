@@ -55,7 +55,7 @@ def judge_and_publish(
         judgement = Judge(store, capture, source, settings, baselines, replays).judge(request.variant)
     if request.variant is not None and request.variant.read_bytes() != request.code:
         raise UsageError(f"{request.variant} changed while it was validated", hint="validate it again")
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         described = None if request.code is None else _store_variant(capture, request.code, transaction)
         unedited = None if described is None else find_unedited(store, request.capture)
         manifest = _make_manifest(capture, request, described, unedited, judgement, baselines)

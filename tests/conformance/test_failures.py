@@ -102,7 +102,7 @@ def test_the_program_is_killed_in_the_middle_of_a_capture(stages, program, large
     assert "SIGKILL" in err
     assert "in the middle of a capture" in err
     store = Store.open(stages.store)
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []
     assert check_store(store).ok
     assert staged_bytes(stages) == 0
 
@@ -120,7 +120,7 @@ def test_the_stage_is_killed_in_the_middle_of_a_capture(stages, program, large_m
     os.close(program_ends)
     assert "done 1" in printed.read_text()
     store = Store.open(stages.store)
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []
     stages.run("store", "gc").must()
     assert check_store(store).ok
     assert staged_bytes(stages) == 0
@@ -152,7 +152,7 @@ def test_an_interrupted_stage_ends_the_program_and_leaves_nothing_in_parts(
         process.send_signal(number)
         assert process.wait(LIMIT_S) == -number
         assert told in process.stderr.read().decode()
-    assert [entry.kind for entry in Store.open(stages.store).artifacts()] == ["profile"] * kept
+    assert [entry.kind for entry in Store.open(stages.store).list_artifacts()] == ["profile"] * kept
     assert select.select([program_ends], [], [], LIMIT_S)[0], "the program goes on"
     os.close(program_ends)
     assert list(temporary.iterdir()) == []
@@ -166,7 +166,7 @@ def test_an_interrupted_profile_holds_what_a_running_program_did_until_then(stag
         process.send_signal(signal.SIGINT)
         assert process.wait(LIMIT_S) == -signal.SIGINT
         said = process.stderr.read().decode()
-    (entry,) = Store.open(stages.store).artifacts()
+    (entry,) = Store.open(stages.store).list_artifacts()
     assert f"profile {entry.digest.short} holds the kernels until then" in said
     calls = {kernel["name"].split("(")[0]: kernel["calls"] for kernel in stages.show(entry.digest)["kernels"]}
     assert 0 < calls["other"] < 1 << 30
@@ -244,4 +244,4 @@ def test_a_stage_that_is_stopped_in_the_middle_of_a_capture_holds_the_program_no
     assert "done 1" in printed.read_text()
     assert process.returncode == ExitCode.DEVICE, err
     assert "the collector took no more data" in err
-    assert Store.open(stages.store).artifacts() == []
+    assert Store.open(stages.store).list_artifacts() == []

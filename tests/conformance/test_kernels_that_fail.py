@@ -23,7 +23,7 @@ def test_nothing_is_kept_where_a_state_after_the_kernel_is_wanted(stages, progra
     done = stages.run("capture", "--kernel", "target(", "--", program("faulting"), "fault")
     assert done.code in (ExitCode.PROGRAM, ExitCode.DEVICE), done.err
     assert "--no-post" in done.err
-    assert Store.open(stages.store).artifacts() == []
+    assert Store.open(stages.store).list_artifacts() == []
 
 
 def test_the_state_before_a_kernel_that_faults_is_kept(stages, faulting):

@@ -97,7 +97,7 @@ def test_an_end_before_the_target_is_the_programs_failure(stages, program, how, 
     done.must(ExitCode.PROGRAM)
     assert f"{says} before the kernel was captured" in done.err
     assert done.digests == []
-    assert Store.open(stages.store).artifacts() == []
+    assert Store.open(stages.store).list_artifacts() == []
 
 
 @pytest.mark.parametrize(("how", "says"), ENDINGS)

@@ -119,7 +119,7 @@ def test_a_capture_of_another_gpu_is_refused(kc, capture):
     for device in manifest["environment"]["devices"]:
         device["isa"] = device["target"] = device["architecture"] = "sm_75"
     store = Store.open(kc.store)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         moved = transaction.publish(dump(Capture.model_validate_json(json.dumps(manifest))), "capture", [])
     done = kc.run("kc-replay", moved)
     assert done.code == 6

@@ -52,7 +52,7 @@ def publish_cuda(
     store: Store, code: bytes, symbol: str, working_directory: str = "/", isa: str = ARCH
 ) -> Digest:
     """A capture of a kernel of a cubin, with 4 KiB of memory."""
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         stored = FileRef.to(transaction.put_bytes(code))
         state = MemoryRef.to(transaction.put_memory(bytes(4096)))
         cubin = code_object(CodeObjectFormat.CUBIN).model_copy(

@@ -37,7 +37,7 @@ def publish(store: Store, manifest: Manifest | bytes, kind: str | None = None) -
     payload = manifest if isinstance(manifest, bytes) else dump(manifest)
     content = json.loads(payload)
     parents = [ManifestRef(parent).digest for parent in content["parents"]]
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_bytes(payload)
         transaction.publish_objects()
         entry = make_list_entry(kind or content["kind"], parents, time.time_ns())
@@ -52,7 +52,7 @@ def publish_capture(store: Store) -> Digest:
     from kerncap_stages.manifests import dump
 
     parent = publish(store, examples.profile())
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         memory = MemoryRef.to(transaction.put_memory(bytes(range(256)) * 4096))
         code_object = FileRef.to(transaction.put_bytes(b"code object"))
         plain = examples.capture()

@@ -44,7 +44,7 @@ def text_section(code: bytes) -> bytes:
 
 def publish(store: Store, code: bytes, symbol: str, working_directory: str = "/") -> Digest:
     """A capture of a kernel of that symbol, with a region of zeros."""
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         stored = FileRef.to(transaction.put_bytes(code))
         state = MemoryRef.to(transaction.put_memory(bytes(4096)))
         kernel = hsa_kernel(

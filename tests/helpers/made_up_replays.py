@@ -30,7 +30,7 @@ class Bench:
         self.capture = self._capture(start)
 
     def _put(self, values):
-        with self.store.transaction() as transaction:
+        with self.store.begin_transaction() as transaction:
             made = MemoryRef.to(transaction.put_memory(values))
             transaction.publish_objects()
         return made

@@ -72,7 +72,7 @@ class Stages:
     @property
     def environment(self) -> dict[str, str]:
         is_real = self.target.startswith("sm_")
-        gpu = {} if is_real else SoftGpu(target=self.target, gpus=self.gpus).environment()
+        gpu = {} if is_real else SoftGpu(target=self.target, gpus=self.gpus).make_environment()
         return {**os.environ, **gpu, "KERNCAP_STORE": str(self.store), **self.variables}
 
     def run(self, stage: str, *words: object, stdin: str | None = None, **variables: str) -> Finished:

@@ -35,7 +35,7 @@ def manifest(kind: str = "capture", **content: Any) -> bytes:
 
 def publish_memory(store: Store, memory: npt.NDArray[np.uint8], **content: Any) -> tuple[Digest, Digest]:
     """Publish an artifact with one piece of memory; returns (artifact, memory)."""
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_memory(memory)
         return transaction.publish(manifest(memory=f"memory:{digest}", **content), "capture", []), digest
 

@@ -28,20 +28,20 @@ class Silent:
         if isinstance(message, ModuleEnd):
             self._connection.send(Selected(message.module, 0, ()))
 
-    def idle(self) -> None:
+    def do_pending_work(self) -> None:
         """Make room for records."""
         self._connection.shared.take_records()
 
     def close(self) -> None:
         """Take the last records."""
-        self.idle()
+        self.do_pending_work()
 
 
 def watched(command: Sequence[object], mode: Mode = Mode.CAPTURE) -> str:
     """What a program prints while we watch it, on the software GPU."""
     with tempfile.NamedTemporaryFile() as printed:
         words = tuple(str(word) for word in command)
-        spec = ProgramSpec(words, environment=SoftGpu("gfx90a").environment(), stdout=Path(printed.name))
+        spec = ProgramSpec(words, environment=SoftGpu("gfx90a").make_environment(), stdout=Path(printed.name))
         collector = Collector(spec, LibrarySettings(mode, rules=[Rule()]), Silent)
         try:
             for _ in collector.read_events(300):

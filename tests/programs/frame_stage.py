@@ -9,15 +9,15 @@ import time
 from pathlib import Path
 
 from kerncap_stages import errors
-from kerncap_stages.cli.console import emit, epilog, run, say
-from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.console import emit, make_epilog, run, say
+from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
 from kerncap_stages.digest import Digest
 
 app = stage_app()
 
 
-@app.command(epilog=epilog("frame_stage @capture"))
+@app.command(epilog=make_epilog("frame_stage @capture"))
 def frame_stage(
     artifacts: ArtifactArguments = None,
     store: StoreOption = None,  # noqa: ARG001
@@ -27,7 +27,7 @@ def frame_stage(
 ) -> None:
     """Do what was asked."""
     if act == "echo":
-        for text in artifact_texts(artifacts):
+        for text in read_artifact_texts(artifacts):
             say(f"got {text}")
             emit(Digest(text * 64))
     elif act == "digests":

@@ -29,14 +29,14 @@ def planted(store, chunk_bytes, chunks):
         f'{{"chunk_size_bytes":{chunk_bytes},"chunks":[{chunks}],"kind":"memory","schema_version":1,'
         f'"size_bytes":{chunk_bytes * count}}}\n'
     )
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_bytes(list_.encode())
         transaction.publish_objects()
     return MemoryRef.to(digest), chunk_bytes * count
 
 
 def put_chunk(store):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         chunk = transaction.put_bytes(stores.random_bytes(MIB))
         transaction.publish_objects()
     return chunk
@@ -50,8 +50,8 @@ def one_file(content, size_bytes):
 @pytest.fixture
 def sparse(store):
     """One chunk in the middle of 2 GiB of zeros."""
-    with store.transaction() as transaction:
-        writer = transaction.memory_writer(SPARSE)
+    with store.begin_transaction() as transaction:
+        writer = transaction.open_memory_writer(SPARSE)
         writer.append_zeros(SPARSE // 2)
         writer.append(stores.random_bytes(MIB))
         writer.append_zeros(SPARSE // 2 - MIB)
@@ -125,7 +125,7 @@ def test_damage_behind_a_hole_ends_the_file_before_it(store, tmp_path):
 
 @pytest.mark.parametrize("payload", [b"", b"short", b"x" * 2 * MIB])
 def test_a_chunk_of_another_size_is_refused(store, tmp_path, payload):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         chunk = transaction.put_bytes(payload)
         transaction.publish_objects()
     reference, size = planted(store, MIB, f'null,"{chunk}",null')
@@ -160,7 +160,7 @@ def test_petabytes_that_the_file_system_cannot_hold_are_refused(store, tmp_path)
 def test_more_bytes_than_the_disk_has_room_for_are_refused_before_any_is_written(
     store, tmp_path, monkeypatch
 ):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         chunk = transaction.put_bytes(b"x" * (64 * MIB))
         transaction.publish_objects()
     reference, size = planted(store, 64 * MIB, ",".join([f'"{chunk}"'] * 500_000))
@@ -188,16 +188,16 @@ def test_room_is_asked_of_all_files_together(store, tmp_path, monkeypatch):
 
 def test_a_list_of_too_many_chunks_is_no_list(store):
     reference, _ = planted(store, 1 << 30, ",".join(["null"] * 4_000_001))
-    for read in (store.memory_size, store.read_memory, store.chunk_list):
+    for read in (store.read_memory_size, store.read_memory, store.read_chunk_list):
         with pytest.raises(DigestMismatch, match="more than 4,000,000 chunks"):
             read(reference.digest)
 
 
 def test_no_list_of_too_many_chunks_is_written(store):
-    with store.transaction() as transaction:
-        transaction.memory_writer(4_000_000 * MIB).append(b"x")
+    with store.begin_transaction() as transaction:
+        transaction.open_memory_writer(4_000_000 * MIB).append(b"x")
         for append in ("append", "append_zeros"):
-            writer = transaction.memory_writer(4_000_000 * MIB + 1)
+            writer = transaction.open_memory_writer(4_000_000 * MIB + 1)
             with pytest.raises(UsageError, match="the most that one piece may have is 4194304000000"):
                 getattr(writer, append)(b"x" if append == "append" else MIB)
 

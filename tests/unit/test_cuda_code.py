@@ -38,7 +38,7 @@ def store(tmp_path):
 def captured(store, code, contents=CONTENTS, called=lambda name: name):
     capture = load_as(store, publish_cuda(store, code, "use"), Capture)
     variables = []
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         for index, (name, content) in enumerate(contents.items()):
             state = MemoryRef.to(transaction.put_memory(content))
             variables.append(

@@ -12,8 +12,8 @@ from compatibility_page import assert_types, code, rows
 
 import kerncap
 from kerncap_stages.compat import lines
-from kerncap_stages.compat.conversion import validation_result
-from kerncap_stages.compat.statistics import profile_object
+from kerncap_stages.compat.conversion import make_validation_result
+from kerncap_stages.compat.statistics import make_profile_object
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.manifests.validation import Mode, Tolerance
 
@@ -30,7 +30,7 @@ from kerncap_stages.manifests.validation import Mode, Tolerance
 )
 def test_the_edited_file_and_what_is_built_are_those_of_the_project(files, ptxas, named, monkeypatch):
     monkeypatch.setattr("kerncap_stages.compilers.nvcc.find_cuda_tool", lambda _name: ptxas)
-    assert lines.edited_and_built([f"/somewhere/{name}" for name in files]) == named
+    assert lines.name_edited_and_built([f"/somewhere/{name}" for name in files]) == named
 
 
 def printed_lines() -> list[str]:
@@ -50,7 +50,7 @@ def printed_lines() -> list[str]:
         for passed, regions in ((True, (good,)), (False, (good, bad))):
             changes = {"mode": mode, "passed": passed, "regions": regions, "tolerance": bounds}
             verdict = validation.model_copy(update=changes)
-            made.append(validation_result([verdict], [digest], ["k"], []).result_line)
+            made.append(make_validation_result([verdict], [digest], ["k"], []).result_line)
     return [*made, lines.NO_COMPILE_COMMAND]
 
 
@@ -106,14 +106,14 @@ def test_json_has_the_types_of_the_page(row):
     stat = kerncap.KernelStat("k", 1, 2, 2, 100.0)
     capture = manifest_examples.capture()
     made = {
-        "kerncap profile --output FILE": profile_object(["./my app", "-n", "3"], [stat]),
+        "kerncap profile --output FILE": make_profile_object(["./my app", "-n", "3"], [stat]),
         "kerncap replay --json": lines.replay_json(manifest_examples.replay(), capture, Path("k.hsaco")),
     }[code(row[0])[0]]
     assert_types(json.loads(json.dumps(made)), row[2])
 
 
 def test_json_to_the_letter():
-    assert profile_object(["./my app", "-n", "3"], [])["cmd"] == "'./my app' -n 3"
+    assert make_profile_object(["./my app", "-n", "3"], [])["cmd"] == "'./my app' -n 3"
     capture, replay = manifest_examples.capture(), manifest_examples.replay()
     report = lines.replay_json(replay, capture, Path("k.hsaco"))
     assert report["timing"]["unit"] == "microseconds"

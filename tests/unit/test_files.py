@@ -21,8 +21,8 @@ def one_file(content, size_bytes):
 
 
 def test_zeros_beyond_the_size_are_never_written(store, tmp_path, monkeypatch):
-    with store.transaction() as transaction:
-        writer = transaction.memory_writer(1 << 36)
+    with store.begin_transaction() as transaction:
+        writer = transaction.open_memory_writer(1 << 36)
         writer.append_zeros(1 << 36)
         zeros = writer.finish()
         bomb = transaction.put_bytes(bytes(64 << 20))
@@ -40,7 +40,7 @@ def test_a_folder_that_holds_the_store_is_refused(store, tmp_path, inside):
     folder = store.root / inside if inside != "link" else tmp_path / "link"
     with pytest.raises(UsageError, match="contains the store"):
         files.put_path(store, folder)
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []
     assert measure_usage(store).objects == 0
 
 
@@ -65,4 +65,4 @@ def test_a_folder_deeper_than_the_stack_comes_back(store, tmp_path):
     files.get_files(store, manifest, tmp_path / "copy")
     assert (tmp_path / "copy" / manifest.files[0].path).read_bytes() == b"deep down"
     assert (tmp_path / "copy" / manifest.empty_folders[0]).is_dir()
-    assert digest in {entry.digest for entry in store.artifacts()}
+    assert digest in {entry.digest for entry in store.list_artifacts()}

@@ -89,7 +89,7 @@ def changed(manifest, path, value):
 
 def published(store, content):
     """What `kc-store import` does: canonical JSON of a known kind is listed."""
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_bytes(to_canonical(content))
         transaction.publish_objects()
     return digest
@@ -191,7 +191,7 @@ def planned(store, tmp_path, capture):
 def test_a_state_of_another_size_than_its_region_is_never_restored(store, tmp_path):
     capture = load_as(store, publish_cuda(store, LINKS, "use"), Capture)
     planned(store, tmp_path, capture)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         longer = MemoryRef.to(transaction.put_memory(bytes(8192)))
         transaction.publish_objects()
     region = capture.regions[0].model_copy(update={"post": longer})
@@ -219,14 +219,14 @@ def test_a_launch_attribute_of_other_than_64_bytes_is_refused(store, tmp_path):
 def listed(store, size_bytes, chunk_bytes, chunks):
     """A chunk list as another writer may have made it."""
     content = {"chunk_size_bytes": chunk_bytes, "chunks": chunks, "kind": "memory", "schema_version": 1}
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_bytes(to_canonical(content | {"size_bytes": size_bytes}))
         transaction.publish_objects()
     return MemoryRef.to(digest)
 
 
 def test_a_chunk_of_another_size_than_listed_is_damage(store):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         chunk = transaction.put_bytes(b"short")
         transaction.publish_objects()
     chunks = read_chunk_list(store, listed(store, 4096, 4096, [chunk]))
@@ -235,7 +235,7 @@ def test_a_chunk_of_another_size_than_listed_is_damage(store):
 
 
 def test_memory_that_is_no_chunk_list_is_damage(store):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_bytes(b"{}")
         transaction.publish_objects()
     with pytest.raises(DigestMismatch, match=f"object {digest}: not a chunk list"):

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.errors import ArtifactNotFound, UsageError
 
 
@@ -17,10 +17,10 @@ class Terminal(io.StringIO):
 
 
 def test_on_a_terminal_the_latest_is_taken_and_said_where_a_stage_offers_it(capsys):
-    assert list(artifact_texts(None, Terminal(), otherwise="@capture")) == ["@capture"]
+    assert list(read_artifact_texts(None, Terminal(), otherwise="@capture")) == ["@capture"]
     assert "using the latest capture (@capture)" in capsys.readouterr().err
     with pytest.raises(UsageError):
-        list(artifact_texts(None, Terminal()))
+        list(read_artifact_texts(None, Terminal()))
 
 
 @pytest.mark.parametrize("otherwise", ["@capture", None])
@@ -28,18 +28,18 @@ def test_dev_null_names_no_artifact_and_an_empty_pipe_is_a_failed_stage(capsys, 
     with Path(os.devnull).open() as nothing:
         if otherwise is None:
             with pytest.raises(UsageError, match="no artifact given"):
-                list(artifact_texts(None, nothing))
+                list(read_artifact_texts(None, nothing))
         else:
-            assert list(artifact_texts(None, nothing, otherwise=otherwise)) == [otherwise]
+            assert list(read_artifact_texts(None, nothing, otherwise=otherwise)) == [otherwise]
             assert f"using the latest capture ({otherwise})" in capsys.readouterr().err
     reader, writer = os.pipe()
     os.close(writer)
     with os.fdopen(reader) as empty, pytest.raises(ArtifactNotFound, match="the stage before"):
-        list(artifact_texts(None, empty, otherwise=otherwise))
+        list(read_artifact_texts(None, empty, otherwise=otherwise))
     ours, theirs = socket.socketpair()
     theirs.close()
     with os.fdopen(ours.detach()) as empty, pytest.raises(ArtifactNotFound, match="the stage before"):
-        list(artifact_texts(None, empty, otherwise=otherwise))
+        list(read_artifact_texts(None, empty, otherwise=otherwise))
     assert capsys.readouterr().err == ""
 
 
@@ -52,6 +52,6 @@ def test_an_empty_argument_is_a_failed_stage_and_not_the_latest(empty):
 
 
 def test_a_pipe_and_arguments_go_before_the_latest(capsys):
-    assert list(artifact_texts(None, io.StringIO("abc\n"), otherwise="@capture")) == ["abc"]
-    assert list(artifact_texts(["x"], Terminal(), otherwise="@capture")) == ["x"]
+    assert list(read_artifact_texts(None, io.StringIO("abc\n"), otherwise="@capture")) == ["abc"]
+    assert list(read_artifact_texts(["x"], Terminal(), otherwise="@capture")) == ["x"]
     assert capsys.readouterr().err == ""

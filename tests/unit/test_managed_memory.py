@@ -20,7 +20,7 @@ PLANNED = {STAYS_ON_HOST: 2, READ_MOSTLY: 4, STAYS_ON_HOST | READ_MOSTLY: 6, 0: 
 
 def test_where_managed_memory_stays_is_in_manifest_and_plan(store, tmp_path):
     for sent, planned in PLANNED.items():
-        with store.transaction() as transaction:
+        with store.begin_transaction() as transaction:
             state = transaction.put_memory(np.arange(16, dtype=np.float32))
             managed = region_message(
                 kind=protocol.MemoryKind.MANAGED, device=NO_DEVICE, flags=sent, base=BASE, size_bytes=64

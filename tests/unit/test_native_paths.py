@@ -45,7 +45,7 @@ def test_damaged_installation_is_told_from_a_part_left_out(installation):  # noq
 def test_parts_say_why_they_are_missing(installation):  # noqa: ARG001
     reasons = {part.name: part.left_out_reason for part in native_paths.list_native_parts()}
     assert reasons == {"core": None, "softgpu": None, "hsa": None, "cuda": "cupti.h was not found"}
-    assert native_paths.compiler() == "gcc 12.2.0"
+    assert native_paths.describe_compiler() == "gcc 12.2.0"
 
 
 def test_this_installation_keeps_its_record():

@@ -16,8 +16,8 @@ from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import KernargSlot
 from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.pages import render
-from kerncap_stages.pages.kernel import slot_value
-from kerncap_stages.pages.parts import table
+from kerncap_stages.pages.kernel import format_slot_value
+from kerncap_stages.pages.parts import make_table
 from kerncap_stages.text import formats
 
 HOSTILE = "\x1b]0;owned\x07\x1b[2J\r\n[bold red]x[/] [link=file:///etc]y[/link] :smile: \u202e\x9b1m"
@@ -56,7 +56,7 @@ def test_no_word_of_a_narrow_page_is_cut_to_pieces(manifest, width):
 def test_digests_and_sizes_stay_whole_on_a_narrow_terminal(width):
     console = Console(file=io.StringIO(), width=width)
     row = ["0123456789ab", "capture", "1.23 MiB", "x" * 30]
-    console.print(table(["=artifact", "kind", ">size", "about"], [row]))
+    console.print(make_table(["=artifact", "kind", ">size", "about"], [row]))
     text = console.file.getvalue()
     for whole in ("0123456789ab", "capture", "1.23 MiB"):
         assert whole in text
@@ -189,7 +189,9 @@ def test_triton_page_shows_the_chosen_configuration():
 )
 def test_argument_value(slot, raw, value):
     kernarg = raw.to_bytes(16, "little")
-    assert slot_value(KernargSlot(offset_bytes=0, **slot), kernarg, examples.capture().regions) == value
+    assert (
+        format_slot_value(KernargSlot(offset_bytes=0, **slot), kernarg, examples.capture().regions) == value
+    )
 
 
 @pytest.mark.parametrize(
@@ -198,17 +200,17 @@ def test_argument_value(slot, raw, value):
      (999 << 30, "999 GiB"), (1 << 62, "4.00 EiB")],
 )  # fmt: skip
 def test_size(size_bytes, text):
-    assert formats.size(size_bytes) == text
+    assert formats.format_size(size_bytes) == text
 
 
 @pytest.mark.parametrize("source", TimeSource)
 def test_a_clock_is_named_in_words(source):
-    assert "_" not in formats.clock(source)
-    assert formats.clock(source).strip()
+    assert "_" not in formats.name_clock(source)
+    assert formats.name_clock(source).strip()
 
 
 @pytest.mark.parametrize(
     ("duration_ns", "text"), [(0, "0 ns"), (999, "999 ns"), (1500, "1.50 µs"), (61 * 10**9, "61.0 s")]
 )
 def test_duration(duration_ns, text):
-    assert formats.duration(duration_ns) == text
+    assert formats.format_duration(duration_ns) == text

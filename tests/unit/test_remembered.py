@@ -18,7 +18,7 @@ from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests import KINDS, SCHEMA_VERSIONS, View, dump, find_model, open_view
 from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.manifests.profile import Profile
-from kerncap_stages.pages.verdict import footer, lines
+from kerncap_stages.pages.verdict import format_footer, format_lines
 from kerncap_stages.project.checkout import find_checkout
 from kerncap_stages.project.default_folder import choose_default_folder
 from kerncap_stages.store import Store
@@ -46,8 +46,8 @@ def test_versions_are_those_of_the_models(kind):
 @ANY
 @given(manifest_strategies.manifests("validation"))
 def test_a_view_of_a_verdict_reads_like_its_model(manifest):
-    assert footer(view(manifest)) == footer(manifest)
-    assert list(lines(view(manifest), verbose=True)) == list(lines(manifest, verbose=True))
+    assert format_footer(view(manifest)) == format_footer(manifest)
+    assert list(format_lines(view(manifest), verbose=True)) == list(format_lines(manifest, verbose=True))
 
 
 @ANY
@@ -100,7 +100,7 @@ def test_only_what_is_listed_and_whole_is_remembered(store):
     store.actions.put(key, digest)
     known = find_remembered(store, key)
     assert (known.digest, known.made.kind) == (digest, "capture")
-    path = store.folder.object_path(digest)
+    path = store.folder.find_object_path(digest)
     whole = path.read_bytes()
     path.chmod(0o600)
     path.write_bytes(whole[:-1])
@@ -114,7 +114,7 @@ def test_only_what_is_listed_and_whole_is_remembered(store):
 def profile(store):
     """A profile that is older than the capture that was made from it."""
     capture = publish_capture(store)
-    latest, before = store.artifacts()
+    latest, before = store.list_artifacts()
     assert (latest.digest, before.kind) == (capture, "profile")
     return before.digest
 
@@ -131,34 +131,34 @@ def test_what_a_stage_answers_with_again_is_the_latest(store, profile):
 
 
 def test_what_is_no_answer_keeps_its_place_in_the_list(store, profile):
-    key, before = make_request_key("any"), store.artifacts()
+    key, before = make_request_key("any"), store.list_artifacts()
     store.actions.put(key, profile)
     assert load_known(store, key, Profile)[0] == profile
     assert find_remembered(store, key, lambda _made: False) is None
     assert load_remembered(store, key, Profile, lambda _made: False) is None
-    assert store.artifacts() == before
+    assert store.list_artifacts() == before
 
 
 def test_the_latest_that_answers_again_is_not_written_again(store):
     key, digest = make_request_key("any"), publish_capture(store)
     store.actions.put(key, digest)
-    before = store.artifacts()
+    before = store.list_artifacts()
     assert find_remembered(store, key).digest == digest
-    assert store.artifacts() == before
+    assert store.list_artifacts() == before
 
 
 def test_a_store_of_somebody_else_answers(store, profile, monkeypatch):
-    key, before = make_request_key("any"), store.artifacts()
+    key, before = make_request_key("any"), store.list_artifacts()
     store.actions.put(key, profile)
     monkeypatch.setattr("os.geteuid", lambda: store.root.stat().st_uid + 1)
     assert find_remembered(store, key).digest == profile
-    assert store.artifacts() == before
+    assert store.list_artifacts() == before
 
 
 def test_what_was_taken_off_the_list_does_not_come_back(store, profile):
     store.remove(profile)
     store.list_again(profile)
-    assert [entry.kind for entry in store.artifacts()] == ["capture"]
+    assert [entry.kind for entry in store.list_artifacts()] == ["capture"]
 
 
 def test_another_schema_is_not_remembered(store, monkeypatch):

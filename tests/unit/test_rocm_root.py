@@ -12,8 +12,8 @@ import pytest
 import kerncap_stages
 from kerncap_stages.errors import DeviceError, ExitCode, Refused, UsageError
 from kerncap_stages.rocm_root import bootstrap, cache, cli, enter, host, image, namespaces, versions
-from kerncap_stages.rocm_root.children import in_child
-from kerncap_stages.rocm_root.recipes import RECIPES, recipe_for
+from kerncap_stages.rocm_root.children import run_in_child
+from kerncap_stages.rocm_root.recipes import RECIPES, find_recipe
 
 SOURCES = Path(__file__).parents[2]
 
@@ -27,7 +27,7 @@ def test_tests_run_the_installed_package() -> None:
     [("1:21.1.8-13", (21, 1, 8)), ("6.4.3+dfsg-5", (6, 4, 3)), ("7.2.4-1~exp2", (7, 2, 4)), ("r5", ())],
 )
 def test_upstream_takes_the_numbers_before_the_debian_part(version: str, numbers: tuple[int, ...]) -> None:
-    assert versions.upstream(version) == numbers
+    assert versions.parse_upstream(version) == numbers
 
 
 def good_packages(rocm: str) -> dict[str, str]:
@@ -56,7 +56,7 @@ def test_installed_reads_only_installed_packages(tmp_path: Path) -> None:
         "Package: a\nStatus: install ok installed\nVersion: 1.0-1\n\n"
         "Package: b\nStatus: deinstall ok config-files\nVersion: 2.0-1\n\n"
     )
-    assert versions.installed(tmp_path) == {"a": "1.0-1"}
+    assert versions.read_installed(tmp_path) == {"a": "1.0-1"}
 
 
 def test_a_perl_without_modules_is_refused_before_anything_is_downloaded(
@@ -71,16 +71,16 @@ def test_a_perl_without_modules_is_refused_before_anything_is_downloaded(
         (tmp_path / "log").open("w") as log,
         pytest.raises(Refused, match="perl with its own modules") as caught,
     ):
-        bootstrap.command("forky", None, [], log)
+        bootstrap.make_command("forky", None, [], log)
     assert caught.value.hint == "as root: apt-get install perl"
 
 
 def test_key_changes_with_layers_and_owner() -> None:
-    recipe = recipe_for("6.4")
+    recipe = find_recipe("6.4")
     keys = {
-        recipe.key((), as_root=True),
-        recipe.key((), as_root=False),
-        recipe.key(("llama.cpp",), as_root=True),
+        recipe.make_key((), as_root=True),
+        recipe.make_key((), as_root=False),
+        recipe.make_key(("llama.cpp",), as_root=True),
     }
     assert len(keys) == 3
 
@@ -88,20 +88,20 @@ def test_key_changes_with_layers_and_owner() -> None:
 @pytest.mark.parametrize(("rocm", "layers"), [("5.7", ()), ("7.2", ("llama.cpp",)), ("6.4", ("pytorch",))])
 def test_unknown_version_or_layer_is_a_usage_error(rocm: str, layers: tuple[str, ...]) -> None:
     with pytest.raises(UsageError):
-        recipe_for(rocm).key(layers, as_root=True)
+        find_recipe(rocm).make_key(layers, as_root=True)
 
 
 def test_mirror_given_beats_variable_beats_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(host.MIRROR_VARIABLE, "http://b.example/debian/")
-    assert host.archive_mirror("http://a.example/debian") == "http://a.example/debian"
-    assert host.archive_mirror() == "http://b.example/debian"
+    assert host.find_archive_mirror("http://a.example/debian") == "http://a.example/debian"
+    assert host.find_archive_mirror() == "http://b.example/debian"
     monkeypatch.delenv(host.MIRROR_VARIABLE)
     monkeypatch.setattr(
-        host, "_output", lambda *_: "Debian Debian-Security http://s/\nDebian Debian http://m/debian/\n"
+        host, "_read_output", lambda *_: "Debian Debian-Security http://s/\nDebian Debian http://m/debian/\n"
     )
-    assert host.archive_mirror() == "http://m/debian"
-    monkeypatch.setattr(host, "_output", lambda *_: "Ubuntu Ubuntu http://u/ubuntu/\n")
-    assert host.archive_mirror() is None  # mmdebstrap's own
+    assert host.find_archive_mirror() == "http://m/debian"
+    monkeypatch.setattr(host, "_read_output", lambda *_: "Ubuntu Ubuntu http://u/ubuntu/\n")
+    assert host.find_archive_mirror() is None  # mmdebstrap's own
 
 
 def test_mirror_of_a_new_root_is_what_its_apt_was_given(tmp_path: Path) -> None:
@@ -110,9 +110,9 @@ def test_mirror_of_a_new_root_is_what_its_apt_was_given(tmp_path: Path) -> None:
     sources.write_text(
         "deb [signed-by=/k.gpg] http://m/debian/ forky main\ndeb http://s/sec forky-security main\n"
     )
-    assert bootstrap.mirror_of(tmp_path, "forky") == "http://m/debian"
+    assert bootstrap.find_mirror(tmp_path, "forky") == "http://m/debian"
     with pytest.raises(DeviceError, match="sid") as caught:
-        bootstrap.mirror_of(tmp_path, "sid")
+        bootstrap.find_mirror(tmp_path, "sid")
     assert "--mirror" in (caught.value.hint or "")
 
 
@@ -122,8 +122,8 @@ def test_only_network_options_of_apt_are_taken_over(monkeypatch: pytest.MonkeyPa
         'Acquire::http::Proxy-Auto-Detect "/usr/bin/x";\n'
         'Acquire::Check-Valid-Until "false";\nAcquire::https::CAInfo "/x.pem";\nDPkg::Post-Invoke "x";\n'
     )
-    monkeypatch.setattr(host, "_output", lambda *_: dump)
-    assert host.apt_network_options() == [
+    monkeypatch.setattr(host, "_read_output", lambda *_: dump)
+    assert host.list_apt_network_options() == [
         'Acquire::http::Proxy "http://p:3128";',
         'Acquire::Check-Valid-Until "false";',
     ]
@@ -140,16 +140,16 @@ def test_pip_settings_of_a_user_are_merged_and_their_folders_shown(
     )
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
     monkeypatch.delenv("PIP_CONFIG_FILE", raising=False)
-    settings = host.pip_settings()
-    assert tmp_path / "index" in host.local_paths(settings)
-    assert "https://b.example/simple" in host.pip_configuration(settings)
+    settings = host.read_pip_settings()
+    assert tmp_path / "index" in host.list_local_paths(settings)
+    assert "https://b.example/simple" in host.format_pip_configuration(settings)
 
 
 def test_environment_drops_what_belongs_to_the_machines_libraries(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("LD_LIBRARY_PATH", "/opt/lib")
     monkeypatch.setenv("PATH", "/opt/bin")
     monkeypatch.setenv("KERNCAP_STORE", "/data")
-    kept = enter.environment({"EXTRA": "1"})
+    kept = enter.make_environment({"EXTRA": "1"})
     assert "LD_LIBRARY_PATH" not in kept
     assert kept["PATH"] == enter.ROOT_PATH
     assert (kept["KERNCAP_STORE"], kept["EXTRA"]) == ("/data", "1")
@@ -188,7 +188,7 @@ def test_refusal_names_the_setting_that_forbids_namespaces(
     file.parent.mkdir()
     file.write_text(value + "\n")
     monkeypatch.setattr(namespaces, "SYSCTL", tmp_path)
-    refusal = namespaces.refused_as_user(OSError(1, "Operation not permitted"))
+    refusal = namespaces.explain_refused_user(OSError(1, "Operation not permitted"))
     assert f"{setting} = {value}" in str(refusal)
     assert refusal.hint
     assert f"sysctl -w {setting}=" in refusal.hint
@@ -199,7 +199,7 @@ def test_an_error_of_a_child_process_is_raised_in_its_parent() -> None:
         raise Refused("no", hint="do this")
 
     with pytest.raises(Refused, match="no") as caught:
-        in_child(fail, private=False)
+        run_in_child(fail, private=False)
     assert caught.value.hint == "do this"
 
 
@@ -222,12 +222,12 @@ def test_only_roots_that_are_named_without_doubt_are_removed(
         root = cache.Root(key)
         root.files.mkdir(parents=True)
         (root.folder / "versions.json").write_text("{}")
-    before = {root.key for root in cache.all_roots()}
+    before = {root.key for root in cache.list_roots()}
     assert before == {"6.4-aa", "6.4-bb", "7.2-cc"}
     with pytest.raises(SystemExit) as ended:
         cli.main(["rm", *words])
     assert ended.value.code == (2 if left == before else 0)
-    assert {root.key for root in cache.all_roots()} == left
+    assert {root.key for root in cache.list_roots()} == left
 
 
 def test_a_root_in_use_is_not_removed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,17 +255,17 @@ def test_sweep_deletes_what_killed_runs_left_and_nothing_else(
 
 
 def test_containerfile_installs_what_the_recipe_says(golden) -> None:
-    golden(SOURCES / "Containerfile", image.containerfile("6.4", ()).encode())
+    golden(SOURCES / "Containerfile", image.make_containerfile("6.4", ()).encode())
 
 
 def test_containerfile_with_layers_installs_them_after_the_recipe() -> None:
-    text = image.containerfile("6.4", ("llama.cpp",))
+    text = image.make_containerfile("6.4", ("llama.cpp",))
     assert text.index("hipcc") < text.index("libggml0-backend-hip")
     assert '"layers": ["llama.cpp"]' in text
 
 
 def test_containerfile_of_an_overlay_takes_the_archive_of_its_base_image() -> None:
-    text = image.containerfile("7.2", ())
+    text = image.make_containerfile("7.2", ())
     assert "ARG BASE=debian:sid-slim\nFROM ${BASE}\n" in text
     assert "debian.sources" in text
     assert "experimental main" in text
@@ -298,12 +298,12 @@ def test_list_leaves_out_what_is_mounted_in_a_root(
 
     def list_with_a_mount() -> None:
         namespaces.bind(elsewhere, mounted)
-        assert namespaces.mounts_below(root.files) == [mounted]
+        assert namespaces.list_mounts_below(root.files) == [mounted]
         with pytest.raises(SystemExit):
             cli.main(["list"])
         sys.stdout.flush()
 
-    assert in_child(list_with_a_mount, private=True) == 0
+    assert run_in_child(list_with_a_mount, private=True) == 0
     size = capfd.readouterr().out.split()[1]
     assert size.endswith("K"), size
 
@@ -313,7 +313,7 @@ def test_cache_that_is_no_folder_is_refused(
     verb: list[str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv(cache.CACHE_VARIABLE, "/dev/null")
-    monkeypatch.setattr(image, "inside", lambda *_: False)
+    monkeypatch.setattr(image, "is_inside", lambda *_: False)
     with pytest.raises(SystemExit) as ended:
         cli.main(verb)
     assert ended.value.code == ExitCode.REFUSED

@@ -44,7 +44,7 @@ def test_statistics_keep_every_number(store, tmp_path):
     assert first.share == pytest.approx(0.8)
     assert (second.name, second.stddev_ns) == ("once", 0.0)
     assert (profile.imported_from, profile.program) == ("rocprofv3", None)
-    assert [entry.digest for entry in store.artifacts("profile")] == [digest]
+    assert [entry.digest for entry in store.list_artifacts("profile")] == [digest]
 
 
 def test_a_trace_gives_times_and_shapes(store, tmp_path):

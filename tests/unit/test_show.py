@@ -122,7 +122,7 @@ def test_manifests_that_are_long_together_are_passed_over(listed, store):
 
 
 def test_the_sharing_line_has_a_bound_and_says_so(show, store, capture):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         profiles = [examples.profile().model_copy(update={"wall_ns": number}) for number in range(600)]
         digests = [transaction.put_bytes(dump(profile)) for profile in profiles]
         transaction.publish_listed([(digest, make_list_entry("profile", [], 1)) for digest in digests])
@@ -153,7 +153,7 @@ def test_artifacts_are_listed_as_json(store, capture):
     store.name("kept", store.resolve(capture))
     listed = json.loads(executables.run("kc-store", "ls", "--json", store=store.root).stdout)
     assert [(entry["digest"], entry["kind"], entry["names"]) for entry in listed] == [
-        (str(entry.digest), entry.kind, list(entry.names)) for entry in store.artifacts()
+        (str(entry.digest), entry.kind, list(entry.names)) for entry in store.list_artifacts()
     ]
     assert (listed[0]["digest"], listed[0]["kind"], listed[0]["names"]) == (capture, "capture", ["kept"])
 

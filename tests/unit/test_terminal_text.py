@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 
 @pytest.mark.parametrize(
@@ -26,15 +26,15 @@ from kerncap_stages.text.terminal import printable
     ],
 )
 def test_printable(hostile, shown):
-    assert printable(hostile) == shown
+    assert make_printable(hostile) == shown
 
 
 @given(st.text(alphabet=st.characters(), max_size=50))
 def test_printable_leaves_nothing_to_obey(text):
-    shown = printable(text)
+    shown = make_printable(text)
     assert not {unicodedata.category(letter) for letter in shown} & {"Cc", "Cf", "Cs", "Zl", "Zp"}
-    assert printable(shown) == shown
+    assert make_printable(shown) == shown
 
 
 def test_lines_can_be_kept():
-    assert printable("a\nb\x1b", keep_lines=True) == "a\nb\\x1b"
+    assert make_printable("a\nb\x1b", keep_lines=True) == "a\nb\\x1b"

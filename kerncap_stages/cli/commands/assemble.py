@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import VersionOption, stage_app
 
 app = stage_app()
 
 
-@app.command(epilog=epilog("kc-assemble ./isolated/scale      `make assemble` in the project runs this"))
+@app.command(epilog=make_epilog("kc-assemble ./isolated/scale      `make assemble` in the project runs this"))
 def assemble(
     project: Annotated[Path, typer.Argument(metavar="PROJECT", help="The project's folder.")] = Path(),
     output: Annotated[

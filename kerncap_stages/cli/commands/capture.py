@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from kerncap_stages.cli.command_line import ProgramCommand, take_command
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     AppStdinOption,
     AppStdoutOption,
@@ -78,7 +78,7 @@ StopAfterOption = Annotated[
 
 @app.command(
     cls=ProgramCommand,
-    epilog=epilog("kc-profile -- ./app | kc-capture\nkc-capture --kernel 'scale<float>' -- ./app"),
+    epilog=make_epilog("kc-profile -- ./app | kc-capture\nkc-capture --kernel 'scale<float>' -- ./app"),
 )
 def capture(
     context: typer.Context,
@@ -111,11 +111,11 @@ def capture(
     Give the program's command after `--`, or a profile, which records it. Prints one digest for each capture.
     If a signal ends the program before all requested dispatches are captured, the exit code is 5.
     """
-    from kerncap_stages.cli.flows.capture import CaptureArguments, capture_dispatches, name_match
+    from kerncap_stages.cli.flows.capture import CaptureArguments, capture_dispatches, choose_name_match
 
     arguments = CaptureArguments(
         names=tuple(kernel or ()),
-        match=name_match(exact=exact, regex=regex, mangled=mangled),
+        match=choose_name_match(exact=exact, regex=regex, mangled=mangled),
         rank=rank,
         dispatch=dispatch,
         count=count,

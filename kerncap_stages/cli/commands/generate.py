@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     ArtifactArguments,
     JsonOption,
@@ -50,7 +50,7 @@ FreshOption = Annotated[
 
 
 @app.command(
-    epilog=epilog(
+    epilog=make_epilog(
         "kc-profile -- ./app | kc-capture | kc-generate\n"
         "kc-generate @capture --source-dir ./src --output ./isolated/scale"
     )

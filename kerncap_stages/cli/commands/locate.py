@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     ArtifactArguments,
     JsonOption,
@@ -43,7 +43,7 @@ FreshOption = Annotated[bool, typer.Option("--fresh", help="Search again even if
 
 
 @app.command(
-    epilog=epilog(
+    epilog=make_epilog(
         "kc-capture @profile | kc-locate --source-dir ./src\n"
         "kc-locate @capture --source-dir ./src --compile-commands build/compile_commands.json"
     )

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from kerncap_stages.cli.command_line import MissingDashesError, ProgramCommand, take_command
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     AppStdinOption,
     AppStdoutOption,
@@ -40,7 +40,7 @@ FromRocprofv3Option = Annotated[
 
 @app.command(
     cls=ProgramCommand,
-    epilog=epilog("kc-profile -- ./app --size 4096\nkc-profile -- ./app | kc-capture | kc-replay"),
+    epilog=make_epilog("kc-profile -- ./app --size 4096\nkc-profile -- ./app | kc-capture | kc-replay"),
 )
 def profile(
     context: typer.Context,

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     ArtifactOrLatestArguments,
     JsonOption,
@@ -96,7 +96,9 @@ DeviceOption = Annotated[
 ]
 
 
-@app.command(epilog=epilog("kc-replay @capture\nkc-replay @capture --compare variant.hsaco --iterations 100"))
+@app.command(
+    epilog=make_epilog("kc-replay @capture\nkc-replay @capture --compare variant.hsaco --iterations 100")
+)
 def replay(
     artifacts: ArtifactOrLatestArguments = None,
     variant: VariantOption = None,

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     ArtifactOrLatestArguments,
     PageJsonOption,
@@ -31,7 +31,7 @@ AboutOption = Annotated[
 ]
 
 
-@app.command(epilog=epilog(_EXAMPLES))
+@app.command(epilog=make_epilog(_EXAMPLES))
 def show(
     artifacts: ArtifactOrLatestArguments = None,
     tree: TreeOption = False,

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from kerncap_stages.cli.console import epilog, run, say
+from kerncap_stages.cli.console import make_epilog, run, say
 from kerncap_stages.cli.options import VersionOption, stage_app
 from kerncap_stages.errors import UsageError
 from kerncap_stages.machine.cannot_run import explain_start_failure
 from kerncap_stages.machine.softgpu import TARGETS, SoftGpu, parse_size, require_rocm
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,7 +32,7 @@ def run_softgpu(command: Sequence[str], gpu: SoftGpu, *, own_rocm: bool = False)
     ProgramError if the command cannot be started.
     """
     gpu.check()
-    environment = gpu.environment()
+    environment = gpu.make_environment()
     if not own_rocm:
         require_rocm()
     try:
@@ -48,12 +48,12 @@ def _add_seed(schedule: str | None, command: Sequence[str]) -> str | None:
     chosen = f"{schedule}:{secrets.randbelow(10**6)}"
     words = sys.argv[1 : len(sys.argv) - len(command)]
     words = [chosen if word == schedule else word.replace(f"={schedule}", f"={chosen}") for word in words]
-    say(f"to repeat this run: {printable(shlex.join(['kc-softgpu', *words, *command]))}")
+    say(f"to repeat this run: {make_printable(shlex.join(['kc-softgpu', *words, *command]))}")
     return chosen
 
 
 @app.command(
-    epilog=epilog("kc-softgpu --target gfx942 --gpus 2 -- ./app --size 100"),
+    epilog=make_epilog("kc-softgpu --target gfx942 --gpus 2 -- ./app --size 100"),
     context_settings={"allow_interspersed_args": False, "help_option_names": ["-h", "--help"]},
 )
 def softgpu(

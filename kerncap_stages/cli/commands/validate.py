@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import (
     ArtifactOrProjectArguments,
     JsonOption,
@@ -80,7 +80,7 @@ FreshOption = Annotated[bool, typer.Option("--fresh", help="Replay again even if
 
 
 @app.command(
-    epilog=epilog(
+    epilog=make_epilog(
         "kc-validate ./isolated/scale        the rebuilt kernel there, byte for byte\n"
         "kc-validate @capture --variant new.hsaco --dtype fp32 --ulp 2"
     )

@@ -13,7 +13,7 @@ from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.project.checkout import open_project
 from kerncap_stages.store import Store
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,7 +31,7 @@ def assemble_project(folder: Path, output: Path | None) -> None:
     else:
         target.write_bytes(made.code)
     if made.warnings:
-        say(printable(made.warnings, keep_lines=True))
+        say(make_printable(made.warnings, keep_lines=True))
     say(f"{target}: {len(made.code):,} bytes")
 
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.command_line import resolve_artifact
 from kerncap_stages.cli.console import add_store_option, emit, say
-from kerncap_stages.cli.inputs import artifact_texts
-from kerncap_stages.cli.progress import lines
+from kerncap_stages.cli.inputs import read_artifact_texts
+from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
 from kerncap_stages.collect.capture_request import (
     CaptureRequest,
@@ -24,7 +24,7 @@ from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -60,7 +60,7 @@ class CaptureArguments:
     program_stdout: Path | None
     program_stdin: Path | None
 
-    def selections(self, request: CaptureRequest) -> tuple[Selection, ...]:
+    def make_selections(self, request: CaptureRequest) -> tuple[Selection, ...]:
         """Select the dispatches to capture in one program."""
         grid, block = self.grid_blocks, self.block_work_items
         selections = tuple(
@@ -89,7 +89,7 @@ class CaptureArguments:
         on_killed: called if a signal ended the program before all of them were captured.
         """
         return CaptureOptions(
-            selections=self.selections(request),
+            selections=self.make_selections(request),
             parents=request.parents,
             with_post=self.with_post,
             reachable_only=self.reachable_only,
@@ -104,7 +104,7 @@ class CaptureArguments:
         )
 
 
-def name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch:
+def choose_name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch:
     """Choose how names are matched: by a part of the name if no option is given.
 
     Raises UsageError if several options are given.
@@ -136,44 +136,46 @@ def capture_dispatches(
     if arguments.rank is not None and arguments.names:
         raise UsageError("--rank and --kernel exclude each other", hint="give one of them")
     # All profiles are read before the first program runs.
-    requests = list(_requests(store, program, profiles, arguments))
+    requests = list(_make_requests(store, program, profiles, arguments))
     code = ExitCode.DONE
 
     def fail() -> None:
         nonlocal code
         code = ExitCode.PROGRAM
 
-    with lines("capture") as report:
+    with show_lines("capture") as report:
         for request in requests:
             options = arguments.options(request, report, fail)
             spec = replace(request.spec, stdout=arguments.program_stdout, stdin=arguments.program_stdin)
             for digest, made in run_capture(store, spec, options):
-                say(_summary(made))
+                say(_summarize(made))
                 emit(digest, made if as_json else None)
     return code
 
 
-def _requests(
+def _make_requests(
     store: Store, program: tuple[str, ...] | None, profiles: Sequence[str] | None, arguments: CaptureArguments
 ) -> Iterator[CaptureRequest]:
     if program is not None and not profiles:
         yield choose_from_command(program, arguments.rank, arguments.names)
         return
-    for text in artifact_texts(profiles, missing=_MISSING):
+    for text in read_artifact_texts(profiles, missing=_MISSING):
         digest = resolve_artifact(store, text, () if arguments.names else ("--kernel", "NAME"))
         profile = load_as(store, digest, Profile)
         yield choose_from_profile(digest, profile, program, arguments.rank, arguments.names, _tell)
 
 
 def _tell(text: str) -> None:
-    say(f"kc-capture: {printable(add_store_option(text), keep_lines=True)}")
+    say(f"kc-capture: {make_printable(add_store_option(text), keep_lines=True)}")
 
 
-def _summary(capture: Capture) -> str:
+def _summarize(capture: Capture) -> str:
     regions = [region for region in capture.regions if region.pre is not None]
-    total = formats.size(sum(region.size_bytes for region in regions))
-    text = f"{printable(capture.kernel.demangled_name)}: {formats.count(len(regions), 'region')}, {total}"
+    total = formats.format_size(sum(region.size_bytes for region in regions))
+    text = (
+        f"{make_printable(capture.kernel.demangled_name)}: {formats.count(len(regions), 'region')}, {total}"
+    )
     if capture.has_post:
         written = sum(region.written_size_bytes or 0 for region in capture.regions)
-        text += f", {formats.size(written)} changed"
-    return text + f"; the program was held for {formats.duration(capture.cost.held_ns)}"
+        text += f", {formats.format_size(written)} changed"
+    return text + f"; the program was held for {formats.format_duration(capture.cost.held_ns)}"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.flows.locate import locate_source
-from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.errors import KerncapError, UsageError
 from kerncap_stages.generate.request import make_project_key
 from kerncap_stages.locate.known_source import summarise_source
@@ -18,7 +18,7 @@ from kerncap_stages.project.checkout import check_out, find_checkout
 from kerncap_stages.project.default_folder import choose_default_folder
 from kerncap_stages.store import Store
 from kerncap_stages.store.remembered import find_remembered
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -56,7 +56,7 @@ def generate_projects(
     if assembly and source_dirs:
         raise UsageError("--assembly needs no source", hint="leave out --source-dir")
     arguments = GenerateArguments(Options(tuple(source_dirs)), assembly, force, fresh)
-    for count, texts in enumerate(_group(artifact_texts(artifacts), together=together)):
+    for count, texts in enumerate(_group(read_artifact_texts(artifacts), together=together)):
         place = output.with_name(f"{output.name}-{count + 1}") if output is not None and count > 0 else output
         inputs = [store.resolve(text) for text in texts]
         if not assembly:
@@ -94,7 +94,7 @@ def _locate_capture(store: Store, digest: Digest, arguments: GenerateArguments) 
     except UsageError:
         raise
     except KerncapError as error:
-        say(f"the source could not be located: {printable(str(error))}")
+        say(f"the source could not be located: {make_printable(str(error))}")
         return digest
     say(summarise_source(made))
     return located
@@ -132,12 +132,12 @@ def _write(
 
 
 def _report(checkout: Checkout, reproducer: Reproducer | View) -> None:
-    folder = printable(shlex.quote(str(checkout.folder)))
+    folder = make_printable(shlex.quote(str(checkout.folder)))
     say(f"project in {folder}: `make -C {folder} help`")
     texts = ("kernel_variant.s", "kernel_variant.ptx")
     edited = next((file.path for file in reproducer.files if file.path in texts), None)
     lead = f"`make assemble` rebuilds {edited}" if edited else "cannot be rebuilt"
     for missing in reproducer.missing:
-        say(f"  {lead}: {printable(missing)}")
+        say(f"  {lead}: {make_printable(missing)}")
     for note in checkout.notes:
         say(f"  {note}")

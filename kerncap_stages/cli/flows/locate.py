@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import emit, say
-from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.locate.known_source import find_known_source, summarise_source
 from kerncap_stages.locate.options import Options
 from kerncap_stages.store import Store
@@ -33,7 +33,7 @@ def locate_sources(
     """Locate the source of each capture and print the digests of the source artifacts."""
     options = Options(tuple(source_dirs), compile_commands, tuple(defines), compiler)
     store = Store.open(store_folder)
-    for text in artifact_texts(artifacts):
+    for text in read_artifact_texts(artifacts):
         digest, made = locate_source(store, store.resolve(text), options, fresh=fresh)
         say(summarise_source(made))
         emit(digest, store.get(digest) if as_json else None)

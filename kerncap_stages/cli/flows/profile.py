@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.console import emit, people, say
+from kerncap_stages.cli.console import emit, open_messages, say
 from kerncap_stages.collect.profile import ProfileOptions, run_profile
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.rocprofv3 import import_profile
 from kerncap_stages.errors import DeviceError, ExitCode, UsageError
 from kerncap_stages.manifests import dump
-from kerncap_stages.pages.profile import kernels_section
+from kerncap_stages.pages.profile import make_kernels_section
 from kerncap_stages.store import Store
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -37,7 +37,7 @@ class Table:
 
     def show(self, profile: Profile) -> None:
         """Print the ranking and write the file."""
-        people().print(*kernels_section(profile, self._top))
+        open_messages().print(*make_kernels_section(profile, self._top))
         try:
             if self._output is not None:
                 self._output.write_bytes(dump(profile))
@@ -74,7 +74,7 @@ def profile_program(
         code = ExitCode.PROGRAM
 
     def warn(text: str) -> None:
-        say(f"kc-profile: warning: {printable(text, keep_lines=True)}")  # it may name a process
+        say(f"kc-profile: warning: {make_printable(text, keep_lines=True)}")  # it may name a process
 
     options = ProfileOptions(timeout_s, warn=warn, on_made=table.show, on_killed=fail)
     try:

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.cli.console import add_store_option, emit, say
-from kerncap_stages.cli.inputs import artifact_texts
-from kerncap_stages.cli.progress import phases
+from kerncap_stages.cli.inputs import read_artifact_texts
+from kerncap_stages.cli.progress import show_phases
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.project.artifacts import find_kernel_name
@@ -18,7 +18,7 @@ from kerncap_stages.project.built import warn_of_stale_variant
 from kerncap_stages.replay.engine import run_replay
 from kerncap_stages.replay.options import MAX_WORK_ITEMS, ReplayOptions
 from kerncap_stages.replay.result_lines import write_result_lines
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -41,20 +41,20 @@ def replay_captures(
     """
     if options.variant is not None and options.variant.is_file():
         for note in warn_of_stale_variant(options.variant.parent, options.variant):
-            say(f"note: {printable(note)}")
+            say(f"note: {make_printable(note)}")
     worst = ExitCode.DONE
     for number, (store, capture, is_one_of_many) in enumerate(_find_captures(store_folder, artifacts)):
         each = options
         if options.dump_folder is not None and number > 0:
             each = replace(options, dump_folder=options.dump_folder / str(number))
         if is_one_of_many:
-            say(f"{printable(find_kernel_name(store, capture))}:")
-        with phases(counting_bytes="restore") as report:
+            say(f"{make_printable(find_kernel_name(store, capture))}:")
+        with show_phases(counting_bytes="restore") as report:
             digest, made, result = run_replay(store, capture, replace(each, progress=report))
         for line in write_result_lines(made, result):
             say(add_store_option(line) if "next: " in line else line)
         if (unlisted := list_for_user(store, digest, store_folder)) is not None:
-            say(f"note: {printable(unlisted)}")
+            say(f"note: {make_printable(unlisted)}")
         emit(digest, made if as_json else None)
         if made.outcome is not ReplayOutcome.COMPLETED:
             worst = max(worst, ExitCode.DEVICE)
@@ -67,7 +67,7 @@ def _find_captures(
     store_folder: Path | None, artifacts: Sequence[str] | None
 ) -> Iterator[tuple[Store, Digest, bool]]:
     """Yield each capture with its store, and whether its project has several captures."""
-    for text in artifact_texts(artifacts, otherwise="@capture"):
+    for text in read_artifact_texts(artifacts, otherwise="@capture"):
         store, captures = find_captures(store_folder, text)
         yield from ((store, capture, len(captures) > 1) for capture in captures)
 

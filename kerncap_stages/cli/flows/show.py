@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from kerncap_stages.cli.console import page, require_output
-from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.console import open_page, require_output
+from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.manifests import load, parse
 from kerncap_stages.pages import about, render
-from kerncap_stages.pages.artifact import head
-from kerncap_stages.pages.artifact import tree as tree_of
+from kerncap_stages.pages.artifact import make_head
+from kerncap_stages.pages.artifact import make_tree as tree_of
 from kerncap_stages.pages.installation import describe_installation
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.store import Store
@@ -27,14 +27,14 @@ def show_artifacts(
 ) -> None:
     """Print each artifact, or a project's: its page, its parents as a tree, or its bytes."""
     require_output()
-    for text in artifact_texts(artifacts, otherwise="@"):
+    for text in read_artifact_texts(artifacts, otherwise="@"):
         project = find_project(text)
         store = Store.open(store_folder if project is None else project.store, create=False)
         digest = store.resolve(text) if project is None else project.reproducer
         if as_json:
             _print_json(store, digest)
         elif tree:
-            page().print(tree_of(digest, store))
+            open_page().print(tree_of(digest, store))
         else:
             show_page(store, digest)
 
@@ -45,8 +45,8 @@ def show_page(store: Store, digest: Digest) -> None:
     Raises ArtifactError if the manifest cannot be read.
     """
     manifest = load(store, digest)
-    console = page()
-    for section in (*head(digest, manifest, store), *render(manifest)):
+    console = open_page()
+    for section in (*make_head(digest, manifest, store), *render(manifest)):
         console.print(section)
 
 
@@ -64,6 +64,6 @@ def show_about(*, as_json: bool) -> None:
     if as_json:
         print(json.dumps(facts, indent=1))
         return
-    console = page()
+    console = open_page()
     for section in about.render(facts):
         console.print(section)

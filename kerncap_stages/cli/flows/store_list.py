@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cli.console import say
 from kerncap_stages.store import Store
 from kerncap_stages.store.folder import can_be_made, choose_path
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -24,12 +24,12 @@ def list_artifacts(store_folder: Path | None, kind: str | None, *, quiet: bool, 
             print("[]")
         else:
             say(
-                f"no artifacts yet: there is no store in {printable(str(root))}; "
+                f"no artifacts yet: there is no store in {make_printable(str(root))}; "
                 "the first stage makes it, for example `kc-profile -- ./app`"
             )
         return
     store = Store.open(store_folder, create=False)
-    entries = store.artifacts(kind)
+    entries = store.list_artifacts(kind)
     if quiet:
         for entry in entries:
             print(entry.digest)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.console import emit, require_output
-from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.progress import progress
 from kerncap_stages.errors import UsageError
 from kerncap_stages.manifests import load_as
@@ -26,7 +26,7 @@ def export_artifacts(store_folder: Path | None, artifacts: Sequence[str] | None,
     if output.exists():
         raise UsageError(f"{output} exists", hint="give a new name: kc-store never overwrites a file")
     store = Store.open(store_folder, create=False)
-    digests = [store.resolve(text) for text in artifact_texts(artifacts)]
+    digests = [store.resolve(text) for text in read_artifact_texts(artifacts)]
     with progress("exporting", counts_bytes=True) as report_progress:
         export(store, digests, output, report_progress)
 

@@ -8,12 +8,12 @@ import math
 import time
 from typing import TYPE_CHECKING, Any
 
-from kerncap_stages.cli.console import page, require_output
-from kerncap_stages.cli.inputs import artifact_texts, has_piped_input
+from kerncap_stages.cli.console import open_page, require_output
+from kerncap_stages.cli.inputs import has_piped_input, read_artifact_texts
 from kerncap_stages.cli.progress import progress
 from kerncap_stages.errors import ArtifactError, UsageError
-from kerncap_stages.pages.artifact import listing
-from kerncap_stages.pages.store import check_page, gc_page, usage_page
+from kerncap_stages.pages.artifact import make_listing
+from kerncap_stages.pages.store import check_page, gc_page, make_usage_page
 from kerncap_stages.store import Store
 from kerncap_stages.store.check import check_store
 from kerncap_stages.store.collect import collect_garbage
@@ -66,22 +66,22 @@ def collect(store_folder: Path | None, *, dry_run: bool, as_json: bool) -> None:
 
 def show_artifacts(store: Store, entries: Sequence[ArtifactEntry], *, as_json: bool) -> None:
     """Print a table of artifacts."""
-    _show(entries, [listing(entries, store, time.time())], as_json=as_json)
+    _show(entries, [make_listing(entries, store, time.time())], as_json=as_json)
 
 
 def show_usage(store_folder: Path | None, artifacts: Sequence[str] | None, *, as_json: bool) -> None:
     """Print how much space artifacts take; if none are given, all listed ones."""
     store = Store.open(store_folder, create=False)
-    entries = {entry.digest: entry.kind for entry in store.artifacts()}
+    entries = {entry.digest: entry.kind for entry in store.list_artifacts()}
     asked = artifacts or has_piped_input()
-    digests = [store.resolve(text) for text in artifact_texts(artifacts)] if asked else list(entries)
+    digests = [store.resolve(text) for text in read_artifact_texts(artifacts)] if asked else list(entries)
     rows = [
         (digest, entries.get(digest, "unlisted"), usage)
         for digest, usage in zip(digests, measure_usage_of_each(store, digests), strict=True)
     ]
     total = measure_usage(store)
     report = {"artifacts": [{"digest": d, "kind": kind, "usage": u} for d, kind, u in rows], "store": total}
-    _show(report, usage_page(rows, total), as_json=as_json)
+    _show(report, make_usage_page(rows, total), as_json=as_json)
 
 
 def _show(report: Any, sections: Any, *, as_json: bool) -> None:
@@ -90,6 +90,6 @@ def _show(report: Any, sections: Any, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(report, indent=1, default=dataclasses.asdict))
         return
-    console = page()
+    console = open_page()
     for section in sections:
         console.print(section)

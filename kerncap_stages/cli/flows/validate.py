@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.cli.console import emit, say
-from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.errors import ExitCode, UsageError
-from kerncap_stages.pages.verdict import footer, lines
+from kerncap_stages.pages.verdict import format_footer, format_lines
 from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
 from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
 from kerncap_stages.store.remembered import find_remembered
-from kerncap_stages.text.terminal import printable
+from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.engine import judge_now
 from kerncap_stages.validate.request import make_settings, read_request
 
@@ -59,7 +59,7 @@ def validate_variants(
     if arguments.report is not None and arguments.report.exists() and not arguments.report.is_dir():
         raise UsageError(f"{arguments.report} is not a folder", hint="give --report a new or an empty folder")
     worst = ExitCode.DONE
-    for text in artifact_texts(artifacts, missing=_MISSING):
+    for text in read_artifact_texts(artifacts, missing=_MISSING):
         store, captures = find_captures(store_folder, text)
         variant = _choose_variant(find_project_folder(Path(text)), arguments)
         for number, capture in enumerate(captures):
@@ -67,12 +67,12 @@ def validate_variants(
             if arguments.report is not None:
                 _write_report(store, digest, arguments.report, "" if len(captures) == 1 else str(number))
             if len(captures) > 1:
-                say(f"{printable(find_kernel_name(store, capture))}:")
-            for line in lines(verdict, verbose=arguments.verbose):
+                say(f"{make_printable(find_kernel_name(store, capture))}:")
+            for line in format_lines(verdict, verbose=arguments.verbose):
                 say(line)
             if (unlisted := list_for_user(store, digest, store_folder)) is not None:
-                say(f"note: {printable(unlisted)}")
-            say(footer(verdict))
+                say(f"note: {make_printable(unlisted)}")
+            say(format_footer(verdict))
             emit(digest, store.get(digest) if arguments.as_json else None)
             if not verdict.passed:
                 worst = ExitCode.ANSWER_IS_NO
@@ -89,7 +89,7 @@ def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:
     variant = arguments.variant or find_built_variant(folder)
     if variant is not None:
         for note in warn_of_stale_variant(folder, variant):
-            say(f"note: {printable(note)}")
+            say(f"note: {make_printable(note)}")
     elif unbuilt := find_unbuilt_edits(folder):
         raise UsageError(
             f"{', '.join(unbuilt)} was edited, and there is no code object built of it",

@@ -64,7 +64,7 @@ class Start:
             find_variable_ranges(self._store, self._captured, trial.region) if trial.of_variables else ()
         )
         ranges = find_captured_ranges(self._captured)
-        with self._store.transaction() as transaction:
+        with self._store.begin_transaction() as transaction:
             pre = perturb(self._store, transaction, trial, variables, ranges)
             transaction.publish_objects()
         return pre

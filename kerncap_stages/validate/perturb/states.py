@@ -135,7 +135,7 @@ def perturb(
     if kind in _OF_REGIONS:
         return _perturb_everywhere(store, transaction, region.pre, kind, parts, ranges, golden.read)
     memory = read_chunk_list(store, region.pre)
-    writer = transaction.memory_writer(memory.size_bytes)
+    writer = transaction.open_memory_writer(memory.size_bytes)
     places = variables if trial.of_variables else region.written or ()
     if kind is Perturbation.LIGHT_SAMPLES:
         places = choose_samples(region.size_bytes, places)

@@ -122,7 +122,7 @@ def test_what_is_made_of_a_project_is_listed_in_both_stores(loop):
     shutil.rmtree(loop.stages.folder / "moved")
     loop.stages.run("show", "--tree", stdin=again.out, **new).must()
     assert check_store(Store.open(loop.stages.folder / "new")).ok
-    assert [entry.kind for entry in Store.open(loop.stages.folder / "new").artifacts()] == ["validation"]
+    assert [entry.kind for entry in Store.open(loop.stages.folder / "new").list_artifacts()] == ["validation"]
 
 
 def test_a_verdict_that_the_users_store_cannot_take_is_told_to_be_elsewhere(loop):

@@ -38,7 +38,7 @@ REFUSED = [
 
 def agents(name: str, text: str) -> subprocess.CompletedProcess[str]:
     """ROCr's list of agents, in a program that nobody has checked the variables of."""
-    environment = {**SoftGpu(target="gfx90a").environment(), f"KERNCAP_SOFTGPU_{name}": text}
+    environment = {**SoftGpu(target="gfx90a").make_environment(), f"KERNCAP_SOFTGPU_{name}": text}
     return subprocess.run(
         ["rocminfo"], env=environment, capture_output=True, text=True, check=False, timeout=60
     )
@@ -46,7 +46,7 @@ def agents(name: str, text: str) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(("name", "text"), TAKEN)
 def test_what_commands_let_through_the_library_takes(name, text):
-    SoftGpu().environment({f"KERNCAP_SOFTGPU_{name}": text})
+    SoftGpu().make_environment({f"KERNCAP_SOFTGPU_{name}": text})
     shown = agents(name, text)
     assert "expected" not in shown.stderr
     assert "kerncap software GPU" in shown.stdout

@@ -117,7 +117,7 @@ def test_a_store_of_another_user_is_read_and_refuses_writing(store):
         pytest.skip(f"only root can give a folder away: {error}")
     other = Store.open(store.root)
     assert other.read_memory(memory).size == 100
-    for write in (other.transaction, lambda: other.name("x", artifact), lambda: collect_garbage(other)):
+    for write in (other.begin_transaction, lambda: other.name("x", artifact), lambda: collect_garbage(other)):
         with pytest.raises(StoreError, match=f"{store.root} belongs to user 12345") as raised:
             write()
         assert "--store DIR" in raised.value.hint
@@ -149,7 +149,7 @@ def busy(store, seconds):
     assert (first["wrong"], second["wrong"], reader["faults"]) == (0, 0, [])
     assert min(first["made"], second["made"], collector["runs"], reader["checks"]) > 3
     assert collector["removed"] > 0
-    assert {entry.digest for entry in store.artifacts()} == {*first["mine"], *second["mine"]}
+    assert {entry.digest for entry in store.list_artifacts()} == {*first["mine"], *second["mine"]}
     assert check_store(store).ok
 
 
@@ -188,7 +188,7 @@ with store.transaction() as transaction:
         process.stdin.write("\n")
         process.stdin.flush()
     made = {process.communicate(timeout=300)[0].strip() for process in both}
-    assert [entry.digest for entry in store.artifacts()] == list(made)
+    assert [entry.digest for entry in store.list_artifacts()] == list(made)
     assert check_store(store).ok
     assert len(list((store.root / "objects").glob("*/*"))) == 48 + 2
     assert collect_garbage(store).removed_objects == 0
@@ -207,7 +207,7 @@ def test_many_processes_open_a_fresh_store_at_once(tmp_path):
             process.stdin.write(f"{root}\n")
             process.stdin.flush()
         made = {process.stdout.readline().strip() for process in processes}
-        assert made == {entry.digest for entry in Store.open(root).artifacts()}
+        assert made == {entry.digest for entry in Store.open(root).list_artifacts()}
         assert len(made) == 4
         assert root.stat().st_mode & 0o777 == 0o700
     for process in processes:
@@ -216,7 +216,7 @@ def test_many_processes_open_a_fresh_store_at_once(tmp_path):
 
 
 def test_an_ended_transaction_refuses(store):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         pass
     with pytest.raises(StoreError, match="has ended"):
         transaction.put_bytes(b"x")

@@ -33,7 +33,7 @@ def write(store: Store, deadline: float, chance: random.Random, seed: int) -> di
     made = wrong = 0
     while time.monotonic() < deadline:
         memory = blob(chance.randrange(24))
-        with store.transaction(threads=2) as transaction:
+        with store.begin_transaction(threads=2) as transaction:
             digest = transaction.put_memory(memory)
             text = f'{{"by":{seed},"kind":"capture","memory":"memory:{digest}","n":{made}}}\n'
             artifact = transaction.publish(text.encode(), "capture")
@@ -62,11 +62,11 @@ def read(store: Store, deadline: float) -> dict[str, object]:
     while time.monotonic() < deadline:
         faults += [str(fault) for fault in check_store(store).faults if store.has_many(fault.artifacts)]
         checks += 1
-        for entry in store.artifacts():
+        for entry in store.list_artifacts():
             try:
                 store.get(entry.digest)
             except ArtifactNotFound:
-                faults += [str(entry)] * any(each.digest == entry.digest for each in store.artifacts())
+                faults += [str(entry)] * any(each.digest == entry.digest for each in store.list_artifacts())
     return {"checks": checks, "faults": faults}
 
 

@@ -24,7 +24,7 @@ def manifest(digest: str, number: int) -> bytes:
 
 
 def publish(store: Store, memory: bytes, number: int) -> str:
-    with store.transaction(threads=2) as transaction:
+    with store.begin_transaction(threads=2) as transaction:
         digest = transaction.put_memory(memory)
         transaction.publish(manifest(digest, number), "capture")
     return digest
@@ -52,7 +52,7 @@ def main() -> None:
         "error": error and f"{type(error).__name__}: {error}",
         "hint": error and error.hint,
         "faults": [str(fault) for fault in report.faults],
-        "listed": len(store.artifacts()),
+        "listed": len(store.list_artifacts()),
         "staged": len(list((store.root / "tmp").iterdir())),
         "kept": bytes(store.read_memory(kept)) == first,
     }

@@ -21,7 +21,7 @@ CHUNK = 1 << 20
 
 
 def put(store: Store, memory: bytes, number: int) -> str:
-    with store.transaction(threads=2) as transaction:
+    with store.begin_transaction(threads=2) as transaction:
         digest = transaction.put_memory(memory)
         text = f'{{"kind":"capture","memory":"memory:{digest}","n":{number}}}\n'
         return transaction.publish(text.encode(), "capture")
@@ -46,11 +46,11 @@ def main() -> None:
         time.sleep(chance.uniform(0, 1.2 * usual_s))
         os.kill(child, signal.SIGKILL)
         os.waitpid(child, 0)
-        published += len(store.artifacts()) == 2
+        published += len(store.list_artifacts()) == 2
         faults += [f"{number}: {fault}" for fault in check_store(store).faults]
         unfinished += any((root / "tmp").iterdir())
         artifact = put(store, memory, number)
-        closure = store.closure(artifact)
+        closure = store.find_closure(artifact)
         faults += [f"{number}: not whole after a second put"] * bool(closure.missing)
         digest = next(each for each, kind in closure.kinds.items() if kind == "memory")
         faults += [f"{number}: other bytes"] * (bytes(store.read_memory(digest)) != memory)
@@ -63,7 +63,7 @@ def main() -> None:
                 "published": published,
                 "unfinished": unfinished,
                 "left": len(list((root / "tmp").iterdir())),
-                "listed": len(store.artifacts()),
+                "listed": len(store.list_artifacts()),
                 "ok": check_store(store).ok,
             }
         )

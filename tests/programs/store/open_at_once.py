@@ -16,7 +16,7 @@ def main() -> None:
     print("ready", flush=True)
     for line in sys.stdin:
         store = Store.open(Path(line.removesuffix("\n")))
-        with store.transaction(threads=1) as transaction:
+        with store.begin_transaction(threads=1) as transaction:
             digest = transaction.put_bytes(b"of process %d" % number)
             text = f'{{"file":"file:{digest}","kind":"capture"}}\n'
             print(transaction.publish(text.encode(), "capture"), flush=True)

@@ -36,7 +36,7 @@ def main() -> None:
         "read": len(store.get(artifact)) > 0
         and check_store(store).ok
         and measure_usage(store, artifact).objects > 0,
-        "transaction": refused(store.transaction),
+        "transaction": refused(store.begin_transaction),
         "name": refused(lambda: store.name("x", artifact)),
         "remove": refused(lambda: store.remove(artifact)),
         "collect": refused(lambda: collect_garbage(store)),

@@ -82,7 +82,7 @@ def send_a_capture(session):
     "refuses", [*(f"start {i}" for i in range(PIECES)), *(f"piece {i}" for i in range(PIECES)), "finish"]
 )
 def test_the_capture_fails_and_leaves_nothing(monkeypatch, tmp_path, refuses):
-    monkeypatch.setattr(Transaction, "memory_writer", lambda _self, _size: FullDisk(refuses))
+    monkeypatch.setattr(Transaction, "open_memory_writer", lambda _self, _size: FullDisk(refuses))
     store = Store.open(tmp_path / "store")
     events = []
     session = session_on(store, events)
@@ -94,12 +94,14 @@ def test_the_capture_fails_and_leaves_nothing(monkeypatch, tmp_path, refuses):
     assert list((store.root / "tmp").iterdir()) == []
 
 
-@pytest.mark.parametrize("name", ["transaction", "memory_writer"])
+@pytest.mark.parametrize("name", ["begin_transaction", "open_memory_writer"])
 def test_a_capture_that_cannot_even_be_begun(monkeypatch, tmp_path, name):
     def refuse(*_):
         raise StoreError("No space left on device")
 
-    monkeypatch.setattr(*{"transaction": (Store, name), "memory_writer": (Transaction, name)}[name], refuse)
+    monkeypatch.setattr(
+        *{"begin_transaction": (Store, name), "open_memory_writer": (Transaction, name)}[name], refuse
+    )
     store = Store.open(tmp_path / "store")
     events = []
     session = session_on(store, events)

@@ -71,7 +71,7 @@ class Recorder:
                 self._connection.send(FreeSlot(message.slot))
         self._emit(message.NUMBER)
 
-    def idle(self):
+    def do_pending_work(self):
         pass
 
     def close(self):
@@ -195,7 +195,7 @@ def test_a_library_that_breaks_the_rules_ends_the_conversation(client, tmp_path)
         events_of(
             [client, "every"], LibrarySettings(Mode.CAPTURE, rules=[Rule()]), capture_session(store, "a")
         )
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []
     assert list((store.root / "tmp").iterdir()) == []
 
 

@@ -16,7 +16,7 @@ def publish_project(store, **texts):
     """A reproducer of one capture with these files, `_` for `/` in their names."""
     capture = ManifestRef.to(publish_capture(store))
     plain = examples.reproducer()
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         files = tuple(
             plain.files[0].model_copy(
                 update={

@@ -48,13 +48,13 @@ def rewrite(path, change):
 
 
 def nothing_came(store):
-    return store.artifacts() == [] and not list((store.root / "objects").glob("*/*"))
+    return store.list_artifacts() == [] and not list((store.root / "objects").glob("*/*"))
 
 
 def test_import_gives_what_was_exported(store, other, tmp_path):
     parent, memory = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
     publish_memory(store, random_bytes(10), n=2)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         child = transaction.publish(manifest("source", parents=[f"manifest:{parent}"]), "source", [parent])
     store.name("mine", child)
     seen = []
@@ -63,8 +63,8 @@ def test_import_gives_what_was_exported(store, other, tmp_path):
     assert import_archive(other, tmp_path / "a.tar") == [child]
     assert check_store(other).ok
     assert other.names() == {"mine": child}
-    listed = {entry.digest: entry for entry in store.artifacts()}
-    assert other.artifacts() == [listed[child], listed[parent]]
+    listed = {entry.digest: entry for entry in store.list_artifacts()}
+    assert other.list_artifacts() == [listed[child], listed[parent]]
     assert other.read_memory(memory).tobytes() == store.read_memory(memory).tobytes()
 
 
@@ -214,7 +214,7 @@ def test_an_archive_that_lists_what_it_lacks_is_refused(archive, store, other, e
 
 
 def test_an_archive_whose_list_is_no_list_of_what_it_exports_is_refused(archive, store, other):
-    [entry] = store.artifacts()
+    [entry] = store.list_artifacts()
     memory = json.loads(store.get(entry.digest))["memory"].removeprefix("memory:")
     listed = {"digest": entry.digest, "kind": "capture", "created_at_ns": 1, "parents": [], "names": []}
     chunks = listed | {"digest": memory, "kind": "memory", "names": ["mine"]}
@@ -231,22 +231,22 @@ def test_what_comes_from_a_clock_that_is_ahead_is_followed_by_what_is_made_here(
 ):
     now = time.time_ns()
     parent, _ = publish_memory(store, random_bytes(10))
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         child = transaction.put_bytes(manifest("source", parents=[f"manifest:{parent}"]))
         entry = make_list_entry("source", [parent], now + ahead_ns)
         transaction.publish_listed([(child, entry)])
     (store.root / "artifacts" / parent).write_bytes(make_list_entry("capture", [], now + ahead_ns - 1000))
     export(store, [child], tmp_path / "ahead")
     import_archive(other, tmp_path / "ahead")
-    first, second = other.artifacts()
+    first, second = other.list_artifacts()
     assert (first.digest, second.digest) == (child, parent)
     assert first.created_at_ns - second.created_at_ns == 1000
     assert first.created_at_ns <= time.time_ns()
     later, _ = publish_memory(other, random_bytes(20), n=2)
     assert other.resolve("@") == later
-    before = store.artifacts()
+    before = store.list_artifacts()
     import_archive(store, tmp_path / "ahead")
-    assert store.artifacts() == before
+    assert store.list_artifacts() == before
 
 
 @pytest.mark.parametrize("header", [{"GNU.sparse.map": "a,b"}, {"GNU.sparse.size": "x"}, {"size": "9" * 15}])
@@ -284,7 +284,7 @@ def test_copy_closure_makes_a_whole_store(store, tmp_path):
     copy_closure(store, [artifact], Store.open(tmp_path / "project" / "store"))
     copy = Store.open(tmp_path / "project" / "store", create=False)
     assert check_store(copy).ok
-    assert copy.artifacts() == store.artifacts()
+    assert copy.list_artifacts() == store.list_artifacts()
     path = object_file(copy, memory)
     assert path.stat().st_ino != object_file(store, memory).stat().st_ino
 
@@ -293,11 +293,11 @@ def test_what_is_listed_in_another_store_too_is_the_latest_there(store, other):
     older, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
     own, _ = publish_memory(other, random_bytes(7), n=7)
     list_in_other_store(store, older, other)
-    assert [entry.digest for entry in other.artifacts()] == [older, own]
+    assert [entry.digest for entry in other.list_artifacts()] == [older, own]
     assert check_store(other).ok
     other.list_again(own)
     list_in_other_store(store, older, other)
-    assert [entry.digest for entry in other.artifacts()] == [older, own]
+    assert [entry.digest for entry in other.list_artifacts()] == [older, own]
 
 
 def test_what_needs_more_room_than_the_other_store_has_is_not_copied(store, other, monkeypatch):
@@ -306,18 +306,18 @@ def test_what_needs_more_room_than_the_other_store_has_is_not_copied(store, othe
     monkeypatch.setattr("os.statvfs", lambda _place: full)
     with pytest.raises(Refused):
         list_in_other_store(store, artifact, other)
-    assert other.artifacts() == []
+    assert other.list_artifacts() == []
     assert measure_usage(other).objects == 0
 
 
 def test_copy_closure_refuses_damage(store, tmp_path):
     artifact, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
-    path = object_file(store, sorted(store.closure(artifact).kinds)[0])
+    path = object_file(store, sorted(store.find_closure(artifact).kinds)[0])
     path.chmod(0o600)
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(ArtifactError):
         copy_closure(store, [artifact], Store.open(tmp_path / "copy"))
-    assert Store.open(tmp_path / "copy").artifacts() == []
+    assert Store.open(tmp_path / "copy").list_artifacts() == []
 
 
 def change_listed(path, **changes):
@@ -338,7 +338,7 @@ def test_a_list_that_says_other_than_its_manifests_is_refused(archive, other, ch
     "payload", [b'{"kind": "capture"}\n', b'{"kind":"capt\\u0075re"}\n', b"[]\n", b"no JSON", b"[" * 99999]
 )
 def test_a_manifest_that_is_not_canonical_is_not_imported(store, other, tmp_path, payload):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_bytes(payload)
         transaction.publish_listed([(digest, make_list_entry("capture", [], 1))])
     export(store, [digest], tmp_path / "a.tar")
@@ -351,7 +351,7 @@ def test_a_manifest_that_is_not_canonical_is_not_imported(store, other, tmp_path
     "payload", [b'{"kind": "profile"}\n', b'{"kind":"pro\\u0066ile"}\n', b"[]\n", b"no JSON", b"[" * 99999]
 )
 def test_a_parent_on_no_list_must_be_canonical_too(store, other, tmp_path, payload):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         parent = transaction.put_bytes(payload)
         child = transaction.publish(manifest("capture", parent=f"manifest:{parent}"), "capture")
     export(store, [child], tmp_path / "a.tar")
@@ -365,4 +365,4 @@ def test_an_artifact_whose_line_is_damaged_can_be_exported_and_imported(store, o
     (store.root / "artifacts" / artifact).write_bytes(b"damaged")
     export(store, [artifact], tmp_path / "a.tar")
     assert import_archive(other, tmp_path / "a.tar") == [artifact]
-    assert [entry.kind for entry in other.artifacts()] == ["capture"]
+    assert [entry.kind for entry in other.list_artifacts()] == ["capture"]

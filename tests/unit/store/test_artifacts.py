@@ -22,7 +22,7 @@ from kerncap_stages.store.collect import collect_garbage
 
 
 def publish(store, kind="capture", parents=(), **content):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         content["parents"] = [f"manifest:{parent}" for parent in parents]
         return transaction.publish(manifest(kind, **content), kind, parents)
 
@@ -30,12 +30,12 @@ def publish(store, kind="capture", parents=(), **content):
 def test_artifacts_are_listed_newest_first(store):
     first = publish(store, "profile")
     second = publish(store, "capture", [first])
-    entries = store.artifacts()
+    entries = store.list_artifacts()
     assert [(entry.digest, entry.kind, entry.parents) for entry in entries] == [
         (second, "capture", (first,)),
         (first, "profile", ()),
     ]
-    assert [entry.digest for entry in store.artifacts("profile")] == [first]
+    assert [entry.digest for entry in store.list_artifacts("profile")] == [first]
     assert entries[0].created_at >= entries[1].created_at
 
 
@@ -43,7 +43,7 @@ def test_an_artifact_made_again_becomes_the_latest(store):
     first, _ = publish(store, n=1), publish(store, n=2)
     assert publish(store, n=1) == first
     assert store.resolve("@") == first
-    assert len(store.artifacts()) == 2
+    assert len(store.list_artifacts()) == 2
 
 
 def test_latest_of_a_kind_and_the_one_before(store):
@@ -114,7 +114,7 @@ def test_names_point_at_artifacts(store):
     store.name("before-fix", digest)
     assert store.resolve("before-fix") == digest
     assert store.names() == {"before-fix": digest}
-    assert store.artifacts()[0].names == ("before-fix",)
+    assert store.list_artifacts()[0].names == ("before-fix",)
     store.unname("before-fix")
     assert store.names() == {}
     with pytest.raises(ArtifactNotFound, match="before-fix"):
@@ -155,7 +155,7 @@ def test_only_what_is_there_can_be_named(store):
 def test_only_artifacts_can_be_named(store):
     """A collection follows a name as it follows a manifest: the chunks of a memory would go."""
     _, memory = publish_memory(store, random_bytes(10))
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         file = transaction.put_bytes(b"no manifest")
         transaction.publish_objects()
     for digest in (memory, file):
@@ -168,7 +168,7 @@ def test_prune_keeps_the_newest_of_each_kind_and_named_ones(store):
     profile = publish(store, "profile")
     store.name("keep", old)
     assert store.prune(1) == [middle]
-    assert {entry.digest for entry in store.artifacts()} == {old, new, profile}
+    assert {entry.digest for entry in store.list_artifacts()} == {old, new, profile}
 
 
 def test_removing_what_is_not_listed_is_an_error(store):
@@ -188,22 +188,22 @@ def test_an_action_answers_while_its_output_is_listed(store):
 
 
 def test_a_manifest_never_names_what_is_missing(store):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         for kind in ("manifest", "memory", "file"):
             with pytest.raises(ArtifactError, match=f"refers to 0000000000.*{'0' * 64} is missing"):
                 transaction.publish(manifest(of=f"{kind}:{'0' * 64}"), "capture")
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []
 
 
 def test_a_manifest_never_names_memory_whose_chunk_is_missing(store):
     memory = random_bytes(100)
     artifact, digest = publish_memory(store, memory)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         chunk = transaction.put_bytes(memory)
     (store.root / "objects" / chunk[:2] / chunk).unlink()
-    with store.transaction() as transaction, pytest.raises(ArtifactError, match=chunk):
+    with store.begin_transaction() as transaction, pytest.raises(ArtifactError, match=chunk):
         transaction.publish(manifest(n=2, of=f"memory:{digest}"), "capture")
-    assert [entry.digest for entry in store.artifacts()] == [artifact]
+    assert [entry.digest for entry in store.list_artifacts()] == [artifact]
 
 
 @pytest.mark.parametrize("text", ['--x="memory:{}', 'a"manifest:{}', '\\"file:{}', "x memory:{}"])
@@ -218,7 +218,7 @@ def test_text_that_ends_like_a_reference_is_none(store, text):
     "content", [{"deep": [{"x": "file:{}"}]}, {"of": {"file:{}": 1}}, {"a\\": "file:{}"}]
 )
 def test_a_reference_is_followed_wherever_it_stands(store, content):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         file = transaction.put_bytes(b"needed")
         transaction.publish(manifest(**json.loads(json.dumps(content).replace("{}", file))), "capture")
     assert collect_garbage(store).removed_objects == 0
@@ -235,29 +235,29 @@ def test_a_reference_is_followed_wherever_it_stands(store, content):
     ],
 )
 def test_publish_refuses_what_a_collector_could_misread(store, payload, reason):
-    with store.transaction() as transaction, pytest.raises(ValueError, match=reason):
+    with store.begin_transaction() as transaction, pytest.raises(ValueError, match=reason):
         transaction.publish(payload, "capture")
 
 
 def test_publish_refuses_a_parent_that_the_manifest_does_not_name(store):
     parent = publish(store)
-    with store.transaction() as transaction, pytest.raises(ValueError, match="parent"):
+    with store.begin_transaction() as transaction, pytest.raises(ValueError, match="parent"):
         transaction.publish(manifest(n=1), "capture", [parent])
 
 
 def test_a_manifest_beyond_the_bound_is_refused(store):
-    with store.transaction() as transaction, pytest.raises(UsageError, match="67,108,864") as raised:
+    with store.begin_transaction() as transaction, pytest.raises(UsageError, match="67,108,864") as raised:
         transaction.publish(manifest(text="x" * (64 << 20)), "capture")
     assert "less at once" in raised.value.hint
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []
 
 
 def test_several_artifacts_can_be_published_in_one_transaction(store):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         first = transaction.publish(manifest(n=1), "capture")
         assert store.resolve("@") == first
         second = transaction.publish(manifest(n=2, parents=[f"manifest:{first}"]), "capture", [first])
-    assert {entry.digest for entry in store.artifacts()} == {first, second}
+    assert {entry.digest for entry in store.list_artifacts()} == {first, second}
 
 
 def test_a_new_store_is_private(tmp_path):
@@ -292,11 +292,11 @@ def test_a_store_that_must_be_there_is_not_made(tmp_path):
 def test_an_entry_that_says_nothing_hides_no_other(store, content):
     artifact, _ = publish_memory(store, random_bytes(10))
     (store.root / "artifacts" / ("b" * 64)).write_bytes(content)
-    assert [(entry.digest, entry.kind) for entry in store.artifacts()] == [
+    assert [(entry.digest, entry.kind) for entry in store.list_artifacts()] == [
         (artifact, "capture"),
         ("b" * 64, "unreadable"),
     ]
-    assert store.artifacts()[1].created_at == 0
+    assert store.list_artifacts()[1].created_at == 0
 
 
 @pytest.mark.parametrize("folder", ["artifacts", "names"])
@@ -304,7 +304,7 @@ def test_what_is_no_file_is_not_waited_for(store, folder):
     artifact, _ = publish_memory(store, random_bytes(10))
     os.mkfifo(store.root / folder / ("b" * 64))
     (store.root / folder / ("c" * 64)).symlink_to("/dev/zero")
-    assert store.artifacts()[0].digest == artifact
+    assert store.list_artifacts()[0].digest == artifact
     assert store.names() == {}
 
 
@@ -313,7 +313,7 @@ def test_what_was_made_last_is_the_latest_though_the_clock_goes_back(store, monk
     monkeypatch.setattr(time, "time_ns", lambda: 1_000)
     second = publish(store, n=2)
     third = publish(store, n=3)
-    assert [entry.digest for entry in store.artifacts()] == [third, second, first]
+    assert [entry.digest for entry in store.list_artifacts()] == [third, second, first]
     assert store.resolve("@") == third
     assert store.prune(1) == [second, first]
 
@@ -323,12 +323,15 @@ def test_a_time_at_the_end_of_all_times_spoils_nothing(store):
     entry = json.dumps({"created_at_ns": (1 << 63) - 1, "kind": "capture", "parents": []})
     (store.root / "artifacts" / first).write_text(entry + "\n")
     second = publish(store, n=2)
-    assert {entry.digest: entry.kind for entry in store.artifacts()} == {first: "capture", second: "capture"}
+    assert {entry.digest: entry.kind for entry in store.list_artifacts()} == {
+        first: "capture",
+        second: "capture",
+    }
 
 
 def after_a_look(store, monkeypatch, happens):
     """Let something happen when ``prune`` has looked once at the list, as from another process."""
-    artifacts = Store.artifacts
+    artifacts = Store.list_artifacts
 
     def look(self, kind=None):
         entries = artifacts(self, kind)
@@ -337,28 +340,31 @@ def after_a_look(store, monkeypatch, happens):
             happens(Store.open(store.root))
         return entries
 
-    monkeypatch.setattr(Store, "artifacts", look)
+    monkeypatch.setattr(Store, "list_artifacts", look)
 
 
 def test_two_prunes_at_once_both_end_well(store, monkeypatch):
     first, second, third = (publish(store, n=number) for number in range(3))
     after_a_look(store, monkeypatch, lambda other: other.remove(first))
     assert store.prune(1) == [second]
-    assert [entry.digest for entry in store.artifacts()] == [third]
+    assert [entry.digest for entry in store.list_artifacts()] == [third]
 
 
 def test_prune_spares_what_is_named_after_its_first_look(store, monkeypatch):
     first, _, third = (publish(store, n=number) for number in range(3))
     after_a_look(store, monkeypatch, lambda other: other.name("mine", first))
     store.prune(1)
-    assert [(entry.digest, entry.names) for entry in store.artifacts()] == [(third, ()), (first, ("mine",))]
+    assert [(entry.digest, entry.names) for entry in store.list_artifacts()] == [
+        (third, ()),
+        (first, ("mine",)),
+    ]
 
 
 def test_prune_spares_what_is_made_again_after_its_first_look(store, monkeypatch):
     first, _ = (publish(store, n=number) for number in range(2))
     after_a_look(store, monkeypatch, lambda other: publish(other, n=0))
     store.prune(1)
-    assert [entry.digest for entry in store.artifacts()] == [first]
+    assert [entry.digest for entry in store.list_artifacts()] == [first]
 
 
 def test_an_artifact_that_is_removed_while_prune_removes_it_is_no_error(store, monkeypatch):
@@ -373,7 +379,7 @@ def test_an_artifact_that_is_removed_while_prune_removes_it_is_no_error(store, m
 
     monkeypatch.setattr(Store, "remove", slower)
     assert store.prune(1) == [second]
-    assert [entry.digest for entry in store.artifacts()] == [third]
+    assert [entry.digest for entry in store.list_artifacts()] == [third]
 
 
 def test_nobody_names_anything_while_prune_removes(store, monkeypatch):
@@ -391,7 +397,7 @@ def test_nobody_names_anything_while_prune_removes(store, monkeypatch):
 
 
 def test_a_missing_folder_is_named_with_the_next_step(store):
-    for missing, use in (("names", Store.names), ("artifacts", Store.artifacts)):
+    for missing, use in (("names", Store.names), ("artifacts", Store.list_artifacts)):
         (store.root / missing).rename(store.root / "elsewhere")
         with pytest.raises(StoreError, match=f"{missing}.*does not exist") as caught:
             use(store)

@@ -54,7 +54,7 @@ def test_chunks_that_others_share_stay(store):
 
 def test_parents_of_listed_artifacts_stay(store):
     parent, _ = publish_memory(store, random_bytes(10))
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         transaction.publish(manifest("source", parents=[f"manifest:{parent}"]), "source", [parent])
     store.remove(parent)
     assert collect_garbage(store).removed_objects == 0
@@ -93,9 +93,9 @@ def test_what_a_live_transaction_builds_on_stays(store):
     memory = random_bytes(2 * CHUNK_SIZE_BYTES)
     artifact, digest = publish_memory(store, memory)
     store.remove(artifact)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         assert transaction.put_memory(memory) == digest  # known: nothing is written
-        assert transaction.counts()["new_bytes"] == 0
+        assert transaction.get_counts()["new_bytes"] == 0
         other = Store.open(store.root)
         assert collect_garbage(other).removed_objects == 1  # the manifest alone
         transaction.publish(manifest(memory=f"memory:{digest}"), "capture")
@@ -105,7 +105,7 @@ def test_what_a_live_transaction_builds_on_stays(store):
 
 def test_what_a_live_transaction_has_staged_stays(store):
     memory = random_bytes(2 * CHUNK_SIZE_BYTES)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_memory(memory)
         assert collect_garbage(Store.open(store.root)).dead_transactions == 0
         transaction.publish(manifest(memory=f"memory:{digest}"), "capture")
@@ -125,7 +125,7 @@ def test_dead_transactions_are_removed(store):
 def test_a_new_transaction_removes_dead_ones(store):
     dead = store.root / "tmp" / "0123456789abcdef01234567"
     dead.mkdir()
-    with store.transaction():
+    with store.begin_transaction():
         assert not dead.exists()
 
 
@@ -185,7 +185,7 @@ def test_compressible_memory_takes_less_room(store):
 
 def test_what_a_live_transaction_has_published_stays(store):
     memory = random_bytes(2 * CHUNK_SIZE_BYTES)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_memory(memory)
         transaction.publish_objects()
         assert collect_garbage(Store.open(store.root)).removed_objects == 0
@@ -216,9 +216,9 @@ def test_an_artifact_is_compared_with_as_many_as_a_bound_allows(store, monkeypat
     assert compared == 20
     assert [everything] == measure_usage_of_each(store, digests[:1])
     reads = []
-    read = Store.declared_size
+    read = Store.read_declared_size
     monkeypatch.setattr(
-        Store, "declared_size", lambda self, digest: reads.append(digest) or read(self, digest)
+        Store, "read_declared_size", lambda self, digest: reads.append(digest) or read(self, digest)
     )
     some, compared = compare_usage(store, digests[0], digests, 100 << 10)
     assert 0 < compared < 10
@@ -230,7 +230,7 @@ def test_an_artifact_is_compared_with_as_many_as_a_bound_allows(store, monkeypat
 def test_what_an_artifact_was_made_from_shares_nothing_with_it(store):
     parent, memory = publish_memory(store, random_bytes(10))
     references = {"memory": f"memory:{memory}", "parents": [f"manifest:{parent}"]}
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         child = transaction.publish(manifest("source", **references), "source", [parent])
     below, above = measure_usage_of_each(store, [parent, child])
     assert above.shared_bytes == 0
@@ -253,7 +253,7 @@ def test_a_directory_among_the_objects_stops_no_collection(store):
 
 def put_as_file(store, payload):
     """What `kc-show --json X > x.json; kc-store put x.json` does: its object is the manifest's own."""
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         file = transaction.put_bytes(payload)
         return transaction.publish(manifest("notes", content=f"file:{file}"), "notes")
 
@@ -262,20 +262,20 @@ def put_as_file(store, payload):
 def test_an_object_that_is_also_a_file_still_leads_on(store, tmp_path, of):
     artifact, memory = publish_memory(store, random_bytes(2 * CHUNK_SIZE_BYTES))
     file = put_as_file(store, store.get(artifact if of == "manifest" else memory))
-    chunks = {digest for digest, kind in store.closure(artifact).kinds.items() if kind == "chunk"}
+    chunks = {digest for digest, kind in store.find_closure(artifact).kinds.items() if kind == "chunk"}
     assert len(chunks) == 2
     for roots in ([artifact, file], [file, artifact]):
         assert chunks <= store.walk(roots).kinds.keys()
     collect_garbage(store)
     assert store.read_memory(memory).size == 2 * CHUNK_SIZE_BYTES
     # As a file it leads to nothing.
-    assert store.closure(file).kinds.keys().isdisjoint(chunks)
+    assert store.find_closure(file).kinds.keys().isdisjoint(chunks)
     export(store, [file], tmp_path / "archive")
     other = Store.open(tmp_path / "other")
     assert import_archive(other, tmp_path / "archive") == [file]
     copy_closure(store, [file], Store.open(tmp_path / "copy"))
     for without in (other, Store.open(tmp_path / "copy")):
-        assert [entry.digest for entry in without.artifacts()] == [file]
+        assert [entry.digest for entry in without.list_artifacts()] == [file]
         assert check_store(without).ok
 
 
@@ -287,16 +287,16 @@ def test_an_object_of_two_kinds_in_one_manifest_leads_on(store):
         ("manifest", "memory"),
         ("memory", "manifest"),
     ):
-        with store.transaction() as transaction:
+        with store.begin_transaction() as transaction:
             references = [f"{first}:{memory}", f"{second}:{memory}"]
             both = transaction.publish(manifest("capture", of=references), "capture")
-        assert "chunk" in store.closure(both).kinds.values()
+        assert "chunk" in store.find_closure(both).kinds.values()
     for reference in (f"file:{artifact}", f"manifest:{artifact}"):
-        with store.transaction() as transaction:
+        with store.begin_transaction() as transaction:
             both = transaction.publish(
                 manifest("source", of=[reference], z=[f"manifest:{artifact}"]), "source"
             )
-        assert "chunk" in store.closure(both).kinds.values()
+        assert "chunk" in store.find_closure(both).kinds.values()
 
 
 def test_a_chunk_that_is_also_a_manifest_still_leads_on(store):
@@ -316,6 +316,6 @@ def test_nothing_is_removed_when_a_missing_file_turns_out_to_be_a_manifest(store
     object_file(store, artifact).unlink()
     with pytest.raises(ArtifactError, match="nothing was removed"):
         collect_garbage(store)
-    closure = store.walk([entry.digest for entry in store.artifacts("files")])
+    closure = store.walk([entry.digest for entry in store.list_artifacts("files")])
     assert not closure.untraced
     assert store.walk([artifact], closure).untraced

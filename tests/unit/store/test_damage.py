@@ -78,7 +78,7 @@ def damage(request):
 
 def test_get_refuses_a_damaged_object(store, damage):
     payload = random_bytes(100_000).tobytes()
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_bytes(payload)
         transaction.publish(manifest(file=f"file:{digest}"), "capture")
     frame = object_file(store, digest).read_bytes()
@@ -142,9 +142,9 @@ def test_nothing_is_published_that_relies_on_what_a_repair_set_aside(store, monk
         repair()
         return closure
 
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         assert transaction.put_memory(memory) == digest
-        assert transaction.counts()["new_bytes"] == 0
+        assert transaction.get_counts()["new_bytes"] == 0
         if moment == "before it publishes":
             repair()
         else:
@@ -153,7 +153,7 @@ def test_nothing_is_published_that_relies_on_what_a_repair_set_aside(store, monk
             transaction.publish(manifest(memory=f"memory:{digest}", n=2), "capture")
     monkeypatch.undo()
     assert "again" in raised.value.hint
-    assert [entry.digest for entry in store.artifacts()] == [artifact]
+    assert [entry.digest for entry in store.list_artifacts()] == [artifact]
     publish_memory(store, memory, n=2)
     assert check_store(store).ok
     assert store.read_memory(digest).tobytes() == memory.tobytes()
@@ -216,7 +216,7 @@ def test_odd_files_among_the_names_are_strays_and_no_names(store):
     os.mkfifo(folder / "pipe")
     (store.root / "artifacts" / "notes.txt").touch()
     assert store.names() == {"mine": artifact}
-    assert [entry.names for entry in store.artifacts()] == [("mine",)]
+    assert [entry.names for entry in store.list_artifacts()] == [("mine",)]
     for name in STRAY_NAMES:
         with pytest.raises(ArtifactNotFound):
             store.resolve(name)
@@ -261,7 +261,7 @@ def test_a_sample_reads_some_objects(store):
 )
 def test_a_malformed_chunk_list_is_refused(store, payload):
     digest = plant(store, zstandard.ZstdCompressor().compress(payload), payload)
-    for read in (store.read_memory, store.memory_size, store.chunk_list):
+    for read in (store.read_memory, store.read_memory_size, store.read_chunk_list):
         with pytest.raises(DigestMismatch, match=digest) as raised:
             read(digest)
         # Its bytes are as they were written: a repair would find nothing to mend.
@@ -306,7 +306,7 @@ def test_a_list_whose_chunks_have_another_size_is_refused(store, short):
 def test_a_malformed_list_of_files_is_named_and_not_published(store, files):
     listed = manifest("files", files=files, parents=[]).replace(b"0" * 64, EMPTY.encode())
     plant(store, zstandard.ZstdCompressor().compress(b""), b"")
-    with store.transaction() as transaction, pytest.raises(ManifestUnreadable):
+    with store.begin_transaction() as transaction, pytest.raises(ManifestUnreadable):
         transaction.publish(listed, "files")
     artifact = plant(store, zstandard.ZstdCompressor().compress(listed), listed)
     (store.root / "artifacts" / artifact).write_bytes(make_list_entry("files", [], 1))

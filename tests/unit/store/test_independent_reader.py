@@ -84,7 +84,7 @@ def content(store):
         ]
     )
     file = b"\x7fELF code object" * 1000
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         parent = transaction.publish(manifest("profile", note="ümlaut \u2603"), "profile")
         digests = {"file": f"file:{transaction.put_bytes(file)}"}
         digests["deep"] = [{"memory": f"memory:{transaction.put_memory(memory)}"}]

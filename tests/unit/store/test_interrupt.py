@@ -73,7 +73,7 @@ def test_the_lock_is_taken_once_it_is_free(store):
         fcntl.flock(gate, fcntl.LOCK_EX)
         pid = os.fork()
         if pid == 0:
-            with store.folder.shared():
+            with store.folder.lock_shared():
                 os._exit(7)
         time.sleep(0.3)
         assert os.waitpid(pid, os.WNOHANG) == (0, 0)

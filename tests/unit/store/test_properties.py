@@ -45,7 +45,7 @@ def memory_of(runs):
 @given(payload=st.binary(max_size=3000), times=st.integers(1, 200))
 def test_any_payload_comes_back(tmp_path_factory, payload, times):
     store = Store.open(tmp_path_factory.getbasetemp() / "payloads")
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_bytes(payload * times)
         transaction.publish(manifest(file=f"file:{digest}"), "capture")
     assert digest == hashlib.sha256(payload * times).hexdigest()
@@ -58,9 +58,9 @@ def test_any_memory_comes_back_whatever_pieces_it_came_in(tmp_path_factory, runs
     store = Store.open(tmp_path_factory.getbasetemp() / "memories")
     memory = memory_of(runs)
     cuts = sorted(data.draw(st.lists(st.integers(0, memory.size), max_size=6)))
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_memory(memory)
-        writer = transaction.memory_writer(memory.size)
+        writer = transaction.open_memory_writer(memory.size)
         for start, end in zip([0, *cuts], [*cuts, memory.size], strict=True):
             if memory[start:end].any():
                 writer.append(memory[start:end])
@@ -92,7 +92,7 @@ class StoreModel(RuleBasedStateMachine):
     def publish(self, payloads, data):
         some = st.lists(st.sampled_from(sorted(self.listed)), max_size=2) if self.listed else st.just([])
         parents, copied = data.draw(some), data.draw(some)
-        with self.store.transaction() as transaction:
+        with self.store.begin_transaction() as transaction:
             files = [transaction.put_bytes(b"payload %d" % number) for number in payloads]
             # A manifest kept as a file is the same object, and leads to nothing.
             files += [transaction.put_bytes(self.store.get(artifact)) for artifact in copied]
@@ -120,7 +120,7 @@ class StoreModel(RuleBasedStateMachine):
     @rule(number=st.integers(0, 9))
     def stage(self, number):
         if self.open is None:
-            self.open = self.store.transaction()
+            self.open = self.store.begin_transaction()
         self.staged.add(self.open.put_bytes(b"payload %d" % number))
 
     @precondition(lambda self: self.open is not None)
@@ -144,7 +144,7 @@ class StoreModel(RuleBasedStateMachine):
 
     @invariant()
     def the_store_is_whole(self):
-        assert {entry.digest for entry in self.store.artifacts()} == set(self.listed)
+        assert {entry.digest for entry in self.store.list_artifacts()} == set(self.listed)
         assert self.store.names() == self.names
         assert check_store(self.store).ok
 

@@ -19,7 +19,7 @@ from kerncap_stages.store.chunks import read_chunk_list
 
 
 def put(store, payload):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         digest = transaction.put_bytes(payload)
         transaction.publish(manifest(file=f"file:{digest}"), "capture", [])
     return digest
@@ -45,7 +45,7 @@ def test_put_file_has_the_digest_of_the_file(store, tmp_path):
     for size in (0, 1000, 20 << 20):
         file = tmp_path / f"file-{size}"
         file.write_bytes(random_bytes(size).tobytes())
-        with store.transaction() as transaction:
+        with store.begin_transaction() as transaction:
             digest = transaction.put_file(file)
             transaction.publish(manifest(file=f"file:{digest}"), "capture", [])
         assert digest == hashlib.sha256(file.read_bytes()).hexdigest()
@@ -55,7 +55,7 @@ def test_put_file_has_the_digest_of_the_file(store, tmp_path):
 def test_put_file_takes_any_path(store, tmp_path):
     file = tmp_path / os.fsdecode(b"caf\xe9")
     file.write_bytes(b"code object")
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         assert transaction.put_file(file) == hashlib.sha256(b"code object").hexdigest()
         file.unlink()
         file.mkdir()
@@ -89,8 +89,8 @@ def test_zero_chunks_are_recorded_and_not_stored(store):
 def test_memory_writer_makes_the_same_list_as_put_memory(store):
     memory = random_bytes(3 * CHUNK_SIZE_BYTES + 5)
     _, expected = publish_memory(store, memory)
-    with store.transaction() as transaction:
-        writer = transaction.memory_writer(memory.size)
+    with store.begin_transaction() as transaction:
+        writer = transaction.open_memory_writer(memory.size)
         for start in range(0, memory.size, 700_001):
             writer.append(memory[start : start + 700_001])
         assert writer.finish() == expected
@@ -100,8 +100,8 @@ def test_started_pieces_are_staged_side_by_side_in_their_order(store):
     memory = random_bytes(64 * CHUNK_SIZE_BYTES + 5)
     memory[CHUNK_SIZE_BYTES : 2 * CHUNK_SIZE_BYTES] = 0
     _, expected = publish_memory(store, memory)
-    with store.transaction() as transaction:
-        writer = transaction.memory_writer(memory.size)
+    with store.begin_transaction() as transaction:
+        writer = transaction.open_memory_writer(memory.size)
         # The second ends in the middle of a chunk: it and what follows are staged at once.
         ends = [0, 20 * CHUNK_SIZE_BYTES, 30 * CHUNK_SIZE_BYTES + 1, 40 * CHUNK_SIZE_BYTES, memory.size]
         pieces = [writer.start(memory[begin:end]) for begin, end in pairwise(ends)]
@@ -113,8 +113,8 @@ def test_started_pieces_are_staged_side_by_side_in_their_order(store):
 
 def test_a_started_piece_holds_its_buffer_until_it_is_finished(store):
     buffer = bytearray(random_bytes(8 * CHUNK_SIZE_BYTES))
-    with store.transaction() as transaction:
-        piece = transaction.memory_writer(len(buffer)).start(buffer)
+    with store.begin_transaction() as transaction:
+        piece = transaction.open_memory_writer(len(buffer)).start(buffer)
         with pytest.raises(BufferError):
             buffer.clear()
         piece.finish()
@@ -122,9 +122,9 @@ def test_a_started_piece_holds_its_buffer_until_it_is_finished(store):
 
 
 def test_started_pieces_end_with_their_transaction(store):
-    transaction = store.transaction()
+    transaction = store.begin_transaction()
     with transaction as opened:
-        piece = opened.memory_writer(32 * CHUNK_SIZE_BYTES).start(random_bytes(32 * CHUNK_SIZE_BYTES))
+        piece = opened.open_memory_writer(32 * CHUNK_SIZE_BYTES).start(random_bytes(32 * CHUNK_SIZE_BYTES))
     with pytest.raises(KerncapError, match="has ended"):
         piece.finish()
     assert list((store.root / "tmp").iterdir()) == []
@@ -134,21 +134,21 @@ def test_memory_writer_shares_chunks_of_another_memory_wherever_they_are(store):
     memory = random_bytes(3 * CHUNK_SIZE_BYTES + 1000)
     changed = memory.copy()
     changed[CHUNK_SIZE_BYTES] ^= 1
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         before = read_chunk_list(transaction, MemoryRef.to(transaction.put_memory(memory))).digests
-        writer = transaction.memory_writer(memory.size)
+        writer = transaction.open_memory_writer(memory.size)
         writer.append_same(CHUNK_SIZE_BYTES, before[:1])
         writer.append(changed[CHUNK_SIZE_BYTES : 2 * CHUNK_SIZE_BYTES])
         writer.append_same(CHUNK_SIZE_BYTES + 1000, before[2:])
         assert writer.finish() == transaction.put_memory(changed)
         for size, chunks in ((CHUNK_SIZE_BYTES, before), (CHUNK_SIZE_BYTES, ()), (1000, before[3:])):
             with pytest.raises(UsageError, match="whole chunks"):
-                transaction.memory_writer(memory.size).append_same(size, chunks)
+                transaction.open_memory_writer(memory.size).append_same(size, chunks)
 
 
 def test_memory_writer_refuses_more_or_less_than_announced(store):
-    with store.transaction() as transaction:
-        writer = transaction.memory_writer(10)
+    with store.begin_transaction() as transaction:
+        writer = transaction.open_memory_writer(10)
         with pytest.raises(UsageError, match="more bytes"):
             writer.append(bytes(11))
         writer.append(bytes(9))
@@ -164,7 +164,7 @@ def test_read_memory_refuses_a_buffer_of_another_size(store):
 
 def test_exception_in_a_transaction_leaves_nothing(store):
     def fail_half_way():
-        with store.transaction() as transaction:
+        with store.begin_transaction() as transaction:
             transaction.put_memory(random_bytes(3 * CHUNK_SIZE_BYTES))
             raise RuntimeError
 
@@ -172,7 +172,7 @@ def test_exception_in_a_transaction_leaves_nothing(store):
         fail_half_way()
     assert list((store.root / "tmp").iterdir()) == []
     assert list((store.root / "objects").glob("*/*")) == []
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []
 
 
 def test_get_names_what_is_missing(store):

@@ -113,7 +113,7 @@ def test_what_cannot_be_kept_is_refused_by_name(kc, store, folder, make, message
     make(folder.relative_to(folder))
     done = kc("put", folder)
     assert done.returncode in (4, 6)
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []
     assert any(part in done.stderr for part in message.split("|"))
 
 
@@ -132,7 +132,7 @@ def test_file_that_cannot_be_read_is_named(kc, store):
     done = kc("put", "/proc/self/mem")
     assert done.returncode in (3, 4)
     assert "/proc/self/mem" in done.stderr
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []
 
 
 def test_cat_writes_no_byte_of_a_damaged_chunk_or_file(kc, store, folder):
@@ -142,7 +142,7 @@ def test_cat_writes_no_byte_of_a_damaged_chunk_or_file(kc, store, folder):
     damage(store, chunk, flip)
     content = (folder / "sub" / "deep" / "large.bin").read_bytes()
     assert kc("cat", digest, "sub/deep/large.bin", text=False).stdout == content[: 1 << 20]
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         large = transaction.put_bytes(random.Random(2).randbytes(9 << 20))
         transaction.publish_objects()
     damage(store, large, flip)
@@ -239,4 +239,4 @@ def test_folder_that_is_too_deep_to_be_read_is_named_with_the_next_step(kc, stor
     assert done.returncode == 4
     assert f"cannot read {top}/ddd" in done.stderr
     assert "File name too long\n  next: " in done.stderr
-    assert store.artifacts() == []
+    assert store.list_artifacts() == []

@@ -132,7 +132,7 @@ def test_artifact_that_is_named_twice_is_removed_once(kc, folder):
 def test_wrong_name_in_a_list_removes_nothing(kc, store, folder):
     digest = put(kc, folder)
     assert kc("rm", digest, "nobody").returncode == 3
-    assert [entry.digest for entry in store.artifacts()] == [digest]
+    assert [entry.digest for entry in store.list_artifacts()] == [digest]
 
 
 def test_room_is_shown_with_what_is_shared(kc, store):

@@ -58,12 +58,12 @@ def test_what_a_change_spares_stays_where_all_else_is_changed(tmp_path, change, 
     before = np.arange(1, 33, dtype=np.uint64)
     before[[3, 31]] = 0x7F0000000010
     before[[16, 17]] = 0
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         pre = MemoryRef.to(transaction.put_memory(before))
         transaction.publish_objects()
     region = capture().regions[0].model_copy(update={"size_bytes": 256, "pre": pre, "post": pre})
     ranges = AddressRanges([(0x7F0000000000, 0x100)])
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         made = perturb(
             store, transaction, Trial(region, change, (Span(0, 256, "int32"),)), [(0, 256)], ranges
         )

@@ -39,7 +39,7 @@ def capture():
 
 
 def explained(store, capture, wanted, got, window=None):
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         both = [MemoryRef.to(transaction.put_memory(np.asarray(each, np.uint64))) for each in (wanted, got)]
         transaction.publish_objects()
     return explain_addresses(store, capture, LEADING, *both, window or (0, 8 * len(wanted)))

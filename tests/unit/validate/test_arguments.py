@@ -57,7 +57,7 @@ def test_elements_that_do_not_begin_where_they_should_are_none(region):
 def test_a_change_reaches_every_element(tmp_path, region, kind, change, gently):
     store = Store.open(tmp_path / "store")
     before = np.arange(1, 33, dtype=np.float64).view(np.uint8)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         state = MemoryRef.to(transaction.put_memory(before))
         region = region.model_copy(update={"pre": state, "post": state})
         transaction.publish_objects()
@@ -76,7 +76,7 @@ def test_a_change_reaches_every_element(tmp_path, region, kind, change, gently):
 def test_only_what_is_written_changes_where_no_more_is_borne(tmp_path, region):
     store = Store.open(tmp_path / "store")
     before = np.zeros(256, np.uint8)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         update = {"pre": MemoryRef.to(transaction.put_memory(before)), "written": ((8, 4), (100, 1))}
         region = region.model_copy(update=update)
         transaction.publish_objects()

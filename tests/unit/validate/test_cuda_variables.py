@@ -20,7 +20,7 @@ SIZE = 256
 def made(store):
     """Memory that nothing leads to, a variable, a constant one, and a variable of another module."""
     example = capture(Backend.CUDA)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         state = MemoryRef.to(transaction.put_memory(np.zeros(SIZE, np.uint8)))
         transaction.publish_objects()
     unchanged = {"size_bytes": SIZE, "pre": state, "post": state, "written": (), "written_size_bytes": 0}
@@ -55,7 +55,7 @@ def test_another_state_is_that_of_the_region_and_of_the_variable(store, made):
     region = made.regions[1]
     ranges = find_variable_ranges(store, made, region)
     assert ranges == [(0, SIZE)]
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         parts = (Span(0, SIZE, "int32"),)
         pre = perturb(store, transaction, Trial(region, Perturbation.LIGHT_VARIABLES, parts), ranges)
         transaction.publish_objects()

@@ -19,7 +19,7 @@ SIZE = CHUNKS * CHUNK_SIZE_BYTES - 100  # the last one is short
 def before(store):
     data = np.random.default_rng(5).integers(1, 256, SIZE, dtype=np.uint8)
     data[CHUNK_SIZE_BYTES : 2 * CHUNK_SIZE_BYTES] = 0  # a chunk that is not stored
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         reference = MemoryRef.to(transaction.put_memory(data))
         transaction.publish_objects()
     return reference, data
@@ -85,7 +85,7 @@ def test_only_what_is_known_to_be_written_is_nudged(store, before, written):
         .regions[0]
         .model_copy(update={"size_bytes": SIZE, "pre": reference, "post": reference, "written": written})
     )
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         parts = (Span(0, SIZE, None, ""),)
         made = MemoryRef.to(
             perturb(store, transaction, Trial(region, Perturbation.LIGHT_WRITTEN, parts)).digest
@@ -103,7 +103,7 @@ def test_a_region_is_changed_everywhere_that_its_parts_are(store, before, change
     region = capture().regions[0].model_copy(update={"size_bytes": SIZE, "pre": reference, "post": reference})
     first, gap = CHUNK_SIZE_BYTES + 1000, 50
     parts = (Span(0, first, "int8", ""), Span(first + gap, SIZE, "int8", ""))
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         made = perturb(store, transaction, Trial(region, change, parts))
         transaction.publish_objects()
     expected = data ^ bits

@@ -17,7 +17,7 @@ BASE, SIZE = 0x7F0000000000, 4096
 def mappings(store):
     """A capture of six mappings without a gap, and a way to point into them."""
     example = capture(Backend.CUDA)
-    with store.transaction() as transaction:
+    with store.begin_transaction() as transaction:
         state = MemoryRef.to(transaction.put_memory(np.zeros(SIZE, np.uint8)))
         transaction.publish_objects()
     unchanged = {"size_bytes": SIZE, "pre": state, "post": state, "written": (), "written_size_bytes": 0}

@@ -6,20 +6,20 @@ import pytest
 from manifest_examples import validation as example_validation
 
 from kerncap_stages.manifests.validation import Mode, Tolerance
-from kerncap_stages.pages.verdict import footer, heat_text, lines
-from kerncap_stages.pages.verdict_report import heat_png, png, write_report
+from kerncap_stages.pages.verdict import draw_heat, format_footer, format_lines
+from kerncap_stages.pages.verdict_report import draw_heat_png, encode_png, write_report
 
 
 def test_the_heat_line_is_as_long_as_there_are_pieces_and_shows_the_least_difference():
-    assert heat_text([0, 0, 1, 0], 4096) == "  . "
-    assert heat_text([1024] * 4, 4096) == "@@@@"
-    assert len(heat_text([0] * 1024, 4096)) == 64
-    assert heat_text([0] * 1023 + [1], 1 << 20)[-1] == "."
+    assert draw_heat([0, 0, 1, 0], 4096) == "  . "
+    assert draw_heat([1024] * 4, 4096) == "@@@@"
+    assert len(draw_heat([0] * 1024, 4096)) == 64
+    assert draw_heat([0] * 1023 + [1], 1 << 20)[-1] == "."
 
 
 def test_a_png_is_one_that_others_read():
     pixels = np.arange(2 * 3 * 3, dtype=np.uint8).reshape(2, 3, 3)
-    data = png(pixels)
+    data = encode_png(pixels)
     assert data.startswith(b"\x89PNG\r\n\x1a\n")
     at, found = 8, {}
     while at < len(data):
@@ -34,7 +34,7 @@ def test_a_png_is_one_that_others_read():
 
 
 def test_one_differing_byte_of_many_is_seen_in_the_picture():
-    quiet, loud = heat_png([0] * 64, 1 << 20), heat_png([0] * 63 + [1], 1 << 20)
+    quiet, loud = draw_heat_png([0] * 64, 1 << 20), draw_heat_png([0] * 63 + [1], 1 << 20)
     assert quiet != loud
 
 
@@ -58,7 +58,7 @@ def test_the_legend_has_the_colours_of_the_picture(tmp_path):
 
     def colour(heat):
         """Of the picture's first pixel."""
-        picture = heat_png(heat, 1 << 20)
+        picture = draw_heat_png(heat, 1 << 20)
         data = picture[picture.index(b"IDAT") + 4 : picture.rindex(b"IEND") - 8]
         return "rgb({},{},{})".format(*zlib.decompress(data)[1:4])
 
@@ -74,20 +74,20 @@ def test_the_footer_is_the_promised_line():
     exact = manifest.model_copy(
         update={"mode": Mode.BYTE_EXACT, "passed": True, "regions": (region,), "stray_writes": ()}
     )
-    assert footer(exact) == "Result: PASS  (byte-exact, 1 of 1 regions identical)"
+    assert format_footer(exact) == "Result: PASS  (byte-exact, 1 of 1 regions identical)"
     bad = region.model_copy(update={"passed": False})
     wrong = exact.model_copy(update={"passed": False, "regions": (bad,)})
-    assert footer(wrong) == "Result: FAIL  (byte-exact, 0 of 1 regions identical, 1 differ)"
+    assert format_footer(wrong) == "Result: FAIL  (byte-exact, 0 of 1 regions identical, 1 differ)"
     smoke = exact.model_copy(update={"mode": Mode.SMOKE, "regions": ()})
-    assert footer(smoke) == "Result: PASS  (smoke)"
-    assert footer(exact, wrong) == "Result: FAIL  (byte-exact, 1 of 2 regions identical, 1 differ)"
-    assert footer(exact, exact) == "Result: PASS  (byte-exact, 2 of 2 regions identical)"
+    assert format_footer(smoke) == "Result: PASS  (smoke)"
+    assert format_footer(exact, wrong) == "Result: FAIL  (byte-exact, 1 of 2 regions identical, 1 differ)"
+    assert format_footer(exact, exact) == "Result: PASS  (byte-exact, 2 of 2 regions identical)"
 
 
 def test_terminal_lines_hold_no_control_characters():
     manifest = example_validation()
     region = manifest.regions[0].model_copy(update={"name": "\x1b[31mred", "passed": False})
-    shown = list(lines(manifest.model_copy(update={"passed": False, "regions": (region,)})))
+    shown = list(format_lines(manifest.model_copy(update={"passed": False, "regions": (region,)})))
     assert shown
     assert not any("\x1b" in line for line in shown)
 
@@ -103,4 +103,4 @@ def test_terminal_lines_hold_no_control_characters():
 def test_the_footer_names_bounds_that_were_given_and_no_other(bounds, said):
     numeric = example_validation().model_copy(update={"tolerance": Tolerance(**bounds)})
     assert numeric.mode is Mode.NUMERIC
-    assert footer(numeric).endswith(f", {said})")
+    assert format_footer(numeric).endswith(f", {said})")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from kerncap_stages.cli.commands.store_cli import transfer, upkeep
-from kerncap_stages.cli.console import epilog, run
+from kerncap_stages.cli.console import make_epilog, run
 from kerncap_stages.cli.options import VersionOption, stage_app
 
 app = stage_app("""Keep the store whole, small and in order; put files in and take them out.
@@ -12,7 +12,7 @@ Every command takes `--store DIR` after its name. The default is KERNCAP_STORE,
 else a folder in the user's data folder.""")
 
 
-@app.callback(epilog=epilog("kc-store check\nkc-store ls --kind capture\nkc-store prune --keep-last 5"))
+@app.callback(epilog=make_epilog("kc-store check\nkc-store ls --kind capture\nkc-store prune --keep-last 5"))
 def kc_store(version: VersionOption = False) -> None:
     """Keep the store whole, small and in order; put files in and take them out."""
 

@@ -7,13 +7,13 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.console import epilog
+from kerncap_stages.cli.console import make_epilog
 from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
 
 app = stage_app()
 
 
-@app.command("export", epilog=epilog("kc-store export @capture --output capture.kcar"))
+@app.command("export", epilog=make_epilog("kc-store export @capture --output capture.kcar"))
 def export_(
     output: Annotated[Path, typer.Option("--output", "-o", metavar="FILE", help="The archive to write.")],
     artifacts: ArtifactArguments = None,
@@ -25,7 +25,7 @@ def export_(
     export_artifacts(store, artifacts, output)
 
 
-@app.command("import", epilog=epilog("kc-store import capture.kcar | kc-show"))
+@app.command("import", epilog=make_epilog("kc-store import capture.kcar | kc-show"))
 def import_(
     archives: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Archives that `kc-store export` wrote.")
@@ -41,7 +41,7 @@ def import_(
     import_archives(store, archives)
 
 
-@app.command(epilog=epilog("kc-store put model.bin results/"))
+@app.command(epilog=make_epilog("kc-store put model.bin results/"))
 def put(
     paths: Annotated[list[Path], typer.Argument(metavar="PATH...", help="Files or folders.")],
     store: StoreOption = None,
@@ -55,7 +55,7 @@ def put(
     put_paths(store, paths)
 
 
-@app.command(epilog=epilog("kc-store get @files copy/"))
+@app.command(epilog=make_epilog("kc-store get @files copy/"))
 def get(
     artifact: OneArtifactArgument,
     destination: Annotated[
@@ -77,7 +77,9 @@ def get(
     get_artifact(store, artifact, destination)
 
 
-@app.command(epilog=epilog("kc-store cat @files model.bin | xxd\nkc-store cat memory:DIGEST > region.bin"))
+@app.command(
+    epilog=make_epilog("kc-store cat @files model.bin | xxd\nkc-store cat memory:DIGEST > region.bin")
+)
 def cat(
     what: Annotated[
         str,

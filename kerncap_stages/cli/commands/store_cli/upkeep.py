@@ -11,15 +11,15 @@ from kerncap_stages.cli.commands.store_cli.shared import (
     ReportAsJson,
     open_store,
 )
-from kerncap_stages.cli.console import add_store_option, epilog, say
-from kerncap_stages.cli.inputs import artifact_texts
+from kerncap_stages.cli.console import add_store_option, make_epilog, say
+from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
 from kerncap_stages.text.formats import count
 
 app = stage_app()
 
 
-@app.command(epilog=epilog("kc-store check\nkc-store check --sample 5\nkc-store check --repair"))
+@app.command(epilog=make_epilog("kc-store check\nkc-store check --sample 5\nkc-store check --repair"))
 def check(
     sample: Annotated[
         float | None,
@@ -49,7 +49,7 @@ def check(
     check_all(store, percent=sample, repair=repair, as_json=json)
 
 
-@app.command(epilog=epilog("kc-store gc --dry-run"))
+@app.command(epilog=make_epilog("kc-store gc --dry-run"))
 def gc(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would be removed.")] = False,
     json: ReportAsJson = False,
@@ -61,7 +61,7 @@ def gc(
     collect(store, dry_run=dry_run, as_json=json)
 
 
-@app.command(epilog=epilog("kc-store ls\nkc-store ls --kind capture --quiet | kc-show"))
+@app.command(epilog=make_epilog("kc-store ls\nkc-store ls --kind capture --quiet | kc-show"))
 def ls(
     kind: KindOption = None,
     quiet: Annotated[bool, typer.Option("--quiet", "-q", help="Only digests, one a line.")] = False,
@@ -74,7 +74,7 @@ def ls(
     list_artifacts(store, kind, quiet=quiet, as_json=json)
 
 
-@app.command(epilog=epilog("kc-store du @capture"))
+@app.command(epilog=make_epilog("kc-store du @capture"))
 def du(
     artifacts: ArtifactArguments = None,
     json: ReportAsJson = False,
@@ -89,7 +89,7 @@ def du(
     show_usage(store, artifacts, as_json=json)
 
 
-@app.command(epilog=epilog("kc-store name before-tuning @capture"))
+@app.command(epilog=make_epilog("kc-store name before-tuning @capture"))
 def name(
     name: Annotated[str, typer.Argument(metavar="NAME", help="Letters, digits, `.`, `_` and `-`.")],
     artifact: OneArtifactArgument,
@@ -100,7 +100,7 @@ def name(
     opened.name(name, opened.resolve(artifact))
 
 
-@app.command(epilog=epilog("kc-store unname before-tuning"))
+@app.command(epilog=make_epilog("kc-store unname before-tuning"))
 def unname(
     name: Annotated[str, typer.Argument(metavar="NAME")],
     store: StoreOption = None,
@@ -112,7 +112,7 @@ def unname(
     open_store(store).unname(name)
 
 
-@app.command(epilog=epilog("kc-store rm @capture\nkc-store ls --kind replay --quiet | kc-store rm"))
+@app.command(epilog=make_epilog("kc-store rm @capture\nkc-store ls --kind replay --quiet | kc-store rm"))
 def rm(artifacts: ArtifactArguments = None, store: StoreOption = None) -> None:
     """Remove artifacts and their names from the list.
 
@@ -120,12 +120,12 @@ def rm(artifacts: ArtifactArguments = None, store: StoreOption = None) -> None:
     """
     opened = open_store(store)
     # All are resolved first: a wrong name removes nothing, and `@` keeps the meaning that it had before.
-    for digest in dict.fromkeys(opened.resolve(text) for text in artifact_texts(artifacts)):
+    for digest in dict.fromkeys(opened.resolve(text) for text in read_artifact_texts(artifacts)):
         opened.remove(digest)
         say(f"removed {digest.short}")
 
 
-@app.command(epilog=epilog("kc-store prune --keep-last 5 --kind replay"))
+@app.command(epilog=make_epilog("kc-store prune --keep-last 5 --kind replay"))
 def prune(
     keep_last: Annotated[int, typer.Option(min=0, metavar="N", help="How many of each kind to keep.")],
     kind: KindOption = None,
