@@ -66,5 +66,5 @@ class ProcessSummary:
 # Daemons close descriptors that they did not open. A stopped stage does not hold the process up either.
 LOST = (
     "the process went on after it closed its connection to kerncap-stages, ran another program by exec,"
-    " or waited for kerncap-stages in vain"
+    " or gave up waiting for kerncap-stages"
 )

@@ -11,6 +11,7 @@ from kerncap_stages.collect.wire import ProtocolError
 from kerncap_stages.digest import FileRef
 from kerncap_stages.errors import Refused
 from kerncap_stages.manifests.kernel import CodeObject, CodeObjectFormat, Kernel
+from kerncap_stages.text.formats import count
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,8 +43,8 @@ def describe_kernel(
     facts = code.kernels.get(loaded.mangled)
     if facts is None:
         raise Refused(
-            f"the metadata of the code object does not list {loaded.demangled}, but "
-            f"{len(code.kernels)} other kernels",
+            f"the code object's metadata lists {count(len(code.kernels), 'kernel')}, "
+            f"but not {loaded.demangled}",
             hint=_NO_METADATA if code.format is CodeObjectFormat.ELF_AMDGPU else "capture another kernel",
         )
     if facts.unsupported:

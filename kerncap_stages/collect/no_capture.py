@@ -131,8 +131,8 @@ def _explain_no_dispatch(
     pattern = selections[0].pattern or ""
     if matched:
         return AnswerIsNo(
-            f"{what} dispatched kernels that match {pattern!r} {count(matched, 'time')}, so there was no "
-            f"dispatch number {selections[0].dispatch}",
+            f"{what} dispatched kernels that match {pattern!r} {count(matched, 'time')}; "
+            f"`--dispatch {selections[0].dispatch}` needs {selections[0].dispatch + 1}",
             hint="numbers count from 0; without `--dispatch`, the first dispatch is captured",
         )
     other_shapes = [shape for process in processes for shape in process.other_shapes]

@@ -111,7 +111,7 @@ def _describe_unsent(processes: list[ProcessProfile]) -> str:
     """Say which kernel times a killed program had not sent yet."""
     if any(process.backend is Backend.CUDA for process in processes):
         return ", except kernels of its last tenth of a second: their times had not been sent"
-    return ", except kernels of its last millisecond for which it had not waited"
+    return ", except kernels that it launched in its last millisecond without waiting for them"
 
 
 def _check_times(processes: list[ProcessProfile], collector: Collector) -> None:

@@ -28,13 +28,13 @@ def split_command(text: str) -> tuple[str, ...]:
     name, equals, _ = words[0].partition("=")
     if equals and name.isidentifier():
         raise UsageError(
-            f"{words[0]!r} sets a variable, and no shell runs the command", hint=f"env {words[0]} ..."
+            f"the command is run without a shell, which {words[0]!r} needs", hint=f"env {words[0]} ..."
         )
     wild = [word for word in words if word in _SHELL_WORDS]
     if wild:
         raise UsageError(
-            f"{wild[0]!r} means something to a shell, and no shell runs the command",
-            hint="put it into one yourself: bash -c '...'",
+            f"the command is run without a shell, and {wild[0]!r} needs one",
+            hint="run the shell: bash -c '...'",
         )
     return tuple(words)
 

@@ -214,7 +214,8 @@ def _capture(
     if len(made) > 1:
         others = ", ".join(other.short for other, _ in made[1:])
         notes.append(
-            f"{len(made)} processes dispatched it; this capture is of the first, and of the others: {others}"
+            f"{len(made)} processes dispatched the kernel; this capture is the first one's; captures of the "
+            f"others: {others}"
         )
     size = formats.format_size(sum(region.size_bytes for region in capture.regions))
     summary = f"{capture.kernel.demangled_name}: {size}"

@@ -35,7 +35,8 @@ def kerncap_replay(
     """Run a project's captured dispatch again, alone, at its original addresses."""
     if no_recopy:
         raise Refused(
-            "--no-recopy is refused: a run that starts from another run's results is another computation",
+            "--no-recopy is refused: a run that starts from another run's results is not the captured "
+            "dispatch",
             hint="leave it out: between runs only the memory that the kernel writes is restored",
         )
     return documented.replay_command(

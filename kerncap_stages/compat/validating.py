@@ -34,7 +34,7 @@ def validate_project(
     notes = [note for note in unlisted if note is not None]
     notes += [] if variant is None else warn_of_stale_variant(folder, variant)
     unbuilt = [] if variant is not None else find_unbuilt_edits(folder)
-    notes += [f"{name} was edited and not built: this is of the captured kernel" for name in unbuilt]
+    notes += [f"{name} was edited but not built: this verdict is on the captured kernel" for name in unbuilt]
     names = [find_kernel_name(store, capture) for capture in captures]
     return make_validation_result(
         [manifest for _, manifest in made], [digest for digest, _ in made], names, notes

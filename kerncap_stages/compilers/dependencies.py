@@ -33,7 +33,7 @@ class Headers:
     def from_prerequisites(
         cls, prerequisites: Sequence[Path], unit: Path, directory: Path, own: Sequence[Path]
     ) -> Self:
-        """Make it from a compiler's list: the unit and its headers, relative to ``directory``."""
+        """Make Headers from a compiler's list: the unit and its headers, relative to ``directory``."""
         paths = dict.fromkeys(Path(os.path.normpath(directory / each)) for each in prerequisites)
         return cls(tuple(path for path in paths if path != unit), tuple(own))
 

@@ -88,9 +88,11 @@ def find_ptx(capture: Capture, code: CapturedCode, roots: Sequence[Path], consul
         note, unedited = _compare(options[0], isa, symbol, captured)
         return PtxSearch(options[0], note=note, unedited=unedited)
     if options:
-        return PtxSearch(None, f"{len(options)} PTX files have it, but none gives the captured instructions")
+        return PtxSearch(
+            None, f"{len(options)} PTX files contain the kernel, but none gives the captured instructions"
+        )
     without = "" if find_cuda_tool("cuobjdump") else " (programs were not searched: there is no cuobjdump)"
-    return PtxSearch(None, f"no PTX of it was found{without}")
+    return PtxSearch(None, f"no PTX of the kernel was found{without}")
 
 
 def _filter_fitting(texts: Iterable[tuple[Path, bytes]], symbol: str, isa: str) -> list[Ptx]:
@@ -110,7 +112,7 @@ def _filter_fitting(texts: Iterable[tuple[Path, bytes]], symbol: str, isa: str) 
 def _compare(ptx: Ptx, isa: str, symbol: str, captured: bytes | None) -> tuple[str, Unedited]:
     """Compare the PTX with the captured instructions; returns a note for the explanation, and the result."""
     if captured is None:
-        return "", Unedited(same_instructions=None, why="the capture has no machine code of it")
+        return "", Unedited(same_instructions=None, why="the capture holds no machine code of the kernel")
     if find_cuda_tool("ptxas") is None:
         return "", Unedited(same_instructions=None, why="there is no ptxas")
     made = _assemble(ptx, isa, symbol)
@@ -118,7 +120,7 @@ def _compare(ptx: Ptx, isa: str, symbol: str, captured: bytes | None) -> tuple[s
         alone = "which ptxas does not assemble alone: it may need code that was linked to it"
         return f", {alone}", Unedited(same_instructions=None, why=f"the source is PTX, {alone}")
     if made != captured:
-        other = "this ptxas makes other instructions than the captured ones"
+        other = "this ptxas gives instructions that differ from the captured ones"
         return f", but {other}", Unedited(same_instructions=False, why=other)
     return "", Unedited(same_instructions=True)
 

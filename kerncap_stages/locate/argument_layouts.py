@@ -48,7 +48,7 @@ def find_argument_types(kernel: Kernel, written: Sequence[str]) -> tuple[str, ..
 
 
 def is_known(slot: KernargSlot, type_text: str, types: Types) -> bool:
-    """Whether an argument's type as text tells what its addresses point to, as far as any type tells it."""
+    """Whether the type's text suffices to know what the argument's addresses point to."""
     target = find_pointee(type_text)
     if target is not None:
         return _is_known_target(target, types)
@@ -64,7 +64,10 @@ def is_known(slot: KernargSlot, type_text: str, types: Types) -> bool:
 
 
 def _is_known_target(target: str, types: Types) -> bool:
-    """Whether a find_pointee's element type is known. For ``void`` and pointers, no type tells more."""
+    """Whether the element type that ``find_pointee`` returned is known.
+
+    For ``void`` and pointers, no type tells more.
+    """
     return target == "void" or target.endswith(("*", "&")) or types.find_element_type(target) is not None
 
 

@@ -90,7 +90,7 @@ def _find_folders(unit: Path, files: Sequence[Path], consulted: Consulted) -> tu
 def _find_missing_folders(
     file: Path, folders: Sequence[Path], files: Sequence[Path], consulted: Consulted
 ) -> list[Path]:
-    """Find a folder for each include of a file that is not found: the one that makes it name a known file."""
+    """For each include that is not found, find the folder below which a known file has that path."""
     found = []
     for candidates in list_places(consulted.read(file) or b"", file, [*folders, Path("/")]):
         *tried, named = candidates  # the last is the include's own path below the root folder

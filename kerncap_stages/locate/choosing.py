@@ -67,8 +67,8 @@ def _explain_no_kernel(possible: Sequence[tuple[Definition, CompileCommand]], no
     count = len({command.file for _, command in possible})
     asked = f"none of the first {MAX_UNITS} of {count}" if count > MAX_UNITS else f"none of the {count}"
     text = (
-        f"{asked} units that include it makes this kernel with its compile command; a compile_commands.json "
-        "with the entry of the right unit would decide"
+        f"{asked} units that include the definition makes this kernel; give a compile_commands.json "
+        "that lists the kernel's unit"
     )
     return f"{note}; {text}" if note else text
 

@@ -155,7 +155,7 @@ def collect_hints(roots: Sequence[Path], base: str, consulted: Consulted) -> str
     found = {path: match.start() for path, text in texts.items() if (match := word.search(text))}
     places = [f"{path}:{texts[path].count(_LINE_END, 0, at) + 1}" for path, at in found.items()]
     if places:
-        return "its name is at " + ", ".join(places[:_MAX_HINTS])
+        return "the kernel's name occurs at " + ", ".join(places[:_MAX_HINTS])
     macros = [
         name.decode(errors="replace") for name in find_pasting_macros(base, collect_macros(texts.values()))
     ]

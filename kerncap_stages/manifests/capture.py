@@ -59,7 +59,7 @@ class Dispatch(Frozen):
 
     run_id: str = Field(pattern=r"^[0-9a-f]{32}$", description="the same for all captures of one run")
     process_id: int = Field(gt=0)
-    rank: Count | None = Field(default=None, description="of an MPI or torchrun process")
+    rank: Count | None = Field(default=None, description="rank of an MPI or torchrun process")
     index_in_process: Count = Field(description="among all dispatches of the process, from 0")
     index_of_kernel: Count = Field(description="among those that match the selection, from 0")
     device_index: DeviceIndex
@@ -79,7 +79,9 @@ class Reach(StrEnum):
 class CaptureCost(Frozen):
     """The time and memory that the capture took."""
 
-    drain_ns: DurationNs = Field(description="until earlier work had completed and other queues were stopped")
+    drain_ns: DurationNs = Field(
+        description="time until earlier work had completed and other queues were stopped"
+    )
     pre_copy_ns: DurationNs
     post_copy_ns: DurationNs
     held_ns: DurationNs = Field(description="how long the program's queues were stopped")

@@ -36,7 +36,7 @@ class KernelStatistics(Frozen):
     min_ns: DurationNs
     max_ns: DurationNs
     stddev_ns: MeanNs
-    share: Share = Field(description="of the GPU time of all kernels")
+    share: Share = Field(description="share of the GPU time of all kernels")
     launch_shapes: tuple[LaunchShape, ...] = Field(default=(), description="most frequent first")
     last_shape: Count | None = Field(
         default=None, description="index in launch_shapes of the last dispatch's shape; none if unknown"

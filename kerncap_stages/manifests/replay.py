@@ -64,7 +64,9 @@ class Comparison(Frozen):
     ratio: AnyFloat = Field(description="median of variant / baseline over the pairs")
     ratio_p05: AnyFloat
     ratio_p95: AnyFloat
-    unedited: Unedited | None = Field(default=None, description="of the source that was found for the kernel")
+    unedited: Unedited | None = Field(
+        default=None, description="comparison for the source that was found for the kernel"
+    )
 
 
 class OutputRegion(Frozen):

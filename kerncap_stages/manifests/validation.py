@@ -145,7 +145,9 @@ class Validation(Manifest):
     reproducer: ManifestRef | None = None
     environment: Environment
     variant: CodeObject | None = Field(description="none: the baseline itself")
-    unedited: Unedited | None = Field(default=None, description="of the source that was found for the kernel")
+    unedited: Unedited | None = Field(
+        default=None, description="comparison for the source that was found for the kernel"
+    )
     mode: Mode
     tolerance: Tolerance | None = None
     coverage: Coverage | None = None

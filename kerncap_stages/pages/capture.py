@@ -117,7 +117,8 @@ def _describe_dispatch(capture: Capture) -> Iterator[RenderableType]:
             ("selection", f"{selection.match.value}{pattern}, number {selection.dispatch}"),
             (
                 "dispatch",
-                f"{dispatch.index_in_process:,} of the process, {dispatch.index_of_kernel:,} of these",
+                f"{dispatch.index_in_process:,} of the process, "
+                f"{dispatch.index_of_kernel:,} of those that match",
             ),
             ("where", f"device {dispatch.device_index}, queue {dispatch.queue_index}"),
             (

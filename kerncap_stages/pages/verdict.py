@@ -120,9 +120,9 @@ def describe_start(region: RegionResult | View) -> str:
     if region.changed_region is None:
         return ""
     place = (
-        "" if region.changed_region == region.base_address else f" (changed at {region.changed_region:#x})"
+        "" if region.changed_region == region.base_address else f" (perturbed at {region.changed_region:#x})"
     )
-    return f", from a changed state{place}"
+    return f", from a perturbed state{place}"
 
 
 def _format_region_lines(region: RegionResult | View, *, exact: bool) -> Iterator[str]:

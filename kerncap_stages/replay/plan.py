@@ -44,7 +44,7 @@ _REPEATED = frozenset(
     }
 )
 _HEX = re.compile(r"[0-9a-f]{128}")
-_CAPTURE_AGAIN = "no repair helps: capture the kernel again"
+_CAPTURE_AGAIN = "it cannot be repaired: capture the kernel again"
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,7 @@ _RAISED: dict[str, tuple[type[KerncapError], str]] = {
     "invalid_argument": (UsageError, "`kc-replay --help` shows the arguments"),
     "not_found": (ArtifactError, _DAMAGED),
     "damaged": (ArtifactError, _DAMAGED),
-    "malformed": (ArtifactError, "no repair helps: capture again with this version"),
+    "malformed": (ArtifactError, "it cannot be repaired: capture again with this version"),
     "no_space": (DeviceError, _SYSTEM),
     "permission": (DeviceError, _SYSTEM),
     "io": (DeviceError, _SYSTEM),

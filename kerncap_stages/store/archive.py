@@ -156,7 +156,9 @@ def _require_true_entry(transaction: Transaction, listed: _Listed, path: Path) -
     try:
         require_canonical(manifest, listed.kind, listed.parents)
     except _NO_MANIFEST as error:
-        raise _make_damage_error(path, f"its list is wrong about {listed.digest.short}: {error}") from error
+        raise _make_damage_error(
+            path, f"its list and the manifest {listed.digest.short} disagree: {error}"
+        ) from error
 
 
 def _require_canonical_parents(transaction: Transaction, listed: Sequence[Digest], path: Path) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-_MAKE_AGAIN = "no repair helps: capture the kernel again"
+_MAKE_AGAIN = "it cannot be repaired: capture the kernel again"
 
 
 @dataclass(frozen=True)

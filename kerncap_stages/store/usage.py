@@ -89,7 +89,10 @@ class _Census:
             self._users[number] += 1
 
     def add_user_within(self, digest: Digest, max_read_bytes: int) -> int:
-        """Do the same unless it needs to read more; returns how much is left to read, negative if none."""
+        """Count the artifact as a user, unless that needs more reading than allowed.
+
+        Returns how much is left to read; negative if the artifact was not counted.
+        """
         left = max_read_bytes
 
         def read(each: Digest) -> bytes:

@@ -34,7 +34,7 @@ def format_duration(duration_ns: float) -> str:
 def name_clock(source: str) -> str:
     """Name the clock that times were measured with. `source` is a value of `TimeSource`."""
     names = {"device": "device clock", "imported": "another profiler"}
-    return {**names, "software_gpu": "software GPU: no measure of hardware"}.get(source, source)
+    return {**names, "software_gpu": "software GPU: says nothing about hardware"}.get(source, source)
 
 
 def format_rate(size_bytes: float, duration_ns: float) -> str:

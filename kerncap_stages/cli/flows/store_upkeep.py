@@ -34,7 +34,9 @@ def check_all(store_folder: Path | None, *, percent: float | None, repair: bool,
     Raises ArtifactError if there are faults, UsageError if ``percent`` is not a number.
     """
     if percent is not None and math.isnan(percent):
-        raise UsageError("nan is no percentage", hint="`--sample 5` reads one object in twenty")
+        raise UsageError(
+            "--sample takes a number from 0 to 100, not nan", hint="`--sample 5` reads one object in twenty"
+        )
     store = Store.open(store_folder, create=False)
     share = None if percent is None else percent / 100
     with progress("checking", counts_bytes=True) as report_progress:

@@ -92,7 +92,7 @@ def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:
             say(f"note: {make_printable(note)}")
     elif unbuilt := find_unbuilt_edits(folder):
         raise UsageError(
-            f"{', '.join(unbuilt)} was edited, and there is no code object built of it",
+            f"{', '.join(unbuilt)} was edited, but no code object was built from it",
             hint=f"{_suggest_build(folder, unbuilt)}, or --baseline to check the captured kernel",
         )
     return variant

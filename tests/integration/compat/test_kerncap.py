@@ -236,11 +236,11 @@ def test_an_edit_that_does_not_compile_is_never_passed_over(shell, project):
     (project / "kernel_variant.cpp").write_text("no kernel\n")
     shell("make -s -C project recompile", code=2)
     refused = shell("kc-validate project", code=2).err
-    assert "kernel_variant.cpp was edited, and there is no code object built of it" in refused
+    assert "kernel_variant.cpp was edited, but no code object was built from it" in refused
     assert "--baseline" in refused
     shell("kc-validate project --baseline")
     said = shell("kerncap validate project")
-    assert "kernel_variant.cpp was edited and not built: this is of the captured kernel" in said.err
+    assert "kernel_variant.cpp was edited but not built: this verdict is on the captured kernel" in said.err
 
 
 @pytest.mark.usefixtures("project")

@@ -141,7 +141,7 @@ def test_errors_are_ours_with_the_next_step(shell, application):
         said = await refusal(client, "profile_kernels", cmd=["./no-such-program"])
         assert "cannot run ./no-such-program" in said
         said = await refusal(client, "extract_kernel", kernel_name="k", cmd="./app | tee log")
-        assert "no shell runs the command" in said
+        assert "the command is run without a shell" in said
         # A name that looks like an option is a name.
         said = await refusal(client, "extract_kernel", kernel_name="--force", cmd=f"{application}/demo")
         assert "never dispatched a kernel that matches '--force'" in said

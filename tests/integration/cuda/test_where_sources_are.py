@@ -347,7 +347,7 @@ def test_where_no_unit_makes_the_kernel_it_is_said_and_nothing_is_built(store, t
     options = Options((tree,), compiler=find_cuda_tool("nvcc"))
     digest, source = run_locate(store, publish_cuda(store, code, "_Z1kILi3EEvPf"), options)
     assert source.outcome is Outcome.FOUND
-    assert "none of the 2 units that include it makes this kernel" in source.explanation
+    assert "none of the 2 units that include the definition makes this kernel" in source.explanation
     assert "is assumed, which does not make this kernel" in source.explanation
     made, reproducer = run_generate(store, digest)
     check_out(store, made, reproducer, tmp_path / "project", force=False)

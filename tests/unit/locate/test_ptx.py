@@ -118,7 +118,7 @@ def test_what_the_program_handed_to_its_driver_goes_before_files(tmp_path):
     ("made", "note"),
     [
         (b"captured", ""),
-        (b"other", ", but this ptxas makes other instructions than the captured ones"),
+        (b"other", ", but this ptxas gives instructions that differ from the captured ones"),
         (None, ", which ptxas does not assemble alone: it may need code that was linked to it"),
     ],
 )

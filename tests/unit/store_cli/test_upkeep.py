@@ -154,4 +154,4 @@ def test_a_percentage_that_is_no_number_is_wrong_usage(kc, folder):
     put(kc, folder / "text.txt")
     done = kc("check", "--sample", "nan")
     assert (done.returncode, done.stdout) == (2, "")
-    assert "nan is no percentage\n  next: " in done.stderr
+    assert "--sample takes a number from 0 to 100, not nan\n  next: " in done.stderr
