@@ -68,17 +68,23 @@ def choose_from_profile(
     """
     if command is not None and not command:
         raise UsageError("no program given after `--`", hint=f"kc-capture {digest.short} -- ./app")
-    if command:
-        spec = ProgramSpec(command)
-    elif profile.program is not None:
-        spec = ProgramSpec.from_manifest(profile.program)
-    else:
-        raise UsageError(
-            f"profile {digest.short} does not say how the program was run",
-            hint=f"give the command: kc-capture {digest.short} -- ./app",
-        )
+    hint = f"kc-capture {digest.short} -- ./app"
+    spec = ProgramSpec(command) if command else read_program(digest, profile, hint)
     chosen = tuple((name, False) for name in kernels) or (_choose_by_rank(digest, profile, rank, tell),)
     return CaptureRequest(spec, chosen, (digest,), profile)
+
+
+def read_program(digest: Digest, profile: Profile, otherwise: str) -> ProgramSpec:
+    """Return the program that was profiled. Raises UsageError if the profile was imported without it.
+
+    otherwise: the command line that gives the program.
+    """
+    if profile.program is None:
+        raise UsageError(
+            f"profile {digest.short} does not say how the program was run",
+            hint=f"give the command: {otherwise}",
+        )
+    return ProgramSpec.from_manifest(profile.program)
 
 
 def warn_of_unprofiled_names(request: CaptureRequest, selections: Sequence[Selection]) -> Iterator[str]:

@@ -116,6 +116,15 @@ def find_close_names(pattern: str, names: Iterable[str]) -> list[str]:
     return (inside + close)[:_CLOSE_NAMES]
 
 
+def choose_name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch | None:
+    """Choose how names are matched; None if no option is given. Raises UsageError for several options."""
+    if exact + regex + mangled > 1:
+        raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
+    if exact:
+        return NameMatch.EXACT
+    return NameMatch.REGEX if regex else NameMatch.MANGLED if mangled else None
+
+
 def parse_shape(option: str, unit: str, text: str) -> Dim3:
     """Parse the value ``X[,Y[,Z]]`` of an option; 0 matches any size. ``unit`` is named in the error.
 

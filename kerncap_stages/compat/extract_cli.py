@@ -148,11 +148,13 @@ def extract(
     do. If the kernel has no source, the project can be replayed, but not rebuilt. Prints the digest of the
     reproducer artifact.
     """
-    from kerncap_stages.compat.extracting import ExtractArguments, choose_name_match, extract_kernels
+    from kerncap_stages.compat.extracting import ExtractArguments, extract_kernels
 
     arguments = ExtractArguments(
         kernel=kernel,
-        match=choose_name_match(exact=exact, regex=regex, mangled=mangled),
+        exact=exact,
+        regex=regex,
+        mangled=mangled,
         dispatch=dispatch,
         rank=rank,
         grid_blocks=one_value("--grid-blocks", grid_blocks),

@@ -13,12 +13,11 @@ from kerncap_stages.cli.console import say
 from kerncap_stages.cli.inputs import has_piped_input, read_artifact_texts
 from kerncap_stages.cli.progress import show_lines
 from kerncap_stages.collect.program import ProgramSpec
-from kerncap_stages.collect.selection import parse_shape
+from kerncap_stages.collect.selection import choose_name_match, parse_shape
 from kerncap_stages.compat.extraction import run_extract
 from kerncap_stages.compat.lines import name_edited_and_built
 from kerncap_stages.compat.steps import CAPTURE, ExtractRequest
 from kerncap_stages.errors import ExitCode, UsageError
-from kerncap_stages.manifests.capture import NameMatch
 from kerncap_stages.store import Store
 from kerncap_stages.text import formats
 from kerncap_stages.text.terminal import make_printable
@@ -37,7 +36,9 @@ class ExtractArguments:
     """The options that say what to extract, and how."""
 
     kernel: str | None
-    match: NameMatch | None
+    exact: bool
+    regex: bool
+    mangled: bool
     rank: int | None
     dispatch: int | None
     grid_blocks: str | None
@@ -80,7 +81,7 @@ class ExtractArguments:
             profile=profile,
             profile_first=not self.no_profile,
             kernel=self.kernel,
-            match=self.match,
+            match=choose_name_match(exact=self.exact, regex=self.regex, mangled=self.mangled),
             rank=self.rank,
             dispatch=self.dispatch,
             grid_blocks=grid_blocks,
@@ -104,15 +105,6 @@ class ExtractArguments:
             on_step=messages.end,
             on_copied=messages.show_copied,
         )
-
-
-def choose_name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch | None:
-    """Choose how names are matched; None if no option is given. Raises UsageError for several options."""
-    if exact + regex + mangled > 1:
-        raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
-    if exact:
-        return NameMatch.EXACT
-    return NameMatch.REGEX if regex else NameMatch.MANGLED if mangled else None
 
 
 def extract_kernels(

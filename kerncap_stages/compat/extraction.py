@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from kerncap_stages.collect.capture import CaptureOptions, run_capture
-from kerncap_stages.collect.capture_request import describe_main_shape, find_ranked
+from kerncap_stages.collect.capture_request import describe_main_shape, find_ranked, read_program
 from kerncap_stages.collect.profile import ProfileOptions, run_profile
 from kerncap_stages.collect.program import ProgramSpec
 from kerncap_stages.collect.ranking import (
@@ -121,13 +121,7 @@ def _choose(
     spec, digest = request.spec, request.profile
     if digest is not None:
         profile = load_as(store, digest, Profile)
-        if profile.program is None and spec is None:
-            raise UsageError(
-                f"profile {digest.short} does not say how the program was run",
-                hint="give the command: kc-extract --kernel NAME -- ./app",
-            )
-        if spec is None and profile.program is not None:
-            spec = ProgramSpec.from_manifest(profile.program)
+        spec = spec or read_program(digest, profile, "kc-extract --kernel NAME -- ./app")
     elif request.kernel is not None and not request.profile_first and spec is not None:
         steps.end(PROFILE, None, f"not needed: the first dispatch that matches {request.kernel!r} is taken")
         return spec, named, ()

@@ -64,12 +64,6 @@ def read_kernel_code(code_object: bytes, symbol: str) -> bytes | None:
     return b"".join(parts)
 
 
-def read_function_bytes(code_object: bytes, symbol: str) -> bytes | None:
-    """Return the unchanged bytes of one function; None if the code object does not have it."""
-    found = next((each for each in _read_symbols(code_object) if each.name == symbol), None)
-    return None if found is None else _slice_code(found, code_object)
-
-
 def read_compiler_name(code_object: bytes) -> str | None:
     """Read the compiler's name and version from the comment section, without the linker's."""
     try:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import TYPE_CHECKING
 
-from kerncap_stages.project.checkout import find_edited_files, is_project
+from kerncap_stages.project.checkout import find_edited_files, hash_file, is_project
 from kerncap_stages.project.variants import SOURCES, find_built_variant
 
 if TYPE_CHECKING:
@@ -24,13 +23,13 @@ def warn_of_stale_variant(folder: Path, variant: Path) -> list[str]:
         return []
     built = _read_digests(folder / BUILT)
     is_ours = variant.name.startswith("optimized.") and is_project(folder)
-    if is_ours and _hash_file(variant) != built.get(variant.name):
+    if is_ours and hash_file(variant) != built.get(variant.name):
         return [
             f"{variant} was not built by make in this folder (copied, linked, or built by hand) and is used "
             f"as it is; to build it from the sources, remove it and run `make {variant.name}`"
         ]
     edited = (
-        [name for name in built if name.startswith(SOURCES) and _hash_file(folder / name) != built[name]]
+        [name for name in built if name.startswith(SOURCES) and hash_file(folder / name) != built[name]]
         if is_ours
         else _find_newer(folder, variant.stat().st_mtime_ns)
     )
@@ -44,13 +43,6 @@ def _read_digests(record: Path) -> dict[str, str]:
     except (OSError, ValueError):
         return {}
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
-
-
-def _hash_file(path: Path) -> str | None:
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except OSError:
-        return None
 
 
 def _find_newer(folder: Path, built_ns: int) -> list[str]:

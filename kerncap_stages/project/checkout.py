@@ -79,7 +79,7 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
         _require_same_subject(folder, before, record, kept)
         written = before.get("files", {})
         stale = [path for path in written if path not in record["files"]]
-        stale = [path for path in stale if _hash_file(folder / path) == written[path]]
+        stale = [path for path in stale if hash_file(folder / path) == written[path]]
         require_no_links(folder, [*(file.path for file in lacking), *stale, RECORD])
         if not before:
             # Written first: a checkout that is killed half way must be recognised as a project next time.
@@ -147,7 +147,7 @@ def _compare(
     """Return the files that must be written, and the paths of those that the user edited and that stay."""
     lacking, kept = [], []
     for file in reproducer.files:
-        current = _hash_file(folder / file.path)
+        current = hash_file(folder / file.path)
         if current == FileRef(file.payload).digest:
             continue
         edited = current is not None and current != before.get("files", {}).get(file.path)
@@ -183,7 +183,7 @@ def find_project_folder(folder: Path) -> Path:
 def find_edited_files(folder: Path) -> list[str]:
     """Return the files of a project that were edited or removed since they were written."""
     written = _read_record(folder).get("files", {})
-    return [path for path, digest in sorted(written.items()) if _hash_file(folder / path) != digest]
+    return [path for path, digest in sorted(written.items()) if hash_file(folder / path) != digest]
 
 
 def open_project(folder: Path) -> Project:
@@ -214,7 +214,8 @@ def _read_record(folder: Path) -> Mapping[str, Any]:
     return record if isinstance(record, dict) and record.get("schema_version") == _RECORD_VERSION else {}
 
 
-def _hash_file(path: Path) -> str | None:
+def hash_file(path: Path) -> str | None:
+    """Return the SHA-256 of a file's bytes; None if there is no such file, or it cannot be read."""
     try:
         if not path.is_file():  # reading a pipe would block
             return None

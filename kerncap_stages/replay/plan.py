@@ -13,7 +13,7 @@ from kerncap_stages.errors import ArtifactError
 from kerncap_stages.manifests.kernel import CARVEOUT, CONTEXT_LIMITS
 from kerncap_stages.manifests.memory import ON_HOST_FLAG, READ_MOSTLY_FLAG, ModuleVariable
 from kerncap_stages.replay.variant import find_runtime_regions
-from kerncap_stages.store.chunks import read_chunk_list
+from kerncap_stages.store.chunks import CAPTURE_AGAIN, read_chunk_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
@@ -44,7 +44,6 @@ _REPEATED = frozenset(
     }
 )
 _HEX = re.compile(r"[0-9a-f]{128}")
-_CAPTURE_AGAIN = "it cannot be repaired: capture the kernel again"
 
 
 @dataclass(frozen=True)
@@ -85,7 +84,7 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
     lines += files.lines
     bad = next((line for line in lines if "\n" in line), None)
     if bad is not None:
-        raise ArtifactError(f"a name with a line break cannot be replayed: {bad!r}", hint=_CAPTURE_AGAIN)
+        raise ArtifactError(f"a name with a line break cannot be replayed: {bad!r}", hint=CAPTURE_AGAIN)
     path.write_text("\n".join(lines) + "\n", encoding="utf-8", errors="surrogateescape")
 
 
@@ -137,7 +136,7 @@ def _write_launch_attributes(attributes: Mapping[str, str]) -> Iterator[str]:
     for number, name in LAUNCH_ATTRIBUTES.items():
         if name in _REPEATED and name in attributes:
             if not _HEX.fullmatch(attributes[name]):
-                raise ArtifactError(f"launch attribute {name} does not have 64 bytes", hint=_CAPTURE_AGAIN)
+                raise ArtifactError(f"launch attribute {name} does not have 64 bytes", hint=CAPTURE_AGAIN)
             yield f"attribute {number} {attributes[name]}"
 
 
@@ -201,12 +200,12 @@ def _check_fit(part: Region | ModuleVariable, state: MemoryRef, memory: ChunkLis
         raise ArtifactError(
             f"memory {state.digest.short} has {memory.size_bytes} bytes, but {where}, whose state it is, has "
             f"{part.size_bytes}",
-            hint=_CAPTURE_AGAIN,
+            hint=CAPTURE_AGAIN,
         )
     if memory.chunk_size_bytes != first.chunk_size_bytes:
         raise ArtifactError(
             f"memory {state.digest.short} has another chunk size than the other state of {where}",
-            hint=_CAPTURE_AGAIN,
+            hint=CAPTURE_AGAIN,
         )
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     Bytes = npt.NDArray[np.uint8]
 
-_MAKE_AGAIN = "it cannot be repaired: capture the kernel again"
+CAPTURE_AGAIN = "it cannot be repaired: capture the kernel again"
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ def read_chunk(store: ReadsObjects, chunks: ChunkList, index: int) -> Bytes:
     if chunk.size != length:
         raise DigestMismatch(
             f"object {digest.short} has {chunk.size} bytes, but is listed as a chunk of {length}",
-            hint=_MAKE_AGAIN,
+            hint=CAPTURE_AGAIN,
         )
     return chunk
 
@@ -76,7 +76,7 @@ def read_differing_chunks(
         for each in lists
     ):
         names = ", ".join(each.digest.short for each in (reference, *others))
-        raise ArtifactError(f"states of one region differ in size or chunk size: {names}", hint=_MAKE_AGAIN)
+        raise ArtifactError(f"states of one region differ in size or chunk size: {names}", hint=CAPTURE_AGAIN)
     for index in range(len(first.digests)):
         if len({each.digests[index] for each in lists}) > 1:
             # Mostly the expected state and the actual one are the same chunk, which is read only once.

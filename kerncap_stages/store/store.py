@@ -51,11 +51,6 @@ class Store:
         """Whether an object exists."""
         return self.folder.native.has(digest)
 
-    def has_many(self, digests: Iterable[Digest]) -> set[Digest]:
-        """Return those of the objects that exist."""
-        wanted = set(digests)
-        return wanted - set(self.folder.native.absent(list(wanted)))
-
     def get(self, digest: Digest, *, verify: bool = True) -> bytes:
         """Return the payload of an object of up to 1 GiB.
 

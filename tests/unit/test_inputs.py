@@ -45,7 +45,7 @@ def test_dev_null_names_no_artifact_and_an_empty_pipe_is_a_failed_stage(capsys, 
 
 @pytest.mark.parametrize("empty", ["", " "])
 def test_an_empty_argument_is_a_failed_stage_and_not_the_latest(empty):
-    found = artifact_texts(["x", empty], Terminal(), otherwise="@capture")
+    found = read_artifact_texts(["x", empty], Terminal(), otherwise="@capture")
     assert next(found) == "x"
     with pytest.raises(ArtifactNotFound, match="an argument is empty"):
         next(found)

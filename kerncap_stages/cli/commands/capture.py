@@ -111,11 +111,13 @@ def capture(
     Give the program's command after `--`, or a profile, which records it. Prints one digest for each capture.
     If a signal ends the program before all requested dispatches are captured, the exit code is 5.
     """
-    from kerncap_stages.cli.flows.capture import CaptureArguments, capture_dispatches, choose_name_match
+    from kerncap_stages.cli.flows.capture import CaptureArguments, capture_dispatches
 
     arguments = CaptureArguments(
         names=tuple(kernel or ()),
-        match=choose_name_match(exact=exact, regex=regex, mangled=mangled),
+        exact=exact,
+        regex=regex,
+        mangled=mangled,
         rank=rank,
         dispatch=dispatch,
         count=count,

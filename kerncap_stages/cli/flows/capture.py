@@ -17,7 +17,7 @@ from kerncap_stages.collect.capture_request import (
     choose_main_shapes,
     warn_of_unprofiled_names,
 )
-from kerncap_stages.collect.selection import parse_shape
+from kerncap_stages.collect.selection import choose_name_match, parse_shape
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import NameMatch, Selection
@@ -43,7 +43,9 @@ class CaptureArguments:
     """The options that say which dispatches to capture, and how."""
 
     names: tuple[str, ...]
-    match: NameMatch
+    exact: bool
+    regex: bool
+    mangled: bool
     rank: int | None
     dispatch: int | None
     count: int
@@ -63,9 +65,10 @@ class CaptureArguments:
     def make_selections(self, request: CaptureRequest) -> tuple[Selection, ...]:
         """Select the dispatches to capture in one program."""
         grid, block = self.grid_blocks, self.block_work_items
+        match = choose_name_match(exact=self.exact, regex=self.regex, mangled=self.mangled)
         selections = tuple(
             Selection(
-                match=NameMatch.MANGLED if is_symbol else self.match,
+                match=NameMatch.MANGLED if is_symbol else match or NameMatch.SUBSTRING,
                 pattern=pattern,
                 dispatch=self.dispatch or 0,
                 count=self.count,
@@ -102,18 +105,6 @@ class CaptureArguments:
             progress=report,
             on_killed=on_killed,
         )
-
-
-def choose_name_match(*, exact: bool, regex: bool, mangled: bool) -> NameMatch:
-    """Choose how names are matched: by a part of the name if no option is given.
-
-    Raises UsageError if several options are given.
-    """
-    if exact + regex + mangled > 1:
-        raise UsageError("--exact, --regex and --mangled exclude each other", hint="give one of them")
-    if exact:
-        return NameMatch.EXACT
-    return NameMatch.REGEX if regex else NameMatch.MANGLED if mangled else NameMatch.SUBSTRING
 
 
 def capture_dispatches(

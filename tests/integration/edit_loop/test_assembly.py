@@ -13,7 +13,6 @@ from programs import SOURCES
 from kerncap_stages.cli.flows.assemble import run_assemble
 from kerncap_stages.code.read import read_code_object
 from kerncap_stages.code.targets import PROCESSORS
-from kerncap_stages.compilers.amd_code import read_function_bytes
 from kerncap_stages.compilers.installed import find_compiler
 from kerncap_stages.compilers.llvm_tools import find_llvm_tool
 from kerncap_stages.errors import DeviceError, UsageError
@@ -267,16 +266,6 @@ def test_a_code_object_without_the_kernel_is_refused(tmp_path):
         disassemble(code, "absent")
     with pytest.raises(UsageError, match="not a code object"):
         disassemble(b"not an ELF file", "k")
-
-
-def test_functions_are_found_by_their_symbols(tmp_path):
-    code = device_code("vector_add", "gfx90a", tmp_path)
-    (symbol,) = read_code_object(code).kernels
-    found = read_function_bytes(code, symbol)
-    assert found is not None
-    assert len(found) % 4 == 0
-    assert read_function_bytes(code, "absent") is None
-    assert read_function_bytes(b"no ELF", symbol) is None
 
 
 def test_a_project_without_assembly_says_so(tmp_path):

@@ -60,7 +60,7 @@ def read(store: Store, deadline: float) -> dict[str, object]:
     checks = 0
     faults: list[str] = []
     while time.monotonic() < deadline:
-        faults += [str(fault) for fault in check_store(store).faults if store.has_many(fault.artifacts)]
+        faults += [str(fault) for fault in check_store(store).faults if any(map(store.has, fault.artifacts))]
         checks += 1
         for entry in store.list_artifacts():
             try:

@@ -178,8 +178,3 @@ def test_exception_in_a_transaction_leaves_nothing(store):
 def test_get_names_what_is_missing(store):
     with pytest.raises(ArtifactNotFound, match="0123456789ab"):
         store.get(Digest("0123456789ab" + "0" * 52))
-
-
-def test_has_many_tells_which_are_there(store):
-    digest, absent = put(store, b"x"), Digest("0" * 64)
-    assert store.has_many([digest, absent]) == {digest}
