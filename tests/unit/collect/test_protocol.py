@@ -7,6 +7,7 @@ import re
 import struct
 import subprocess
 import sys
+import tomllib
 import typing
 from pathlib import Path
 
@@ -21,31 +22,44 @@ from kerncap_stages.manifests.memory import MemoryKind
 
 TOP = Path(__file__).parents[3]
 UP, DOWN = typing.get_args(protocol.UpMessage), typing.get_args(protocol.DownMessage)
+DECLARED = tomllib.loads((TOP / "native/capture/protocol/protocol.toml").read_text())
 U32, U64 = st.integers(0, 2**32 - 1), st.integers(0, 2**64 - 1)
+NUMBERS = {
+    "u32": U32,
+    "u32x3": st.tuples(U32, U32, U32),
+    "u64": U64,
+    "u64x3": st.tuples(U64, U64, U64),
+}
 # Both ends cut zeros at the end of text, and neither is asked to keep what is no UTF-8.
 TEXT = st.text(st.characters(blacklist_categories=["Cs"], blacklist_characters="\0"), max_size=40)
 
 
+def declared_types(kind: type) -> dict[str, str]:
+    """The type of each field of a message or a part, as the declaration writes it."""
+    message = re.sub(r"(?<=[a-z])(?=[A-Z])", "_", kind.__name__).lower()
+    fields = DECLARED["structs"].get(kind.__name__) or DECLARED["messages"][message]["fields"]
+    return {name: each if isinstance(each, str) else each["type"] for name, each in fields.items()}
+
+
 def values_of(kind: type) -> st.SearchStrategy[object]:
-    """Any message or part of this type; numbers are small enough for either width, but for some."""
+    """Any message or part of this type; numbers are as large as the declaration says."""
     hints = typing.get_type_hints(kind)
+    declared = declared_types(kind)
     fields = {}
     for item in dataclasses.fields(kind):
         hint = hints[item.name]
-        if hint is int:
-            fields[item.name] = U32
-        elif hint is str:
+        if hint is str:
             fields[item.name] = TEXT
         elif hint is bytes:
             fields[item.name] = st.binary(max_size=40)
         elif dataclasses.is_dataclass(hint):
             fields[item.name] = values_of(hint)
-        elif typing.get_origin(hint) is tuple and typing.get_args(hint)[-1] is not Ellipsis:
-            fields[item.name] = st.tuples(U32, U32, U32)
-        elif typing.get_origin(hint) is tuple:
+        elif hint is not int and isinstance(hint, type):
+            fields[item.name] = st.sampled_from(hint)
+        elif typing.get_args(hint)[-1:] == (Ellipsis,):
             fields[item.name] = st.lists(values_of(typing.get_args(hint)[0]), max_size=3).map(tuple)
         else:
-            fields[item.name] = st.sampled_from(hint)
+            fields[item.name] = NUMBERS[declared[item.name]]
     return st.builds(kind, **fields)
 
 
