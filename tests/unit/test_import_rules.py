@@ -13,8 +13,8 @@ SOURCES = Path(__file__).parents[2]
 PACKAGE = SOURCES / "kerncap_stages"
 NATIVE = SOURCES / "native"
 
-# Folders of the package, and the two modules that everything may import, lowest first: each imports only from
-# levels below its own. docs/architecture.md shows the same.
+# Folders of the package and modules at its top, lowest first: each imports only from levels below its own.
+# docs/architecture.md shows the same.
 LEVELS = (
     ("errors", "digest"),
     ("manifests",),
@@ -33,11 +33,22 @@ LEVELS = (
     ("cli.flows",),
     ("cli.commands",),
     ("compat",),
+    ("completion",),
+    ("launch",),
 )
 # The extension module, which is no folder of ours, and the package's own name.
 KNOWN_TO_ALL = {"kerncap_stages", "kerncap_stages._native"}
 # Starts every executable, so that it names them all.
 ABOVE_ALL = "kerncap_stages.launch"
+# The modules that do a stage's work. Only commands, their flows and compat call them.
+ENGINES = {
+    f"kerncap_stages.{name}"
+    for name in (
+        *("collect.profile", "collect.capture", "locate.locating"),
+        *("generate.engine", "replay.engine", "validate.engine"),
+    )
+}
+CALLS_ENGINES = {"cli.flows", "cli.commands", "compat"}
 
 # folder of native/: the folders whose headers it may include
 MAY_INCLUDE = {
@@ -113,7 +124,7 @@ def level_of(module: str) -> int:
     return found[0]
 
 
-@pytest.mark.parametrize("name", sorted(MODULES.keys() - KNOWN_TO_ALL - {ABOVE_ALL}))
+@pytest.mark.parametrize("name", sorted(MODULES.keys() - KNOWN_TO_ALL))
 def test_imports_point_down(name):
     wrong = {
         module
@@ -123,14 +134,45 @@ def test_imports_point_down(name):
     assert wrong == set()
 
 
-def test_no_file_imports_itself_through_others():
-    """Also not for the names of types: such files are one thing in two pieces."""
-    graph = {name: imports(name) - {name, "kerncap_stages"} for name in MODULES}
+def require_no_circle(graph: dict[str, set[str]]) -> None:
     sorter = TopologicalSorter(graph)
     try:
         sorter.prepare()
     except CycleError as error:
         raise AssertionError(" imports ".join(reversed(error.args[1]))) from error
+
+
+def test_no_file_imports_itself_through_others():
+    """Also not for the names of types: such files are one thing in two pieces."""
+    require_no_circle({name: imports(name) - {name, "kerncap_stages"} for name in MODULES})
+
+
+def folder_of(module: str) -> str:
+    is_folder = (SOURCES / module.replace(".", "/")).is_dir()
+    return module if is_folder else module.rpartition(".")[0]
+
+
+def test_no_folder_imports_itself_through_others():
+    """At any depth. The package's own folder is none of these: its modules have levels of their own."""
+    graph: dict[str, set[str]] = {}
+    for name in MODULES:
+        graph.setdefault(folder_of(name), set()).update(folder_of(module) for module in imports(name))
+    graph.pop("kerncap_stages")
+    require_no_circle({folder: found - {folder, "kerncap_stages"} for folder, found in graph.items()})
+
+
+@pytest.mark.parametrize("name", sorted(MODULES))
+def test_no_stage_calls_the_engine_of_another(name):
+    called = imports(name) & ENGINES
+    assert MODULES.keys() >= ENGINES
+    assert not called or part_of(name) in CALLS_ENGINES
+
+
+def test_nothing_imports_what_starts_an_executable():
+    """``launch`` changes what a signal does; ``completion`` runs before anything else is imported."""
+    starts = {ABOVE_ALL, "kerncap_stages.completion"}
+    users = {(name, module) for name in MODULES for module in imports(name) & starts}
+    assert users == {(ABOVE_ALL, "kerncap_stages.completion")}
 
 
 def test_rocm_root_stands_alone():
