@@ -32,6 +32,7 @@ class _PatternString(str):
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _source: type[Any], _handler: GetCoreSchemaHandler) -> CoreSchema:
+        # Only models ask for a schema: most stages use digests without pydantic.
         from pydantic_core import core_schema
 
         return core_schema.no_info_after_validator_function(cls, core_schema.str_schema(pattern=cls.pattern))

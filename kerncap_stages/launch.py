@@ -48,6 +48,7 @@ def __getattr__(name: str) -> Callable[[], object]:
 
     def start() -> object:
         if "COMP_WORDS" in os.environ:  # bash completes a word
+            # All other starts do without this module.
             from kerncap_stages.completion import join_words
 
             join_words(os.environ)

@@ -224,6 +224,7 @@ def emit(digest: Digest, manifest: Manifest | bytes | None = None) -> None:
 
 def open_messages() -> Console:
     """Return a console on standard error. It does not interpret markup."""
+    # Messages of one line need no rich.
     from rich.console import Console
 
     return Console(stderr=True, markup=False, highlight=False, emoji=False)
@@ -235,6 +236,7 @@ def open_page() -> Console:
     Raises UsageError if standard output is closed.
     """
     require_output()
+    # Digests are printed without rich.
     from rich.console import Console
 
     return Console(markup=False, highlight=False, emoji=False)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 def complete_artifact(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Offer the names, `@kind` forms and digests that begin with the word."""
     try:
+        # Only a shell's completion needs the store here: some stages open none.
         from kerncap_stages.store import Store
 
         entries = Store.open(context.params.get("store"), create=False).list_artifacts()

@@ -26,6 +26,7 @@ def progress(title: str, *, counts_bytes: bool) -> Iterator[Report]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield lambda _done, _total: None
         return
+    # Most stages end before they show a bar.
     from rich.progress import (
         BarColumn,
         DownloadColumn,

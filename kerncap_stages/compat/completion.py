@@ -8,6 +8,7 @@ import typer
 def complete_kernel(context: typer.Context, incomplete: str) -> list[tuple[str, str]]:
     """Offer the kernels of the latest profile, by name without parameters."""
     try:
+        # Only a shell's completion needs the store and the models.
         from kerncap_stages.compat.offers import list_latest_kernels
 
         offers = list_latest_kernels(context.params.get("store"))

@@ -49,6 +49,7 @@ def kerncap_mcp(
     """
     if find_spec("mcp") is None:
         raise DeviceError("the Python package mcp is not installed", hint="pip install 'kerncap-stages[mcp]'")
+    # The package mcp is optional, and --help works without it.
     from kerncap_stages.compat.mcp_server import serve_http, serve_stdio
 
     if transport is Transport.STDIO:

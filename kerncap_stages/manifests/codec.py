@@ -128,6 +128,7 @@ def read_members(payload: bytes, name: str) -> dict[str, Any]:
 
 def describe_first_fault(error: ValueError) -> str:
     """Describe the first fault that a model found, and where it is."""
+    # Views are read without pydantic.
     from pydantic import ValidationError
 
     if not isinstance(error, ValidationError):

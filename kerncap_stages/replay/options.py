@@ -63,6 +63,7 @@ class ReplayOptions:
 
     def make_request(self, capture: Capture) -> ReplayRequest:
         """Make the request to the native replayer."""
+        # The key of a request needs the options, but not what runs a replay.
         from kerncap_stages.replay.runner import ReplayRequest
 
         devices = {} if self.device is None else {capture.dispatch.device_index: self.device}

@@ -89,6 +89,7 @@ class Store:
         Raises DigestMismatch if a chunk is damaged, ArtifactNotFound if one is missing, UsageError if
         ``out`` has another size.
         """
+        # numpy takes longer to import than most stages need the store.
         import numpy as np
 
         if out is None:

@@ -31,6 +31,7 @@ def run_validate(
     machine.
     Raises an error if a replay cannot be run. A kernel that crashes or hangs gives a failed verdict.
     """
+    # The flow reads a remembered verdict as a view, without the model.
     from kerncap_stages.manifests.validation import Validation
 
     request = read_request(store, capture_digest, variant, settings)

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 
 def _check_kind(value: str | None) -> str | None:
+    # Only --kind needs the names of the kinds, not --help.
     from kerncap_stages.manifests import KINDS
 
     if value is not None and value not in KINDS:
@@ -23,6 +24,7 @@ def _check_kind(value: str | None) -> str | None:
 
 
 def _complete_kind(incomplete: str) -> list[str]:
+    # Only --kind needs the names of the kinds, not --help.
     from kerncap_stages.manifests import KINDS
 
     return [kind for kind in KINDS if kind.startswith(incomplete)]
@@ -44,6 +46,7 @@ ReportAsJson = Annotated[bool, typer.Option("--json", help="Print plain JSON ins
 
 def open_store(store: Path | None, *, create: bool = False) -> Store:
     """Open the store that ``--store`` names."""
+    # Without the store, --help is fast.
     from kerncap_stages.store import Store
 
     return Store.open(store, create=create)
