@@ -101,8 +101,15 @@ def compare_bytes(actual: Bytes, golden: Bytes) -> npt.NDArray[np.int64]:
     return np.flatnonzero(actual != golden).astype(np.int64)
 
 
-def compare_elements(actual: Bytes, golden: Bytes, element_type: str, bounds: Bounds) -> Difference:
-    """Compare two buffers with the same element type.
+def compare_elements(
+    actual: Bytes,
+    golden: Bytes,
+    element_type: str,
+    bounds: Bounds,
+    *,
+    batch_elements: int = _BATCH_ELEMENTS,
+) -> Difference:
+    """Compare two buffers with the same element type, ``batch_elements`` at a time.
 
     actual, golden: uint8[size_bytes], C-contiguous; trailing bytes that do not fill an element must be equal.
     Raises ValueError if the sizes differ.
@@ -112,9 +119,9 @@ def compare_elements(actual: Bytes, golden: Bytes, element_type: str, bounds: Bo
     count = actual.size // element.itemsize
     parts = [
         _compare_batch(
-            actual, golden, element, element_type, bounds, start, min(start + _BATCH_ELEMENTS, count)
+            actual, golden, element, element_type, bounds, start, min(start + batch_elements, count)
         )
-        for start in range(0, count, _BATCH_ELEMENTS)
+        for start in range(0, count, batch_elements)
     ]
     tail = int(np.count_nonzero(actual[count * element.itemsize :] != golden[count * element.itemsize :]))
     whole = merge(parts)

@@ -21,9 +21,11 @@ from kerncap_stages.code.kernel_facts import strip_unit
 from kerncap_stages.errors import ArtifactError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
 
     import numpy.typing as npt
+
+    from kerncap_stages.code.code_object import DataSymbol
 
 _WORD_BYTES = 8
 
@@ -39,9 +41,16 @@ class Relocation:
     """Translates addresses in a variant's code object to addresses in the captured one."""
 
     def __init__(
-        self, captured: bytes, captured_address: int, variant: bytes, variant_address: int, variant_bytes: int
+        self,
+        captured: bytes,
+        captured_address: int,
+        variant: bytes,
+        variant_address: int,
+        variant_bytes: int,
+        list_places: Callable[[bytes], Iterable[DataSymbol]] = list_named_places,
     ) -> None:
-        """The addresses are those at which the code objects are loaded."""
+        """The addresses are those at which the code objects are loaded; ``list_places`` lists symbols."""
+        self._list_places = list_places
         self._captured, self._captured_address = captured, captured_address
         self._variant, self._variant_address = variant, variant_address
         self._end = variant_address + variant_bytes
@@ -49,17 +58,29 @@ class Relocation:
 
     @cached_property
     def _places(self) -> list[_Place]:
-        there = _find_unique_places(self._captured)
+        there = self._find_unique_places(self._captured)
         places = [
             _Place(
                 self._variant_address + offset,
                 self._variant_address + offset + min(size, there[name][1]),
                 self._captured_address + there[name][0],
             )
-            for name, (offset, size) in _find_unique_places(self._variant).items()
+            for name, (offset, size) in self._find_unique_places(self._variant).items()
             if name in there
         ]
         return sorted(places, key=lambda place: place.start)
+
+    def _find_unique_places(self, code_object: bytes) -> dict[str, tuple[int, int]]:
+        """Return (offset, size) of all symbols whose name is unique."""
+        try:
+            places = [
+                (strip_unit(place.name), place.offset_bytes, place.size_bytes)
+                for place in self._list_places(code_object)
+            ]
+        except ArtifactError:
+            return {}
+        names = Counter(name for name, _, _ in places)
+        return {name: (offset, size) for name, offset, size in places if names[name] == 1}
 
     def apply(self, chunk: npt.NDArray[np.uint8], before: Callable[[], npt.NDArray[np.uint8]]) -> None:
         """Replace the aligned words of a chunk that hold addresses of the variant and changed in the run."""
@@ -80,16 +101,3 @@ class Relocation:
 def describe_relocation(words: int) -> str:
     """Write a note about replaced words."""
     return f"{words} words hold addresses of functions or tables: they were compared by symbol"
-
-
-def _find_unique_places(code_object: bytes) -> dict[str, tuple[int, int]]:
-    """Return (offset, size) of all symbols whose name is unique."""
-    try:
-        places = [
-            (strip_unit(place.name), place.offset_bytes, place.size_bytes)
-            for place in list_named_places(code_object)
-        ]
-    except ArtifactError:
-        return {}
-    names = Counter(name for name, _, _ in places)
-    return {name: (offset, size) for name, offset, size in places if names[name] == 1}

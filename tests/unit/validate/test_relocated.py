@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 from kerncap_stages.code.code_object import DataSymbol
-from kerncap_stages.validate.compare import relocation as relocation_module
 from kerncap_stages.validate.compare.relocation import Relocation
 
 CAPTURED, VARIANT = 0x1000_0000, 0x2000_0000
@@ -15,10 +14,9 @@ FILES = {
 
 
 @pytest.fixture
-def relocation(monkeypatch):
+def relocation():
     symbols = {file: [DataSymbol(*each) for each in listed] for file, listed in FILES.items()}
-    monkeypatch.setattr(relocation_module, "list_named_places", symbols.__getitem__)
-    return Relocation(b"captured", CAPTURED, b"variant", VARIANT, 0x10000)
+    return Relocation(b"captured", CAPTURED, b"variant", VARIANT, 0x10000, symbols.__getitem__)
 
 
 def after(relocation, words, before=None):
