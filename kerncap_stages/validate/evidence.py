@@ -163,7 +163,7 @@ def _add_part(judgement: Judgement, verdict: PartVerdict) -> Judgement:
     if not found.difference.passed:
         is_all = found.difference.failing == found.difference.elements
         judgement = judgement.fail(
-            "all elements of an output are wrong: perhaps it is not written"
+            "all elements of an output are wrong: perhaps the variant does not write it"
             if is_all
             else "outputs differ from those of the captured kernel"
         )

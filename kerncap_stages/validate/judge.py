@@ -110,8 +110,8 @@ class Judge:
             # The capture has no post-state: use the outputs of a replay of the captured kernel instead.
             baseline = self._baselines.run()
             if not baseline.completed:
-                why = "the variant does, but its expected outputs are not known"
-                return judgement.fail(f"the captured kernel does not replay: {baseline.explanation}; {why}")
+                why = f"the captured kernel does not replay ({baseline.explanation})"
+                return judgement.fail(f"{why}, so the variant's expected outputs are not known")
             golden = baseline.outputs
         judgement, golden = self._judge_first(judgement, run, golden)
         if not judgement.passed:

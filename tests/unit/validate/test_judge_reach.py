@@ -79,7 +79,7 @@ def test_an_output_that_no_pointer_leads_to_is_missed(store):
     bench.written_by = (True, False)
     verdict = bench.judge()
     assert not verdict.passed
-    assert "not written" in verdict.reasons[0]
+    assert "does not write it" in verdict.reasons[0]
 
 
 def test_memory_that_the_kernel_does_not_reach_costs_one_replay_of_the_captured_kernel(store):
