@@ -159,6 +159,9 @@ class Validation(Manifest):
     poisoned_size_bytes: SizeBytes = Field(
         default=0, description="bytes of outputs that were perturbed before the run"
     )
+    seed: Count | None = Field(
+        default=None, description="of the fresh values that inputs had; none: they had the captured ones"
+    )
     baseline_runs: Count = Field(
         default=0, description="replays of the baseline that looked for nondeterminism"
     )

@@ -33,6 +33,7 @@ def render(validation: Validation) -> Iterator[RenderableType]:
             ("variant's runs", str(validation.variant_runs) if validation.variant_runs else None),
             ("pre-states", str(validation.pre_states)),
             ("perturbed", formats.format_size(validation.poisoned_size_bytes)),
+            ("fresh values", None if validation.seed is None else f"seed {validation.seed}"),
         ]
     )
     yield make_heading("Outputs")

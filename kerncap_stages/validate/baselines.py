@@ -83,7 +83,11 @@ class Baselines:
 
     def run_from(self, *trials: Trial) -> BaselineRun:
         """Return the replay from the state in which these regions are perturbed."""
-        return self._run_from(self.start_from(*trials), self._make_trial_key(*trials))
+        return self.run_start(self.start_from(*trials))
+
+    def run_start(self, start: Start) -> BaselineRun:
+        """Return the replay from a state that ``start_from`` made."""
+        return self._run_from(start, self._make_trial_key(*start.trials))
 
     def find_kept(self, *trials: Trial) -> BaselineReplay | None:
         """Return the replay with these perturbations if an earlier validation kept it, else None."""
@@ -100,7 +104,8 @@ class Baselines:
         kept = self._known(key)
         if kept is None:
             kept = self._find_same(start) or self._keep(key, start)
-        if kept not in self.kept:
+        # Each verdict has fresh values of its own, so their replays need not be kept.
+        if not start.is_fresh and kept not in self.kept:
             self.kept.append(kept)
         return BaselineRun(start, kept)
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import Span, cut_region
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
@@ -15,6 +17,7 @@ from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
 from kerncap_stages.validate.perturb.start import find_variable_ranges
 from kerncap_stages.validate.perturb.states import (
     EVERYWHERE,
+    FRESH,
     LIGHT_PAIRS,
     MAX_BYTES,
     Perturbation,
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.validate.arguments import Pointer
     from kerncap_stages.validate.baselines import BaselineRun, Baselines
+    from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.request import JudgeSettings
     from kerncap_stages.validate.speculation import Speculation
 
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
 MAX_REGIONS = 16
 # A program may have tens of GiB that the kernel does not use.
 MAX_UNREACHED_BYTES = 256 << 20
+# Fresh values of this much memory are made in some seconds.
+MAX_FRESH_BYTES = 256 << 20
 # Perturbations that show which bytes a kernel writes even if it writes the value that was there before.
 _WITNESSES = (Perturbation.LIGHT_MAGNITUDE, *(of_regions for of_regions, _ in LIGHT_PAIRS))
 
@@ -50,6 +56,7 @@ class Limits:
 
     region_bytes: int = MAX_BYTES
     unreached_bytes: int = MAX_UNREACHED_BYTES
+    fresh_bytes: int = MAX_FRESH_BYTES
 
 
 class Explorer:
@@ -71,6 +78,7 @@ class Explorer:
         self._baselines = baselines
         self._arguments = tuple(arguments)
         self._limits = limits or Limits()
+        self._fresh_starts: dict[tuple[object, ...], Start | None] = {}
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
 
     @cached_property
@@ -84,6 +92,92 @@ class Explorer:
         ends = accumulate(region.size_bytes for region in self.reach.unreached)
         count = sum(end <= self._limits.unreached_bytes for end in ends)
         return self.reach.unreached[:count], self.reach.unreached[count:]
+
+    @cached_property
+    def seed(self) -> int:
+        """The seed of fresh values."""
+        return secrets.randbits(63) if self._settings.seed is None else self._settings.seed
+
+    @cached_property
+    def inputs(self) -> tuple[list[Region], list[Region]]:
+        """The regions that arguments and variables lead to: those that get fresh values, and the rest.
+
+        The smallest come first: the largest are mostly weights.
+        """
+        left_out = {region.base_address for region in self.reach.unreached}
+        left_out |= find_runtime_regions(self._capture)
+        regions = [
+            region
+            for region in (*self.reach.candidates, *self.reach.others)
+            if region.kind is not MemoryKind.CODE_OBJECT and region.base_address not in left_out
+        ]
+        regions.sort(key=lambda region: (region.size_bytes, region.base_address))
+        ends = accumulate(region.size_bytes for region in regions)
+        count = sum(end <= self._limits.fresh_bytes for end in ends)
+        return regions[:count], regions[count:]
+
+    def find_fresh_baseline(self) -> tuple[BaselineRun, bool] | None:
+        """Replay the captured kernel from a state in which the inputs have fresh values.
+
+        Second: whether memory that no known pointer leads to is perturbed in that state, too. Each input gets
+        the strongest values that the captured kernel bears. None if it completes with none.
+        """
+        strongest = self._strongest
+        found = self._try_fresh([strongest] * len(self.inputs[0]), with_unreached=True)
+        if found is not None:
+            return found, True
+        levels = [self._find_level(region) for region in self.inputs[0]]
+        for with_unreached in (True, False):
+            found = self._try_fresh(levels, with_unreached=with_unreached)
+            if found is not None:
+                return found, with_unreached
+        # What it bears one by one, with one seed, it may not bear together, with another.
+        for milder in (Perturbation.FRESH_IN_DISTRIBUTION, Perturbation.FRESH_FLOATS):
+            order = list(FRESH)
+            found = self._try_fresh(
+                [max(each, milder, key=order.index) for each in levels], with_unreached=False
+            )
+            if found is not None:
+                return found, False
+        return None
+
+    @property
+    def _strongest(self) -> Perturbation:
+        """With bounds values stay in distribution, so that rounding errors stay as the bounds assume."""
+        is_exact = self._settings.bounds.is_exact
+        return Perturbation.FRESH_ANY if is_exact else Perturbation.FRESH_IN_DISTRIBUTION
+
+    def _find_level(self, region: Region) -> Perturbation:
+        """Find the strongest fresh values of one region from which the captured kernel completes.
+
+        The seed is always the same, so that later verdicts find these replays.
+        """
+        order = list(FRESH)
+        for level in order[order.index(self._strongest) : -1]:
+            trial = Trial(region, level, self.find_parts(region))
+            if self.inputs[0].index(region) < MAX_REGIONS and self._baselines.run_from(trial).completed:
+                return level
+        return order[-1]
+
+    def _try_fresh(self, levels: Sequence[Perturbation], *, with_unreached: bool) -> BaselineRun | None:
+        start = self._make_fresh_start(levels, with_unreached=with_unreached)
+        if start is None or all(start.pre_states[each.base_address] == each.pre for each in self.inputs[0]):
+            return None
+        found = self._baselines.run_start(start)
+        return found if found.completed else None
+
+    def _make_fresh_start(self, levels: Sequence[Perturbation], *, with_unreached: bool) -> Start | None:
+        """Make a state with fresh values; None if there is too much unreached memory to be perturbed."""
+        key = (*levels, with_unreached)
+        if key not in self._fresh_starts:
+            beside = next(self._make_joint_trials(self.unreached[0]), None) if with_unreached else []
+            trials = [
+                Trial(region, level, self.find_parts(region), seed=self.seed)
+                for region, level in zip(self.inputs[0], levels, strict=True)
+            ]
+            start = None if beside is None else self._baselines.start_from(*trials, *beside)
+            self._fresh_starts[key] = start
+        return self._fresh_starts[key]
 
     def find_parts(self, region: Region) -> tuple[Span, ...]:
         """Cut a region into parts whose elements have one type."""
@@ -141,6 +235,12 @@ class Explorer:
                     replays.begin(start, variant, repeats)
             elif any(state.base_address == region.base_address for state in kept.outputs):
                 replays.begin(self._baselines.start_from(trial), variant, repeats)
+        # Replays on the software GPU would slow each other down.
+        if not self._capture.device.software and self.inputs[0]:
+            fresh = self._make_fresh_start([self._strongest] * len(self.inputs[0]), with_unreached=True)
+            if fresh is not None:
+                replays.begin(fresh, None)
+                replays.begin(fresh, variant, repeats)
 
     def find_baseline(self, region: Region, golden: Mapping[int, MemoryRef]) -> BaselineRun | None:
         """Replay the captured kernel from a state with a region perturbed, as strongly as it still completes.
@@ -166,14 +266,13 @@ class Explorer:
                 strong = found
         return strong or untouched
 
-    def find_joint_baseline(self, regions: Sequence[Region]) -> BaselineRun | None:
-        """Replay the captured kernel from a state in which all these regions are lightly perturbed.
+    def _make_joint_trials(self, regions: Sequence[Region]) -> Iterator[list[Trial]]:
+        """Yield ways to perturb all these regions lightly; each leaves more bytes unperturbed.
 
-        Perturbs them everywhere if the kernel completes from that. None if they are too large, or the kernel
-        completes from no perturbed state.
+        The first is everywhere. Yields nothing if they are too large.
         """
         if sum(region.size_bytes for region in regions) > self._limits.region_bytes:
-            return None
+            return
         for pair in LIGHT_PAIRS:
             trials = [
                 trial
@@ -182,7 +281,16 @@ class Explorer:
                 if trial.perturbation in pair
             ]
             if len(trials) < len(regions):
-                return None
+                return
+            yield trials
+
+    def find_joint_baseline(self, regions: Sequence[Region]) -> BaselineRun | None:
+        """Replay the captured kernel from a state in which all these regions are lightly perturbed.
+
+        Perturbs them everywhere if the kernel completes from that. None if they are too large, or the kernel
+        completes from no perturbed state.
+        """
+        for trials in self._make_joint_trials(regions):
             found = self._baselines.run_from(*trials)
             if found.completed:
                 return found

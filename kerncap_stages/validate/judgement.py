@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from kerncap_stages.text.formats import count
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.manifests.validation import Coverage, Mode
@@ -26,6 +26,7 @@ BOUNDS_TOO_WIDE = (
     "the variant changes nothing, and is within the bounds only because the captured kernel changes less "
     "than they allow: use smaller bounds, or capture a dispatch that changes more"
 )
+NOT_FRESH = "inputs kept their captured values: the captured kernel does not complete with others"
 NOT_EVERYWHERE = (
     "some regions could not be perturbed everywhere: the captured kernel does not complete then, or they are "
     "too large"
@@ -64,6 +65,7 @@ class Judgement:
     nondeterministic_bytes: int = 0
     changes_expected: bool = False
     changes_made: bool = False  # by the variant, from any state
+    seed: int | None = None  # of the fresh values that were compared
 
     @property
     def knows_writes(self) -> bool:
@@ -79,10 +81,32 @@ class Judgement:
         return replace(self.note(*reasons), passed=False) if reasons else self
 
 
-def explain_unreached(regions: Sequence[Region]) -> str:
+def explain_kept(inputs: Iterable[Sequence[Span]]) -> list[str]:
+    """Name the inputs that kept their captured values beside others that did not; for each, its parts."""
+    names = sorted({part.label or "memory without a name" for parts in inputs for part in parts})
+    return [f"these inputs kept their captured values: {', '.join(names)}"] if names else []
+
+
+def explain_not_fresh(regions: Sequence[Region]) -> list[str]:
+    """Explain that inputs kept their captured values because fresh ones would take too long."""
+    if not regions:
+        return []
+    return [
+        f"kept their captured values: {_describe_size(regions)} that the kernel may read"
+        "; a variant that holds the results for exactly these values passes"
+    ]
+
+
+def explain_unreached(regions: Sequence[Region]) -> list[str]:
     """Explain that memory was not perturbed because that would take too long."""
-    gib = sum(region.size_bytes for region in regions) / (1 << 30)
-    return (
-        f"not perturbed: {count(len(regions), 'region')} ({gib:.1f} GiB) not reachable from any known pointer"
+    if not regions:
+        return []
+    return [
+        f"not perturbed: {_describe_size(regions)} not reachable from any known pointer"
         "; if a variant does not write an output there that already has the right value, that goes unnoticed"
-    )
+    ]
+
+
+def _describe_size(regions: Sequence[Region]) -> str:
+    gib = sum(region.size_bytes for region in regions) / (1 << 30)
+    return f"{count(len(regions), 'region')} ({gib:.1f} GiB)"

@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 # time.
 _PERTURBED_LIMIT_S = 30.0
 _PERTURBED_FACTOR = 20.0
+# With fresh values it may loop for long, but then it is tried with milder ones.
+_FRESH_LIMIT_S = 5.0
+_FRESH_FACTOR = 5.0
 
 
 @dataclass(frozen=True)
@@ -104,7 +107,10 @@ class ProcessReplayer:
     def _choose_limit_s(self, start: Start) -> float:
         if not start.is_perturbed:
             return self._timeout_s
-        limit_s = max(_PERTURBED_LIMIT_S, _PERTURBED_FACTOR * (self._first_run_s or 0.0))
+        first_run_s = self._first_run_s or 0.0
+        limit_s = max(_PERTURBED_LIMIT_S, _PERTURBED_FACTOR * first_run_s)
+        if start.is_fresh:
+            limit_s = max(_FRESH_LIMIT_S, _FRESH_FACTOR * first_run_s)
         return min(limit_s, self._timeout_s)
 
     def _run(self, start: Start, variant: Path | None, repeats: Repeats | None) -> Run:

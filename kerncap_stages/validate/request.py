@@ -33,6 +33,7 @@ class JudgeSettings:
     baseline_runs: int = 2
     perturb: bool = True
     variant_runs: int | None = None  # from the captured state; None: as many as fit in a short time
+    seed: int | None = None  # of fresh values; None: a new one for each verdict
 
 
 @dataclass(frozen=True)

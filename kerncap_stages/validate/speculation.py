@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.perturb.start import Start
     from kerncap_stages.validate.replayer import Replayer, Run
 
-# For the captured kernel and the variant from a perturbed state, while the variant runs from the captured
-# one.
+# For the captured kernel and the variant from a perturbed state, and then from fresh values, while the
+# variant runs from the captured state.
 _THREADS = 2
 _LOOK_S = 0.02
 

@@ -102,6 +102,7 @@ def _make_manifest(
         stray_writes=tuple(_make_stray_write(verdict) for verdict in verdicts if verdict.found.stray_bytes),
         pre_states=judgement.pre_states,
         poisoned_size_bytes=judgement.perturbed_bytes,
+        seed=judgement.seed,
         baseline_runs=judgement.baseline_runs,
         variant_runs=judgement.variant_runs,
         nondeterministic_share=min(1.0, judgement.nondeterministic_bytes / written) if written else 0.0,

@@ -25,6 +25,7 @@ class Bench:
 
     def __init__(self, store, baseline, variant=None, before=None):
         self.store, self.kernels, self.replayed = store, {False: baseline, True: variant}, []
+        self.fresh = 0  # replays of the captured kernel from fresh values
         self.known = []  # replays of the captured kernel that earlier validations kept
         start = np.arange(COUNT, dtype=np.float32) if before is None else before
         self.capture = self._capture(start)
@@ -64,6 +65,7 @@ class Bench:
 
     def run(self, start, variant, repeats=None):
         self.replayed.append(variant)
+        self.fresh += start.is_fresh and variant is None
         before = self.store.read_memory(start.capture.regions[0].pre.digest).view(np.float32)
         states = []
         try:

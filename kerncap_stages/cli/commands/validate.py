@@ -71,6 +71,15 @@ VariantRunsOption = Annotated[
 QuickOption = Annotated[
     bool, typer.Option("--quick", help="Use only the captured pre-state, and no perturbed ones.")
 ]
+SeedOption = Annotated[
+    int | None,
+    typer.Option(
+        metavar="N",
+        min=0,
+        max=2**63 - 1,
+        help="Seed of the fresh values that inputs get. Default: a new one for each verdict.",
+    ),
+]
 ReportOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Write an HTML page to DIR, with pictures of where outputs differ."),
@@ -96,6 +105,7 @@ def validate(
     runs: RunsOption = 2,
     variant_runs: VariantRunsOption = None,
     quick: QuickOption = False,
+    seed: SeedOption = None,
     report: ReportOption = None,
     verbose: VerboseOption = False,
     fresh: FreshOption = False,
@@ -126,6 +136,7 @@ def validate(
         baseline_runs=runs,
         variant_runs=variant_runs,
         perturb=not quick,
+        seed=seed,
     )
     arguments = ValidateArguments(variant, baseline, settings, report, verbose, fresh, json)
     return validate_variants(store, artifacts, arguments)

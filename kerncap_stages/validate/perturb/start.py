@@ -41,9 +41,14 @@ class Start:
         return bool(self.trials)
 
     @property
-    def key(self) -> tuple[tuple[int, str], ...]:
+    def key(self) -> tuple[tuple[int, str, int], ...]:
         """Distinguishes this start from others of the same capture."""
-        return tuple((trial.region.base_address, trial.perturbation) for trial in self.trials)
+        return tuple((trial.region.base_address, trial.perturbation, trial.seed) for trial in self.trials)
+
+    @property
+    def is_fresh(self) -> bool:
+        """Whether any region has fresh values."""
+        return any(trial.is_fresh for trial in self.trials)
 
     @property
     def capture(self) -> Capture:

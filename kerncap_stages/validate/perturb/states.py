@@ -17,6 +17,7 @@ import numpy as np
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.store.chunks import read_chunk, read_chunk_list
 from kerncap_stages.validate.perturb.address_ranges import find_null_words
+from kerncap_stages.validate.perturb.fresh import Freshness, freshen
 from kerncap_stages.validate.perturb.patterns import (
     STRONG_UNIT,
     Golden,
@@ -60,6 +61,10 @@ class Perturbation(StrEnum):
     # The same without zeros that may be null pointers, which end lists.
     LIGHT_NONZERO = "light_nonzero"
     LIGHT_VARIABLE_NONZERO = "light_variable_nonzero"
+    # Fresh values from a seed, see Freshness.
+    FRESH_ANY = "fresh_any"
+    FRESH_IN_DISTRIBUTION = "fresh_in_distribution"
+    FRESH_FLOATS = "fresh_floats"
 
 
 EVERYWHERE = frozenset(
@@ -82,6 +87,12 @@ LIGHT_PAIRS = (
     (Perturbation.LIGHT_NONZERO, Perturbation.LIGHT_VARIABLE_NONZERO),
 )
 _OF_VARIABLES = frozenset(of_variables for _, of_variables in LIGHT_PAIRS)
+# The strongest first.
+FRESH = {
+    Perturbation.FRESH_ANY: Freshness.ANY,
+    Perturbation.FRESH_IN_DISTRIBUTION: Freshness.IN_DISTRIBUTION,
+    Perturbation.FRESH_FLOATS: Freshness.FLOATS,
+}
 
 
 @dataclass(frozen=True)
@@ -89,12 +100,14 @@ class Trial:
     """A region and the way to perturb it.
 
     parts: the types of its elements. keep_magnitude: numbers keep their magnitude under light perturbations.
+    seed: of fresh values.
     """
 
     region: Region
     perturbation: Perturbation
     parts: tuple[Span, ...]
     keep_magnitude: bool = False
+    seed: int = 0
 
     @property
     def units(self) -> list[bytes]:
@@ -109,9 +122,16 @@ class Trial:
         """Whether only variables in the region are perturbed."""
         return self.perturbation in _OF_VARIABLES
 
+    @property
+    def is_fresh(self) -> bool:
+        """Whether the region gets fresh values."""
+        return self.perturbation in FRESH
+
     def describe(self) -> list[object]:
         """Return all that the perturbed state depends on besides the capture, as plain JSON."""
         elements = [[part.start, part.end, part.element_type] for part in self.parts]
+        if self.is_fresh:
+            return [self.region.base_address, self.perturbation, elements, self.seed]
         return [self.region.base_address, self.perturbation, elements, [unit.hex() for unit in self.units]]
 
 
@@ -130,6 +150,10 @@ def perturb(
     region, kind = trial.region, trial.perturbation
     if region.pre is None:
         raise ValueError("the region has no pre-state")
+    if trial.is_fresh:
+        content = store.read_memory(region.pre.digest)
+        freshen(content, trial.parts, FRESH[kind], ranges, trial.seed ^ region.base_address)
+        return MemoryRef.to(transaction.put_memory(content))
     golden = Golden(store, region)
     parts = list(zip(trial.parts, trial.units, strict=True))
     if kind in _OF_REGIONS:

@@ -1,0 +1,144 @@
+"""Makes fresh values: a kernel's inputs, changed at random from a seed that no variant can know.
+
+A variant may hold the results for exactly the captured inputs, or ignore an input. From fresh values it gives
+other results than the captured kernel. The values stay like the captured ones, so that the kernel goes on
+along its usual paths: numbers change places, and floats also some of their digits. Words that hold addresses
+of captured memory, and zeros that may be null pointers, keep their values and places.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from kerncap_stages.validate.compare.bounds import INTEGER_TYPES
+from kerncap_stages.validate.perturb.address_ranges import find_null_words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    import numpy.typing as npt
+
+    from kerncap_stages.validate.arguments import Span
+    from kerncap_stages.validate.perturb.address_ranges import AddressRanges
+
+    Bytes = npt.NDArray[np.uint8]
+    Words = npt.NDArray[np.unsignedinteger]
+
+_SLAB = 1 << 20  # elements that change places with each other
+_WORD_BYTES = 8  # size of an address
+# The integer of each float's size, how many bits its mantissa has, and how many of those change. What stays
+# is enough that a float changes by an eighth at most.
+_FLOATS: dict[str, tuple[type[np.unsignedinteger], int, int]] = {
+    "fp64": (np.uint64, 52, 49),
+    "fp32": (np.uint32, 23, 20),
+    "fp16": (np.uint16, 10, 7),
+    "bf16": (np.uint16, 7, 4),
+}
+_OF_SIZE: dict[int, type[np.unsignedinteger]] = {1: np.uint8, 2: np.uint16, 4: np.uint32, 8: np.uint64}
+
+
+class Freshness(StrEnum):
+    """How far values change."""
+
+    # As IN_DISTRIBUTION; besides, half of the floats change their sign. Of eight integers one becomes any
+    # number, one gets another highest bit, and one becomes zero.
+    ANY = "any"
+    # Numbers change places. Floats change by an eighth at most, and are never larger than the largest
+    # captured one.
+    IN_DISTRIBUTION = "in_distribution"
+    # Floats only: integers and elements of unknown type may be indices, sizes or flags.
+    FLOATS = "floats"
+
+
+def freshen(
+    content: Bytes, parts: Sequence[Span], freshness: Freshness, ranges: AddressRanges | None, seed: int
+) -> None:
+    """Replace the values of a region in place.
+
+    content: uint8[size_bytes], the whole region. parts: the types of its elements. ranges: all captured
+    memory, to recognise addresses.
+    """
+    generator = np.random.Generator(np.random.PCG64(seed))
+    kept = _find_kept_words(content, ranges)
+    for part in parts:
+        word = _choose_word(part.element_type)
+        size = np.dtype(word).itemsize
+        end = part.start + (min(part.end, content.size) - part.start) // size * size
+        for low in range(part.start, end, _SLAB * size):
+            high = min(low + _SLAB * size, end)
+            elements = content[low:high].view(word)
+            if kept is None:
+                elements[:] = _freshen_slab(elements, part.element_type, freshness, generator)
+                continue
+            offsets = np.arange(low, high, size)
+            free = ~(kept[offsets // _WORD_BYTES] | kept[(offsets + size - 1) // _WORD_BYTES])
+            elements[free] = _freshen_slab(elements[free], part.element_type, freshness, generator)
+
+
+def _choose_word(element_type: str | None) -> type[np.unsignedinteger]:
+    if element_type in _FLOATS:
+        return _FLOATS[element_type][0]
+    if element_type in INTEGER_TYPES:
+        return _OF_SIZE[int(element_type.removeprefix("u").removeprefix("int")) // 8]
+    return np.uint32 if element_type is None else np.uint8
+
+
+def _find_kept_words(content: Bytes, ranges: AddressRanges | None) -> npt.NDArray[np.bool_] | None:
+    """Mark the words that keep their values: bool[words]; None if there are none."""
+    words = content[: content.size // _WORD_BYTES * _WORD_BYTES].view(np.uint64)
+    numbers = np.empty(0, np.int64) if ranges is None else ranges.find_addresses(words)
+    if not numbers.size:
+        return None
+    kept = np.zeros(-(-content.size // _WORD_BYTES), np.bool_)
+    kept[numbers] = True
+    kept[find_null_words(words, numbers)] = True
+    return kept
+
+
+def _freshen_slab(
+    values: Words, element_type: str | None, freshness: Freshness, generator: np.random.Generator
+) -> Words:
+    """Return fresh values for elements of one type, as many as ``values``."""
+    if element_type in _FLOATS:
+        return _freshen_floats(generator.permutation(values), element_type, freshness, generator)
+    if freshness is Freshness.FLOATS:
+        return values
+    if freshness is Freshness.IN_DISTRIBUTION:
+        return generator.permutation(values)
+    moved = generator.permutation(values)
+    word = values.dtype.type
+    if element_type in INTEGER_TYPES:
+        numbers = generator.integers(0, np.iinfo(word).max, moved.size, word, endpoint=True)
+        highest = word(1 << (8 * values.itemsize - 1))
+        # A single number, such as a flag, is sure to change.
+        choice = generator.integers(0, 8 if moved.size > 1 else 3, moved.size, np.uint8)
+        moved[choice == 1] ^= highest
+        moved[choice == 2] = 0
+        fresh: Words = np.where(choice == 0, numbers, moved)
+        return fresh
+    if element_type is None:
+        # The lowest bit of each byte: a float of any type stays finite unless it is very large.
+        moved ^= generator.integers(0, 1 << 32, moved.size, np.uint32) & np.uint32(0x01010101)
+    return moved
+
+
+def _freshen_floats(
+    values: Words, element_type: str, freshness: Freshness, generator: np.random.Generator
+) -> Words:
+    word, mantissa_bits, changed_bits = _FLOATS[element_type]
+    sign = word(1 << (8 * np.dtype(word).itemsize - 1))
+    sizes = values & ~sign
+    infinite = word((int(sign) >> mantissa_bits) - 1 << mantissa_bits)
+    # Zeros, subnormal numbers, infinities and NaNs stay.
+    usual = (sizes >= word(1 << mantissa_bits)) & (sizes < infinite)
+    if not usual.any():
+        return values
+    digits = generator.integers(0, 1 << changed_bits, values.size, word)
+    if freshness is Freshness.ANY:
+        digits |= generator.integers(0, 2, values.size, word) * sign
+    fresh = values ^ np.where(usual, digits, word(0))
+    is_larger = (fresh & ~sign) > sizes[usual].max()
+    return np.where(usual & is_larger, values, fresh)

@@ -1,0 +1,160 @@
+"""Fresh values: inputs that are changed at random, so that no variant can know them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from made_up_replays import BASE, COUNT, Bench, double
+
+from kerncap_stages.validate.arguments import Span
+from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.perturb.address_ranges import AddressRanges
+from kerncap_stages.validate.perturb.fresh import Freshness, freshen
+
+TYPES = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16}
+
+
+def fresh(values, element_type, freshness, seed=1, ranges=None):
+    content = values.copy().view(np.uint8).reshape(-1)
+    freshen(content, (Span(0, content.size, element_type),), freshness, ranges, seed)
+    return content.view(values.dtype)
+
+
+@pytest.mark.parametrize("freshness", Freshness)
+@pytest.mark.parametrize("element_type", TYPES)
+def test_floats_change_their_place_and_by_an_eighth_at_most(element_type, freshness):
+    values = np.linspace(1, 100, 5000).astype(TYPES[element_type])
+    made = fresh(values, element_type, freshness)
+    assert (made != values).mean() > 0.9
+    assert np.abs(made).max() <= values.max()
+    assert (np.sort(np.abs(made)) / values).max() < 1.13
+    assert (made < 0).any() == (freshness is Freshness.ANY)
+    assert (made != fresh(values, element_type, freshness, seed=2)).mean() > 0.9
+    assert (made == fresh(values, element_type, freshness)).all()
+
+
+def test_brain_floats_stay_in_distribution():
+    values = (np.linspace(1, 100, 5000).astype(np.float32).view(np.uint32) >> 16).astype(np.uint16)
+    made = fresh(values, "bf16", Freshness.IN_DISTRIBUTION)
+    assert (made != values).mean() > 0.9
+    assert values.min() <= made.min()
+    assert made.max() <= values.max()
+
+
+@pytest.mark.parametrize("special", [0.0, np.nan, np.inf, -np.inf])
+def test_special_numbers_stay_as_many(special):
+    values = np.array([special, 3.0] * 500, np.float32)
+    made = fresh(values, "fp32", Freshness.ANY)
+    assert np.isfinite(made).sum() == np.isfinite(values).sum()
+    assert (made == 0).sum() == (values == 0).sum()
+    assert np.isnan(made).sum() == np.isnan(values).sum()
+
+
+def test_indices_stay_indices_in_distribution():
+    indices = np.random.default_rng(0).permutation(1000).astype(np.int32)
+    made = fresh(indices, "int32", Freshness.IN_DISTRIBUTION)
+    assert (np.sort(made) == np.arange(1000)).all()
+    assert (made != indices).mean() > 0.9
+    assert (fresh(indices, "int32", Freshness.FLOATS) == indices).all()
+
+
+def test_integers_without_bounds_get_high_bits_and_other_signs():
+    values = np.arange(1, 1001, dtype=np.int32)
+    made = fresh(values, "int32", Freshness.ANY)
+    assert 0.1 < (made < 0).mean() < 0.3
+    assert (np.abs(made.astype(np.int64)) > 1 << 16).mean() > 0.15
+    assert (made == 0).mean() > 0.05
+    assert np.isin(made, values).mean() > 0.5
+    flag = np.ones(1, np.int32)
+    assert all(fresh(flag, "int32", Freshness.ANY, seed) != flag for seed in range(20))
+
+
+def test_addresses_and_null_pointers_keep_their_places():
+    records = np.zeros((100, 2), np.uint64)
+    records[:, 0] = BASE + 8 * np.arange(100)
+    records[50, 0] = 0
+    records[:, 1] = np.arange(1, 101)
+    made = fresh(records.reshape(-1), "int64", Freshness.ANY, ranges=AddressRanges([(BASE, 800)]))
+    made = made.reshape(100, 2)
+    assert (made[:, 0] == records[:, 0]).all()
+    assert (made[:, 1] != records[:, 1]).mean() > 0.9
+
+
+def test_parts_have_their_own_types_wherever_they_begin():
+    content = np.arange(4004, dtype=np.uint32).view(np.uint8)[: 4 * 4003 + 3].copy()
+    before = content.copy()
+    parts = (Span(0, 4, "int32"), Span(4, 8000, "int16"), Span(8000, content.size, "fp32"))
+    freshen(content, parts, Freshness.ANY, None, 7)
+    assert (content[4:8000] != before[4:8000]).any()
+    assert (content[-3:] == before[-3:]).all()  # no whole element
+
+
+START = np.random.default_rng(0).permutation(COUNT).astype(np.float32)
+
+
+def square_root(values):
+    np.sqrt(np.abs(values), out=values, where=values >= 0)
+
+
+def square_root_of_all(values):
+    np.sqrt(np.abs(values), out=values)
+
+
+def test_a_kernel_that_loses_signs_fails_though_no_captured_value_is_negative(store):
+    bench = Bench(store, square_root, square_root_of_all, before=START)
+    verdict = bench.judge(seed=3)
+    assert not verdict.passed
+    assert any("--seed 3" in reason for reason in verdict.reasons)
+    assert verdict.seed == 3
+    assert Bench(store, square_root, square_root, before=START).judge().passed
+
+
+def ascend(values):
+    values[1:] = values[1:] * (values[1:] > values[:-1])
+
+
+def expect_order(values):
+    """It knows which elements are larger than the one before."""
+    values[1:] = values[1:] * (START[1:] > START[:-1])
+
+
+@pytest.mark.parametrize("bounds", [Bounds(), Bounds(rtol=1e-5), Bounds(ulp=2), Bounds(atol=1e-3)])
+def test_order_that_light_changes_leave_is_no_longer_known(store, bounds):
+    for seed in range(20):
+        assert Bench(store, ascend, ascend, before=START).judge(bounds=bounds, seed=seed).passed
+        assert not Bench(store, ascend, expect_order, before=START).judge(bounds=bounds, seed=seed).passed
+
+
+def test_a_captured_kernel_that_bears_no_fresh_values_is_noted(store):
+    def bear_ascending(values):
+        if (np.diff(values) < 0).any() or (values < 0).any():
+            raise ValueError("out of bounds")
+        double(values)
+
+    start = np.arange(COUNT, dtype=np.float32)
+    verdict = Bench(store, bear_ascending, bear_ascending, before=start).judge()
+    assert verdict.passed
+    assert verdict.seed is None
+    assert any("kept their captured values" in reason for reason in verdict.reasons)
+
+
+def test_each_verdict_has_a_seed_of_its_own_and_quick_ones_have_none(store):
+    seeds = {Bench(store, double, double, before=START).judge().seed for _ in range(3)}
+    assert len(seeds) == 3
+    assert Bench(store, double, double, before=START).judge(perturb=False).seed is None
+
+
+def sum_up(values):
+    values[:] = values.sum(dtype=np.float32)
+
+
+def sum_up_by_halves(values):
+    half = COUNT // 2
+    values[:] = values[:half].sum(dtype=np.float32) + values[half:].sum(dtype=np.float32)
+
+
+def test_another_order_of_sums_passes_within_bounds_from_any_seed(store):
+    start = np.random.default_rng(1).normal(size=COUNT).astype(np.float32)
+    for seed in range(20):
+        bench = Bench(store, sum_up, sum_up_by_halves, before=start)
+        assert bench.judge(bounds=Bounds(rtol=1e-4), seed=seed).passed
