@@ -74,7 +74,7 @@ class Comparison:
             )
             for part in self._explorer.find_parts(region):
                 if (base, part.start) not in wanted.nondeterministic:
-                    bounds = self._choose_bounds(wanted, states.expected, part)
+                    bounds = self._choose_bounds(wanted, region, expected, part)
                     found = self._compare_part(region, states, part, bounds)
                     verdict = PartVerdict(region, part, found, wanted.perturbed_base)
                     judgement = _add_part(judgement, verdict)
@@ -95,7 +95,7 @@ class Comparison:
                     (region.base_address, part.start)
                     for part in self._explorer.find_parts(region)
                     if not self._compare_part(
-                        region, states, part, self._choose_bounds(wanted, expected, part)
+                        region, states, part, self._choose_bounds(wanted, region, expected, part)
                     ).passed
                 }
         return replace(wanted, nondeterministic=frozenset(nondeterministic))
@@ -108,16 +108,26 @@ class Comparison:
             if region.pre is not None and expected is not None and region.base_address not in of_runtime:
                 yield region, expected
 
-    def _choose_bounds(self, wanted: Expectation, expected: MemoryRef, part: Span) -> Bounds:
+    def _choose_bounds(self, wanted: Expectation, region: Region, expected: MemoryRef, part: Span) -> Bounds:
         """Choose the bounds for a part: with fresh values, relative ones apply to its largest element.
 
-        Fresh values may cancel each other in sums where the captured ones do not. They show whether a variant
-        computes the same, not how precisely.
+        Fresh values may cancel each other in sums where the captured ones do not, so the largest element that
+        the captured dispatch wrote counts, too. Fresh values show whether a variant computes the same, not
+        how precisely.
         """
         if wanted.bounds.is_exact or not wanted.start.is_fresh:
             return wanted.bounds
-        golden = self._store.read_memory(expected.digest)[part.start : part.end]
-        return scale_bounds(wanted.bounds, golden, part.element_type)
+        captured = next(each for each in self._capture.regions if each.base_address == region.base_address)
+        written = [
+            (before, after)
+            for before, after in ((region.pre, expected), (captured.pre, captured.post))
+            if before is not None and after is not None and before != after
+        ]
+        states = [
+            tuple(self._store.read_memory(state.digest)[part.start : part.end] for state in pair)
+            for pair in written
+        ]
+        return scale_bounds(wanted.bounds, states, part.element_type)
 
     def _compare_part(self, region: Region, states: States, part: Span, bounds: Bounds) -> RegionDifference:
         kind, window = part.element_type or "bytes", (part.start, part.end)

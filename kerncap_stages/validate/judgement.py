@@ -26,7 +26,13 @@ BOUNDS_TOO_WIDE = (
     "the variant changes nothing, and is within the bounds only because the captured kernel changes less "
     "than they allow: use smaller bounds, or capture a dispatch that changes more"
 )
-NOT_FRESH = "inputs kept their captured values: the captured kernel does not complete with others"
+NOT_FRESH = (
+    "the inputs kept their captured values: the captured kernel completes from no fresh ones that were tried"
+)
+ROUNDS_OTHERWISE = (
+    "with fresh values of its inputs the variant rounds otherwise than the captured kernel, by at most 16 "
+    "ULP of the largest element: it is byte-exact for the captured values"
+)
 NOT_EVERYWHERE = (
     "some regions could not be perturbed everywhere: the captured kernel does not complete then, or they are "
     "too large"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import ml_dtypes
 import numpy as np
@@ -12,21 +12,33 @@ from kerncap_stages.validate.compare.bounds import FLOAT_TYPES
 from kerncap_stages.validate.compare.elements import find_dtype
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     import numpy.typing as npt
 
     from kerncap_stages.validate.compare.bounds import Bounds
 
+    Bytes = npt.NDArray[np.uint8]
 
-def scale_bounds(bounds: Bounds, golden: npt.NDArray[np.uint8], element_type: str | None) -> Bounds:
+
+def scale_bounds(bounds: Bounds, written: Sequence[tuple[Bytes, ...]], element_type: str | None) -> Bounds:
     """Return the bounds with an absolute one added, as large as the relative ones of the largest element.
 
-    golden: uint8[size_bytes], all elements. Bounds on other types than floats stay as they are.
+    written: an output before and after a kernel wrote it, each uint8[size_bytes]; several such pairs.
+    Elements that did not change do not count. Bounds on other types than floats stay as they are.
     """
     if bounds.is_exact or element_type not in FLOAT_TYPES:
         return bounds
     dtype = find_dtype(element_type)
-    values = golden[: golden.size // dtype.itemsize * dtype.itemsize].view(dtype).astype(np.float64)
-    largest = float(np.abs(values[np.isfinite(values)]).max(initial=0.0))
     epsilon = float(ml_dtypes.finfo(dtype).eps)  # type: ignore[no-untyped-call]
     relative = max(bounds.rtol or 0.0, (bounds.ulp or 0) * epsilon)
+    largest = max((_find_largest(before, after, dtype) for before, after in written), default=0.0)
     return replace(bounds, atol=(bounds.atol or 0.0) + relative * largest)
+
+
+def _find_largest(before: Bytes, after: Bytes, dtype: np.dtype[Any]) -> float:
+    """Return the size of the largest finite element that changed; 0 if there is none."""
+    end = after.size // dtype.itemsize * dtype.itemsize
+    changed = (before[:end] != after[:end]).reshape(-1, dtype.itemsize).any(axis=1)
+    values = after[:end].view(dtype)[changed].astype(np.float64)
+    return float(np.abs(values[np.isfinite(values)]).max(initial=0.0))

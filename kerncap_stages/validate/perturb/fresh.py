@@ -136,9 +136,11 @@ def _freshen_floats(
     usual = (sizes >= word(1 << mantissa_bits)) & (sizes < infinite)
     if not usual.any():
         return values
-    digits = generator.integers(0, 1 << changed_bits, values.size, word)
+    moved = sizes ^ generator.integers(0, 1 << changed_bits, values.size, word)
+    # As far below as it would be above the largest.
+    moved = np.where(moved > sizes[usual].max(), sizes - (moved - sizes), moved)
+    signs = values & sign
     if freshness is Freshness.ANY:
-        digits |= generator.integers(0, 2, values.size, word) * sign
-    fresh = values ^ np.where(usual, digits, word(0))
-    is_larger = (fresh & ~sign) > sizes[usual].max()
-    return np.where(usual & is_larger, values, fresh)
+        signs ^= generator.integers(0, 2, values.size, word) * sign
+    fresh: Words = np.where(usual, moved | signs, values)
+    return fresh

@@ -8,6 +8,7 @@ from made_up_replays import BASE, COUNT, Bench, double
 
 from kerncap_stages.validate.arguments import Span
 from kerncap_stages.validate.compare.bounds import Bounds
+from kerncap_stages.validate.judgement import ROUNDS_OTHERWISE
 from kerncap_stages.validate.perturb.address_ranges import AddressRanges
 from kerncap_stages.validate.perturb.fresh import Freshness, freshen
 
@@ -28,6 +29,7 @@ def test_floats_change_their_place_and_by_an_eighth_at_most(element_type, freshn
     assert (made != values).mean() > 0.9
     assert np.abs(made).max() <= values.max()
     assert (np.sort(np.abs(made)) / values).max() < 1.13
+    assert (fresh(values[:1].repeat(100), element_type, freshness) != values[0]).mean() > 0.9
     assert (made < 0).any() == (freshness is Freshness.ANY)
     assert (made != fresh(values, element_type, freshness, seed=2)).mean() > 0.9
     assert (made == fresh(values, element_type, freshness)).all()
@@ -148,9 +150,24 @@ def sum_up(values):
     values[:] = values.sum(dtype=np.float32)
 
 
+def round_sum(values):
+    """As a sum in a type of 8 bits of mantissa is."""
+    values[:] = (values.sum(dtype=np.float32).view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+
 def sum_up_by_halves(values):
     half = COUNT // 2
     values[:] = values[:half].sum(dtype=np.float32) + values[half:].sum(dtype=np.float32)
+
+
+def test_rounding_of_fresh_values_alone_is_noted(store):
+    """Sums of small integers are exact in any order; those of fresh values are not."""
+    for seed in range(20):
+        verdict = Bench(store, sum_up, sum_up_by_halves, before=np.ones(COUNT, np.float32)).judge(seed=seed)
+        assert verdict.passed
+        assert verdict.reasons in ((), (ROUNDS_OTHERWISE,))
+        assert verdict.seed == seed
+        assert not Bench(store, sum_up, round_sum, before=np.ones(COUNT, np.float32)).judge(seed=seed).passed
 
 
 def test_another_order_of_sums_passes_within_bounds_from_any_seed(store):
