@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import secrets
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.memory import MemoryKind
+from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import Span, cut_region
 from kerncap_stages.validate.compare.bounds import Bounds
@@ -46,6 +46,8 @@ MAX_REGIONS = 16
 MAX_UNREACHED_BYTES = 256 << 20
 # Fresh values of this much memory are made in some seconds.
 MAX_FRESH_BYTES = 256 << 20
+# After this many trials of fresh values that did not end in time, only floats are changed.
+_MAX_SLOW_TRIALS = 2
 # Perturbations that show which bytes a kernel writes even if it writes the value that was there before.
 _WITNESSES = (Perturbation.LIGHT_MAGNITUDE, *(of_regions for of_regions, _ in LIGHT_PAIRS))
 
@@ -79,6 +81,7 @@ class Explorer:
         self._arguments = tuple(arguments)
         self._limits = limits or Limits()
         self._fresh_starts: dict[tuple[object, ...], Start | None] = {}
+        self._slow_trials = 0
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
 
     @cached_property
@@ -92,11 +95,6 @@ class Explorer:
         ends = accumulate(region.size_bytes for region in self.reach.unreached)
         count = sum(end <= self._limits.unreached_bytes for end in ends)
         return self.reach.unreached[:count], self.reach.unreached[count:]
-
-    @cached_property
-    def seed(self) -> int:
-        """The seed of fresh values."""
-        return secrets.randbits(63) if self._settings.seed is None else self._settings.seed
 
     @cached_property
     def inputs(self) -> tuple[list[Region], list[Region]]:
@@ -154,9 +152,12 @@ class Explorer:
         """
         order = list(FRESH)
         for level in order[order.index(self._strongest) : -1]:
-            trial = Trial(region, level, self.find_parts(region))
-            if self.inputs[0].index(region) < MAX_REGIONS and self._baselines.run_from(trial).completed:
+            if self._slow_trials >= _MAX_SLOW_TRIALS or self.inputs[0].index(region) >= MAX_REGIONS:
+                break
+            found = self._baselines.run_from(Trial(region, level, self.find_parts(region)))
+            if found.completed:
                 return level
+            self._slow_trials += found.kept.outcome is ReplayOutcome.TIMED_OUT
         return order[-1]
 
     def _try_fresh(self, levels: Sequence[Perturbation], *, with_unreached: bool) -> BaselineRun | None:
@@ -172,7 +173,7 @@ class Explorer:
         if key not in self._fresh_starts:
             beside = next(self._make_joint_trials(self.unreached[0]), None) if with_unreached else []
             trials = [
-                Trial(region, level, self.find_parts(region), seed=self.seed)
+                Trial(region, level, self.find_parts(region), seed=self._settings.seed or 0)
                 for region, level in zip(self.inputs[0], levels, strict=True)
             ]
             start = None if beside is None else self._baselines.start_from(*trials, *beside)
@@ -236,7 +237,7 @@ class Explorer:
             elif any(state.base_address == region.base_address for state in kept.outputs):
                 replays.begin(self._baselines.start_from(trial), variant, repeats)
         # Replays on the software GPU would slow each other down.
-        if not self._capture.device.software and self.inputs[0]:
+        if self._settings.seed is not None and not self._capture.device.software and self.inputs[0]:
             fresh = self._make_fresh_start([self._strongest] * len(self.inputs[0]), with_unreached=True)
             if fresh is not None:
                 replays.begin(fresh, None)

@@ -9,8 +9,8 @@
    region, replay the variant, too, and compare their outputs. Regions after the first 16 are perturbed
    together.
 5. If no write is known yet, perturb up to 16 regions that no known pointer leads to, one by one.
-6. Give all inputs fresh values, and perturb the memory that no known pointer leads to. Replay both from
-   there, and compare their outputs. If the captured kernel does not complete, do this from two states.
+6. Perturb the memory that no known pointer leads to, and do the same. With a seed, give all inputs fresh
+   values, too: in the same state, or in one of their own if the captured kernel does not complete.
 7. Fail the variant if the captured kernel is still not known to write anything: then nothing was compared.
 
 ``--quick`` leaves out steps 4 to 7: if no write is known, a note says so. Without a variant, the first replay
@@ -214,10 +214,13 @@ class Judge:
         return judgement, perturbed
 
     def _judge_fresh(self, judgement: Judgement, variant: Path) -> Judgement:
-        """Judge a variant from fresh values of its inputs, and with unreached memory perturbed."""
+        """Judge a variant with unreached memory perturbed and, if there is a seed, fresh values of inputs."""
         unreached, not_perturbed = self._explorer.unreached
         inputs, not_fresh = self._explorer.inputs
-        judgement = judgement.note(*explain_unreached(not_perturbed), *explain_not_fresh(not_fresh))
+        judgement = judgement.note(*explain_unreached(not_perturbed))
+        if self._settings.seed is None:
+            return self._judge_unreached(judgement, variant, unreached)
+        judgement = judgement.note(*explain_not_fresh(not_fresh))
         found = self._explorer.find_fresh_baseline() if inputs else None
         if found is None or not found[1]:
             judgement = self._judge_unreached(judgement, variant, unreached)
@@ -231,7 +234,7 @@ class Judge:
             and each.base_address not in baseline.changed
         ]
         judgement = judgement.note(*explain_kept(self._explorer.find_parts(region) for region in kept))
-        judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._explorer.seed)
+        judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._settings.seed)
         if judgement.passed:
             return judgement
         return judgement.note(f"its inputs had fresh values: `--seed {judgement.seed}` repeats them")

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
 _PERTURBED_LIMIT_S = 30.0
 _PERTURBED_FACTOR = 20.0
 # With fresh values it may loop for long, but then it is tried with milder ones.
-_FRESH_LIMIT_S = 5.0
-_FRESH_FACTOR = 5.0
+_FRESH_LIMIT_S = 3.0
+_FRESH_FACTOR = 3.0
 
 
 @dataclass(frozen=True)

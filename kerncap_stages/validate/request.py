@@ -33,7 +33,7 @@ class JudgeSettings:
     baseline_runs: int = 2
     perturb: bool = True
     variant_runs: int | None = None  # from the captured state; None: as many as fit in a short time
-    seed: int | None = None  # of fresh values; None: a new one for each verdict
+    seed: int | None = None  # of fresh values; None: inputs keep their captured values
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ SeedOption = Annotated[
         metavar="N",
         min=0,
         max=2**63 - 1,
-        help="Seed of the fresh values that inputs get. Default: a new one for each verdict.",
+        help="Also compare from inputs with fresh values, made at random from this seed.",
     ),
 ]
 ReportOption = Annotated[
