@@ -61,7 +61,7 @@ def build(tree: Path, static: str = "", level: str = "-O3") -> Path:
     return tree / "app"
 
 
-@pytest.mark.parametrize("static", ["", "static "])
+@pytest.mark.parametrize("static", ["", pytest.param("static ", marks=pytest.mark.slow)])
 def test_units_that_the_kernel_uses_are_linked_and_edited(stages: Stages, tmp_path: Path, static: str):
     tree = tmp_path / "tree"
     (capture,) = stages.capture("scale", build(tree, static))
@@ -105,6 +105,7 @@ def test_what_no_unit_defines_is_named(stages: Stages, tmp_path: Path):
     assert "undefined" in source["unedited"]["why"]
 
 
+@pytest.mark.slow
 def test_what_the_linked_units_read_is_looked_at_again(stages: Stages, tmp_path: Path):
     tree = tmp_path / "tree"
     (capture,) = stages.capture("scale", build(tree))

@@ -174,7 +174,7 @@ memory = np.load(sys.argv[2])
 store = Store.open(Path(sys.argv[1]))
 print("ready", flush=True)
 sys.stdin.readline()
-with store.transaction() as transaction:
+with store.begin_transaction() as transaction:
     digest = transaction.put_memory(memory)
     text = f'{{"kind":"capture","memory":"memory:{digest}"}}\\n'
     print(transaction.publish(text.encode(), "capture"))
@@ -234,7 +234,7 @@ from kerncap_stages.store import Store
 enter_private_mounts()
 mount("tmpfs", Path(sys.argv[1]), "tmpfs", 0, "size=2m")
 store = Store.open(Path(sys.argv[1]) / "store")
-with store.transaction() as transaction:
+with store.begin_transaction() as transaction:
     for payload in (os.urandom(8 << 20), b"small"):
         try:
             transaction.put_bytes(payload)
@@ -244,7 +244,7 @@ with store.transaction() as transaction:
         transaction.publish(b'{"kind":"capture"}\\n', "capture")
     except StoreError as error:
         print(error)
-print(len(store.artifacts()))
+print(len(store.list_artifacts()))
 """
     command = [sys.executable, "-P", "-c", code, tmp_path]
     out = subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()
