@@ -190,7 +190,7 @@ class Judge:
             others = self._explorer.reach.others[:MAX_REGIONS]
             judgement, _ = self._judge_each(judgement, variant, others, golden)
         if judgement.passed:
-            judgement = self._judge_fresh(judgement, variant)
+            judgement = self._judge_fresh(judgement, variant, golden)
         if judgement.passed and not judgement.knows_writes:
             judgement = judgement.fail(NOTHING_KNOWN)
         return judgement
@@ -213,17 +213,17 @@ class Judge:
                 judgement = self._judge_from(judgement, variant, baseline)
         return judgement, perturbed
 
-    def _judge_fresh(self, judgement: Judgement, variant: Path) -> Judgement:
+    def _judge_fresh(self, judgement: Judgement, variant: Path, golden: Mapping[int, MemoryRef]) -> Judgement:
         """Judge a variant with unreached memory perturbed and, if there is a seed, fresh values of inputs."""
         unreached, not_perturbed = self._explorer.unreached
         inputs, not_fresh = self._explorer.inputs
         judgement = judgement.note(*explain_unreached(not_perturbed))
         if self._settings.seed is None:
-            return self._judge_unreached(judgement, variant, unreached)
+            return self._judge_unreached(judgement, variant, golden, unreached)
         judgement = judgement.note(*explain_not_fresh(not_fresh))
         found = self._explorer.find_fresh_baseline() if inputs else None
         if found is None or not found[1]:
-            judgement = self._judge_unreached(judgement, variant, unreached)
+            judgement = self._judge_unreached(judgement, variant, golden, unreached)
         if found is None:
             return judgement.note(NOT_FRESH) if inputs and judgement.passed else judgement
         baseline, _ = found
@@ -239,17 +239,24 @@ class Judge:
             return judgement
         return judgement.note(f"its inputs had fresh values: `--seed {judgement.seed}` repeats them")
 
-    def _judge_unreached(self, judgement: Judgement, variant: Path, regions: Sequence[Region]) -> Judgement:
+    def _judge_unreached(
+        self, judgement: Judgement, variant: Path, golden: Mapping[int, MemoryRef], regions: Sequence[Region]
+    ) -> Judgement:
         """Judge a variant from a state in which memory that no known pointer leads to is perturbed.
 
-        A kernel may reach that memory by arithmetic on another address. A variant may write there what was
-        there before.
+        A kernel may reach that memory by arithmetic on another address. If the captured kernel's outputs do
+        not change, it does not reach it. The variant is run then only if there is a seed: it may write there
+        what was there before.
         """
         if not regions:
             return judgement
         found = self._explorer.find_joint_baseline(regions)
         if found is None:
             return judgement.note(UNREACHED_NOT_PERTURBED)
+        before = self._captured.pre_states
+        as_captured = {base: post for base, post in golden.items() if post != before.get(base)}
+        if self._settings.seed is None and found.changed == as_captured:
+            return judgement
         return self._judge_from(judgement, variant, found)
 
     def _judge_from(self, judgement: Judgement, variant: Path, baseline: BaselineRun) -> Judgement:

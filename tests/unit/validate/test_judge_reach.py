@@ -82,21 +82,21 @@ def test_an_output_that_no_pointer_leads_to_is_missed(store):
     assert "does not write it" in verdict.reasons[0]
 
 
-def test_memory_that_the_kernel_does_not_reach_costs_one_replay_of_each(store):
+def test_memory_that_the_kernel_does_not_reach_costs_one_replay_of_the_captured_kernel(store):
     bench = BeyondSight(store, double, double)
     bench.written_by = (False, False)
     verdict = bench.judge()
-    assert (verdict.passed, verdict.pre_states, len(bench.replayed)) == (True, 3, 5)
+    assert (verdict.passed, verdict.pre_states, len(bench.replayed)) == (True, 2, 4)
     bench.keep()
     bench.replayed.clear()
     assert bench.judge().passed
-    assert bench.replayed == [VARIANT] * 3
+    assert bench.replayed == [VARIANT, VARIANT]
 
 
-def test_a_write_of_what_was_there_is_seen_in_memory_that_the_kernel_does_not_reach(store):
+def test_with_a_seed_a_write_of_what_was_there_is_seen_in_memory_that_the_kernel_does_not_reach(store):
     bench = BeyondSight(store, double, double)
     bench.written_by = (False, True)
-    verdict = bench.judge()
+    verdict = bench.judge(seed=1)
     assert not verdict.passed
     assert "the variant writes where the captured kernel does not" in verdict.reasons
 
