@@ -83,11 +83,11 @@ class Baselines:
 
     def run_from(self, *trials: Trial) -> BaselineRun:
         """Return the replay from the state in which these regions are perturbed."""
-        return self.run_start(self.start_from(*trials))
+        return self._run_from(self.start_from(*trials), self._make_trial_key(*trials))
 
-    def run_start(self, start: Start) -> BaselineRun:
-        """Return the replay from a state that ``start_from`` made."""
-        return self._run_from(start, self._make_trial_key(*start.trials))
+    def run_once(self, start: Start) -> BaselineRun:
+        """Replay from a state that ``start_from`` made, and that no later validation has: it is not kept."""
+        return BaselineRun(start, self._replay(self._make_trial_key(*start.trials), start))
 
     def find_kept(self, *trials: Trial) -> BaselineReplay | None:
         """Return the replay with these perturbations if an earlier validation kept it, else None."""
@@ -103,13 +103,12 @@ class Baselines:
     def _run_from(self, start: Start, key: Digest) -> BaselineRun:
         kept = self._known(key)
         if kept is None:
-            kept = self._find_same(start) or self._keep(key, start)
-        # Each verdict has fresh values of its own, so their replays need not be kept.
-        if not start.is_fresh and kept not in self.kept:
+            kept = self._find_same(start) or self._replay(key, start)
+        if kept not in self.kept:
             self.kept.append(kept)
         return BaselineRun(start, kept)
 
-    def _keep(self, key: Digest, start: Start) -> BaselineReplay:
+    def _replay(self, key: Digest, start: Start) -> BaselineReplay:
         run = self._replayer.run(start, None)
         before = start.pre_states
         changed = {base: post for base, post in run.outputs.items() if post != before.get(base)}

@@ -81,6 +81,7 @@ class Explorer:
         self._arguments = tuple(arguments)
         self._limits = limits or Limits()
         self._fresh_starts: dict[tuple[object, ...], Start | None] = {}
+        self._failed_starts: set[object] = set()
         self._slow_trials = 0
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
 
@@ -92,9 +93,7 @@ class Explorer:
     @property
     def unreached(self) -> tuple[list[Region], list[Region]]:
         """Regions that no known pointer leads to: those within the limit, to be perturbed, and the rest."""
-        ends = accumulate(region.size_bytes for region in self.reach.unreached)
-        count = sum(end <= self._limits.unreached_bytes for end in ends)
-        return self.reach.unreached[:count], self.reach.unreached[count:]
+        return _split_at(self.reach.unreached, self._limits.unreached_bytes)
 
     @cached_property
     def inputs(self) -> tuple[list[Region], list[Region]]:
@@ -110,9 +109,7 @@ class Explorer:
             if region.kind is not MemoryKind.CODE_OBJECT and region.base_address not in left_out
         ]
         regions.sort(key=lambda region: (region.size_bytes, region.base_address))
-        ends = accumulate(region.size_bytes for region in regions)
-        count = sum(end <= self._limits.fresh_bytes for end in ends)
-        return regions[:count], regions[count:]
+        return _split_at(regions, self._limits.fresh_bytes)
 
     def find_fresh_baseline(self) -> tuple[BaselineRun, bool] | None:
         """Replay the captured kernel from a state in which the inputs have fresh values.
@@ -124,7 +121,8 @@ class Explorer:
         found = self._try_fresh([strongest] * len(self.inputs[0]), with_unreached=True)
         if found is not None:
             return found, True
-        levels = [self._find_level(region) for region in self.inputs[0]]
+        levels = [self._find_level(region) for region in self.inputs[0][:MAX_REGIONS]]
+        levels += [Perturbation.FRESH_FLOATS] * (len(self.inputs[0]) - len(levels))
         for with_unreached in (True, False):
             found = self._try_fresh(levels, with_unreached=with_unreached)
             if found is not None:
@@ -152,7 +150,7 @@ class Explorer:
         """
         order = list(FRESH)
         for level in order[order.index(self._strongest) : -1]:
-            if self._slow_trials >= _MAX_SLOW_TRIALS or self.inputs[0].index(region) >= MAX_REGIONS:
+            if self._slow_trials >= _MAX_SLOW_TRIALS:
                 break
             found = self._baselines.run_from(Trial(region, level, self.find_parts(region)))
             if found.completed:
@@ -162,10 +160,15 @@ class Explorer:
 
     def _try_fresh(self, levels: Sequence[Perturbation], *, with_unreached: bool) -> BaselineRun | None:
         start = self._make_fresh_start(levels, with_unreached=with_unreached)
-        if start is None or all(start.pre_states[each.base_address] == each.pre for each in self.inputs[0]):
+        if start is None or start.key in self._failed_starts:
             return None
-        found = self._baselines.run_start(start)
-        return found if found.completed else None
+        if all(start.pre_states[each.base_address] == each.pre for each in self.inputs[0]):
+            return None
+        found = self._baselines.run_once(start)
+        if found.completed:
+            return found
+        self._failed_starts.add(start.key)
+        return None
 
     def _make_fresh_start(self, levels: Sequence[Perturbation], *, with_unreached: bool) -> Start | None:
         """Make a state with fresh values; None if there is too much unreached memory to be perturbed."""
@@ -324,6 +327,13 @@ class Explorer:
                 if found.completed:
                     return found.start.pre_states[base], found.outputs[base]
         return None
+
+
+def _split_at(regions: list[Region], limit_bytes: int) -> tuple[list[Region], list[Region]]:
+    """Return the first regions, as many as together are within the limit, and the rest."""
+    ends = accumulate(region.size_bytes for region in regions)
+    count = sum(end <= limit_bytes for end in ends)
+    return regions[:count], regions[count:]
 
 
 def is_everywhere(found: BaselineRun) -> bool:

@@ -1,6 +1,6 @@
 // Ordinary memory is copied piece by piece: between two pieces the streams are at rest, though the call is not over. And a thread may
-// lose its processor within any call, before it has submitted anything: so no moment is long enough to wait for it, and each call
-// that could change what is captured is counted, from its entry, where it looks for the window, to its end.
+// lose its processor within any call, before it has submitted anything. No wait is long enough for such a thread. So each call that
+// could change what is captured is counted, from its entry, where it looks for the window, to its end.
 //
 // Not counted, as they change none of it: what asks; what waits for the device; what makes memory, streams or code, which no kernel
 // is given before the call has returned; what orders streams (events, waits for values); what moves managed memory, and leaves its

@@ -140,6 +140,28 @@ def test_a_captured_kernel_that_bears_no_fresh_values_is_noted(store):
     assert any("kept their captured values" in reason for reason in verdict.reasons)
 
 
+def test_later_verdicts_know_what_each_input_bears(store):
+    def bear_positive(values):
+        if (values < 0).any():
+            raise ValueError("out of bounds")
+        double(values)
+
+    bench = Bench(store, bear_positive, bear_positive, before=START)
+    bench.capture = bench.capture.model_copy(update={"environment": software(bench.capture.environment)})
+    assert bench.judge(seed=1).passed
+    assert bench.fresh == 4  # together, by itself with two kinds of values, together with the milder ones
+    bench.keep()
+    bench.fresh = 0
+    assert bench.judge(seed=2).passed
+    assert bench.fresh == 2
+
+
+def software(environment):
+    """The same machine with the software GPU: nothing is replayed ahead there."""
+    device = environment.devices[0].model_copy(update={"software": True})
+    return environment.model_copy(update={"devices": (device,)})
+
+
 def test_without_a_seed_and_in_quick_verdicts_inputs_keep_their_values(store):
     for settings in ({}, {"seed": 1, "perturb": False}):
         bench = Bench(store, double, double, before=START)
