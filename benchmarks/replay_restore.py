@@ -17,6 +17,7 @@ from store_memory import GB, filled, noise
 from kerncap_stages.digest import MemoryRef
 from kerncap_stages.machine.native_paths import find_native_file
 from kerncap_stages.machine.softgpu import fall_back
+from kerncap_stages.replay.plan import VERSION_LINE
 from kerncap_stages.store.chunks import read_chunk_list
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ def write_plan(run: Run, store: Store, digest: Digest) -> Path:
     memory = read_chunk_list(store, MemoryRef.to(digest))
     arguments = _BASE.to_bytes(8, "little") * 2 + bytes(4)
     lines = [
-        "kcplan 1",
+        VERSION_LINE,
         f"store {store.root}",
         f"code baseline {code}",
         "symbol _Z10scale_intoPKfPfi",

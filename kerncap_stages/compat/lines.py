@@ -29,7 +29,7 @@ def name_edited_and_built(files: Sequence[str]) -> tuple[str, str]:
     if "kernel_variant.cu" not in names:
         return "kernel_variant.cpp", "optimized.hsaco"
     # Only CUDA projects need the modules of compilers and their formats.
-    from kerncap_stages.compilers.nvcc import find_cuda_tool
+    from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 
     # In a project clang only makes PTX; the Makefile runs ptxas if there is one.
     is_ptx = "vfs.yaml" in names and find_cuda_tool("ptxas") is None

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.code.kernel_facts import is_same_but_for_unit
 from kerncap_stages.code.ptx import find_entry_lines
+from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.compilers.dependencies import (
     Headers,
     find_first_error,
@@ -27,7 +28,6 @@ from kerncap_stages.compilers.line_tables import read_line_tables
 from kerncap_stages.compilers.nvcc_flags import SEPARATE
 from kerncap_stages.compilers.nvcc_words import is_path
 from kerncap_stages.errors import DeviceError
-from kerncap_stages.machine.python_packages import find_package_folders
 from kerncap_stages.machine.run_tool import run_tool
 from kerncap_stages.machine.temporary import TemporaryFolder
 
@@ -36,8 +36,6 @@ if TYPE_CHECKING:
 
 
 _NVCC = re.compile(r"nvcc(-\d+(\.\d+)*)?")
-# nvidia-cuda-nvcc and its companions; Triton brings ptxas and cuobjdump.
-_IN_PACKAGES = ("nvidia/cu13/bin", "triton/backends/nvidia/bin")
 
 
 @dataclass(frozen=True)
@@ -155,16 +153,6 @@ def find_nvcc(compiler: str, *, trusted: bool = False) -> NvccTool:
 def is_nvcc(compiler: str) -> bool:
     """Whether a program has nvcc's name."""
     return bool(_NVCC.fullmatch(Path(compiler).name))
-
-
-def find_cuda_tool(name: str) -> str | None:
-    """Find a program of the toolkit: on PATH, in the toolkit's usual places, or in a Python package."""
-    homes = [os.environ.get(variable, "") for variable in ("CUDA_HOME", "CUDA_PATH")]
-    folders = [f"{home}/bin" for home in (*homes, "/usr/local/cuda") if home]
-    folders += [
-        str(packages / place) for packages in find_package_folders(os.environ) for place in _IN_PACKAGES
-    ]
-    return shutil.which(name) or shutil.which(name, path=":".join(folders))
 
 
 @cache

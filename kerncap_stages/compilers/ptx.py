@@ -12,7 +12,7 @@ from kerncap_stages.code.file_format import strip_comments
 from kerncap_stages.code.kernel_facts import is_same_but_for_unit
 from kerncap_stages.code.ptx import find_entry_lines
 from kerncap_stages.compilers.consulted import walk_source_folders
-from kerncap_stages.compilers.nvcc import find_cuda_tool
+from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.compilers.program_file import find_program_file
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.run_tool import run_tool

@@ -6,7 +6,7 @@ import struct
 from pathlib import Path
 
 from kerncap_stages.code.cubin_elf import read_sections, read_symbols
-from kerncap_stages.compilers.nvcc import find_cuda_tool
+from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.run_tool import run_tool
 from kerncap_stages.machine.temporary import TemporaryFolder

@@ -9,9 +9,9 @@ import shutil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.compilers.installed import find_compiler
 from kerncap_stages.compilers.llvm_tools import find_llvm_tool
-from kerncap_stages.compilers.nvcc import find_cuda_tool
 from kerncap_stages.errors import DeviceError
 from kerncap_stages.machine.cupti import choose_cupti_paths
 from kerncap_stages.machine.softgpu import is_loaded

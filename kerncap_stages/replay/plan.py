@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
     from kerncap_stages.store.chunks import ChunkList
 
+VERSION_LINE = "kcplan 2"
 _READ_ONLY = 1
 # The attributes of a CUDA launch that a replay repeats. Clusters and cooperative launches have lines of their
 # own. Events, and attributes that code on the device can change, do not matter to a kernel that runs alone.
@@ -62,7 +63,7 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
 
     Raises ArtifactError for a name with a line break, and all errors of reading the store.
     """
-    lines = ["kcplan 2", *_write_head(store, capture, files), *_write_memories(store, capture)]
+    lines = [VERSION_LINE, *_write_head(store, capture, files), *_write_memories(store, capture)]
     not_compared = find_runtime_regions(capture)
     regions = [
         region.model_copy(update={"post": None, "written": None})

@@ -12,7 +12,7 @@ from manifest_examples import capture as example_capture
 from manifest_examples import code_object, environment, hsa_kernel
 
 from kerncap_stages import _native
-from kerncap_stages.compilers.nvcc import find_cuda_tool
+from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.digest import Digest, FileRef, MemoryRef
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.environment import Backend, Program

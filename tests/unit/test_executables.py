@@ -250,3 +250,12 @@ def test_version_names_the_package(name, tmp_path):
     done = executables.run(name, "--version", store=tmp_path / "none")
     assert done.returncode == 0
     assert done.stdout.startswith(f"{name} (kerncap-stages) ")
+
+
+def test_a_page_loads_no_library_that_it_does_not_need():
+    program = (
+        "import sys; import kerncap_stages.cli.flows.show; "
+        "sys.exit(str({'numpy', 'elftools', 'lief', 'tree_sitter', 'jinja2'} & set(sys.modules)))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.stderr.strip() == "set()"

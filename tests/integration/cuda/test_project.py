@@ -11,7 +11,7 @@ import pytest
 from cuda_captures import ARCH, nvcc, publish_cuda, why_no_nvcc
 
 from kerncap_stages.code.cubin import find_kernel_code
-from kerncap_stages.compilers.nvcc import find_cuda_tool
+from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options

@@ -11,7 +11,7 @@ from ambiguous_kernels import AMBIGUOUS, SYMBOLS, marked_line
 from cuda_captures import nvcc, publish_cuda, why_no_nvcc
 
 from kerncap_stages.code.cubin import find_kernel_code
-from kerncap_stages.compilers.nvcc import find_cuda_tool
+from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.errors import UsageError
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate

@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from kerncap_stages.compilers.nvcc import find_cuda_tool, find_nvcc
+from kerncap_stages.compilers.cuda_tools import find_cuda_tool
+from kerncap_stages.compilers.nvcc import find_nvcc
 from kerncap_stages.errors import DeviceError
 
 
