@@ -10,6 +10,7 @@ import numpy as np
 from kerncap_stages.manifests import SCHEMA_VERSIONS
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from pathlib import Path
 
     import numpy.typing as npt
@@ -38,6 +39,13 @@ def publish_memory(store: Store, memory: npt.NDArray[np.uint8], **content: Any) 
     with store.begin_transaction() as transaction:
         digest = transaction.put_memory(memory)
         return transaction.publish(manifest(memory=f"memory:{digest}", **content), "capture", []), digest
+
+
+def publish(store: Store, kind: str = "capture", parents: Sequence[Digest] = (), **content: Any) -> Digest:
+    """Publish a manifest without memory; returns its digest."""
+    with store.begin_transaction() as transaction:
+        content["parents"] = [f"manifest:{parent}" for parent in parents]
+        return transaction.publish(manifest(kind, **content), kind, parents)
 
 
 def object_file(store: Store, digest: str) -> Path:

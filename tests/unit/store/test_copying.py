@@ -1,0 +1,56 @@
+"""A closure copied from one store into another."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+from stores import object_file, publish_memory, random_bytes
+
+from kerncap_stages._native import CHUNK_SIZE_BYTES
+from kerncap_stages.errors import ArtifactError, Refused
+from kerncap_stages.store import Store
+from kerncap_stages.store.check import check_store
+from kerncap_stages.store.copying import copy_closure, list_in_other_store
+from kerncap_stages.store.usage import measure_usage
+
+
+def test_copy_closure_makes_a_whole_store(store, tmp_path):
+    artifact, memory = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    copy_closure(store, [artifact], Store.open(tmp_path / "project" / "store"))
+    copy = Store.open(tmp_path / "project" / "store", create=False)
+    assert check_store(copy).ok
+    assert copy.list_artifacts() == store.list_artifacts()
+    path = object_file(copy, memory)
+    assert path.stat().st_ino != object_file(store, memory).stat().st_ino
+
+
+def test_copy_closure_refuses_damage(store, tmp_path):
+    artifact, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    path = object_file(store, sorted(store.find_closure(artifact).kinds)[0])
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(ArtifactError):
+        copy_closure(store, [artifact], Store.open(tmp_path / "copy"))
+    assert Store.open(tmp_path / "copy").list_artifacts() == []
+
+
+def test_what_is_listed_in_another_store_too_is_the_latest_there(store, other):
+    older, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    own, _ = publish_memory(other, random_bytes(7), n=7)
+    list_in_other_store(store, older, other)
+    assert [entry.digest for entry in other.list_artifacts()] == [older, own]
+    assert check_store(other).ok
+    other.list_again(own)
+    list_in_other_store(store, older, other)
+    assert [entry.digest for entry in other.list_artifacts()] == [older, own]
+
+
+def test_what_needs_more_room_than_the_other_store_has_is_not_copied(store, other, monkeypatch):
+    artifact, _ = publish_memory(store, random_bytes(3 * CHUNK_SIZE_BYTES))
+    full = os.statvfs_result((4096, 4096, 1000, 1, 1, 10, 10, 10, 0, 255))
+    monkeypatch.setattr("os.statvfs", lambda _place: full)
+    with pytest.raises(Refused):
+        list_in_other_store(store, artifact, other)
+    assert other.list_artifacts() == []
+    assert measure_usage(other).objects == 0
