@@ -19,7 +19,6 @@ from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.source import Outcome
 from kerncap_stages.project.checkout import check_out
 from kerncap_stages.project.variants import find_built_variant
-from kerncap_stages.store import Store
 
 CUBIN = Path(__file__).parents[2] / "golden/cuda/facts.cubin"
 INCREMENT = "_Z9incrementIfEvPT_"
@@ -29,11 +28,6 @@ SOURCES = {
     "src/main.cu": '#include "increment.cuh"\ntemplate __global__ void increment<float>(float*);\n',
     "src/unrelated.cuh": "",
 }
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store.open(tmp_path / "store")
 
 
 @pytest.fixture

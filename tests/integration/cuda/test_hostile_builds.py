@@ -7,20 +7,16 @@ import shutil
 import subprocess
 
 import pytest
-from cuda_captures import nvcc, publish_cuda, why_no_nvcc
+from cuda_captures import nvcc, publish_cuda
+from cuda_projects import NEEDS_NVCC
 
 from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.project.checkout import check_out
-from kerncap_stages.rocm_root.enter import MARKER
-from kerncap_stages.store import Store
 
-pytestmark = [
-    pytest.mark.nvcc,
-    pytest.mark.skipif(bool(why_no_nvcc()) and not MARKER.exists(), reason=why_no_nvcc()),
-]
+pytestmark = NEEDS_NVCC
 
 SYMBOL = "_Z1kPf"
 SOURCE = "__global__ void k(float* x) { *x = 1; }\n#ifdef __CUDA_ARCH__\n#warning text of the unit\n#endif\n"
@@ -71,11 +67,6 @@ class Build:
 @pytest.fixture
 def build(tmp_path):
     return Build(tmp_path / "tree")
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store.open(tmp_path / "store")
 
 
 def test_libraries_in_the_build_folder_are_not_loaded(build, store, tmp_path, monkeypatch):

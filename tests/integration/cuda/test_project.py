@@ -4,73 +4,23 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
-from cuda_captures import ARCH, nvcc, publish_cuda, why_no_nvcc
+from cuda_captures import nvcc, publish_cuda
+from cuda_projects import NEEDS_NVCC, PLAIN, SCALE, TREE, make, project_of
 
-from kerncap_stages.code.cubin import find_kernel_code
+from kerncap_stages.code.cubin import find_kernel_code, read_cubin
 from kerncap_stages.compilers.cuda_tools import find_cuda_tool
-from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.locating import run_locate
 from kerncap_stages.locate.options import Options
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
-from kerncap_stages.project.checkout import check_out
-from kerncap_stages.rocm_root.enter import MARKER
-from kerncap_stages.store import Store
 
-TREE = Path(__file__).parents[2] / "programs/cuda_tree"
-SCALE = "_ZN4rows5scaleIfEEvPT_S1_5Shape"
-PLAIN = "_Z5plainPfi"
-INDIRECT = "_Z8indirectPi"
-
-# In the project's own root, nvcc is part of the environment.
-pytestmark = [
-    pytest.mark.nvcc,
-    pytest.mark.skipif(bool(why_no_nvcc()) and not MARKER.exists(), reason=why_no_nvcc()),
-]
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory):
-    """A source tree as CMake leaves it, and the cubin of its unit."""
-    folder = tmp_path_factory.mktemp("tree") / "app"
-    shutil.copytree(TREE, folder)
-    (folder / "build").mkdir()
-    (folder / "build/includes_CUDA.rsp").write_text(f'-I"{folder}/include"\n')
-    command = (
-        "ccache nvcc -forward-unknown-to-host-compiler --options-file includes_CUDA.rsp -DWIDTH=4 "
-        '-DNAME=\\"a\\ b\\" -O3 -std=c++17 --generate-code=arch=compute_90,code=[compute_90,sm_90] '
-        "-Xcompiler=-fPIC -x cu -c ../src/main.cu -o main.o -MD -MT main.o -MF main.o.d"
-    )
-    entry = {"directory": str(folder / "build"), "file": "../src/main.cu", "command": command}
-    (folder / "build/compile_commands.json").write_text(json.dumps([entry]))
-    code = nvcc(
-        folder / "src/main.cu", folder.parent / "main.cubin", "-DWIDTH=4", f"-I{folder}/include", "-std=c++17"
-    )
-    return folder, code
-
-
-@pytest.fixture
-def store(tmp_path):
-    return Store.open(tmp_path / "store")
-
-
-def project_of(store, source, folder):
-    made, reproducer = run_generate(store, source)
-    check_out(store, made, reproducer, folder, force=False)
-    return folder
-
-
-def make(folder, *targets):
-    return subprocess.run(["make", "-C", folder, *targets], capture_output=True, text=True, check=False)
+pytestmark = NEEDS_NVCC
 
 
 def hidden_symbol(code):
-    from kerncap_stages.code.cubin import read_cubin
-
     return next(name for name in read_cubin(code).kernels if "hidden" in name)
 
 
@@ -299,154 +249,3 @@ def test_what_does_not_preprocess_is_told_by_its_first_error(store, tmp_path):
     assert "gone.h" in source.explanation
     assert "\n" not in source.explanation
     assert "#warning" not in source.explanation
-
-
-def test_a_kernel_without_source_is_edited_as_ptx(store, tree, tmp_path):
-    folder, code = tree
-    cache = tmp_path / "cache"
-    for width in (2, 4):  # two of the same name: the one that makes the captured instructions
-        (cache / str(width)).mkdir(parents=True)
-        flags = (f"-DWIDTH={width}", f"-I{folder}/include", "-std=c++17", "-ptx")
-        nvcc(folder / "src/main.cu", cache / f"{width}/main.ptx", *flags)
-    capture = publish_cuda(store, code, SCALE)
-    digest, source = run_locate(store, capture, Options((cache,)))
-    assert source.outcome is Outcome.FOUND, source.explanation
-    assert source.language is Language.ASSEMBLY
-    assert source.definition.path == str(cache / "4/main.ptx")
-    project = project_of(store, digest, tmp_path / "project")
-    variant = project / "kernel_variant.ptx"
-    assert variant.read_bytes() == (cache / "4/main.ptx").read_bytes()
-    assert make(project, "assemble").returncode == 0
-    assert find_kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == find_kernel_code(
-        code, SCALE
-    )
-    text = variant.read_text()
-    variant.write_text(
-        text.replace("mul.rn.f32", "add.rn.f32")
-        if "mul.rn.f32" in text
-        else text.replace("mul.f32", "add.f32")
-    )
-    assert make(project, "assemble").returncode == 0
-    assert find_kernel_code((project / "optimized.cubin").read_bytes(), SCALE) != find_kernel_code(
-        code, SCALE
-    )
-    variant.write_text("rubbish\n")
-    failed = make(project, "assemble")
-    assert failed.returncode != 0
-    assert "kernel_variant.ptx" in failed.stderr
-    assert not (project / "optimized.cubin").exists()
-
-
-def test_without_source_and_ptx_the_project_says_what_to_do(store, tree, tmp_path):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    digest, source = run_locate(store, publish_cuda(store, tree[1], SCALE), Options((empty,)))
-    assert source.outcome is Outcome.NOT_FOUND
-    assert "no PTX" in source.explanation
-    made, reproducer = run_generate(store, digest)
-    assert not reproducer.can_recompile
-    check_out(store, made, reproducer, tmp_path / "project", force=False)
-    failed = make(tmp_path / "project", "recompile")
-    assert failed.returncode != 0
-    assert "PTX" in "".join(reproducer.missing)
-
-
-def test_machine_code_alone_is_there_to_be_read(store, tree, tmp_path):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    digest, _ = run_locate(store, publish_cuda(store, tree[1], SCALE), Options((empty,)))
-    project = project_of(store, digest, tmp_path / "project")
-    listing = (project / "kernel.sass").read_text()
-    assert f".text.{SCALE}:" in listing
-    assert "STG.E" in listing  # it stores
-    assert f".text.{PLAIN}:" not in listing
-    assert "`kernel.sass` shows the kernel's machine code" in (project / "README.md").read_text()
-
-
-def test_the_ptx_in_an_object_file_or_a_program_is_edited(store, tree, tmp_path):
-    folder, code = tree
-    both = "-gencode=arch=compute_90,code=[compute_90,sm_90]"
-    words = ["-DWIDTH=4", f"-I{folder}/include", "-std=c++17", both, "-c", folder / "src/main.cu"]
-    made = [find_cuda_tool("nvcc"), *words, "-o", tmp_path / "main.o"]
-    subprocess.run(made, check=True, capture_output=True)
-    _, source = run_locate(store, publish_cuda(store, code, SCALE), Options((tmp_path / "main.o",)))
-    assert source.language is Language.ASSEMBLY, source.explanation
-    assert source.definition.path.startswith(f"{tmp_path}/main.o:")
-    assert source.explanation.endswith(
-        "the kernel's PTX can be edited"
-    )  # this ptxas makes the captured instructions
-
-
-def test_line_information_tells_the_files_and_holds_the_ptx(store, tree, tmp_path):
-    folder, _ = tree
-    flags = ("-DWIDTH=4", f"-I{folder}/include", "-std=c++17", "-lineinfo")
-    code = nvcc(folder / "src/main.cu", tmp_path / "main.cubin", *flags)
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    away = folder.with_name("away")
-    folder.rename(away)
-    try:
-        digest, source = run_locate(store, publish_cuda(store, code, SCALE), Options((empty,)))
-    finally:
-        away.rename(folder)
-    assert source.outcome is Outcome.FOUND
-    assert source.language is Language.ASSEMBLY
-    assert f"was compiled from {folder}/src/" in source.explanation
-    project = project_of(store, digest, tmp_path / "project")
-    assert make(project, "assemble").returncode == 0
-    assert find_kernel_code((project / "optimized.cubin").read_bytes(), SCALE) == find_kernel_code(
-        code, SCALE
-    )
-    _, source = run_locate(store, publish_cuda(store, code, SCALE), Options((empty,)), fresh=True)
-    assert source.definition.path == str(folder / "src/kernels/scale.cuh")
-
-
-def test_without_line_information_the_flag_that_gives_it_is_named(store, tree, tmp_path):
-    (tmp_path / "empty").mkdir()
-    _, source = run_locate(store, publish_cuda(store, tree[1], SCALE), Options((tmp_path / "empty",)))
-    assert "build the program with -lineinfo" in source.explanation
-
-
-@pytest.fixture
-def separate(tmp_path):
-    """A unit that was compiled to be linked, and what the device linker made of it alone."""
-    folder = tmp_path / "app"
-    folder.mkdir()
-    (folder / "k.cu").write_text(
-        "__device__ __noinline__ int twice(int x) { return 2 * x; }\n"
-        "__device__ int (*table[1])(int) = {twice};\n"
-        "__global__ void indirect(int* p) { p[threadIdx.x] = table[0](p[threadIdx.x]); }\n"
-    )
-    entry = {"directory": str(folder), "file": "k.cu", "arguments": ["nvcc", "-O3", "-dc", "k.cu"]}
-    (folder / "compile_commands.json").write_text(json.dumps([entry]))
-    part, code = tmp_path / "part.cubin", tmp_path / "k.cubin"
-    nvcc(folder / "k.cu", part, "-O3", "-rdc=true")
-    words = [find_cuda_tool("nvcc"), "-dlink", "-cubin", f"-arch={ARCH}", "-o", code, part]
-    subprocess.run(words, check=True, capture_output=True)
-    return folder, code.read_bytes()
-
-
-def test_separate_compilation_is_repeated_and_linked(store, separate, tmp_path):
-    folder, code = separate
-    digest, source = run_locate(store, publish_cuda(store, code, INDIRECT), Options((folder,)))
-    assert "-rdc=true" in source.compile_command.arguments
-    project = project_of(store, digest, tmp_path / "project")
-    assert make(project, "recompile").returncode == 0
-    made = (project / "optimized.cubin").read_bytes()
-    assert find_kernel_code(made, INDIRECT) == find_kernel_code(code, INDIRECT)
-    assert b".text._Z5twicei" in made  # a function of its own, that has an address
-    assert not (project / "optimized.part.cubin").exists()
-
-
-def test_device_code_of_other_units_is_named_where_it_is_missing(store, separate, tmp_path):
-    folder, code = separate
-    digest, source = run_locate(store, publish_cuda(store, code, INDIRECT), Options((folder,)))
-    assert "device code of other units is not linked in" in source.explanation
-    project = project_of(store, digest, tmp_path / "project")
-    variant = project / "kernel_variant.cu"
-    text = "extern __device__ int elsewhere(int);\n" + variant.read_text()
-    variant.write_text(text.replace("table[0](p", "elsewhere(p"))
-    failed = make(project, "recompile")
-    assert failed.returncode != 0
-    assert "Undefined reference to '_Z9elsewherei'" in failed.stderr + failed.stdout
-    assert not (project / "optimized.cubin").exists()
