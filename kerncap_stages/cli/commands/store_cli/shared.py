@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from kerncap_stages.errors import UsageError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from kerncap_stages.store import Store
 
 
 def _check_kind(value: str | None) -> str | None:
@@ -42,11 +37,3 @@ KindOption = Annotated[
     ),
 ]
 ReportAsJson = Annotated[bool, typer.Option("--json", help="Print plain JSON instead of a page.")]
-
-
-def open_store(store: Path | None, *, create: bool = False) -> Store:
-    """Open the store that ``--store`` names."""
-    # Without the store, --help is fast.
-    from kerncap_stages.store import Store
-
-    return Store.open(store, create=create)

@@ -6,15 +6,9 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.commands.store_cli.shared import (
-    KindOption,
-    ReportAsJson,
-    open_store,
-)
-from kerncap_stages.cli.console import add_store_option, make_epilog, say
-from kerncap_stages.cli.inputs import read_artifact_texts
+from kerncap_stages.cli.commands.store_cli.shared import KindOption, ReportAsJson
+from kerncap_stages.cli.console import make_epilog
 from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
-from kerncap_stages.text.formats import count
 
 app = stage_app()
 
@@ -96,8 +90,9 @@ def name(
     store: StoreOption = None,
 ) -> None:
     """Give an artifact a name. It can be found by that name, and `kc-store prune` keeps it."""
-    opened = open_store(store)
-    opened.name(name, opened.resolve(artifact))
+    from kerncap_stages.cli.flows.store_list import name_artifact
+
+    name_artifact(store, name, artifact)
 
 
 @app.command(epilog=make_epilog("kc-store unname before-tuning"))
@@ -109,7 +104,9 @@ def unname(
 
     The artifact stays on the list.
     """
-    open_store(store).unname(name)
+    from kerncap_stages.cli.flows.store_list import remove_name
+
+    remove_name(store, name)
 
 
 @app.command(epilog=make_epilog("kc-store rm @capture\nkc-store ls --kind replay --quiet | kc-store rm"))
@@ -118,11 +115,9 @@ def rm(artifacts: ArtifactArguments = None, store: StoreOption = None) -> None:
 
     `kc-store gc` then frees the objects that nothing else needs.
     """
-    opened = open_store(store)
-    # All are resolved first: a wrong name removes nothing, and `@` keeps the meaning that it had before.
-    for digest in dict.fromkeys(opened.resolve(text) for text in read_artifact_texts(artifacts)):
-        opened.remove(digest)
-        say(f"removed {digest.short}")
+    from kerncap_stages.cli.flows.store_list import remove_artifacts
+
+    remove_artifacts(store, artifacts)
 
 
 @app.command(epilog=make_epilog("kc-store prune --keep-last 5 --kind replay"))
@@ -135,8 +130,6 @@ def prune(
 
     Artifacts with a name stay. Prints the digests of the removed artifacts.
     """
-    gone = open_store(store).prune(keep_last, kind)
-    for digest in gone:
-        print(digest)
-    what = f"{count(len(gone), 'artifact')} removed from the list"
-    say(add_store_option(f"{what}; `kc-store gc` frees their space"))
+    from kerncap_stages.cli.flows.store_list import prune_artifacts
+
+    prune_artifacts(store, kind, keep_last=keep_last)
