@@ -5,13 +5,19 @@ from __future__ import annotations
 import os
 import shlex
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from kerncap_stages.cli.console import say
-from kerncap_stages.cli.options import ProgramTimeoutOption, ReplayTimeoutOption, VersionOption, stage_app
+from kerncap_stages.cli.options import (
+    ProgramTimeoutOption,
+    ReplayTimeoutOption,
+    VersionOption,
+    stage_app,
+)
 from kerncap_stages.compat.client import Kerncap
 from kerncap_stages.compat.completion import complete_kernel
 from kerncap_stages.compat.documented import (
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
     from kerncap_stages.compat.steps import Step
 
 app = stage_app("Profile a program, extract a kernel of it, replay and validate it alone.")
-_verbose = False
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more.")]
@@ -47,10 +52,13 @@ VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more.
         "kerncap validate ./isolated/scale"
     )
 )
-def kerncap(verbose: VerboseOption = False, version: VersionOption = False) -> None:  # noqa: ARG001
+def kerncap(
+    context: typer.Context,
+    verbose: VerboseOption = False,
+    version: VersionOption = False,  # noqa: ARG001 - acts when it is parsed
+) -> None:
     """Profile a program, extract a kernel of it, replay and validate it alone."""
-    global _verbose
-    _verbose = verbose
+    context.obj = verbose
 
 
 CmdArgument = Annotated[list[str], typer.Argument(metavar="-- CMD...", help="The program and its arguments.")]
@@ -137,6 +145,7 @@ ForceOption = Annotated[bool, typer.Option("--force", help="Overwrite files that
     )
 )
 def extract(
+    context: typer.Context,
     kernel_name: KernelNameArgument,
     cmd: CmdOption,
     source_dir: SourceDirOption = None,
@@ -164,7 +173,7 @@ def extract(
         timeout,
         triton_backend,
         force=force,
-        on_step=_say_step,
+        on_step=partial(_say_step, verbose=context.obj),
     )
     if os.environ.get("KERNCAP_SNAPSHOT_CHUNK_BYTES"):
         say("note: KERNCAP_SNAPSHOT_CHUNK_BYTES has no effect: kc-capture --max-memory bounds every copy")
@@ -226,6 +235,7 @@ ValidateVerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Pr
     )
 )
 def validate(
+    context: typer.Context,
     reproducer_dir: ProjectArgument,
     tolerance: ToleranceOption = None,
     rtol: RtolOption = None,
@@ -245,7 +255,7 @@ def validate(
     if json:
         print_json(asdict(result))
         return 0 if result.passed else 1
-    if verbose or _verbose or not result.passed:
+    if verbose or context.obj or not result.passed:
         print("\n".join(result.details))
     print(result.result_line)
     return 0 if result.passed else 1
@@ -256,8 +266,8 @@ def main() -> None:
     run_documented(app)
 
 
-def _say_step(step: Step) -> None:
-    if _verbose or step.digest is not None:
+def _say_step(step: Step, *, verbose: bool) -> None:
+    if verbose or step.digest is not None:
         digest = f" [{step.digest.short}]" if step.digest is not None else ""
         say(f"{step.name}{digest}: {make_printable(step.summary)}")
     for note in step.notes:
