@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import fcntl
 import os
 import secrets
@@ -121,7 +122,7 @@ def list_folder(root: Path, name: str) -> list[Path]:
 def make_system_error(what: str, error: OSError) -> StoreError:
     """Make an error with a next step from an error of the operating system."""
     hint = "check the disk and its file system, then run this again"
-    if isinstance(error, PermissionError) or error.strerror == os.strerror(30):  # EROFS
+    if isinstance(error, PermissionError) or error.errno == errno.EROFS:
         hint = (
             "use a store that you may write to: --store DIR, or set KERNCAP_STORE; "
             "`kc-store export` copies artifacts from this one"
