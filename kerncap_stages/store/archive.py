@@ -20,6 +20,7 @@ from kerncap_stages.errors import (
     Refused,
     UsageError,
 )
+from kerncap_stages.manifests import to_canonical
 from kerncap_stages.store.artifacts import choose_time_ns, is_time, make_list_entry, read_names
 from kerncap_stages.store.folder import make_system_error
 from kerncap_stages.store.naming import can_be_a_name, give_name
@@ -200,7 +201,7 @@ def _add_index(archive: tarfile.TarFile, store: Store, digests: Sequence[Digest]
         "exported": list(digests),
         "version": _VERSION,
     }
-    content = json.dumps(index, sort_keys=True, separators=(",", ":"), ensure_ascii=False).encode() + b"\n"
+    content = to_canonical(index)
     member = tarfile.TarInfo(_INDEX)
     member.size = len(content)
     archive.addfile(_strip_owner(member), io.BytesIO(content))

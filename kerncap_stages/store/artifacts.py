@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactNotFound
+from kerncap_stages.manifests import to_canonical
 from kerncap_stages.store.folder import list_folder
 
 if TYPE_CHECKING:
@@ -60,8 +61,7 @@ def is_time(created_at_ns: int) -> bool:
 
 def make_list_entry(kind: str, parents: Sequence[Digest], created_at_ns: int) -> bytes:
     """Make the canonical bytes of an artifact's list entry."""
-    entry = {"created_at_ns": created_at_ns, "kind": kind, "parents": list(parents)}
-    return json.dumps(entry, separators=(",", ":"), sort_keys=True, ensure_ascii=False).encode() + b"\n"
+    return to_canonical({"created_at_ns": created_at_ns, "kind": kind, "parents": list(parents)})
 
 
 def choose_time_ns(root: Path) -> int:

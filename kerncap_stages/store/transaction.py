@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Self
 from kerncap_stages import _native
 from kerncap_stages.digest import Digest
 from kerncap_stages.errors import ArtifactError, ArtifactNotFound, StoreError, UsageError
-from kerncap_stages.manifests import SCHEMA_VERSIONS, parse
+from kerncap_stages.manifests import SCHEMA_VERSIONS, parse, to_canonical
 from kerncap_stages.store.artifacts import choose_time_ns, make_list_entry
 from kerncap_stages.store.closure import MAX_LIST_BYTES, MAX_MANIFEST_BYTES, Closure, find_references, walk
 
@@ -208,8 +208,7 @@ def require_canonical(manifest: bytes, kind: str | None = None, parents: Sequenc
             hint="store or capture less at once: a manifest lists every file or region",
         )
     content = json.loads(manifest)
-    text = json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    if text.encode() + b"\n" != manifest:
+    if to_canonical(content) != manifest:
         raise ValueError("the manifest is not canonical JSON")
     if kind is None:
         kind = str(content["kind"])
