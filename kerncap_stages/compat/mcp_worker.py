@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 from kerncap_stages.compat.client import Kerncap
 from kerncap_stages.compat.plain_json import replace_non_finite
 from kerncap_stages.errors import KerncapError, UsageError
+from kerncap_stages.manifests import load
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.store import Store
 
@@ -74,7 +75,7 @@ def show_artifact(_report: Report, artifact: str) -> dict[str, Any]:
     project = find_project(artifact)
     store = Store.open(None if project is None else project.store, create=False)
     digest = store.resolve(artifact) if project is None else project.reproducer
-    return {"digest": str(digest), "manifest": json.loads(store.get(digest))}
+    return {"digest": str(digest), "manifest": load(store, digest).model_dump(mode="json")}
 
 
 TOOLS = (profile_kernels, extract_kernel, validate_reproducer, replay_reproducer, show_artifact)
