@@ -48,7 +48,7 @@ def run_profile(
 
     Raises AnswerIsNo if no kernel ran on a GPU, ProgramError if the program failed before a kernel ran, and
     StoreError, before the program is run if the store cannot be written. On KeyboardInterrupt, the program is
-    stopped and the profile of the kernels until then is published; then KeyboardInterrupt is raised again.
+    stopped and the profile of what ran until then is published; then KeyboardInterrupt is raised again.
     """
     options = options or ProfileOptions()
     with store.begin_transaction():
@@ -82,13 +82,13 @@ def run_profile(
         options.warn(text)
     if collector.timed_out:
         options.warn(
-            f"the program was stopped after {options.timeout_s:g} s; the profile holds the kernels until then"
+            f"the program was stopped after {options.timeout_s:g} s; the profile holds what ran until then"
         )
     elif interrupt is None and collector.program.exit_code != 0:
         end = collector.program.describe_end()
         killed = collector.program.exit_signal is not None
         unsent = _describe_unsent(processes) if killed else ""
-        options.warn(f"the program {end}; the profile holds the kernels until then{unsent}")
+        options.warn(f"the program {end}; the profile holds what ran until then{unsent}")
         if killed:
             options.on_killed()
     profile = _make_profile(processes, collector.program, wall_ns)
@@ -96,7 +96,7 @@ def run_profile(
     with store.begin_transaction() as transaction:
         digest = transaction.publish(dump(profile), "profile", [])
     if interrupt:
-        options.warn(f"profile {digest.short} holds the kernels until then")
+        options.warn(f"profile {digest.short} holds what ran until then")
         raise interrupt
     return digest, profile
 

@@ -129,8 +129,8 @@ def test_the_stage_is_killed_in_the_middle_of_a_capture(stages, program, large_m
 @pytest.mark.parametrize(
     ("words", "number", "kept", "told"),
     [
-        (("profile",), signal.SIGINT, 1, "holds the kernels until then"),
-        (("profile",), signal.SIGTERM, 1, "holds the kernels until then"),
+        (("profile",), signal.SIGINT, 1, "holds what ran until then"),
+        (("profile",), signal.SIGTERM, 1, "holds what ran until then"),
         (("capture", "--kernel", "absent"), signal.SIGINT, 0, "captures made: 0"),
         (("capture", "--kernel", "absent"), signal.SIGHUP, 0, "captures made: 0"),
     ],
@@ -167,7 +167,7 @@ def test_an_interrupted_profile_holds_what_a_running_program_did_until_then(stag
         assert process.wait(LIMIT_S) == -signal.SIGINT
         said = process.stderr.read().decode()
     (entry,) = Store.open(stages.store).list_artifacts()
-    assert f"profile {entry.digest.short} holds the kernels until then" in said
+    assert f"profile {entry.digest.short} holds what ran until then" in said
     calls = {kernel["name"].split("(")[0]: kernel["calls"] for kernel in stages.show(entry.digest)["kernels"]}
     assert 0 < calls["other"] < 1 << 30
 

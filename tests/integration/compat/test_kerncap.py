@@ -126,7 +126,7 @@ def test_profile_json_has_the_documented_fields(shell, application):
 
 
 def test_what_makes_a_profile_incomplete_is_passed_on(shell, application):
-    says = "the program ended with exit code 3; the profile holds the kernels until then"
+    says = "the program ended with exit code 3; the profile holds what ran until then"
     failing = f"{application}/demo; exit 3"
     done = shell(f"kerncap profile -- sh -c '{failing}'")
     assert f"kerncap: warning: {says}" in done.err
