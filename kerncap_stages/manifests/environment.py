@@ -44,9 +44,15 @@ class Environment(Frozen):
     backend: Backend
     operating_system: str
     kernel_release: str
-    driver_version: str | None = Field(default=None, description="of the amdgpu or NVIDIA kernel driver")
-    runtime_version: str | None = Field(default=None, description="of ROCr, or of the CUDA driver API")
-    toolkit_version: str | None = Field(default=None, description="of the ROCm or CUDA release, if known")
+    driver_version: str | None = Field(
+        default=None, description="version of the amdgpu or NVIDIA kernel driver"
+    )
+    runtime_version: str | None = Field(
+        default=None, description="version of ROCr, or of the CUDA driver API"
+    )
+    toolkit_version: str | None = Field(
+        default=None, description="version of the ROCm or CUDA release, if known"
+    )
     devices: tuple[Device, ...]
 
 

@@ -41,7 +41,7 @@ class Files(Manifest):
 
     kind: Literal["files"] = "files"
     schema_version: Literal[1] = 1
-    name: RelativePath = Field(description="of the file or folder, without the folders above it")
+    name: RelativePath = Field(description="name of the file or folder, without the folders above it")
     is_folder: bool
     files: tuple[StoredFile, ...]
     links: tuple[StoredLink, ...] = ()

@@ -48,7 +48,9 @@ class CodeObject(Frozen):
     size_bytes: SizeBytes
     format: CodeObjectFormat
     isa: str
-    abi_version: int | None = Field(default=None, ge=0, description="code object version, or of the cubin")
+    abi_version: int | None = Field(
+        default=None, ge=0, description="version of the code object, or of the cubin"
+    )
     uri: str | None = Field(default=None, description="where the loader says it came from; only a hint")
     ptx: tuple[FileRef, ...] = Field(
         default=(),
@@ -103,7 +105,7 @@ class Kernel(Frozen):
     static_lds_bytes: Count = Field(description="LDS (shared memory) of a work-group, fixed at compile time")
     scratch_bytes_per_work_item: Count
     uses_dynamic_stack: bool = False
-    kernarg_size_bytes: Count = Field(description="of the kernarg segment, or of all parameters")
+    kernarg_size_bytes: Count = Field(description="size of the kernarg segment, or of all parameters")
     kernarg_align_bytes: Count | None = None
     kernarg_preload_offset_dwords: Count = 0
     kernarg_preload_length_dwords: Count = Field(

@@ -56,8 +56,8 @@ class MemoryKind(StrEnum):
 class Snapshot(Frozen):
     """Contents of a piece of memory before and after the dispatch."""
 
-    pre: MemoryRef | None = Field(default=None, description="before the kernel; none when left out")
-    post: MemoryRef | None = Field(default=None, description="after it; none with --no-post or left out")
+    pre: MemoryRef | None = Field(default=None, description="contents before the kernel; none if left out")
+    post: MemoryRef | None = Field(default=None, description="contents after the kernel; none if left out")
     written: tuple[ByteRange, ...] | None = Field(
         default=None, description="ranges in which pre and post differ, ascending; none without post"
     )
@@ -96,7 +96,7 @@ class Region(Snapshot):
     )
     read_only: bool = False
     host_address: Address | None = Field(
-        default=None, description="of registered host memory, where it differs from the device's address"
+        default=None, description="host address of registered memory, where the device has another one"
     )
     alignment_bytes: Count | None = Field(default=None, description="granule of the pool or mapping")
     flags: tuple[str, ...] = Field(default=(), description="further flags, by the runtime's own names")
@@ -154,7 +154,7 @@ class LoadedCodeObject(Frozen):
     code_object: Digest | None = Field(
         description="none if the capture knows where it was loaded, but not its bytes"
     )
-    payload: FileRef | None = Field(default=None, description="its bytes, if they are stored")
+    payload: FileRef | None = Field(default=None, description="bytes of the code object, if they are stored")
     device_index: DeviceIndex
     load_address: Address
     load_size_bytes: SizeBytes

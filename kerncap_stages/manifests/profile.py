@@ -27,7 +27,7 @@ class LaunchShape(Frozen):
 class KernelStatistics(Frozen):
     """Statistics over all dispatches of a kernel."""
 
-    name: str = Field(min_length=1, description="demangled")
+    name: str = Field(min_length=1, description="demangled name")
     mangled_name: str | None = None
     code_object: Digest | None = Field(default=None, description="SHA-256 of the code object, not stored")
     calls: int = Field(gt=0)

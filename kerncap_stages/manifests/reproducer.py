@@ -29,7 +29,7 @@ class ReproducedKernel(Frozen):
     capture: ManifestRef
     source: ManifestRef | None
     unedited: Unedited | None = Field(
-        default=None, description="of the file that the user edits, if it can be rebuilt"
+        default=None, description="comparison for the file that the user edits, if it can be rebuilt"
     )
 
 

@@ -37,8 +37,8 @@ class HeldAddress(Frozen):
     """An address in an argument or in a member of a struct argument, and the elements that it points to."""
 
     argument: int = Field(ge=0, description="which of the explicit arguments, counted from 0")
-    offset_bytes: int = Field(ge=0, description="from the start of the argument")
-    name: str = Field(description="of the parameter and its members, as in `a.out`")
+    offset_bytes: int = Field(ge=0, description="offset from the start of the argument")
+    name: str = Field(description="name of the parameter and its members, as in `a.out`")
     type_name: str
     element_type: str | None = Field(
         default=None, description="type of the numbers at the address, as kc-validate names it"
@@ -60,7 +60,7 @@ class Definition(Frozen):
 class SourceFile(Frozen):
     """A file that the compilation reads, with its contents."""
 
-    path: OsText = Field(description="absolute, as the compiler found it")
+    path: OsText = Field(description="absolute path, as the compiler found it")
     payload: FileRef
     size_bytes: SizeBytes
     is_header: bool
@@ -119,12 +119,12 @@ class Source(Manifest):
     )
     files: tuple[SourceFile, ...] = Field(description="the file with the definition comes first")
     held_addresses: tuple[HeldAddress, ...] = Field(
-        default=(), description="from the compiler's layout of the arguments, where the files do not tell"
+        default=(), description="addresses that only the compiler's layout of the arguments shows"
     )
     headers_by_compiler: bool = Field(
         description="the compiler listed the headers; otherwise they were found by reading the files"
     )
-    unedited: Unedited | None = Field(default=None, description="of a source that was found; none otherwise")
+    unedited: Unedited | None = Field(default=None, description="comparison for a source that was found")
     line_table_paths: tuple[OsText, ...] = ()
     searched: tuple[OsText, ...] = Field(default=(), description="folders")
     consulted: tuple[ConsultedFile, ...] = ()

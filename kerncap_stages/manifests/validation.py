@@ -79,7 +79,7 @@ class RegionResult(Frozen):
     name: str = Field(description="for people: the kernel argument or symbol that leads there, if known")
     base_address: Address
     offset_bytes: SizeBytes = Field(default=0, description="offset of the part in the region")
-    size_bytes: SizeBytes | None = Field(default=None, description="of the part")
+    size_bytes: SizeBytes | None = Field(default=None, description="size of the part")
     changed_region: Address | None = Field(
         default=None, description="the region whose pre-state was perturbed; none: the captured pre-state"
     )
@@ -121,7 +121,7 @@ class OutputState(Frozen):
 class BaselineReplay(Frozen):
     """A replay of the captured kernel that the verdict used; later validations reuse it."""
 
-    key: Digest = Field(description="of capture, perturbed pre-state, machine and replayer")
+    key: Digest = Field(description="digest of the capture, perturbed pre-state, machine and replayer")
     changed_region: Address | None
     pre: MemoryRef | None = Field(description="the perturbed pre-state of that region")
     outcome: ReplayOutcome
@@ -160,7 +160,7 @@ class Validation(Manifest):
         default=0, description="bytes of outputs that were perturbed before the run"
     )
     seed: Count | None = Field(
-        default=None, description="of the fresh values that inputs had; none: they had the captured ones"
+        default=None, description="seed of the inputs' fresh values; none: inputs had the captured values"
     )
     baseline_runs: Count = Field(
         default=0, description="replays of the baseline that looked for nondeterminism"
