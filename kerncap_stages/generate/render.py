@@ -143,9 +143,8 @@ def _require_one_unit(parts: Sequence[Part]) -> None:
     for part in parts[1:]:
         if read_unit(part) != read_unit(parts[0]):
             raise UsageError(
-                "kernels of one project must be from one code object and one translation unit: "
-                f"{part.capture.kernel.demangled_name} is not from the same as "
-                f"{parts[0].capture.kernel.demangled_name}",
+                "kernels of one project must be from one code object and one translation unit, but "
+                f"{parts[0].capture.kernel.demangled_name} and {part.capture.kernel.demangled_name} are not",
                 hint="leave out --together: each kernel gets its own project",
             )
 
