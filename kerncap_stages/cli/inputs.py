@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 # Longer than any digest, name or path. Longer lines are refused without reading them to the end.
-_LONGEST_LINE = 4096
+_MAX_LINE_LENGTH = 4096
 _MISSING = "no artifact given"
 _NAME_ONE = (
     "name one, for example `@capture`, the latest capture (`kc-store ls` lists artifacts), or pipe a stage "
@@ -79,7 +79,7 @@ def _names_artifacts(stream: TextIO) -> bool:
 
 def _read_lines(stream: TextIO) -> Iterator[str]:
     found = False
-    while line := stream.readline(_LONGEST_LINE + 1):
+    while line := stream.readline(_MAX_LINE_LENGTH + 1):
         text = line.strip()
         if not text:
             continue
@@ -88,7 +88,7 @@ def _read_lines(stream: TextIO) -> Iterator[str]:
                 "standard input holds JSON, and a pipe carries digests",
                 hint="leave out `--json` in the stage before: this stage finds the manifest by its digest",
             )
-        if len(line) > _LONGEST_LINE or not text.isprintable():
+        if len(line) > _MAX_LINE_LENGTH or not text.isprintable():
             raise UsageError(
                 "standard input is not a list of artifacts with one digest a line",
                 hint="pipe a kc- stage into this one, or give the artifact as an argument",

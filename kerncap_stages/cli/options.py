@@ -216,7 +216,7 @@ class _App(typer.Typer):
         return super().command(name, **{"cls": _Command} | settings)
 
 
-def stage_app(help_text: str | None = None) -> typer.Typer:
+def make_stage_app(help_text: str | None = None) -> typer.Typer:
     """Return the typer application of an executable.
 
     help_text: for an executable with several commands.

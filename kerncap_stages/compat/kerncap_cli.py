@@ -16,7 +16,7 @@ from kerncap_stages.cli.options import (
     ProgramTimeoutOption,
     ReplayTimeoutOption,
     VersionOption,
-    stage_app,
+    make_stage_app,
 )
 from kerncap_stages.compat.client import Kerncap
 from kerncap_stages.compat.completion import complete_kernel
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from kerncap_stages.compat.results import ExtractResult
     from kerncap_stages.compat.steps import Step
 
-app = stage_app("Profile a program, extract a kernel of it, replay and validate it alone.")
+app = make_stage_app("Profile a program, extract a kernel of it, replay and validate it alone.")
 
 JsonFlag = Annotated[bool, typer.Option("--json", help="Print the result as JSON.")]
 VerboseOption = Annotated[bool, typer.Option("--verbose", "-v", help="Show more.")]

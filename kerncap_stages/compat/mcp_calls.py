@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from mcp.server.mcpserver import Context
 
 _WORKER = (sys.executable, "-P", "-m", "kerncap_stages.compat.mcp_worker")
-_LONGEST_LINE_BYTES = 256 << 20
+_MAX_LINE_BYTES = 256 << 20
 # The worker asks its program to end, and kills it 5 s later.
 _GRACE_S = 15.0
 # Two programs on one GPU would disturb each other's times, and two extractions would write one folder.
@@ -46,7 +46,7 @@ async def _answer(process: Process, request: dict[str, Any], context: Context[An
     try:
         await process.stdin.send(json.dumps(request).encode() + b"\n")
         while True:
-            message = json.loads(await lines.receive_until(b"\n", _LONGEST_LINE_BYTES))
+            message = json.loads(await lines.receive_until(b"\n", _MAX_LINE_BYTES))
             if "result" in message:
                 result: dict[str, Any] = message["result"]
                 return result

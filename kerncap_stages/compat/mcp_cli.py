@@ -8,11 +8,11 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.options import VersionOption, stage_app
+from kerncap_stages.cli.options import VersionOption, make_stage_app
 from kerncap_stages.compat import documented
 from kerncap_stages.errors import DeviceError
 
-app = stage_app()
+app = make_stage_app()
 
 
 class Transport(StrEnum):

@@ -6,11 +6,11 @@ from typing import Annotated
 
 import typer
 
-from kerncap_stages.cli.options import ReplayTimeoutOption, VersionOption, stage_app
+from kerncap_stages.cli.options import ReplayTimeoutOption, VersionOption, make_stage_app
 from kerncap_stages.compat import documented
 from kerncap_stages.errors import Refused
 
-app = stage_app()
+app = make_stage_app()
 
 
 @app.command(

@@ -28,7 +28,7 @@ MIN_VRAM_BYTES, MAX_VRAM_BYTES = 256 << 20, 1 << 40
 # Names a file to which the software GPU appends a line for each code object and kernel that it did not run.
 REFUSALS = "KERNCAP_SOFTGPU_REFUSALS"
 
-_MOST_DIGITS = 20  # of 64 bits; Python converts no more than 4300
+_MAX_DIGITS = 20  # of 64 bits; Python converts no more than 4300
 
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30, "T": 1 << 40}
 # The user sets it to 0 so that only kc-softgpu uses the software GPU. Only shells set the other value.
@@ -41,7 +41,7 @@ def _is_number(text: str, least: int, most: int) -> bool:
     if not (text.isascii() and text.isdecimal()):
         return False
     digits = text.lstrip("0") or "0"
-    return len(digits) <= _MOST_DIGITS and least <= int(digits) <= most
+    return len(digits) <= _MAX_DIGITS and least <= int(digits) <= most
 
 
 def _is_schedule(text: str) -> bool:
@@ -206,7 +206,7 @@ def parse_size(text: str) -> int:
     """
     word = text.strip().upper().removesuffix("B").removesuffix("I")
     number, unit = (word[:-1], word[-1]) if word and word[-1] in "KMGT" else (word, "")
-    if not number.isdecimal() or len(number) > _MOST_DIGITS:
+    if not number.isdecimal() or len(number) > _MAX_DIGITS:
         raise UsageError(f"{text}: not a size", hint="write it like 4GiB, 512MiB or 1073741824")
     return int(number) * _UNITS[unit]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.files import Files
 
-_LONGEST_LIST = 50
+_MAX_LISTED = 50
 
 
 def render(files: Files) -> Iterator[RenderableType]:
@@ -33,13 +33,13 @@ def render(files: Files) -> Iterator[RenderableType]:
                 formats.format_size(file.size_bytes),
                 file.path,
             )
-            for file in files.files[:_LONGEST_LIST]
+            for file in files.files[:_MAX_LISTED]
         ),
     )
-    more = len(files.files) - _LONGEST_LIST
+    more = len(files.files) - _MAX_LISTED
     if more > 0:
         yield note(f"and {formats.count(more, 'more file')}: see `--json`")
     if files.links:
         yield make_heading("Links")
-        yield make_table(["link", "to"], ((link.path, link.target) for link in files.links[:_LONGEST_LIST]))
+        yield make_table(["link", "to"], ((link.path, link.target) for link in files.links[:_MAX_LISTED]))
     yield note("`kc-store get` writes them to a folder")

@@ -87,7 +87,7 @@ def make_kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
         )
 
 
-def launch_section(launch: Launch, kernel: Kernel) -> Iterator[RenderableType]:
+def make_launch_section(launch: Launch, kernel: Kernel) -> Iterator[RenderableType]:
     """Show the shape of the launch, in work-items and in blocks."""
     words = _choose_words(kernel)
     yield make_heading("Launch")

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from kerncap_stages.manifests.profile import KernelStatistics, Profile
 
-_LONGEST_LIST = 20
+_MAX_LISTED = 20
 _MAX_SHAPES = 8  # of a kernel
 _BAR_WIDTH, _SHORT_BAR_WIDTH = 20, 8
 # What a terminal narrower than each of these loses, in turn: launch and standard deviation; half of the bar;
@@ -33,7 +33,7 @@ _MIN_NAME = 12
 
 def render(profile: Profile) -> Iterator[RenderableType]:
     """Show the top kernels, then the run of the program."""
-    yield from make_kernels_section(profile, _LONGEST_LIST)
+    yield from make_kernels_section(profile, _MAX_LISTED)
     yield from _make_shapes_section(profile)
     wall = None if profile.wall_ns is None else formats.format_duration(profile.wall_ns)
     processes = None if profile.processes is None else str(profile.processes)
@@ -57,7 +57,7 @@ def make_kernels_section(profile: Profile, longest: int) -> Iterator[RenderableT
 def _make_shapes_section(profile: Profile) -> Iterator[RenderableType]:
     """List the launch shapes of kernels that have several: one name may have many configurations."""
     rows = []
-    for rank, kernel in enumerate(profile.kernels[:_LONGEST_LIST], 1):
+    for rank, kernel in enumerate(profile.kernels[:_MAX_LISTED], 1):
         shapes = list(enumerate(kernel.launch_shapes))
         shown = [each for each in shapes if each[0] < _MAX_SHAPES or each[0] == kernel.last_shape]
         for number, shape in shown if len(shapes) > 1 else ():

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 _MAX_FAULTS = 50
 
 
-def check_page(report: CheckReport) -> Iterator[RenderableType]:
+def make_check_page(report: CheckReport) -> Iterator[RenderableType]:
     """Show how much was read, and each fault with the artifacts that it affects."""
     part = "" if report.checked_objects == report.objects else f"{report.checked_objects:,} of "
     yield wrap_text(
@@ -48,7 +48,7 @@ def check_page(report: CheckReport) -> Iterator[RenderableType]:
         yield wrap_text(f"  and {len(report.faults) - _MAX_FAULTS:,} more: see `--json`", "dim")
 
 
-def gc_page(report: GcReport) -> RenderableType:
+def make_gc_page(report: GcReport) -> RenderableType:
     """Show what a collection removed, or would remove."""
     removed = (
         f"{formats.count(report.removed_objects, 'object')}, {formats.format_size(report.removed_bytes)}"

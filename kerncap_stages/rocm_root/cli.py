@@ -31,7 +31,7 @@ the command's exit code"""
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point of the executable."""
-    options = _parser().parse_args(arguments)
+    options = _make_parser().parse_args(arguments)
     try:
         if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # launch.py set it
             signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -46,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.exit(ExitCode.DONE)
 
 
-def _parser() -> argparse.ArgumentParser:
+def _make_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="kc-root", description=_DESCRIPTION, epilog=_EPILOG,
                                      formatter_class=argparse.RawDescriptionHelpFormatter)  # fmt: skip
     parser.add_argument("--version", action="version", version=f"%(prog)s (kerncap-stages) {__version__}")

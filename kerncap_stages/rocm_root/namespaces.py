@@ -143,11 +143,11 @@ def _choose_id_maps() -> list[tuple[str, int, tuple[int, int]]]:
             raise Refused(
                 f"an ordinary user needs {name}", hint="apt-get install uidmap, or run this as root"
             )
-        maps.append((tool, own, subordinate_range(Path(table))))
+        maps.append((tool, own, find_subordinate_range(Path(table))))
     return maps
 
 
-def subordinate_range(table: Path) -> tuple[int, int]:
+def find_subordinate_range(table: Path) -> tuple[int, int]:
     """Find a large enough range of this user in /etc/subuid or /etc/subgid. Raises Refused without one."""
     user = pwd.getpwuid(os.getuid()).pw_name
     lines = table.read_text().splitlines() if table.exists() else []

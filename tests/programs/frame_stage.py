@@ -11,10 +11,16 @@ from pathlib import Path
 from kerncap_stages import errors
 from kerncap_stages.cli.console import emit, make_epilog, run, say
 from kerncap_stages.cli.inputs import read_artifact_texts
-from kerncap_stages.cli.options import ArtifactArguments, JsonOption, StoreOption, VersionOption, stage_app
+from kerncap_stages.cli.options import (
+    ArtifactArguments,
+    JsonOption,
+    StoreOption,
+    VersionOption,
+    make_stage_app,
+)
 from kerncap_stages.digest import Digest
 
-app = stage_app()
+app = make_stage_app()
 
 
 @app.command(epilog=make_epilog("frame_stage @capture"))

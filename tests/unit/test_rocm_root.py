@@ -168,7 +168,7 @@ def test_subordinate_ids_missing_is_a_refusal_that_names_the_command(tmp_path: P
     table = tmp_path / "subuid"
     table.write_text("somebody:100000:65536\n")
     with pytest.raises(Refused) as caught:
-        namespaces.subordinate_range(table)
+        namespaces.find_subordinate_range(table)
     assert caught.value.hint
     assert "usermod" in caught.value.hint
 

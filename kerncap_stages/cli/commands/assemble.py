@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from kerncap_stages.cli.console import make_epilog, run
-from kerncap_stages.cli.options import VersionOption, stage_app
+from kerncap_stages.cli.options import VersionOption, make_stage_app
 
-app = stage_app()
+app = make_stage_app()
 
 
 @app.command(epilog=make_epilog("kc-assemble ./isolated/scale      `make assemble` in the project runs this"))

@@ -29,12 +29,12 @@ from kerncap_stages.cli.options import (
     VersionOption,
     WaitOption,
     check_count_option,
+    make_stage_app,
     one_value,
-    stage_app,
 )
 from kerncap_stages.errors import ExitCode
 
-app = stage_app()
+app = make_stage_app()
 
 
 KernelOption = Annotated[

@@ -13,10 +13,10 @@ from kerncap_stages.cli.options import (
     JsonOption,
     StoreOption,
     VersionOption,
-    stage_app,
+    make_stage_app,
 )
 
-app = stage_app(help_text="Make a project from a captured kernel.")
+app = make_stage_app(help_text="Make a project from a captured kernel.")
 
 
 OutputOption = Annotated[

@@ -17,11 +17,11 @@ from kerncap_stages.cli.options import (
     ProgramTimeoutOption,
     StoreOption,
     VersionOption,
-    stage_app,
+    make_stage_app,
 )
 from kerncap_stages.errors import ExitCode, UsageError
 
-app = stage_app()
+app = make_stage_app()
 
 
 WordsArgument = Annotated[list[str] | None, typer.Argument(hidden=True)]

@@ -14,13 +14,13 @@ from kerncap_stages.cli.options import (
     ReplayTimeoutOption,
     StoreOption,
     VersionOption,
+    make_stage_app,
     one_value,
-    stage_app,
 )
 from kerncap_stages.errors import ExitCode, UsageError
 from kerncap_stages.replay.options import ReplayOptions
 
-app = stage_app()
+app = make_stage_app()
 
 
 VariantOption = Annotated[

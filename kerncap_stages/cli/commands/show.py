@@ -12,7 +12,7 @@ from kerncap_stages.cli.options import (
     PageJsonOption,
     StoreOption,
     VersionOption,
-    stage_app,
+    make_stage_app,
 )
 
 _EXAMPLES = """\
@@ -22,7 +22,7 @@ kc-profile -- ./app | kc-show        the artifact that a stage just made
 kc-show ./isolated/scale             the project in a folder
 kc-show --json @capture | jq .launch"""
 
-app = stage_app()
+app = make_stage_app()
 
 
 TreeOption = Annotated[bool, typer.Option("--tree", help="Show the artifacts that it was made from.")]

@@ -7,11 +7,11 @@ from typing import Annotated
 import typer
 
 from kerncap_stages.cli.console import make_epilog, run
-from kerncap_stages.cli.options import VersionOption, stage_app
+from kerncap_stages.cli.options import VersionOption, make_stage_app
 from kerncap_stages.errors import UsageError
 from kerncap_stages.machine.softgpu import TARGETS, SoftGpu, parse_size
 
-app = stage_app()
+app = make_stage_app()
 
 
 @app.command(

@@ -14,11 +14,11 @@ from kerncap_stages.cli.options import (
     ReplayTimeoutOption,
     StoreOption,
     VersionOption,
-    stage_app,
+    make_stage_app,
 )
 from kerncap_stages.errors import ExitCode, UsageError
 
-app = stage_app()
+app = make_stage_app()
 
 
 VariantOption = Annotated[

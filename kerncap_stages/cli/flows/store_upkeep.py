@@ -13,7 +13,7 @@ from kerncap_stages.cli.inputs import has_piped_input, read_artifact_texts
 from kerncap_stages.cli.progress import progress
 from kerncap_stages.errors import ArtifactError, UsageError
 from kerncap_stages.pages.artifact import make_listing
-from kerncap_stages.pages.store import check_page, gc_page, make_usage_page
+from kerncap_stages.pages.store import make_check_page, make_gc_page, make_usage_page
 from kerncap_stages.store import Store
 from kerncap_stages.store.check import check_store
 from kerncap_stages.store.collect import collect_garbage
@@ -41,7 +41,7 @@ def check_all(store_folder: Path | None, *, percent: float | None, repair: bool,
     share = None if percent is None else percent / 100
     with progress("checking", counts_bytes=True) as report_progress:
         report = check_store(store, sample=share, repair=repair, progress=report_progress)
-    _show(report, check_page(report), as_json=as_json)
+    _show(report, make_check_page(report), as_json=as_json)
     if not report.ok:
         found = f"{count(len(report.faults), 'fault')} in {store.root}"
         raise ArtifactError(found, hint=_suggest_repair(report, repair=repair))
@@ -63,7 +63,7 @@ def collect(store_folder: Path | None, *, dry_run: bool, as_json: bool) -> None:
     store = Store.open(store_folder, create=False)
     with progress("collecting", counts_bytes=True) as report_progress:
         report = collect_garbage(store, dry_run=dry_run, progress=report_progress)
-    _show(report, [gc_page(report)], as_json=as_json)
+    _show(report, [make_gc_page(report)], as_json=as_json)
 
 
 def show_artifacts(store: Store, entries: Sequence[ArtifactEntry], *, as_json: bool) -> None:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from kerncap_stages.cli.commands.store_cli import transfer, upkeep
 from kerncap_stages.cli.console import make_epilog, run
-from kerncap_stages.cli.options import VersionOption, stage_app
+from kerncap_stages.cli.options import VersionOption, make_stage_app
 
-app = stage_app("""Check, list, name and clean up what the store holds; put files in, take them out.
+app = make_stage_app("""Check, list, name and clean up what the store holds; put files in, take them out.
 
 Every command takes `--store DIR` after its name. The default is KERNCAP_STORE,
 else a folder in the user's data folder.""")

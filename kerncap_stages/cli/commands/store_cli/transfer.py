@@ -8,9 +8,9 @@ from typing import Annotated
 import typer
 
 from kerncap_stages.cli.console import make_epilog
-from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
+from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, make_stage_app
 
-app = stage_app()
+app = make_stage_app()
 
 
 @app.command("export", epilog=make_epilog("kc-store export @capture --output capture.kcar"))

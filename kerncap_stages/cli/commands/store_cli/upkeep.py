@@ -8,9 +8,9 @@ import typer
 
 from kerncap_stages.cli.commands.store_cli.shared import KindOption, ReportAsJson
 from kerncap_stages.cli.console import make_epilog
-from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, stage_app
+from kerncap_stages.cli.options import ArtifactArguments, OneArtifactArgument, StoreOption, make_stage_app
 
-app = stage_app()
+app = make_stage_app()
 
 
 @app.command(epilog=make_epilog("kc-store check\nkc-store check --sample 5\nkc-store check --repair"))
