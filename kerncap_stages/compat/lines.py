@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from kerncap_stages.compilers.cuda_tools import find_cuda_tool
 from kerncap_stages.pages.verdict import describe_start, draw_heat
 from kerncap_stages.text.terminal import make_printable
 
@@ -28,9 +29,6 @@ def name_edited_and_built(files: Sequence[str]) -> tuple[str, str]:
     names = {Path(path).name for path in files}
     if "kernel_variant.cu" not in names:
         return "kernel_variant.cpp", "optimized.hsaco"
-    # Only CUDA projects need the modules of compilers and their formats.
-    from kerncap_stages.compilers.cuda_tools import find_cuda_tool
-
     # In a project clang only makes PTX; the Makefile runs ptxas if there is one.
     is_ptx = "vfs.yaml" in names and find_cuda_tool("ptxas") is None
     return "kernel_variant.cu", "optimized.ptx" if is_ptx else "optimized.cubin"

@@ -29,7 +29,7 @@ from kerncap_stages.manifests.validation import Mode, Tolerance
     ids=["hip", "nvcc", "clang", "clang without ptxas"],
 )
 def test_the_edited_file_and_what_is_built_are_those_of_the_project(files, ptxas, named, monkeypatch):
-    monkeypatch.setattr("kerncap_stages.compilers.cuda_tools.find_cuda_tool", lambda _name: ptxas)
+    monkeypatch.setattr(lines, "find_cuda_tool", lambda _name: ptxas)
     assert lines.name_edited_and_built([f"/somewhere/{name}" for name in files]) == named
 
 
