@@ -16,7 +16,7 @@ from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.store.chunks import CAPTURE_AGAIN, read_chunk_list
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from pathlib import Path
 
     from kerncap_stages.code.kernel_facts import KernelFacts
@@ -56,6 +56,8 @@ class PlanFiles:
     variant_kernel: KernelFacts | None = None
     devices: Mapping[int, int] = field(default_factory=dict)
     lines: tuple[str, ...] = ()  # further lines of the plan, for the back end
+    # Further states to run from: the regions, by base address, that are not as captured.
+    states: tuple[Mapping[int, MemoryRef], ...] = ()
 
 
 def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> None:
@@ -63,7 +65,11 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
 
     Raises ArtifactError for a name with a line break, and all errors of reading the store.
     """
-    lines = [VERSION_LINE, *_write_head(store, capture, files), *_write_memories(store, capture)]
+    lines = [
+        VERSION_LINE,
+        *_write_head(store, capture, files),
+        *_write_memories(store, capture, files.states),
+    ]
     not_compared = find_runtime_regions(capture)
     regions = [
         region.model_copy(update={"post": None, "written": None})
@@ -75,6 +81,7 @@ def write_plan(store: Store, capture: Capture, files: PlanFiles, path: Path) -> 
     for index, region in enumerate(regions):
         lines.append(_write_region(capture, region))
         lines += [f"written {index} {offset} {length}" for offset, length in region.written or ()]
+    lines += _write_states(regions, files.states)
     lines += [
         f"variable {variable.address:#x} {variable.size_bytes} "
         f"{_write_digest(variable.pre)} {_write_digest(variable.post)} {variable.symbol}"
@@ -180,11 +187,24 @@ def _write_static_variables(store: Store, capture: Capture) -> Iterator[str]:
             yield f"variable {address:#x} {symbol.size_bytes} - - {symbol.name}"
 
 
-def _write_memories(store: Store, capture: Capture) -> Iterator[str]:
+def _write_states(regions: Sequence[Region], states: Iterable[Mapping[int, MemoryRef]]) -> Iterator[str]:
+    index_of = {region.base_address: index for index, region in enumerate(regions)}
+    for state in states:
+        yield "state"
+        yield from (f"change {index_of[base]} {_write_digest(pre)}" for base, pre in state.items())
+
+
+def _write_memories(
+    store: Store, capture: Capture, further: Sequence[Mapping[int, MemoryRef]]
+) -> Iterator[str]:
     told: dict[MemoryRef, ChunkList] = {}
-    parts: tuple[Region | ModuleVariable, ...] = (*capture.regions, *capture.module_variables)
-    for part in parts:
-        states = [state for state in (part.pre, part.post) if state is not None]
+    parts: list[tuple[Region | ModuleVariable, list[MemoryRef | None]]] = [
+        (region, [region.pre, region.post, *(state.get(region.base_address) for state in further)])
+        for region in capture.regions
+    ]
+    parts += [(variable, [variable.pre, variable.post]) for variable in capture.module_variables]
+    for part, named in parts:
+        states = [state for state in named if state is not None]
         for state in states:
             if state not in told:
                 memory = told[state] = read_chunk_list(store, state)

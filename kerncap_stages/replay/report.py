@@ -65,6 +65,7 @@ class ReplayResult:
     mismatches: tuple[Mismatch, ...] = ()
     outside: tuple[tuple[int, int], ...] = ()  # address and length of writes outside of all regions
     repeats: tuple[int, int] = (0, 0)  # further runs from the same state; how many of them differed
+    states: int = 0  # further ones that it was run from
     ran_once: str = ""  # why there were no further runs
     notes: tuple[str, ...] = ()
     hip_launch: bool = False
@@ -117,6 +118,7 @@ def _make_result(report: dict[str, Any], exit_code: int) -> ReplayResult:
         ),
         outside=tuple((base, size) for base, size in report.get("outside", ())),
         repeats=tuple(report.get("repeats", (0, 0))),
+        states=report.get("states", 0),
         ran_once=report.get("ran_once", ""),
         notes=tuple(report.get("notes", ())),
         restored_size_bytes=report.get("restored_bytes", 0),

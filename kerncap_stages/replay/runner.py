@@ -27,6 +27,7 @@ from kerncap_stages.replay.variant import explain_unfit, needs_host, prepare_var
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot
     from kerncap_stages.replay.process import Report
@@ -74,6 +75,9 @@ class ReplayRequest:
     dynamic_lds_bytes: int | None = None
     timeout_s: float | None = None
     repeats: Repeats | None = None
+    # Further states to run from in the same process: regions, by base address, that are not as captured.
+    # Their outputs are dumped into ``state_1`` and so on.
+    states: tuple[Mapping[int, MemoryRef], ...] = ()
     timed: bool = True  # with the device's clock
     quiet: bool = False  # print nothing: it is a trial, which may fault
     devices: Mapping[int, int] = field(default_factory=dict)
@@ -105,7 +109,7 @@ def replay_capture(
         slots = (*capture.kernel.slots, *(facts.slots if facts is not None else ()))
         request = replace(request, hip_launch=_needs_hip(request, slots, is_hsa=is_hsa))
         to_load = None if variant is None else prepare_variant(variant, capture, folder)
-        files = PlanFiles(baseline, to_load, facts, request.devices)
+        files = PlanFiles(baseline, to_load, facts, request.devices, states=request.states)
         notes: tuple[str, ...] = ()
         if not is_hsa:
             files, notes = _link_code(store, capture, files, folder)

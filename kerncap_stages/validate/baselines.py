@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.store import Store
     from kerncap_stages.validate.perturb.states import Trial
-    from kerncap_stages.validate.replayer import Replayer
+    from kerncap_stages.validate.replayer import SingleReplayer
 
 
 class BaselineRun:
@@ -57,7 +57,7 @@ class Baselines:
         self,
         store: Store,
         capture: Capture,
-        replayer: Replayer,
+        replayer: SingleReplayer,
         scope: Mapping[str, object],
         known: Callable[[Digest], BaselineReplay | None],
     ) -> None:

@@ -8,16 +8,15 @@ from itertools import accumulate
 from typing import TYPE_CHECKING
 
 from kerncap_stages.manifests.memory import MemoryKind
-from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.variant import find_runtime_regions
 from kerncap_stages.validate.arguments import Span, cut_region
 from kerncap_stages.validate.compare.bounds import Bounds
 from kerncap_stages.validate.compare.regions import States, compare_states
+from kerncap_stages.validate.fresh_inputs import FreshInputs
 from kerncap_stages.validate.perturb.reach import ReachedMemory, find_reach
-from kerncap_stages.validate.perturb.start import find_variable_ranges
+from kerncap_stages.validate.perturb.start import MAX_CHANGED_BYTES, find_variable_ranges
 from kerncap_stages.validate.perturb.states import (
     EVERYWHERE,
-    FRESH,
     LIGHT_PAIRS,
     MAX_BYTES,
     Perturbation,
@@ -44,10 +43,8 @@ if TYPE_CHECKING:
 MAX_REGIONS = 16
 # A program may have tens of GiB that the kernel does not use.
 MAX_UNREACHED_BYTES = 256 << 20
-# Fresh values of this much memory are made in some seconds.
-MAX_FRESH_BYTES = 256 << 20
-# After this many trials of fresh values that did not end in time, only floats are changed.
-_MAX_SLOW_TRIALS = 2
+# With fresh values; the variant then runs from them in the same process as from the captured state.
+MAX_FRESH_BYTES = MAX_CHANGED_BYTES
 # Perturbations that show which bytes a kernel writes even if it writes the value that was there before.
 _WITNESSES = (Perturbation.LIGHT_MAGNITUDE, *(of_regions for of_regions, _ in LIGHT_PAIRS))
 
@@ -71,18 +68,17 @@ class Explorer:
         settings: JudgeSettings,
         baselines: Baselines,
         arguments: Sequence[Pointer],
+        seed: int | None = None,
         limits: Limits | None = None,
     ) -> None:
-        """``arguments``: those that are pointers."""
+        """``arguments``: those that are pointers. ``seed``: of fresh values; None: there are none."""
         self._store = store
         self._capture = capture
         self._settings = settings
         self._baselines = baselines
         self._arguments = tuple(arguments)
+        self._seed = seed
         self._limits = limits or Limits()
-        self._fresh_starts: dict[tuple[object, ...], Start | None] = {}
-        self._failed_starts: set[object] = set()
-        self._slow_trials = 0
         self._witnesses: dict[int, tuple[MemoryRef, MemoryRef] | None] = {}
 
     @cached_property
@@ -111,77 +107,17 @@ class Explorer:
         regions.sort(key=lambda region: (region.size_bytes, region.base_address))
         return _split_at(regions, self._limits.fresh_bytes)
 
-    def find_fresh_baseline(self) -> tuple[BaselineRun, bool] | None:
-        """Replay the captured kernel from a state in which the inputs have fresh values.
-
-        Second: whether memory that no known pointer leads to is perturbed in that state, too. Each input gets
-        the strongest values that the captured kernel bears. None if it completes with none.
-        """
-        strongest = self._strongest
-        found = self._try_fresh([strongest] * len(self.inputs[0]), with_unreached=True)
-        if found is not None:
-            return found, True
-        levels = [self._find_level(region) for region in self.inputs[0][:MAX_REGIONS]]
-        levels += [Perturbation.FRESH_FLOATS] * (len(self.inputs[0]) - len(levels))
-        for with_unreached in (True, False):
-            found = self._try_fresh(levels, with_unreached=with_unreached)
-            if found is not None:
-                return found, with_unreached
-        # What it bears one by one, with one seed, it may not bear together, with another.
-        for milder in (Perturbation.FRESH_IN_DISTRIBUTION, Perturbation.FRESH_FLOATS):
-            order = list(FRESH)
-            found = self._try_fresh(
-                [max(each, milder, key=order.index) for each in levels], with_unreached=False
-            )
-            if found is not None:
-                return found, False
-        return None
-
-    @property
-    def _strongest(self) -> Perturbation:
-        """With bounds values stay in distribution, so that rounding errors stay as the bounds assume."""
-        is_exact = self._settings.bounds.is_exact
-        return Perturbation.FRESH_ANY if is_exact else Perturbation.FRESH_IN_DISTRIBUTION
-
-    def _find_level(self, region: Region) -> Perturbation:
-        """Find the strongest fresh values of one region from which the captured kernel completes.
-
-        The seed is always the same, so that later verdicts find these replays.
-        """
-        order = list(FRESH)
-        for level in order[order.index(self._strongest) : -1]:
-            if self._slow_trials >= _MAX_SLOW_TRIALS:
-                break
-            found = self._baselines.run_from(Trial(region, level, self.find_parts(region)))
-            if found.completed:
-                return level
-            self._slow_trials += found.kept.outcome is ReplayOutcome.TIMED_OUT
-        return order[-1]
-
-    def _try_fresh(self, levels: Sequence[Perturbation], *, with_unreached: bool) -> BaselineRun | None:
-        start = self._make_fresh_start(levels, with_unreached=with_unreached)
-        if start is None or start.key in self._failed_starts:
-            return None
-        if all(start.pre_states[each.base_address] == each.pre for each in self.inputs[0]):
-            return None
-        found = self._baselines.run_once(start)
-        if found.completed:
-            return found
-        self._failed_starts.add(start.key)
-        return None
-
-    def _make_fresh_start(self, levels: Sequence[Perturbation], *, with_unreached: bool) -> Start | None:
-        """Make a state with fresh values; None if there is too much unreached memory to be perturbed."""
-        key = (*levels, with_unreached)
-        if key not in self._fresh_starts:
-            beside = next(self._make_joint_trials(self.unreached[0]), None) if with_unreached else []
-            trials = [
-                Trial(region, level, self.find_parts(region), seed=self._settings.seed or 0)
-                for region, level in zip(self.inputs[0], levels, strict=True)
-            ]
-            start = None if beside is None else self._baselines.start_from(*trials, *beside)
-            self._fresh_starts[key] = start
-        return self._fresh_starts[key]
+    @cached_property
+    def fresh(self) -> FreshInputs:
+        """The states in which the inputs have fresh values."""
+        inputs, unreached = self.inputs[0], self.unreached[0]
+        beside = None
+        if sum(region.size_bytes for region in (*inputs, *unreached)) <= MAX_CHANGED_BYTES:
+            beside = next(self._make_joint_trials(unreached), None)
+        parts = [(region, self.find_parts(region)) for region in inputs]
+        return FreshInputs(
+            self._baselines, parts, beside, is_exact=self._settings.bounds.is_exact, seed=self._seed or 0
+        )
 
     def find_parts(self, region: Region) -> tuple[Span, ...]:
         """Cut a region into parts whose elements have one type."""
@@ -220,31 +156,49 @@ class Explorer:
         )
         return self._settings.bounds.is_exact and light != magnitude
 
-    def speculate(self, replays: Speculation, variant: Path, repeats: Repeats | None) -> None:
-        """Begin the replays that a right variant needs."""
+    def speculate(
+        self,
+        replays: Speculation,
+        captured: Start,
+        variant: Path,
+        repeats: Repeats | None,
+        again: Repeats | None,
+    ) -> None:
+        """Begin the replays that a right variant needs.
+
+        repeats: of the run from the captured state. again: of runs from perturbed ones; None if these states
+        are too large to be put back between runs.
+        """
         if sum(region.size_bytes for region in self._capture.regions) > MAX_BYTES_AT_ONCE:
             return
+        in_turn: list[Start] = []
         for region in self.reach.candidates[:MAX_REGIONS]:
             # Other trials are needed only if the captured kernel does not complete from this one.
             trial = next(self.make_trials(region), None)
             if trial is None:
                 continue
             kept = self._baselines.find_kept(trial)
+            start = self._baselines.start_from(trial)
             if kept is None:
                 # That makes three replays at once, which would slow each other down on the software GPU.
                 if not self._capture.device.software:
-                    start = self._baselines.start_from(trial)
                     replays.expect()
                     replays.begin(start, None)
-                    replays.begin(start, variant, repeats)
+                    replays.begin(start, variant, again)
             elif any(state.base_address == region.base_address for state in kept.outputs):
-                replays.begin(self._baselines.start_from(trial), variant, repeats)
+                if again is not None and start.changes is not None:
+                    in_turn.append(start)
+                else:
+                    replays.begin(start, variant, again)
         # Replays on the software GPU would slow each other down.
-        if self._settings.seed is not None and not self._capture.device.software and self.inputs[0]:
-            fresh = self._make_fresh_start([self._strongest] * len(self.inputs[0]), with_unreached=True)
-            if fresh is not None:
-                replays.begin(fresh, None)
-                replays.begin(fresh, variant, repeats)
+        is_wanted = self._seed is not None and not self._capture.device.software
+        fresh = self.fresh.guess_start() if is_wanted and self.inputs[0] else None
+        if fresh is not None:
+            replays.begin(fresh, None)
+            if in_turn and fresh.changes is not None:
+                in_turn.append(fresh)
+        if in_turn:
+            replays.begin_in_turn(captured, in_turn, variant, repeats)
 
     def find_baseline(self, region: Region, golden: Mapping[int, MemoryRef]) -> BaselineRun | None:
         """Replay the captured kernel from a state with a region perturbed, as strongly as it still completes.

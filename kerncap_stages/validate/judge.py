@@ -9,8 +9,8 @@
    region, replay the variant, too, and compare their outputs. Regions after the first 16 are perturbed
    together.
 5. If no write is known yet, perturb up to 16 regions that no known pointer leads to, one by one.
-6. Perturb the memory that no known pointer leads to, and do the same. With a seed, give all inputs fresh
-   values, too: in the same state, or in one of their own if the captured kernel does not complete.
+6. Perturb the memory that no known pointer leads to, and give all inputs fresh values: in the same state, or
+   in one of their own if the captured kernel does not complete. The variant is replayed from there.
 7. Fail the variant if the captured kernel is still not known to write anything: then nothing was compared.
 
 ``--quick`` leaves out steps 4 to 7: if no write is known, a note says so. Without a variant, the first replay
@@ -96,7 +96,8 @@ class Judge:
         self._replays = replays
         self._captured = Start(store, capture)
         arguments = find_pointers(store, capture, source)
-        self._explorer = Explorer(store, capture, settings, baselines, arguments, limits)
+        self._seed = settings.choose_seed()
+        self._explorer = Explorer(store, capture, settings, baselines, arguments, self._seed, limits)
         self._comparison = Comparison(store, capture, self._explorer, arguments)
 
     def judge(self, variant: Path | None) -> Judgement:
@@ -108,7 +109,13 @@ class Judge:
             return self._judge_captured_kernel()
         judgement = Judgement(Mode.BYTE_EXACT if self._settings.bounds.is_exact else Mode.NUMERIC)
         if self._settings.perturb and self._settings.bounds.is_exact and self._capture.has_post:
-            self._explorer.speculate(self._replays, variant, self._plan_repeats(is_perturbed=True))
+            self._explorer.speculate(
+                self._replays,
+                self._captured,
+                variant,
+                self._plan_repeats(is_perturbed=False),
+                self._plan_repeats(is_perturbed=True),
+            )
         run = self._replays.run(self._captured, variant, self._plan_repeats(is_perturbed=False))
         if not run.completed:
             return judgement.fail(f"the variant {run.ending}")
@@ -214,14 +221,14 @@ class Judge:
         return judgement, perturbed
 
     def _judge_fresh(self, judgement: Judgement, variant: Path, golden: Mapping[int, MemoryRef]) -> Judgement:
-        """Judge a variant with unreached memory perturbed and, if there is a seed, fresh values of inputs."""
+        """Judge a variant with unreached memory perturbed and fresh values of inputs."""
         unreached, not_perturbed = self._explorer.unreached
         inputs, not_fresh = self._explorer.inputs
         judgement = judgement.note(*explain_unreached(not_perturbed))
-        if self._settings.seed is None:
+        if self._seed is None:
             return self._judge_unreached(judgement, variant, golden, unreached)
         judgement = judgement.note(*explain_not_fresh(not_fresh))
-        found = self._explorer.find_fresh_baseline() if inputs else None
+        found = self._explorer.fresh.find_baseline() if inputs else None
         if found is None or not found[1]:
             judgement = self._judge_unreached(judgement, variant, golden, unreached)
         if found is None:
@@ -234,7 +241,7 @@ class Judge:
             and each.base_address not in baseline.changed
         ]
         judgement = judgement.note(*explain_kept(self._explorer.find_parts(region) for region in kept))
-        judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._settings.seed)
+        judgement = replace(self._judge_from(judgement, variant, baseline), seed=self._seed)
         if judgement.passed:
             return judgement
         return judgement.note(f"its inputs had fresh values: `--seed {judgement.seed}` repeats them")
@@ -245,8 +252,8 @@ class Judge:
         """Judge a variant from a state in which memory that no known pointer leads to is perturbed.
 
         A kernel may reach that memory by arithmetic on another address. If the captured kernel's outputs do
-        not change, it does not reach it. The variant is run then only if there is a seed: it may write there
-        what was there before.
+        not change, it does not reach it. The variant is run all the same, unless fresh values are not wanted:
+        it may write there what was there before.
         """
         if not regions:
             return judgement
@@ -255,7 +262,7 @@ class Judge:
             return judgement.note(UNREACHED_NOT_PERTURBED)
         before = self._captured.pre_states
         as_captured = {base: post for base, post in golden.items() if post != before.get(base)}
-        if self._settings.seed is None and found.changed == as_captured:
+        if self._seed is None and found.changed == as_captured:
             return judgement
         return self._judge_from(judgement, variant, found)
 
@@ -263,7 +270,7 @@ class Judge:
         """Compare a variant's replay from a perturbed state with the captured kernel's."""
         start = baseline.start
         repeats = self._plan_repeats(is_perturbed=True)
-        run = self._replays.run(start, variant, repeats)
+        run = self._replays.run_after(self._captured, start, variant, repeats)
         judgement = replace(
             judgement,
             pre_states=judgement.pre_states + 1,

@@ -13,11 +13,16 @@ from kerncap_stages.replay.plan import find_own_code
 from kerncap_stages.replay.runner import ReplayRequest, replay_capture
 from kerncap_stages.replay.variant import extract_variant_code
 from kerncap_stages.validate.compare.relocation import Relocation
-from kerncap_stages.validate.outputs import find_missing_state, store_differing, store_outputs
+from kerncap_stages.validate.outputs import (
+    find_missing_state,
+    store_differing,
+    store_outputs,
+    store_state_outputs,
+)
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from kerncap_stages.digest import MemoryRef
     from kerncap_stages.manifests.capture import Capture
@@ -61,13 +66,25 @@ class Run:
         return f"{self.outcome.value.replace('_', ' ')}: {self.explanation}"
 
 
-class Replayer(Protocol):
-    """Runs kernels from states of one capture."""
+class SingleReplayer(Protocol):
+    """Runs kernels from single states of one capture."""
 
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
         """Run the captured kernel, or a variant, from a state; with ``repeats``, several times from it.
 
         Raises an error if the replay cannot be run. A kernel that faults or hangs is a result.
+        """
+
+
+class Replayer(SingleReplayer, Protocol):
+    """Runs kernels from states of one capture."""
+
+    def run_in_turn(
+        self, first: Start, further: Sequence[Start], variant: Path, repeats: Repeats | None = None
+    ) -> list[Run] | None:
+        """Run a variant from several states of one capture in one process, the captured one first.
+
+        None if that is not possible, or if a run did not complete: run it from each of them alone then.
         """
 
     def expect(self) -> None:
@@ -99,10 +116,34 @@ class ProcessReplayer:
         The next collection removes them unless a validation refers to them.
         """
         began = time.monotonic()
-        run = self._run(start, variant, repeats)
-        if not start.is_perturbed and self._first_run_s is None:
-            self._first_run_s = time.monotonic() - began
-        return run
+        with TemporaryFolder("outputs") as name:
+            folder = Path(name)
+            result = self._replay(folder, start, variant, repeats)
+            if not start.is_perturbed and self._first_run_s is None:
+                self._first_run_s = time.monotonic() - began
+            return self._read_run(folder, start, variant, result, repeats)
+
+    def run_in_turn(
+        self, first: Start, further: Sequence[Start], variant: Path, repeats: Repeats | None = None
+    ) -> list[Run] | None:
+        """Run a variant from each of these states, in this order, in one process."""
+        changes = [each for start in further if (each := start.changes) is not None]
+        if len(changes) < len(further):
+            return None
+        with TemporaryFolder("outputs") as name:
+            folder = Path(name)
+            result = self._replay(folder, first, variant, repeats, further=further, states=tuple(changes))
+            folders = [folder / f"state_{number}" for number in range(1, len(further) + 1)]
+            if result.outcome is not ReplayOutcome.COMPLETED or result.states < len(further):
+                return None
+            if any(find_missing_state(first.capture, each) for each in (folder, *folders)):
+                return None
+            relocation = self._make_relocation(first.capture, variant, result)
+            runs = [self._read_run(folder, first, variant, result, repeats)]
+            for start, outputs_folder in zip(further, folders, strict=True):
+                outputs = store_state_outputs(self._store, start, first.capture, outputs_folder, relocation)
+                runs.append(Run(result.outcome, result.explanation, outputs, result.outside))
+            return runs
 
     def _choose_limit_s(self, start: Start) -> float:
         if not start.is_perturbed:
@@ -113,48 +154,63 @@ class ProcessReplayer:
             limit_s = max(_FRESH_LIMIT_S, _FRESH_FACTOR * first_run_s)
         return min(limit_s, self._timeout_s)
 
-    def _run(self, start: Start, variant: Path | None, repeats: Repeats | None) -> Run:
+    def _replay(
+        self,
+        folder: Path,
+        start: Start,
+        variant: Path | None,
+        repeats: Repeats | None,
+        further: Sequence[Start] = (),
+        states: tuple[Mapping[int, MemoryRef], ...] = (),
+    ) -> ReplayResult:
+        """Replay in a process; ``states``: what differs in the further ones."""
+        request = ReplayRequest(
+            variant=variant,
+            compare=False,
+            dump_folder=folder,
+            changes_only=True,
+            timeout_s=self._choose_limit_s(start) + sum(map(self._choose_limit_s, further)),
+            timed=False,
+            # The captured kernel may fault from a perturbed state; its messages would confuse the user. So
+            # would those of a variant that is run again on its own.
+            quiet=bool(further) or (start.is_perturbed and variant is None),
+            repeats=repeats,
+            states=states,
+        )
+        result = replay_capture(self._store, start.capture, request, self._standbys)
+        if self._standbys is not None and self._size_bytes > MAX_BYTES_AT_ONCE:
+            self._standbys.settle()
+        return result
+
+    def _read_run(
+        self, folder: Path, start: Start, variant: Path | None, result: ReplayResult, repeats: Repeats | None
+    ) -> Run:
+        """Store the outputs of a replay, and return what became of it."""
         store, capture = self._store, start.capture
-        with TemporaryFolder("outputs") as name:
-            folder = Path(name)
-            request = ReplayRequest(
-                variant=variant,
-                compare=False,
-                dump_folder=folder,
-                changes_only=True,
-                timeout_s=self._choose_limit_s(start),
-                timed=False,
-                # The captured kernel may fault from a perturbed state; its messages would confuse the user.
-                quiet=start.is_perturbed and variant is None,
-                repeats=repeats,
-            )
-            result = replay_capture(store, capture, request, self._standbys)
-            if self._standbys is not None and self._size_bytes > MAX_BYTES_AT_ONCE:
-                self._standbys.settle()
-            missing = find_missing_state(capture, folder)
-            if result.outcome is not ReplayOutcome.COMPLETED:
-                why = result.explanation
-                if repeats is not None and result.outcome is ReplayOutcome.TIMED_OUT and missing is None:
-                    why = f"{why}: the first run ended, but a further one from the same state did not"
-                return Run(result.outcome, why, {})
-            if missing is not None:
-                what = f"the replay gave no complete state of region {missing.base_address:#x}"
-                return Run(ReplayOutcome.CRASHED, what, {})
-            relocation = self._make_relocation(capture, variant, result)
-            outputs = store_outputs(store, capture, folder, relocation)
-            words = 0 if relocation is None else relocation.words
-            further_runs, differing_runs = result.repeats
-            return Run(
-                result.outcome,
-                result.explanation,
-                outputs,
-                result.outside,
-                words,
-                further_runs,
-                differing_runs,
-                store_differing(store, capture, outputs, folder, relocation),
-                result.ran_once,
-            )
+        missing = find_missing_state(capture, folder)
+        if result.outcome is not ReplayOutcome.COMPLETED:
+            why = result.explanation
+            if repeats is not None and result.outcome is ReplayOutcome.TIMED_OUT and missing is None:
+                why = f"{why}: the first run ended, but a further one from the same state did not"
+            return Run(result.outcome, why, {})
+        if missing is not None:
+            what = f"the replay gave no complete state of region {missing.base_address:#x}"
+            return Run(ReplayOutcome.CRASHED, what, {})
+        relocation = self._make_relocation(capture, variant, result)
+        outputs = store_outputs(store, capture, folder, relocation)
+        words = 0 if relocation is None else relocation.words
+        further_runs, differing_runs = result.repeats
+        return Run(
+            result.outcome,
+            result.explanation,
+            outputs,
+            result.outside,
+            words,
+            further_runs,
+            differing_runs,
+            store_differing(store, capture, outputs, folder, relocation),
+            result.ran_once,
+        )
 
     def _make_relocation(
         self, capture: Capture, variant: Path | None, result: ReplayResult

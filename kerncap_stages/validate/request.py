@@ -6,6 +6,7 @@ This module imports neither numpy nor the models, so that a verdict that is alre
 from __future__ import annotations
 
 import hashlib
+import secrets
 from dataclasses import asdict, dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from kerncap_stages.store import Store
 
 
+_SEEDS = 1 << 32  # too many to guess, and short enough to type
+
+
 @dataclass(frozen=True)
 class JudgeSettings:
     """How to validate. ``default_type``: element type of all outputs, whatever their arguments' types are."""
@@ -33,7 +37,14 @@ class JudgeSettings:
     baseline_runs: int = 2
     perturb: bool = True
     variant_runs: int | None = None  # from the captured state; None: as many as fit in a short time
-    seed: int | None = None  # of fresh values; None: inputs keep their captured values
+    fresh_values: bool = True  # compare from inputs with fresh values, too
+    seed: int | None = None  # of fresh values; None: a random one
+
+    def choose_seed(self) -> int | None:
+        """Choose the seed of fresh values, which no variant can know; None if there are none."""
+        if not self.perturb or not self.fresh_values:
+            return None
+        return secrets.randbelow(_SEEDS) if self.seed is None else self.seed
 
 
 @dataclass(frozen=True)

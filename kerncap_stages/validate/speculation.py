@@ -5,15 +5,18 @@ A replay mostly waits for its device and for one thread, so two at once take lit
 
 from __future__ import annotations
 
+import random
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.manifests.replay import ReplayOutcome
 from kerncap_stages.replay.process import INTERRUPTED_S, kill_running
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from pathlib import Path
     from types import TracebackType
 
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
 # variant runs from the captured state.
 _THREADS = 2
 _LOOK_S = 0.02
+_ORDER = random.SystemRandom()
 
 
 class _Pool(ThreadPoolExecutor):
@@ -55,7 +59,7 @@ class Speculation:
         """``replayer`` makes the runs; several threads call it at once."""
         self._replayer = replayer
         self._pool = _Pool(_THREADS)
-        self._begun: dict[object, Future[Run]] = {}
+        self._begun: dict[object, Callable[[], Run | None]] = {}
 
     def __enter__(self) -> Speculation:
         return self
@@ -80,16 +84,74 @@ class Speculation:
 
     def begin(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> None:
         """Begin a run that ``run`` is likely to be asked for."""
-        self._begun[start.key, variant] = self._pool.submit(self._replayer.run, start, variant, repeats)
+        future = self._pool.submit(self._replayer.run, start, variant, repeats)
+        self._begun[start.key, variant] = partial(_answer, future, variant)
+
+    def begin_in_turn(
+        self, first: Start, further: Sequence[Start], variant: Path, repeats: Repeats | None = None
+    ) -> None:
+        """Begin runs of a variant in one process, from the captured state and from each of the others."""
+        future = self._pool.submit(self._run_in_turn, first, further, variant, repeats)
+        for start in (first, *further):
+            self._begun[start.key, variant] = partial(_answer_in_turn, future, start)
 
     def run(self, start: Start, variant: Path | None, repeats: Repeats | None = None) -> Run:
         """Return the result of a run that was begun, or run now."""
         begun = self._begun.pop((start.key, variant), None)
-        if begun is not None and begun.exception() is None:
-            run: Run = begun.result()
-            # A variant that faulted or hung runs again: two runs at once may have been short of memory. So
-            # does the captured kernel if it hung, because its time limit was lower than it is now.
-            is_answer = run.completed or (variant is None and run.outcome is not ReplayOutcome.TIMED_OUT)
-            if is_answer:
-                return run
-        return self._replayer.run(start, variant, repeats)
+        found = None if begun is None else begun()
+        return found or self._replayer.run(start, variant, repeats)
+
+    def run_after(self, first: Start, start: Start, variant: Path, repeats: Repeats | None) -> Run:
+        """As ``run``, but in a process that has run from the captured state before, if that is possible.
+
+        What a variant keeps from its first run is wrong for another state. Without ``repeats``, each state is
+        too large to be put back between runs.
+        """
+        if (start.key, variant) not in self._begun and repeats is not None:
+            found = self._run_in_turn(first, [start], variant, None).get(start.key)
+            if found is not None:
+                return found
+        return self.run(start, variant, repeats)
+
+    def _run_in_turn(
+        self, first: Start, further: Sequence[Start], variant: Path, repeats: Repeats | None
+    ) -> dict[object, Run]:
+        """Run from each further state twice, in an order that a variant cannot know; empty if one fails."""
+        order = [*further, *further]
+        _ORDER.shuffle(order)
+        runs = self._replayer.run_in_turn(first, order, variant, repeats)
+        if runs is None:
+            return {}
+        found: dict[object, Run] = {first.key: runs[0]}
+        for start, run in zip(order, runs[1:], strict=True):
+            before = found.get(start.key)
+            found[start.key] = run if before is None else _add_repeat(before, run)
+        return found
+
+
+def _answer(future: Future[Run], variant: Path | None) -> Run | None:
+    """Wait for a run; None if it has to be run again.
+
+    A variant that faulted or hung runs again: two runs at once may have been short of memory. So does the
+    captured kernel if it hung, because its time limit was lower than it is now.
+    """
+    if future.exception() is not None:
+        return None
+    run = future.result()
+    is_answer = run.completed or (variant is None and run.outcome is not ReplayOutcome.TIMED_OUT)
+    return run if is_answer else None
+
+
+def _answer_in_turn(future: Future[dict[object, Run]], start: Start) -> Run | None:
+    return None if future.exception() is not None else future.result().get(start.key)
+
+
+def _add_repeat(first: Run, second: Run) -> Run:
+    """Count a second run from the same state with the first."""
+    differs = second.outputs != first.outputs
+    return replace(
+        first,
+        further_runs=1,
+        differing_runs=int(differs),
+        differing=(second.outputs,) if differs else (),
+    )

@@ -1,7 +1,6 @@
 // What a replay left in memory, written to files; and whether further runs leave the same.
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 
 #include "replay/chunk_fetcher.hpp"
 #include "replay/engine.hpp"
@@ -23,13 +22,13 @@ Result<void> Engine::read_state(const Candidate& last, const Region& region, std
 }
 
 // With changes only, what is as it was before is left out.
-Result<void> Engine::dump(const Candidate& last) {
+Result<void> Engine::dump(const Candidate& last, const std::string& folder) {
   constexpr std::uint64_t k_piece = 4 << 20;
   std::vector<std::byte> buffer;
   for (const Region& region : m_plan.regions) {
     const Memory* before = m_options.changes_only ? region.pre : nullptr;
     const std::uint64_t piece = before == nullptr ? k_piece : before->chunk_bytes;
-    StateFile file(m_options.dump_folder, region, before != nullptr);
+    StateFile file(folder, region, before != nullptr);
     for (std::uint64_t at = 0; at < region.bytes; at += piece) {
       if (before != nullptr && m_unchanged.is_known(region, at / piece)) continue;
       buffer.resize(static_cast<std::size_t>(std::min<std::uint64_t>(piece, region.bytes - at)));
@@ -67,9 +66,7 @@ Result<void> Engine::repeat(Candidate& candidate) {
     if (!differs.value()) continue;
     if (m_outcome.repeats_differing++ >= m_options.keep_differing) continue;
     const std::string folder = m_options.dump_folder + "/differing_" + std::to_string(m_outcome.repeats_differing);
-    std::error_code failed;
-    std::filesystem::create_directory(folder, failed);
-    if (failed) return Error{ErrorCode::io, "cannot make " + folder + ": " + failed.message()};
+    if (Result<void> made = make_folder(folder); !made) return made;
     if (Result<void> dumped = repeats.dump(folder); !dumped) return dumped;
   }
   return {};

@@ -52,7 +52,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (m_options.compare || m_options.changes_only) {
     if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered.error();
   }
-  const bool repeats = m_options.repeats != 0;
+  const bool repeats = m_options.repeats != 0 || !m_plan.states.empty();
   if (repeats || m_candidates.size() * (m_options.warmup + m_options.iterations) > 1) {
     const Result<void> saved = save_write_set();
     if (!saved && !repeats) return saved.error();
@@ -68,8 +68,11 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
     m_outcome.ran_once = "a run takes " + std::to_string(took_ms / 1000) + " s";
   }
   if (Result<void> finished = finish(m_candidates.back()); !finished) return finished.error();
-  if (repeats && m_outcome.ran_once.empty()) {
+  if (m_options.repeats != 0 && m_outcome.ran_once.empty()) {
     if (Result<void> repeated = repeat(m_candidates.back()); !repeated) return repeated.error();
+  }
+  if (m_outcome.ran_once.empty()) {
+    if (Result<void> done = run_states(m_candidates.back()); !done) return done.error();
   }
   if (m_options.timed) {
     for (std::string& note : m_driver.stand_ins()) m_outcome.notes.push_back(std::move(note));
@@ -211,11 +214,12 @@ Result<void> Engine::restore(const std::vector<Range>& ranges) {
 }
 
 Result<void> Engine::save_write_set() {
+  const bool restores_all = m_options.restore_all || !m_plan.states.empty();
   std::vector<std::pair<const Region*, ByteRange>> parts;
   for (const Region& region : m_plan.regions) {
     // A variant may write more than the captured kernel did; but instructions are left alone.
     const bool is_writable = !region.own_code && (region.flags & k_flag_read_only) == 0;
-    if (region.pre != nullptr && (region.post == nullptr || (m_options.restore_all && is_writable))) {
+    if (region.pre != nullptr && (region.post == nullptr || (restores_all && is_writable))) {
       parts.push_back({&region, {0, region.bytes}});
       continue;
     }
@@ -297,14 +301,7 @@ Result<void> Engine::finish(Candidate& last) {
   if (!m_options.compare && m_options.dump_folder.empty()) return {};
   if (Result<void> looked = m_unchanged.look(); !looked) return looked;
   if (Result<void> collected = last.variables->collect(); !collected) return collected;
-  Result<std::vector<AddressRange>> outside = m_driver.written_outside();
-  if (!outside) return outside.error();
-  m_outcome.outside = std::move(outside.value());
-  if (!m_outcome.outside.empty()) {
-    char at[32];
-    std::snprintf(at, sizeof at, "0x%lx", m_outcome.outside.front().base);
-    m_outcome.notes.push_back(std::string("the kernel writes outside of all captured memory, first at ") + at);
-  }
+  if (Result<void> looked = look_outside(); !looked) return looked;
   if (m_function_words != 0) {
     m_outcome.notes.push_back("functions lie elsewhere than in the capture: " + std::to_string(m_function_words) +
                               " words of memory that held their addresses lead to where they are now");
@@ -319,7 +316,20 @@ Result<void> Engine::finish(Candidate& last) {
   if (m_options.compare) {
     if (Result<void> compared = compare(last); !compared) return compared;
   }
-  return m_options.dump_folder.empty() ? Result<void>() : dump(last);
+  return m_options.dump_folder.empty() ? Result<void>() : dump(last, m_options.dump_folder);
+}
+
+Result<void> Engine::look_outside() {
+  Result<std::vector<AddressRange>> outside = m_driver.written_outside();
+  if (!outside) return outside.error();
+  const bool is_new = m_outcome.outside.empty() && !outside.value().empty();
+  m_outcome.outside = std::move(outside.value());
+  if (is_new) {
+    char at[32];
+    std::snprintf(at, sizeof at, "0x%lx", m_outcome.outside.front().base);
+    m_outcome.notes.push_back(std::string("the kernel writes outside of all captured memory, first at ") + at);
+  }
+  return {};
 }
 
 }  // namespace kerncap::replay

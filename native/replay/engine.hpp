@@ -64,7 +64,8 @@ struct Outcome {
   std::vector<AddressRange> outside;      // written, and no region's
   std::uint64_t repeats = 0;
   std::uint64_t repeats_differing = 0;    // left something else than the first run
-  std::string ran_once;                   // why there are no repeats, for people; empty: there are, or nobody wanted any
+  std::uint64_t states = 0;               // further ones that were run from
+  std::string ran_once;                   // why there is one run only, for people; empty: there are more, or nobody wanted any
   std::vector<std::string> notes;         // what cannot hold for this variant, for people
 };
 
@@ -107,8 +108,11 @@ class Engine {
   core::Result<bool> compare_variables(const Candidate& last);
   void weigh_untouched(const std::vector<Difference>& untouched, bool wrote_anything,
                        const std::function<bool(const Difference&)>& was_written_beside);
-  core::Result<void> dump(const Candidate& last);
+  core::Result<void> dump(const Candidate& last, const std::string& folder);
   core::Result<void> repeat(Candidate& candidate);
+  core::Result<void> run_states(Candidate& candidate);
+  core::Result<void> change(const State& state);
+  core::Result<void> look_outside();
   // A part of what the last run left, as the captured code object would have it.
   core::Result<void> read_state(const Candidate& last, const Region& region, std::uint64_t address, std::span<std::byte> data);
   [[nodiscard]] const Variable* variable_at(std::uint64_t address) const;

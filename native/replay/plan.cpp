@@ -117,6 +117,8 @@ class Parser {
     else if (what == "loaded") { m_plan.loaded_address = words.number(); m_plan.loaded_bytes = words.number(); }
     else if (what == "region") region(words);
     else if (what == "written") written(words);
+    else if (what == "state") { m_plan.states.emplace_back(); return true; }
+    else if (what == "change") change(words);
     else if (what == "variable") variable(words);
     else if (what == "fixed") fixed(words);
     else if (what == "renamed") { const std::string name(words.word()); m_plan.renamed[name] = words.rest(); }
@@ -186,6 +188,12 @@ class Parser {
                range.offset + range.bytes <= m_plan.regions[index].bytes;
     if (words.ok) m_plan.regions[index].written.push_back(range);
   }
+  void change(Words& words) {
+    const std::uint64_t index = words.number();
+    const Memory* memory = named(words);
+    words.ok = words.ok && !m_plan.states.empty() && index < m_plan.regions.size() && memory != nullptr;
+    if (words.ok) m_plan.states.back().changes.push_back({static_cast<std::size_t>(index), memory});
+  }
   void variable(Words& words) {
     Variable variable;
     variable.address = words.number();
@@ -230,6 +238,12 @@ class Parser {
   Plan& m_plan;
   Memory* m_memory = nullptr;
 };
+
+// What is put back between runs, in chunks like the captured ones.
+bool can_change(const Region& region, const Memory& memory) {
+  return region.pre != nullptr && !region.own_code && (region.flags & k_flag_read_only) == 0 &&
+         memory.bytes == region.bytes && memory.chunk_bytes == region.pre->chunk_bytes;
+}
 
 bool complete(const Memory& memory) {
   return memory.chunk_bytes > 0 && memory.chunks.size() == (memory.bytes + memory.chunk_bytes - 1) / memory.chunk_bytes;
@@ -296,6 +310,12 @@ Result<Plan> read_plan(const std::string& path) {
   for (const Region& region : plan.regions) {
     if (region.post == nullptr || (region.pre != nullptr && region.pre->chunk_bytes == region.post->chunk_bytes)) continue;
     return Error{ErrorCode::invalid_argument, path + ": a region has a state after the kernel, and none before it in equal chunks"};
+  }
+  for (const State& state : plan.states) {
+    for (const State::Change& change : state.changes) {
+      if (can_change(plan.regions[change.region], *change.memory)) continue;
+      return Error{ErrorCode::invalid_argument, path + ": a state changes a region that cannot change between runs"};
+    }
   }
   if (plan.symbol.empty() || plan.baseline.empty()) {
     return Error{ErrorCode::invalid_argument, path + ": no kernel to run"};

@@ -26,6 +26,8 @@
 //             | "loaded" address bytes                where the kernel's code object was
 //             | "region" base bytes kind device access flags host align own piece pre post
 //             | "written" region offset bytes         a part of a region that the kernel changed
+//             | "state"                               another state to run from, in the same process, behind the captured one
+//             | "change" region memory                what a region holds in the last "state"; the others are as captured
 //             | "variable" address bytes pre post name  pre, post: - where it is a part of a region only
 //             | "fixed" role name                     a variable that the linked code object has where it was captured
 //             | "renamed" name other                  what the variant calls a variable
@@ -118,6 +120,15 @@ struct StoredFunction {
   std::uint64_t offset = 0;                     // in it, of the word that holds where the function is now
 };
 
+// Another state to run from: some regions hold something else than in the capture.
+struct State {
+  struct Change {
+    std::size_t region = 0;                     // its index
+    const Memory* memory = nullptr;
+  };
+  std::vector<Change> changes;
+};
+
 struct HiddenSlot {
   std::uint64_t offset;
   std::uint64_t bytes;
@@ -156,6 +167,7 @@ struct Plan {
   std::uint64_t loaded_address = 0;
   std::uint64_t loaded_bytes = 0;
   std::vector<Region> regions;                  // by ascending address
+  std::vector<State> states;
   std::vector<Variable> variables;
   std::set<std::string, std::less<>> fixed;          // variables that the linked baseline has where they were
   std::set<std::string, std::less<>> variant_fixed;  // the same of the variant

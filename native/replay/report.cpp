@@ -53,7 +53,8 @@ std::string report_outcome(const Outcome& outcome, const Driver::About& about) {
   for (std::size_t i = 0; i < outcome.outside.size(); ++i) {
     out += (i == 0 ? "" : ",") + list({outcome.outside[i].base, outcome.outside[i].bytes});
   }
-  out += "],\"repeats\":" + list({outcome.repeats, outcome.repeats_differing});
+  out += "],\"states\":" + number(outcome.states);
+  out += ",\"repeats\":" + list({outcome.repeats, outcome.repeats_differing});
   out += ",\"ran_once\":" + json_string(outcome.ran_once) + ",\"notes\":[";
   for (std::size_t i = 0; i < outcome.notes.size(); ++i) out += (i == 0 ? "" : ",") + json_string(outcome.notes[i]);
   return out + "]}\n";

@@ -18,6 +18,13 @@ std::string path_of(const std::string& folder, const Region& region) {
 
 }  // namespace
 
+Result<void> make_folder(const std::string& path) {
+  std::error_code failed;
+  std::filesystem::create_directory(path, failed);
+  if (failed) return Error{ErrorCode::io, "cannot make " + path + ": " + failed.message()};
+  return {};
+}
+
 StateFile::StateFile(const std::string& folder, const Region& region, bool lists_chunks)
     : m_region(region), m_path(path_of(folder, region)), m_lists_chunks(lists_chunks) {
   // The folder is the user's: what a link there leads to is not written, the link is replaced.

@@ -12,6 +12,8 @@
 
 namespace kerncap::replay {
 
+core::Result<void> make_folder(const std::string& path);
+
 class StateFile {
  public:
   StateFile(const std::string& folder, const Region& region, bool lists_chunks);

@@ -85,7 +85,17 @@ class Bench:
             differing=tuple(differing[: repeats.kept if repeats else 0]),
         )
 
+    def run_in_turn(self, first, further, variant, repeats=None):
+        runs = [self.run(first, variant, repeats)]
+        for start in further:
+            if not runs[-1].completed:
+                return None
+            runs.append(self.run(start, variant))
+        return runs if runs[-1].completed else None
+
     def judge(self, variant=VARIANT, limits=None, **settings):
+        """Judge a variant. Inputs keep their captured values unless a seed is given."""
+        settings.setdefault("fresh_values", "seed" in settings)
         with Speculation(self) as replays:
             known = {replay.key: replay for replay in self.known}.get
             self.baselines = Baselines(self.store, self.capture, replays, {}, known)

@@ -77,7 +77,21 @@ SeedOption = Annotated[
         metavar="N",
         min=0,
         max=2**63 - 1,
-        help="Also compare from inputs with fresh values, made at random from this seed.",
+        help="The seed of the inputs' fresh values. Default: a random one; a failed verdict names it.",
+    ),
+]
+FreshValuesOption = Annotated[
+    bool,
+    typer.Option(
+        "--fresh-values/--captured-values",
+        help="Also compare from inputs with fresh values, or only from the captured ones.",
+    ),
+]
+ExpectCaptureOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="DIGEST",
+        help="The capture that the verdict must be on, with all 64 digits. Can be given several times.",
     ),
 ]
 ReportOption = Annotated[
@@ -105,7 +119,9 @@ def validate(
     runs: RunsOption = 2,
     variant_runs: VariantRunsOption = None,
     quick: QuickOption = False,
+    fresh_values: FreshValuesOption = True,
     seed: SeedOption = None,
+    expect_capture: ExpectCaptureOption = None,
     report: ReportOption = None,
     verbose: VerboseOption = False,
     fresh: FreshOption = False,
@@ -127,6 +143,11 @@ def validate(
             f"--baseline checks the captured kernel itself, but --variant {variant} names another one",
             hint="leave one of them out",
         )
+    if seed is not None and (quick or not fresh_values):
+        without = "--quick" if quick else "--captured-values"
+        raise UsageError(
+            f"--seed is of fresh values, which {without} leaves out", hint="leave one of them out"
+        )
     settings = make_settings(
         tolerance,
         rtol,
@@ -136,9 +157,11 @@ def validate(
         baseline_runs=runs,
         variant_runs=variant_runs,
         perturb=not quick,
+        fresh_values=fresh_values,
         seed=seed,
     )
-    arguments = ValidateArguments(variant, baseline, settings, report, verbose, fresh, json)
+    expected = tuple(expect_capture or ())
+    arguments = ValidateArguments(expected, variant, baseline, settings, report, verbose, fresh, json)
     return validate_variants(store, artifacts, arguments)
 
 

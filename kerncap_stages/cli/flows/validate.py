@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cli.artifacts import find_captures, list_for_user
 from kerncap_stages.cli.console import emit, say
 from kerncap_stages.cli.inputs import read_artifact_texts
-from kerncap_stages.errors import ExitCode, UsageError
+from kerncap_stages.errors import ArtifactError, ExitCode, UsageError
 from kerncap_stages.pages.verdict import format_footer, format_lines
 from kerncap_stages.project.artifacts import find_kernel_name
 from kerncap_stages.project.built import find_unbuilt_edits, warn_of_stale_variant
 from kerncap_stages.project.checkout import find_project_folder
 from kerncap_stages.project.variants import find_built_variant
+from kerncap_stages.store.artifacts import is_digest
 from kerncap_stages.store.remembered import find_remembered
 from kerncap_stages.text.terminal import make_printable
 from kerncap_stages.validate.engine import judge_now
@@ -41,8 +42,12 @@ _MISSING = (
 
 @dataclass(frozen=True)
 class ValidateArguments:
-    """What to judge and what to show. ``baseline``: judge the captured kernel itself."""
+    """What to judge and what to show. ``baseline``: judge the captured kernel itself.
 
+    captures: digests of the captures that verdicts must be on; empty: any.
+    """
+
+    captures: tuple[str, ...]
     variant: Path | None
     baseline: bool
     settings: JudgeSettings
@@ -58,9 +63,15 @@ def validate_variants(
     """Judge the variant of each project or capture; returns ANSWER_IS_NO if one verdict is FAIL."""
     if arguments.report is not None and arguments.report.exists() and not arguments.report.is_dir():
         raise UsageError(f"{arguments.report} is not a folder", hint="give --report a new or an empty folder")
+    if wrong := [each for each in arguments.captures if not is_digest(each)]:
+        raise UsageError(
+            f"--expect-capture {wrong[0]}: not a digest of 64 hexadecimal digits",
+            hint="kc-capture prints it; `kc-store ls --kind capture` lists them",
+        )
     worst = ExitCode.DONE
     for text in read_artifact_texts(artifacts, missing=_MISSING):
         store, captures = find_captures(store_folder, text)
+        _require_captures(text, captures, arguments.captures)
         variant = _choose_variant(find_project_folder(Path(text)), arguments)
         for number, capture in enumerate(captures):
             digest, verdict = _judge(store, capture, variant, arguments)
@@ -77,6 +88,16 @@ def validate_variants(
             if not verdict.passed:
                 worst = ExitCode.ANSWER_IS_NO
     return worst
+
+
+def _require_captures(text: str, captures: Sequence[Digest], expected: Sequence[str]) -> None:
+    """Raise ArtifactError for a verdict on another capture: who edits a project can edit all of it."""
+    other = [capture for capture in captures if capture not in expected]
+    if expected and other:
+        raise ArtifactError(
+            f"{make_printable(text)} is of capture {other[0]}, which --expect-capture does not name",
+            hint="validate the project as kc-generate made it, or give its capture: `kc-show PROJECT --tree`",
+        )
 
 
 def _choose_variant(folder: Path, arguments: ValidateArguments) -> Path | None:

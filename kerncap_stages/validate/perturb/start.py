@@ -22,6 +22,10 @@ if TYPE_CHECKING:
     from kerncap_stages.validate.perturb.states import Trial
 
 
+# One thread writes what differs, and reads all of it after the run.
+MAX_CHANGED_BYTES = 64 << 20
+
+
 class Start:
     """The start of a replay. Perturbed regions are made when a caller first needs them, in any thread."""
 
@@ -73,6 +77,23 @@ class Start:
             pre = perturb(self._store, transaction, trial, variables, ranges)
             transaction.publish_objects()
         return pre
+
+    @property
+    def changes(self) -> dict[int, MemoryRef] | None:
+        """The states of the perturbed regions; None if a replay cannot change them between its runs.
+
+        Those are code objects, module variables, which a variant has elsewhere, memory that the program could
+        not write, and so much memory that a process of its own is faster.
+        """
+        regions = [trial.region for trial in self.trials]
+        if sum(region.size_bytes for region in regions) > MAX_CHANGED_BYTES:
+            return None
+        for region in regions:
+            is_fixed = region.kind is MemoryKind.CODE_OBJECT or region.read_only
+            if is_fixed or any(_find_variables_at(self._captured, region)):
+                return None
+        states = self.pre_states
+        return {region.base_address: states[region.base_address] for region in regions}
 
     @property
     def pre_states(self) -> dict[int, MemoryRef]:

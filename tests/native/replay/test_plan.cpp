@@ -37,7 +37,8 @@ void a_line_that_is_not_understood_ends_it() {
   for (const char* bad : {"nonsense 1\n", "grid 1 2\n", "slot baseline 4 8 hidden_heap_v1\n", "slot 0 4 hidden_heap_v1\n",
                           "region 0x1000 4096 gold 0 0x1 0 0x0 4096 0 0 - -\n", "chunk -\n", "kernarg 0\n",
                           "written 0 0 1\n", "code other /x\n", "store /a\\\n", "store /a\\b\n", "argument 8\n", "attribute 8 00ff\n", "limit\n",
-                          "block 64 0 1\n", "grid 0 1 1\n"}) {
+                          "block 64 0 1\n", "grid 0 1 1\n",
+                          "change 0 aa\n", "state\nchange 0 aa\n"}) {
     const auto plan = parsed(k_head + bad);
     CHECK(!plan.ok());
     if (!plan.ok()) CHECK(plan.error().message.find("not understood") != std::string::npos);
@@ -52,6 +53,23 @@ void a_path_may_hold_a_line_break() {
   CHECK(plan.ok());
   CHECK(plan.value().store == "/a\nb\\n");
   CHECK(plan.value().variant == "/c d");
+}
+
+void a_further_state_changes_only_what_is_put_back() {
+  const std::string states = "memory aa 8192 4096\nchunk -\nchunk -\nmemory bb 8192 8192\nchunk -\nmemory cc 4096 4096\nchunk -\n";
+  const auto with = [&](const char* flags, const char* own, const char* change) {
+    const std::string place = std::string("region 0x1000 8192 device_coarse 0 0x1 ") + flags + " 0x0 0 " + own + " 0 aa -\n";
+    return parsed(k_head + states + place + "state\nstate\nchange 0 " + change + "\n");
+  };
+  const auto plan = with("0", "0", "aa");
+  CHECK(plan.ok());
+  CHECK(plan.value().states.size() == 2 && plan.value().states[0].changes.empty());
+  CHECK(plan.value().states[1].changes.at(0).memory == plan.value().regions[0].pre);
+  CHECK(!with("1", "0", "aa").ok());  // the program could not write there
+  CHECK(!with("0", "1", "aa").ok());  // code
+  CHECK(!with("0", "0", "bb").ok());  // other chunks
+  CHECK(!with("0", "0", "cc").ok());  // shorter
+  CHECK(!with("0", "0", "-").ok());
 }
 
 void a_state_is_as_long_as_its_region() {
@@ -144,6 +162,7 @@ void a_variable_is_written_where_its_region_is() {
 int main() {
   a_line_that_is_not_understood_ends_it();
   a_path_may_hold_a_line_break();
+  a_further_state_changes_only_what_is_put_back();
   a_state_is_as_long_as_its_region();
   a_state_after_the_kernel_has_one_before_it_in_equal_chunks();
   what_a_cuda_launch_asked_for_is_kept();

@@ -81,3 +81,78 @@ def test_a_fault_of_a_replay_that_was_begun_ahead_is_no_answer_yet(store, is_wro
     bench.kernels[True] = faults_at_first
     assert bench.judge().passed is not is_wrong
     assert len(faulted) == (2 if is_wrong else 1)
+
+
+class InProcesses(Bench):
+    """The variant keeps its variables within a process: ``kernels[True]`` makes a new one for each."""
+
+    def __init__(self, store, baseline, make_variant):
+        super().__init__(store, baseline)
+        self.make_variant, self.in_turn = make_variant, []
+        # Nothing is replayed at the same time there.
+        device = self.capture.environment.devices[0].model_copy(update={"software": True})
+        environment = self.capture.environment.model_copy(update={"devices": (device,)})
+        self.capture = self.capture.model_copy(update={"environment": environment})
+
+    def run(self, start, variant, repeats=None):
+        if variant is not None:
+            self.kernels[True] = self.make_variant()
+        return super().run(start, variant, repeats)
+
+    def run_in_turn(self, first, further, variant, repeats=None):
+        self.in_turn.append([start.key for start in further])
+        self.kernels[True] = self.make_variant()
+        runs = [super().run(first, variant, repeats)]
+        runs += [super(InProcesses, self).run(start, variant) for start in further]
+        return runs if all(run.completed for run in runs) else None
+
+
+def make_keeper():
+    """A kernel that computes once, and copies that result later."""
+    kept = []
+
+    def kernel(values):
+        kept[:] = kept or [values * 2]
+        values[:] = kept[0]
+
+    return kernel
+
+
+def test_a_result_that_is_kept_from_the_first_run_is_wrong_for_another_state(store):
+    bench = InProcesses(store, double, make_keeper)
+    judgement = bench.judge(seed=1)
+    assert not judgement.passed
+    assert bench.in_turn
+
+
+def test_a_later_verdict_runs_from_all_states_in_one_process_and_twice_from_each(store):
+    bench = InProcesses(store, double, lambda: double)
+    assert bench.judge().passed
+    bench.keep()
+    bench.in_turn.clear()
+    judgement = bench.judge()
+    assert judgement.passed
+    assert judgement.pre_states == 2
+    assert [sorted(map(repr, keys)) for keys in bench.in_turn] == [
+        [repr(keys[0])] * 2 for keys in bench.in_turn
+    ]
+    assert len(bench.in_turn) == 1
+
+
+def test_a_variant_that_does_not_complete_in_turn_runs_from_each_state_alone(store):
+    def make():
+        calls = []
+
+        def kernel(values):
+            calls.append(1)
+            if len(calls) > 2:
+                raise ValueError("no third run")
+            values *= 2
+
+        return kernel
+
+    bench = InProcesses(store, double, make)
+    judgement = bench.judge(variant_runs=2)
+    assert bench.in_turn
+    assert judgement.passed, judgement.reasons
+    assert judgement.pre_states == 2

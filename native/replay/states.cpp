@@ -1,0 +1,53 @@
+// Runs from further states, behind the captured one and in the same process: what code keeps from an earlier run is wrong
+// for another state.
+#include <vector>
+
+#include "replay/chunk_fetcher.hpp"
+#include "replay/engine.hpp"
+#include "replay/quiet.hpp"
+#include "replay/state_file.hpp"
+
+namespace kerncap::replay {
+
+using core::Error;
+using core::Result;
+
+Result<void> Engine::run_states(Candidate& candidate) {
+  if (!m_plan.states.empty() && !m_options.report_file.empty()) be_quiet();  // people have read what the first run printed
+  for (const State& state : m_plan.states) {
+    m_progress.tell("state", m_outcome.states, m_plan.states.size());
+    if (Result<void> restored = m_driver.restore_saved(); !restored) return restored;
+    // What a repeat is compared with takes the same place on the device.
+    if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered;
+    if (Result<void> changed = change(state); !changed) return changed;
+    m_is_fresh = true;
+    Result<void> ran = run_once(candidate, false);
+    if (ran) ran = take_times();
+    if (!ran) return m_faulted ? Error{ran.error().code, "from another state, " + ran.error().message} : ran.error();
+    if (Result<void> looked = m_unchanged.look(); !looked) return looked;
+    if (Result<void> collected = candidate.variables->collect(); !collected) return collected;
+    const std::string folder = m_options.dump_folder + "/state_" + std::to_string(++m_outcome.states);
+    if (Result<void> made = make_folder(folder); !made) return made;
+    if (Result<void> dumped = dump(candidate, folder); !dumped) return dumped;
+  }
+  return m_plan.states.empty() ? Result<void>() : look_outside();
+}
+
+Result<void> Engine::change(const State& state) {
+  std::vector<ChunkJob> jobs;
+  for (const State::Change& change : state.changes) {
+    const Memory& before = *m_plan.regions[change.region].pre;
+    for (std::size_t i = 0; i < before.chunks.size(); ++i) {
+      if (change.memory->chunks[i] != before.chunks[i]) jobs.push_back({change.memory, i, change.region});
+    }
+  }
+  std::vector<std::byte> here;
+  return for_each_chunk(m_store, jobs, [&](const ChunkJob& job, std::span<const std::byte> data) -> Result<void> {
+    const Region& region = m_plan.regions[job.owner];
+    here.assign(data.begin(), data.end());
+    if (m_functions.wanted()) m_functions.bring_here(here);
+    return m_driver.write(region, region.base + job.offset(), here);
+  });
+}
+
+}  // namespace kerncap::replay
