@@ -18,11 +18,11 @@ class Collector final : public Listener {
 
   bool active() const noexcept override { return m_channel.active(); }
   bool connected() const noexcept override { return m_channel.connected(); }
-  bool ready(const Dispatch& dispatch, const messages::Cost& cost) noexcept override {
-    return m_channel.send(messages::Ready{.capture = dispatch.number, .cost = cost});
+  bool ready(const Dispatch& dispatch) noexcept override {
+    return m_channel.send(messages::Ready{.capture = dispatch.number, .cost = dispatch.cost});
   }
-  bool done(const Dispatch& dispatch, const messages::Cost& cost) noexcept override {
-    return m_channel.send(messages::Done{.capture = dispatch.number, .cost = cost});
+  bool done(const Dispatch& dispatch) noexcept override {
+    return m_channel.send(messages::Done{.capture = dispatch.number, .cost = dispatch.cost});
   }
   void failed(const Dispatch& dispatch, const core::Error& why) noexcept override {
     m_channel.send(messages::Failed{.capture = dispatch.number, .code = failure_of(why.code), .reason = why.message});

@@ -1,7 +1,6 @@
-// What a back end does for a capture, and who hears of it. `Session` says when, and knows no GPU API; the back end
-// says how, and knows nothing of the order. All functions are called from the session's thread, unless they say
-// otherwise; none throws. What waits gets a limit, which holds for each of its waits: it ends by then with
-// ErrorCode::timeout, and at once where `Session::ends()` has turned true.
+// What a back end does for a capture, and who hears of it. `Course` and `Session` say when, and know no GPU API; the
+// back end says how, and knows nothing of the order. None of these functions throws. What waits gets a limit, which holds
+// for each of its waits: it ends by then with ErrorCode::timeout, and at once where `Session::ends()` has turned true.
 #pragma once
 
 #include <chrono>
@@ -25,6 +24,39 @@ struct Dispatch {
   std::uint64_t number = 0;       // the session's: unique in the process, ascends as dispatches are submitted
   Clock::time_point begun{};      // the session's
   bool owes_completion = false;   // the program's own signal is not completed yet
+  Clock::time_point held_since{}; // the course's
+  messages::Cost cost{};          // likewise
+};
+
+inline std::uint64_t ns_since(Clock::time_point begin) noexcept {
+  return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
+}
+
+enum class State { pre, post };
+
+// The steps of a course, called from the thread on which it runs.
+class Device {
+ public:
+  virtual ~Device() = default;
+
+  // Makes ready to copy, and holds all that could run beside the dispatch. Returns when it stands still; `stopped`:
+  // dispatches in front of which a queue does so already. Waits.
+  virtual core::Result<void> hold(Dispatch& dispatch, const std::vector<const Dispatch*>& stopped,
+                                  Limit limit) noexcept = 0;
+  // Waits until what the program had begun before has ended, as copies.
+  virtual core::Result<void> drain(Dispatch& dispatch, Limit limit) noexcept = 0;
+  // Lists the memory that the kernel could reach and tells the collector of the dispatch. None of it goes until the
+  // capture is over. Waits.
+  virtual core::Result<void> describe(Dispatch& dispatch, Limit limit) noexcept = 0;
+  // Takes the state of what was listed: it is with the collector, or is kept for hand_over(). How many bytes that is.
+  // Waits.
+  virtual core::Result<std::uint64_t> copy(Dispatch& dispatch, State state, Limit limit) noexcept = 0;
+  // Whether nothing that is held has gone on since hold(). Asked once the state has been taken.
+  virtual core::Result<void> undisturbed(const Dispatch& dispatch, State state) noexcept = 0;
+  // By the device's clock; the kernel has ended.
+  [[nodiscard]] virtual std::uint64_t duration_ns(const Dispatch& dispatch) noexcept = 0;
+  // Sends what copy() has kept. False: that is done later, and the device itself then tells the listener.
+  virtual core::Result<bool> hand_over(Dispatch&) noexcept { return true; }
 };
 
 // How far the device has come with a dispatch.
@@ -36,33 +68,15 @@ struct Progress {
   bool destroyed = false;   // the queue is no more: nothing of it will change
 };
 
-enum class State { pre, post };
-
-class Device {
+// A device whose dispatches wait in its own queues until a session comes to them: called from the session's thread,
+// unless they say otherwise. hold() holds all queues but the dispatch's own, until release(); those that are made later are
+// held by who makes them. The session defers copies of the program behind drain(), and keeps what it frees behind that.
+class QueuedDevice : public Device {
  public:
-  virtual ~Device() = default;
-
   // A look; never waits.
   [[nodiscard]] virtual Progress look(const Dispatch& dispatch) noexcept = 0;
-
-  // Makes ready to copy, and holds all queues but the dispatch's own, until release(). Those that are made later are
-  // held by who makes them. Returns when each stands still; `stopped`: dispatches in front of which a queue does so
-  // already. Waits.
-  virtual core::Result<void> hold(Dispatch& dispatch, const std::vector<const Dispatch*>& stopped,
-                                  Limit limit) noexcept = 0;
-  // Waits until copies of the program that are under way have ended. The session defers later ones.
-  virtual core::Result<void> drain(Dispatch& dispatch, Limit limit) noexcept = 0;
-  // Lists the memory that the kernel could reach and tells the collector of the dispatch. None of it goes until the
-  // capture is over: the session keeps what the program frees. Waits.
-  virtual core::Result<void> describe(Dispatch& dispatch, Limit limit) noexcept = 0;
-  // Sends the state of what was listed. How many bytes that is. Waits.
-  virtual core::Result<std::uint64_t> copy(Dispatch& dispatch, State state, Limit limit) noexcept = 0;
-  // Whether nothing that is held has gone on since hold().
-  [[nodiscard]] virtual bool undisturbed(const Dispatch& dispatch) noexcept = 0;
   // Lets the kernel run. May come twice: the second time changes nothing.
   virtual void go(Dispatch& dispatch) noexcept = 0;
-  // By the device's clock; after `ended`.
-  [[nodiscard]] virtual std::uint64_t duration_ns(const Dispatch& dispatch) noexcept = 0;
   // Completes the program's own signal, with the device's times. Once, after `ended`; from the thread that runs
   // settle(), too.
   virtual void complete(Dispatch& dispatch) noexcept = 0;
@@ -81,9 +95,9 @@ class Listener {
   virtual ~Listener() = default;
   [[nodiscard]] virtual bool active() const noexcept = 0;      // wants more captures
   [[nodiscard]] virtual bool connected() const noexcept = 0;
-  // False: it is gone. Bounded, as Channel::send.
-  virtual bool ready(const Dispatch& dispatch, const messages::Cost& cost) noexcept = 0;   // gets no more of it
-  virtual bool done(const Dispatch& dispatch, const messages::Cost& cost) noexcept = 0;
+  // False: it is gone. Bounded, as Channel::send. The dispatch has the costs.
+  virtual bool ready(const Dispatch& dispatch) noexcept = 0;   // gets no more of it
+  virtual bool done(const Dispatch& dispatch) noexcept = 0;
   virtual void failed(const Dispatch& dispatch, const core::Error& why) noexcept = 0;
 };
 

@@ -1,4 +1,4 @@
-// See the header for the order; each step is one function of the device's.
+// See the header for the order.
 #include "capture/session.hpp"
 
 #include <algorithm>
@@ -14,10 +14,6 @@ using core::Result;
 constexpr std::chrono::nanoseconds k_first_pause{10'000};
 constexpr std::chrono::nanoseconds k_longest_pause{500'000};
 constexpr std::chrono::nanoseconds k_calm_pause{5'000'000};   // while only kernels that hang are left to be looked at
-
-std::uint64_t ns_since(Clock::time_point begin) noexcept {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
-}
 
 }  // namespace
 
@@ -100,50 +96,14 @@ void Session::carry_out(std::unique_ptr<Dispatch> dispatch, bool reached) noexce
 }
 
 Result<void> Session::take(Dispatch& dispatch) noexcept {
-  const Limit limit = m_settings.wait_limit;
-  const auto held_since = Clock::now();
-  messages::Cost cost;
-  if (Result<void> held = m_device.hold(dispatch, stopped(), limit); !held) return held;
-  if (Result<void> drained = m_device.drain(dispatch, limit); !drained) return drained;
-  cost.drain_ns = ns_since(held_since);
+  if (Result<void> held = m_course.hold(dispatch, stopped()); !held) return held;
   {
     const std::lock_guard lock(m_mutex);
     m_window.store(true, std::memory_order_seq_cst);
   }
-  if (Result<void> described = m_device.describe(dispatch, limit); !described) {
-    m_broken = m_broken || described.error().code == ErrorCode::timeout;
-    return described;
-  }
-  if (Result<void> copied = copy(dispatch, State::pre, cost); !copied) return copied;
-  cost.held_ns = ns_since(held_since);
-  const Error gone{ErrorCode::io, "the collector is gone"};
-  // The kernel may end the program, or never end.
-  if (!m_settings.with_post && !m_listener.ready(dispatch, cost)) return gone;
+  if (Result<void> taken = m_course.before(dispatch); !taken) return taken;
   if (Result<void> ran = run_kernel(dispatch); !ran) return ran;
-  cost.duration_ns = m_device.duration_ns(dispatch);
-  const auto post_since = Clock::now();
-  if (m_settings.with_post) {
-    if (Result<void> copied = copy(dispatch, State::post, cost); !copied) return copied;
-  }
-  cost.post_copy_ns = ns_since(post_since);
-  cost.held_ns = ns_since(held_since);
-  if (!m_listener.done(dispatch, cost)) return gone;
-  return {};
-}
-
-Result<void> Session::copy(Dispatch& dispatch, State state, messages::Cost& cost) noexcept {
-  const auto since = Clock::now();
-  const Result<std::uint64_t> copied = m_device.copy(dispatch, state, m_settings.wait_limit);
-  if (!copied) {
-    m_broken = m_broken || copied.error().code == ErrorCode::timeout;
-    return copied.error();
-  }
-  const bool pre = state == State::pre;
-  if (pre) cost.pre_copy_ns = ns_since(since);
-  cost.copied_bytes = copied.value();
-  if (m_device.undisturbed(dispatch)) return {};
-  return Error{ErrorCode::timeout, pre ? "another queue went on while the pre-state was copied"
-                                       : "another queue went on while the post-state was copied"};
+  return m_course.after(dispatch);
 }
 
 Result<void> Session::run_kernel(Dispatch& dispatch) noexcept {

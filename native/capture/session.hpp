@@ -1,7 +1,7 @@
-// The one state machine of captures, for every GPU:
+// Captures of a device whose dispatches wait in its own queues: a queue of dispatches, a thread, and for each the course
+// of a capture (course.hpp) with the kernel in its middle:
 //
-//   reached -> hold -> drain -> describe -> pre -> undisturbed? -> go -> done -> post -> undisturbed? -> tell
-//           -> release -> leave
+//   reached -> hold -> before -> go -> kernel ended -> after -> release -> leave
 //
 // Whatever ends badly leads to release at once: the capture fails, the program goes on. A dispatch whose kernel has not
 // ended by then is looked at until it has, beside the captures behind it.
@@ -15,6 +15,7 @@
 #include <mutex>
 #include <vector>
 
+#include "capture/course.hpp"
 #include "capture/deferred_calls.hpp"
 #include "capture/device.hpp"
 
@@ -31,8 +32,9 @@ class Session {
     std::uint64_t first_number = 0;     // of a capture: none comes twice in a process
   };
 
-  Session(Device& device, Listener& listener, const Settings& settings) noexcept
-      : m_device(device), m_listener(listener), m_settings(settings), m_deferred(settings.first_number) {}
+  Session(QueuedDevice& device, Listener& listener, const Settings& settings) noexcept
+      : m_device(device), m_listener(listener), m_settings(settings),
+        m_course(device, listener, {settings.wait_limit, settings.with_post}), m_deferred(settings.first_number) {}
 
   // Any thread, the runtime's callbacks too: never waits. False: the session ends, the dispatch stays the caller's.
   bool add(std::unique_ptr<Dispatch>& dispatch) noexcept;
@@ -62,7 +64,7 @@ class Session {
   void abandon_in_child() noexcept;
 
   // A copy has not come to its end: nothing more is captured.
-  [[nodiscard]] bool is_broken() const noexcept { return m_broken.load(std::memory_order_relaxed); }
+  [[nodiscard]] bool is_broken() const noexcept { return m_course.is_broken(); }
   [[nodiscard]] std::uint64_t next_number() const noexcept { return m_deferred.begun(); }
 
  private:
@@ -73,7 +75,6 @@ class Session {
   [[nodiscard]] std::unique_ptr<Dispatch> next(bool& reached) noexcept;   // null: the session ends
   void carry_out(std::unique_ptr<Dispatch> dispatch, bool reached) noexcept;
   [[nodiscard]] core::Result<void> take(Dispatch& dispatch) noexcept;
-  [[nodiscard]] core::Result<void> copy(Dispatch& dispatch, State state, messages::Cost& cost) noexcept;
   [[nodiscard]] core::Result<void> run_kernel(Dispatch& dispatch) noexcept;
   [[nodiscard]] std::vector<const Dispatch*> stopped() noexcept;
   void let_go(Dispatch& dispatch) noexcept;
@@ -81,14 +82,14 @@ class Session {
   bool tidy() noexcept;   // under the lock; true: nothing is left
   void close_window() noexcept;
 
-  Device& m_device;
+  QueuedDevice& m_device;
   Listener& m_listener;
   const Settings m_settings;
+  Course m_course;
   DeferredCalls m_deferred;
   std::atomic<bool> m_ends{false};
   std::atomic<bool> m_gone{false};          // nothing of the device's may be touched any more
   std::atomic<bool> m_window{false};        // from the list of memory to the end of the post-state
-  std::atomic<bool> m_broken{false};
   std::mutex m_mutex;                       // guards all that follows
   std::condition_variable m_changed;
   std::deque<std::unique_ptr<Dispatch>> m_waiting;

@@ -144,6 +144,13 @@ Result<std::uint64_t> Snapshots::copy(capture::Dispatch& dispatch, capture::Stat
   return copy.copied_bytes();
 }
 
+Result<void> Snapshots::undisturbed(const capture::Dispatch&, capture::State state) noexcept {
+  if (m_holder.still_held()) return {};
+  const bool pre = state == capture::State::pre;
+  return Error{ErrorCode::timeout, pre ? "another queue went on while the pre-state was copied"
+                                       : "another queue went on while the post-state was copied"};
+}
+
 void Snapshots::go(capture::Dispatch& dispatch) noexcept { set_zero(job_of(dispatch).go); }
 
 std::uint64_t Snapshots::duration_ns(const capture::Dispatch& dispatch) noexcept {

@@ -38,7 +38,7 @@ struct Job : capture::Dispatch {
   std::optional<StateCopy> state;          // while it is captured
 };
 
-class Snapshots final : private capture::Device {
+class Snapshots final : private capture::QueuedDevice {
  public:
   Snapshots(capture::Channel& channel, std::uint64_t first_number) noexcept
       : m_collector(channel),
@@ -72,7 +72,7 @@ class Snapshots final : private capture::Device {
   core::Result<void> describe(capture::Dispatch& dispatch, capture::Limit limit) noexcept override;
   core::Result<std::uint64_t> copy(capture::Dispatch& dispatch, capture::State state,
                                    capture::Limit limit) noexcept override;
-  bool undisturbed(const capture::Dispatch&) noexcept override { return m_holder.still_held(); }
+  core::Result<void> undisturbed(const capture::Dispatch&, capture::State state) noexcept override;
   void go(capture::Dispatch& dispatch) noexcept override;
   std::uint64_t duration_ns(const capture::Dispatch& dispatch) noexcept override;
   void complete(capture::Dispatch& dispatch) noexcept override;

@@ -41,12 +41,14 @@ struct StubDispatch : Dispatch {
 inline Facts& facts_of(const Dispatch& dispatch) { return *static_cast<const StubDispatch&>(dispatch).facts; }
 
 // One for each test: `bad` names the step of the first dispatch that fails, or that hangs until the session ends.
-class Stub : public Device, public Listener {
+class Stub : public QueuedDevice, public Listener {
  public:
   enum How { fails, hangs, hangs_on };
   std::string bad;
   How how = fails;
-  Session* session = nullptr;
+  Session* session = nullptr;   // none where a course is tested alone
+  bool keeps_states = false;    // copy() does, until hand_over()
+  bool sends_later = false;
   std::atomic<bool> wanted{true}, alive{true}, stuck{false}, unstick{false};
   std::atomic<bool> others_rest{true};
   std::atomic<int> failures{0}, successes{0}, touched{0}, given_back_in_all{0}, others_stopped{0};
@@ -72,10 +74,8 @@ class Stub : public Device, public Listener {
     if (Result<void> done = step(it, state == State::pre ? "pre" : "post", limit); !done) return done.error();
     return std::uint64_t{11};
   }
-  bool undisturbed(const Dispatch& it) noexcept override {
-    const char* const name = it.number == m_checked ? "undisturbed again" : "undisturbed";
-    m_checked = it.number;
-    return step(it, name, Limit(0)).ok();
+  Result<void> undisturbed(const Dispatch& it, State state) noexcept override {
+    return step(it, state == State::pre ? "undisturbed" : "undisturbed again", Limit(0));
   }
   void go(Dispatch& given) noexcept override {
     Facts& it = facts_of(given);
@@ -86,6 +86,11 @@ class Stub : public Device, public Listener {
     if (!never_ends) it.ended = it.left = true;
   }
   std::uint64_t duration_ns(const Dispatch&) noexcept override { return 7; }
+  Result<bool> hand_over(Dispatch& it) noexcept override {
+    if (!keeps_states) return true;
+    if (Result<void> sent = step(it, "hand over", Limit(0)); !sent) return sent.error();
+    return !sends_later;
+  }
   void complete(Dispatch& it) noexcept override { ++facts_of(it).completed, say("complete"); }
   void release(Dispatch& it) noexcept override { ++facts_of(it).released, say("release"); }
   void give_back(Dispatch& it) noexcept override { ++facts_of(it).given_back, ++touched, ++given_back_in_all; }
@@ -93,11 +98,12 @@ class Stub : public Device, public Listener {
 
   bool active() const noexcept override { return wanted; }
   bool connected() const noexcept override { return alive; }
-  bool ready(const Dispatch&, const Cost& cost) noexcept override {
-    CHECK(cost.duration_ns == 0 && cost.copied_bytes == 11);
+  bool ready(const Dispatch& it) noexcept override {
+    CHECK(it.cost.duration_ns == 0 && it.cost.copied_bytes == 11);
     return say("ready"), alive.load();
   }
-  bool done(const Dispatch&, const Cost& cost) noexcept override {
+  bool done(const Dispatch& it) noexcept override {
+    const Cost& cost = it.cost;
     CHECK(cost.duration_ns == 7 && cost.copied_bytes == 11);
     CHECK(cost.held_ns >= cost.drain_ns + cost.pre_copy_ns + cost.post_copy_ns);
     say("done");
@@ -119,15 +125,15 @@ class Stub : public Device, public Listener {
     if (bad != name || it.number != 0) return {};
     stuck = true;
     if (how == fails || !can_hang(name)) return Error{ErrorCode::device, "bad"};
-    while (how == hangs_on ? !unstick.load() : !session->ends() && Clock::now() < until) std::this_thread::yield();
+    const auto ends = [this] { return session != nullptr && session->ends(); };
+    while (how == hangs_on ? !unstick.load() : !ends() && Clock::now() < until) std::this_thread::yield();
     if (how == hangs_on) return Error{ErrorCode::device, "late"};
-    if (session->ends()) return Error{ErrorCode::io, "ends"};
+    if (ends()) return Error{ErrorCode::io, "ends"};
     return Error{ErrorCode::timeout, "timeout"};
   }
 
   std::mutex m_mutex;
   std::string m_log;
-  std::uint64_t m_checked = ~std::uint64_t{0};
 };
 
 template <typename Condition>
