@@ -18,7 +18,7 @@ Tool* g_tool = nullptr;
 
 void complain(const core::Error& error) noexcept {
   std::fprintf(stderr, "kerncap: %s; the program runs on without being recorded\n", error.message.c_str());
-  if (g_tool != nullptr && g_tool->channel != nullptr) {
+  if (g_tool != nullptr) {
     const bool is_refused = error.code == core::ErrorCode::unsupported;
     const auto code = is_refused ? capture::FailureCode::refused : capture::FailureCode::device;
     g_tool->channel->send(
@@ -35,9 +35,8 @@ void start(const char* socket) noexcept {
   core::Result<capture::Channel*> channel = capture::Channel::connect(socket, "cuda");
   if (!channel) return complain(channel.error());
   OwnProcess* own = make_own_process();
-  auto* made = own == nullptr ? nullptr : new (std::nothrow) Tool(*own);
+  auto* made = own == nullptr ? nullptr : new (std::nothrow) Tool(*own, *channel.value());
   if (made == nullptr) return;
-  made->channel = channel.value();
   g_tool = made;
   if (core::Result<void> loaded = load_cupti(); !loaded) return complain(loaded.error());
   const Inside inside;

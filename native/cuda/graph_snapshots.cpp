@@ -42,8 +42,7 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     if (refusal.empty()) read = read_kernel_node(graph->nodes[item.node].node);
     if (refusal.empty() && !read) refusal = read.error().message;
     if (!refusal.empty()) {
-      report(capture::k_no_capture, Error{ErrorCode::unsupported, refusal});
-      dismiss();
+      refuse(refusal);
       continue;
     }
     LaunchCall launch = read.value();
@@ -52,34 +51,31 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     auto job = std::make_unique<Job>();
     job->kernel = item.kernel;
     job->context = context;
-    job->from_graph = true;
-    hold(*job);
-    CUgraphExec before = nullptr;
-    Result<CUgraphExec> made = instantiate_before(*graph, item.node);
-    Result<void> taken = made ? Result<void>() : Result<void>(made.error());
-    if (made) before = made.value();
-    if (taken) taken = take_from_graph(*job, launch, *number, before, *graph, item.node);
+    job->launch = &launch;
+    job->index_of_kernel = *number;
+    job->from_graph = FromGraph{.graph = graph.get(), .node = item.node};
+    begin(*job);
+    Result<void> taken = m_course.hold(*job, {});
+    if (taken) taken = take_from_graph(*job);
     if (!m_own.enabled.load()) {
       // No thread has stood aside since then.
       warn("the process may have no more host memory: what its threads did beside a kernel of a CUDA graph may have been undone");
       taken = Error{ErrorCode::no_space, "the process may have no more host memory"};
     }
-    if (taken) taken = send_small(*job);
-    if (before != nullptr) driver().cuGraphExecDestroy(before);
+    if (taken) taken = m_course.finish(*job);
+    if (job->from_graph->before != nullptr) driver().cuGraphExecDestroy(job->from_graph->before);
     end(std::move(job), taken);
     begin_call(UnderWay::launch);
   }
 }
 
-Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel,
-                                        CUgraphExec before, const WatchedGraph& graph, std::size_t node) noexcept {
-  Result<void> ready = prepare_job(job, launch, index_of_kernel);
-  if (!ready) return ready;
+Result<void> Snapshots::take_from_graph(Job& job) noexcept {
+  if (Result<void> described = describe(job, tool()->channel->wait_limit()); !described) return described;
   if (m_has_stuck) {
     return Error{ErrorCode::timeout, "another thread's launch did not end in time, and what it submits would be undone with what a "
                                      "capture of a kernel in a CUDA graph does"};
   }
-  const Result<std::vector<PutBack>> how = how_to_put_back(graph, node, job.regions, job.device);
+  const Result<std::vector<PutBack>> how = how_to_put_back(*job.from_graph->graph, job.from_graph->node, job.regions, job.device);
   if (!how) return how.error();
   // What has been done twice cannot be put back without it.
   if (Result<void> compiled = job.engines->changed.prepare(); !compiled) return compiled;
@@ -103,7 +99,7 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
     return done;
   }
   job.stream = copier.stream();
-  done = run_to_kernel(job, launch, before);
+  done = run_to_kernel(job);
   if (!done && driver().cuStreamQuery(job.stream) == CUDA_ERROR_NOT_READY) {
     // What runs may end once the program is let go, and not before. Nothing can be put back under it, and to free memory
     // waits for it: the copies stay.
@@ -121,22 +117,23 @@ Result<void> Snapshots::take_from_graph(Job& job, const LaunchCall& launch, std:
   if (!done || tool()->channel->with_post()) return done;
   // The kernel may break the context, or never end: what is wanted of it has been taken, and is sent before the program's own runs.
   done = send(copier, job);
-  return done ? finish_job(job, capture::Up::ready) : done;
+  if (done && !m_collector.ready(job)) return Error{ErrorCode::io, "the collector is gone"};
+  return done;
 }
 
-Result<void> Snapshots::run_to_kernel(Job& job, const LaunchCall& launch, CUgraphExec before) noexcept {
+Result<void> Snapshots::run_to_kernel(Job& job) noexcept {
   Copier& copier = job.engines->copier;
-  Result<void> done = checked("running the nodes before the kernel", driver().cuGraphLaunch(before, job.stream));
+  Result<void> done = checked("running the nodes before the kernel", driver().cuGraphLaunch(job.from_graph->before, job.stream));
   if (done) done = wait_for(job.stream, wait_deadline(), "what a CUDA graph runs before the kernel");
   if (done) done = copier.gather(job.regions, job.pre, wait_deadline());
-  job.held_ns = ns_since(job.held_since);
+  job.cost.held_ns = capture::ns_since(job.held_since);
   if (!done || !tool()->channel->with_post()) return done;
   done = checked("recording an event", driver().cuEventRecord(job.before, job.stream));
-  if (done) done = run_alone(launch, job.stream);
+  if (done) done = run_alone(*job.launch, job.stream);
   if (done) done = checked("recording an event", driver().cuEventRecord(job.after, job.stream));
   if (done) done = wait_for(job.stream, wait_deadline(), "the kernel");
   if (!done) return done;
-  measure(job);
+  job.cost.duration_ns = duration_ns(job);
   return keep_changed(job);
 }
 

@@ -23,7 +23,7 @@ constexpr std::chrono::milliseconds k_others_limit{1000};
 
 }  // namespace
 
-Result<void> Snapshots::list_regions(Job& job, const std::vector<std::byte>& parameters) noexcept {
+Result<void> Snapshots::list_regions(Job& job) noexcept {
   tool()->allocations.drop_what_went(is_known_to_the_driver);
   job.regions = tool()->allocations.reachable(job.device);
   for (Allocation& region : job.regions) {
@@ -34,16 +34,16 @@ Result<void> Snapshots::list_regions(Job& job, const std::vector<std::byte>& par
     warn("kernels of the program take memory from the device's own heap (malloc in a kernel), which no capture holds: a "
          "replay that follows a pointer there faults");
   }
-  return add_peers(job, parameters);
+  return add_peers(job);
 }
 
 // Of other GPUs' memory what the arguments lead to: all of it would be as much again for each GPU, and most kernels of
 // programs with several GPUs see none of it.
-Result<void> Snapshots::add_peers(Job& job, const std::vector<std::byte>& parameters) noexcept {
+Result<void> Snapshots::add_peers(Job& job) noexcept {
   std::map<std::uint32_t, std::uint64_t> left_out = tool()->allocations.peer_bytes(job.device);
   std::vector<Allocation> all = job.regions;
   std::set<std::uint64_t> bases;
-  for (const std::uint64_t word : words_of(parameters)) {
+  for (const std::uint64_t word : words_of(job.parameters)) {
     const std::optional<Allocation> peer = tool()->allocations.peer_at(word, job.device);
     if (!peer || !bases.insert(peer->base).second) continue;
     all.push_back(*peer);
@@ -60,10 +60,10 @@ Result<void> Snapshots::add_peers(Job& job, const std::vector<std::byte>& parame
 }
 
 // What another GPU does is on no stream of this one's, and may write what both reach.
-Result<void> Snapshots::wait_for_other_gpus(const Job& job, const std::vector<std::byte>& parameters) noexcept {
+Result<void> Snapshots::wait_for_other_gpus(const Job& job) noexcept {
   if (job.from_graph || !tool()->streams.has_others(job.device)) return {};   // a graph's capture waits for all of them
   std::set<std::uint32_t> given;
-  for (const std::uint64_t word : words_of(parameters)) {
+  for (const std::uint64_t word : words_of(job.parameters)) {
     const Allocation* region = region_at(job.regions, word);
     if (region != nullptr && region->lies_elsewhere(job.device)) given.insert(region->device);
   }
@@ -118,8 +118,8 @@ void Snapshots::add_variables(Job& job) noexcept {
 }
 
 // What an argument leads to and no copy holds: memory that only exists while a graph runs, of other interfaces, and so on.
-Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& parameters, const Job& job) noexcept {
-  for (const std::uint64_t word : words_of(parameters)) {
+Result<void> Snapshots::refuse_unreachable(const Job& job) noexcept {
+  for (const std::uint64_t word : words_of(job.parameters)) {
     if (tool()->allocations.is_graph_memory(word)) {
       return Error{ErrorCode::unsupported, "an argument points to memory that a CUDA graph allocates while it runs"};
     }
@@ -130,7 +130,7 @@ Result<void> Snapshots::refuse_unreachable(const std::vector<std::byte>& paramet
                                            "a buffer of a graphics interface: it cannot be captured"};
     }
   }
-  if (!job.from_graph && !m_ordinary_is_said && is_given_ordinary_memory(job.kernel.function, parameters, job.device)) {
+  if (!job.from_graph && !m_ordinary_is_said && is_given_ordinary_memory(job.kernel.function, job.parameters, job.device)) {
     m_ordinary_is_said = true;
     warn("the kernel is given an address of ordinary memory of the host, which this GPU reaches by itself (HMM, ATS): no capture holds "
          "that memory, and a replay that follows the address faults");

@@ -1,5 +1,5 @@
-// The course of a capture: hold, drain, copy, let the kernel run alone, copy, let go. What was copied on the device
-// is sent by a thread of ours while the program goes on.
+// How each step of a capture is done with driver calls. What was copied on the device is sent by a thread of ours while
+// the program goes on.
 #include "cuda/snapshots.hpp"
 
 #include <pthread.h>
@@ -9,7 +9,6 @@
 #include <cstdlib>
 #include <system_error>
 
-#include "capture/collector.hpp"
 #include "capture/selection.hpp"
 #include "capture/streams.hpp"
 #include "capture/threads.hpp"
@@ -49,17 +48,17 @@ constexpr const char* k_launched_as_in_cuda_3 =
 // Between enter() and leave().
 thread_local Job* t_job = nullptr;
 
-}  // namespace
+Job& job_of(capture::Dispatch& dispatch) noexcept { return static_cast<Job&>(dispatch); }
+const Job& job_of(const capture::Dispatch& dispatch) noexcept { return static_cast<const Job&>(dispatch); }
 
-std::uint64_t Snapshots::ns_since(Clock::time_point begin) noexcept {
-  return static_cast<std::uint64_t>(std::chrono::nanoseconds(Clock::now() - begin).count());
-}
+}  // namespace
 
 Clock::time_point Snapshots::wait_deadline() noexcept { return Clock::now() + tool()->channel->wait_limit(); }
 
-void Snapshots::report(std::uint64_t number, const Error& error) noexcept {
-  tool()->channel->send(
-      messages::Failed{.capture = number, .code = capture::failure_of(error.code), .reason = error.message});
+void Snapshots::refuse(const std::string& reason) noexcept {
+  tool()->channel->send(messages::Failed{
+      .capture = capture::k_no_capture, .code = capture::failure_of(ErrorCode::unsupported), .reason = reason});
+  dismiss();
 }
 
 std::shared_ptr<Engines> Snapshots::engines_of(CUcontext context) noexcept {
@@ -75,24 +74,20 @@ void Snapshots::forget(CUcontext context) noexcept {
   m_engines.erase(context);
 }
 
-void Snapshots::hold(Job& job) noexcept {
+void Snapshots::begin(Job& job) noexcept {
   step_out();   // who holds the window now, or is before us, does not wait for this call
   m_window_mutex.lock();
   let_waiters_go_first();
   this_thread().holds_window = true;
   job.number = m_next_number++;
-  job.held_since = Clock::now();
-  job.engines = engines_of(job.context);
-  open_window();
 }
 
 void Snapshots::end(std::unique_ptr<Job> job, const Result<void>& taken) noexcept {
   if (taken) {
-    if (!job->is_sent) job->held_ns = ns_since(job->held_since);
     close_window();
-    return hand_over(std::move(job));
+    return pass_on(std::move(job));
   }
-  report(job->number, taken.error());
+  m_collector.failed(*job, taken.error());
   release(*job);
   close_window();
   dismiss();
@@ -125,18 +120,20 @@ void Snapshots::enter(const Kernel& kernel, const LaunchCall& launch, CUcontext 
   if (!kernel.is_certain) refusal = k_one_of_several;
   if (launch.is_of_cuda_3) refusal = k_launched_as_in_cuda_3;
   if (kernel.is_of_library() && !tool()->streams.is_of_current_device(launch.stream)) refusal = k_launched_elsewhere;
-  if (refusal != nullptr) {
-    report(capture::k_no_capture, Error{ErrorCode::unsupported, refusal});
-    return dismiss();
-  }
+  if (refusal != nullptr) return refuse(refusal);
   send_facts();
   auto job = std::make_unique<Job>();
   job->kernel = kernel;
   job->context = context;
   job->stream = launch.stream;
-  hold(*job);
-  Result<void> taken = take_pre(*job, launch, *number);
+  job->launch = &launch;
+  job->index_of_kernel = *number;
+  begin(*job);
+  Result<void> taken = m_course.hold(*job, {});
+  if (taken) taken = m_course.before(*job);
   if (taken) {
+    // For the time only: streams of green contexts take no events of others.
+    driver().cuEventRecord(job->before, job->stream);
     t_job = job.release();
     return;
   }
@@ -153,22 +150,37 @@ void Snapshots::uncount(std::uint64_t counted) noexcept {
   capture::uncount(tool()->channel->control().matched[rule - 1], number);
 }
 
-Result<void> Snapshots::prepare_job(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept {
+Result<void> Snapshots::hold(capture::Dispatch& dispatch, const std::vector<const capture::Dispatch*>&, capture::Limit) noexcept {
+  Job& job = job_of(dispatch);
+  job.engines = engines_of(job.context);
+  open_window();
+  if (!job.from_graph) return {};
+  Result<CUgraphExec> before = instantiate_before(*job.from_graph->graph, job.from_graph->node);
+  if (!before) return before.error();
+  job.from_graph->before = before.value();
+  return {};
+}
+
+Result<void> Snapshots::drain(capture::Dispatch& dispatch, capture::Limit) noexcept {
+  Job& job = job_of(dispatch);
   CUdevice device = 0;
   if (Result<void> asked = checked("cuCtxGetDevice", driver().cuCtxGetDevice(&device)); !asked) return asked;
   job.device = static_cast<std::uint32_t>(device);
-  Result<std::vector<std::byte>> parameters = pack_parameters(job.kernel.function, launch);
+  Result<std::vector<std::byte>> parameters = pack_parameters(job.kernel.function, *job.launch);
   if (!parameters) return parameters.error();
-  if (Result<void> settled = settle(job); !settled) return settled;
-  job.drain_ns = ns_since(job.held_since);
+  job.parameters = std::move(parameters.value());
+  return settle(job);
+}
+
+Result<void> Snapshots::describe(capture::Dispatch& dispatch, capture::Limit) noexcept {
+  Job& job = job_of(dispatch);
   // Not before the device has come to rest: where it does not, calls that make something may wait for ever.
   if (Result<void> ready = job.engines->copier.prepare(); !ready) return ready;
-  if (Result<void> listed = list_regions(job, parameters.value()); !listed) return listed;
-  if (Result<void> rested = wait_for_other_gpus(job, parameters.value()); !rested) return rested;
-  if (Result<void> fine = refuse_unreachable(parameters.value(), job); !fine) return fine;
-  for (const Allocation& region : job.regions) job.bytes += region.bytes;
-  Result<void> described = describe_to_collector(job, launch, parameters.value(), index_of_kernel);
-  if (!described) return described;
+  if (Result<void> listed = list_regions(job); !listed) return listed;
+  if (Result<void> rested = wait_for_other_gpus(job); !rested) return rested;
+  if (Result<void> fine = refuse_unreachable(job); !fine) return fine;
+  for (const Allocation& region : job.regions) job.cost.copied_bytes += region.bytes;
+  if (Result<void> described = describe_to_collector(job); !described) return described;
   for (CUevent* event : {&job.before, &job.after}) {
     if (Result<void> made = checked("creating an event", driver().cuEventCreate(event, CU_EVENT_DEFAULT)); !made) {
       return made;
@@ -205,23 +217,25 @@ Result<void> Snapshots::settle(const Job& job) noexcept {
   return tool()->streams.drain(job.device, deadline);
 }
 
-Result<void> Snapshots::take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept {
-  if (Result<void> ready = prepare_job(job, launch, index_of_kernel); !ready) return ready;
-  const auto since = Clock::now();
+Result<std::uint64_t> Snapshots::copy(capture::Dispatch& dispatch, capture::State state, capture::Limit) noexcept {
+  Job& job = job_of(dispatch);
   Copier& copier = job.engines->copier;
-  // Without a post-state everything is sent before the kernel runs: it may break the context, or never end.
-  const bool with_post = tool()->channel->with_post();
-  job.pre = with_post ? copier.allocate(Copier::layout(job.regions).back()) : 0;
-  Result<void> copied = job.pre != 0 ? copier.gather(job.regions, job.pre, wait_deadline())
-                                     : send_live(copier, job, StreamKind::pre);
-  if (!copied) return copied;
-  job.pre_ns = ns_since(since);
-  job.held_ns = ns_since(job.held_since);
-  if (!with_post) copied = was_undisturbed();
-  if (!with_post && copied) copied = finish_job(job, Up::ready);
-  // For the time only: streams of green contexts take no events of others.
-  driver().cuEventRecord(job.before, job.stream);
-  return copied;
+  Result<void> copied;
+  if (state == capture::State::pre) {
+    // Without a post-state everything is sent before the kernel runs: it may break the context, or never end.
+    if (tool()->channel->with_post()) job.pre = copier.allocate(Copier::layout(job.regions).back());
+    copied = job.pre != 0 ? copier.gather(job.regions, job.pre, wait_deadline()) : send_live(copier, job, StreamKind::pre);
+  } else {
+    copied = job.pre != 0 ? keep_changed(job) : send_live(copier, job, StreamKind::post);
+  }
+  if (!copied) return copied.error();
+  return job.cost.copied_bytes;
+}
+
+// Where there is a post-state, who has gone on beside the pre-state is found once the kernel has run.
+Result<void> Snapshots::undisturbed(const capture::Dispatch&, capture::State state) noexcept {
+  if (state == capture::State::pre && tool()->channel->with_post()) return {};
+  return was_undisturbed();
 }
 
 bool Snapshots::holding() const noexcept { return this_thread().holds_window; }
@@ -235,42 +249,33 @@ void Snapshots::leave(CUresult status) noexcept {
     return;
   }
   const RelaxedMode relaxed;
-  Result<void> taken = checked("the launch", status);
-  // Since we gave up, no thread has stood aside.
-  if (taken && !m_own.enabled.load()) taken = Error{ErrorCode::no_space, "the process may have no more host memory"};
-  if (taken && tool()->channel->with_post()) taken = was_undisturbed();
-  if (taken) taken = take_post(*job);
-  if (taken && tool()->channel->with_post()) taken = was_undisturbed();
-  if (taken) taken = send_small(*job);
+  Result<void> taken = wait_for_kernel(*job, status);
+  if (taken) taken = m_course.after(*job);
   end(std::move(job), taken);
 }
 
-Result<void> Snapshots::take_post(Job& job) noexcept {
-  driver().cuEventRecord(job.after, job.stream);
-  if (Result<void> ran = tool()->streams.drain(job.device, wait_deadline()); !ran) {
-    if (ran.error().code != ErrorCode::timeout) return ran;
-    return Error{ErrorCode::timeout, "the kernel did not end in time"};
-  }
-  measure(job);
-  const auto since = Clock::now();
-  Result<void> copied;
+Result<void> Snapshots::wait_for_kernel(Job& job, CUresult status) noexcept {
+  if (Result<void> launched = checked("the launch", status); !launched) return launched;
+  // Since we gave up, no thread has stood aside.
+  if (!m_own.enabled.load()) return Error{ErrorCode::no_space, "the process may have no more host memory"};
   if (tool()->channel->with_post()) {
-    copied = job.pre != 0 ? keep_changed(job) : send_live(job.engines->copier, job, StreamKind::post);
+    if (Result<void> fine = was_undisturbed(); !fine) return fine;
   }
-  job.post_ns = ns_since(since);
-  return copied;
+  driver().cuEventRecord(job.after, job.stream);
+  Result<void> ran = tool()->streams.drain(job.device, wait_deadline());
+  if (ran || ran.error().code != ErrorCode::timeout) return ran;
+  return Error{ErrorCode::timeout, "the kernel did not end in time"};
 }
 
-void Snapshots::measure(Job& job) noexcept {
+std::uint64_t Snapshots::duration_ns(const capture::Dispatch& dispatch) noexcept {
+  const Job& job = job_of(dispatch);
   float milliseconds = 0;
-  if (driver().cuEventElapsedTime(&milliseconds, job.before, job.after) == CUDA_SUCCESS) {
-    job.duration_ns = static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
-  }
+  if (driver().cuEventElapsedTime(&milliseconds, job.before, job.after) != CUDA_SUCCESS) return 0;
+  return static_cast<std::uint64_t>(static_cast<double>(milliseconds) * 1e6);
 }
 
-Result<void> Snapshots::describe_to_collector(const Job& job, const LaunchCall& launch,
-                                              const std::vector<std::byte>& parameters,
-                                              std::uint64_t index_of_kernel) noexcept {
+Result<void> Snapshots::describe_to_collector(const Job& job) noexcept {
+  const LaunchCall& launch = *job.launch;
   const std::string attributes = describe_attributes(job.kernel.function, launch);
   messages::Capture begun{
       .capture = job.number,
@@ -280,12 +285,12 @@ Result<void> Snapshots::describe_to_collector(const Job& job, const LaunchCall& 
       .device = job.device,
       .queue = tool()->streams.index_of(job.stream),
       .index_in_process = m_own.launches.load(),
-      .index_of_kernel = index_of_kernel,
+      .index_of_kernel = job.index_of_kernel,
       .block_work_items = std::to_array(launch.block),
       .group_bytes = launch.dynamic_shared_bytes,
       .flags = (launch.cooperative ? capture::k_capture_cooperative : 0) |
                (job.from_graph ? capture::k_capture_from_batch : 0),
-      .kernarg = parameters,
+      .kernarg = job.parameters,
       .packet = std::as_bytes(std::span(attributes)),
   };
   for (std::size_t axis = 0; axis < 3; ++axis) {
@@ -336,7 +341,7 @@ bool Snapshots::start_thread() noexcept {
   return true;
 }
 
-void Snapshots::hand_over(std::unique_ptr<Job> job) noexcept {
+void Snapshots::pass_on(std::unique_ptr<Job> job) noexcept {
   {
     const std::lock_guard lock(m_mutex);
     if (!m_started) m_started = start_thread();
@@ -361,8 +366,8 @@ void Snapshots::deliver(std::unique_ptr<Job> job) noexcept {
   driver().cuCtxSetCurrent(job->context);
   if (!job->is_sent) {
     Result<void> sent = send(job->engines->sender, *job);
-    if (sent) sent = finish_job(*job);
-    if (!sent) report(job->number, sent.error());
+    if (sent && !m_collector.done(*job)) sent = Error{ErrorCode::io, "the collector is gone"};
+    if (!sent) m_collector.failed(*job, sent.error());
   }
   release(*job);
   const std::lock_guard lock(m_mutex);

@@ -1,4 +1,5 @@
-// Takes the state before and after a launch, on the thread that launches: the launch waits in its callback.
+// Takes the state before and after a launch, on the thread that launches: the launch waits in its callback, and
+// `capture::Course` says what is done.
 #pragma once
 
 #include <atomic>
@@ -13,6 +14,8 @@
 #include <thread>
 #include <vector>
 
+#include "capture/collector.hpp"
+#include "capture/course.hpp"
 #include "capture/protocol.hpp"
 #include "core/result.hpp"
 #include "cuda/allocations.hpp"
@@ -38,16 +41,24 @@ struct Engines {
   Copier sender{memory};                     // for our own thread
 };
 
+// Of a kernel in a graph: what is run before it.
+struct FromGraph {
+  const WatchedGraph* graph = nullptr;
+  std::size_t node = 0;
+  CUgraphExec before = nullptr;
+};
+
 // One capture on its way.
-struct Job {
-  std::uint64_t number = 0;
+struct Job : capture::Dispatch {
   Kernel kernel;
   CUcontext context = nullptr;
   std::shared_ptr<Engines> engines;          // of the context
   std::uint32_t device = 0;
   CUstream stream = nullptr;
-  std::vector<Allocation> regions;
-  std::uint64_t bytes = 0;
+  const LaunchCall* launch = nullptr;        // until its kernel runs
+  std::uint64_t index_of_kernel = 0;
+  std::vector<std::byte> parameters;         // as the kernel sees them
+  std::vector<Allocation> regions;           // cost.copied_bytes in all
   // Copy of all regions on the device, laid out as Copier::layout() says; 0 where they went to the collector at once.
   CUdeviceptr pre = 0;
   // What the kernel changed: copies of those chunks, one behind the other. `changed` has a word a chunk, region after
@@ -56,19 +67,14 @@ struct Job {
   std::vector<std::uint32_t> changed;
   CUevent before = nullptr;
   CUevent after = nullptr;
-  std::chrono::steady_clock::time_point held_since;
-  std::uint64_t drain_ns = 0;
-  std::uint64_t pre_ns = 0;
-  std::uint64_t post_ns = 0;
-  std::uint64_t held_ns = 0;
-  std::uint64_t duration_ns = 0;
-  bool from_graph = false;
+  std::optional<FromGraph> from_graph;
   bool is_sent = false;                      // the collector has all of it
 };
 
-class Snapshots {
+class Snapshots final : private capture::Device {
  public:
-  explicit Snapshots(OwnProcess& own) noexcept : m_own(own) {}
+  Snapshots(OwnProcess& own, capture::Channel& channel) noexcept
+      : m_own(own), m_collector(channel), m_course(*this, m_collector, {channel.wait_limit(), channel.with_post()}) {}
   // At a launch's entry. The dispatch's number among those that the rule saw decides whether it is taken; if so, the
   // pre-state is, and every other thread's calls wait until leave(). `counted`: for uncount(), where the launch counts.
   void enter(const Kernel& kernel, const LaunchCall& launch, CUcontext context, std::uint64_t& counted) noexcept;
@@ -99,33 +105,38 @@ class Snapshots {
  private:
   // When it is, end() has to follow. `number`: of the dispatch, where it counts.
   [[nodiscard]] bool wanted(const Kernel& kernel, const LaunchCall& launch, std::optional<std::uint64_t>& number) noexcept;
-  core::Result<void> take_pre(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept;
-  core::Result<void> take_post(Job& job) noexcept;
-  core::Result<void> take_from_graph(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel,
-                                     CUgraphExec before, const WatchedGraph& graph, std::size_t node) noexcept;
+  // The steps of the course. What the limit is stands in wait_deadline() for all of this class.
+  core::Result<void> hold(capture::Dispatch& dispatch, const std::vector<const capture::Dispatch*>& stopped,
+                          capture::Limit limit) noexcept override;
+  core::Result<void> drain(capture::Dispatch& dispatch, capture::Limit limit) noexcept override;
+  core::Result<void> describe(capture::Dispatch& dispatch, capture::Limit limit) noexcept override;
+  core::Result<std::uint64_t> copy(capture::Dispatch& dispatch, capture::State state,
+                                   capture::Limit limit) noexcept override;
+  core::Result<void> undisturbed(const capture::Dispatch& dispatch, capture::State state) noexcept override;
+  std::uint64_t duration_ns(const capture::Dispatch& dispatch) noexcept override;
+  core::Result<bool> hand_over(capture::Dispatch& dispatch) noexcept override;
+
+  // Between before() and after(). `status` is what the launch returned.
+  core::Result<void> wait_for_kernel(Job& job, CUresult status) noexcept;
+  core::Result<void> take_from_graph(Job& job) noexcept;
   // A node, or the kernel itself, may wait for what the program does once it has launched the graph.
-  core::Result<void> run_to_kernel(Job& job, const LaunchCall& launch, CUgraphExec before) noexcept;
+  core::Result<void> run_to_kernel(Job& job) noexcept;
   core::Result<void> run_alone(const LaunchCall& launch, CUstream stream) noexcept;
-  // Drains, lists the regions and tells the collector; nothing is copied yet.
-  core::Result<void> prepare_job(Job& job, const LaunchCall& launch, std::uint64_t index_of_kernel) noexcept;
-  void measure(Job& job) noexcept;
   [[nodiscard]] std::shared_ptr<Engines> engines_of(CUcontext context) noexcept;
-  void hold(Job& job) noexcept;              // opens the window
-  void end(std::unique_ptr<Job> job, const core::Result<void>& taken) noexcept;   // closes it
-  static void report(std::uint64_t number, const core::Error& error) noexcept;
+  void begin(Job& job) noexcept;             // waits for its turn: end() has to follow
+  void end(std::unique_ptr<Job> job, const core::Result<void>& taken) noexcept;
+  void refuse(const std::string& reason) noexcept;   // instead of both
   [[nodiscard]] static std::chrono::steady_clock::time_point wait_deadline() noexcept;
-  [[nodiscard]] static std::uint64_t ns_since(std::chrono::steady_clock::time_point begin) noexcept;
-  core::Result<void> list_regions(Job& job, const std::vector<std::byte>& parameters) noexcept;
-  core::Result<void> wait_for_other_gpus(const Job& job, const std::vector<std::byte>& parameters) noexcept;
-  core::Result<void> add_peers(Job& job, const std::vector<std::byte>& parameters) noexcept;
+  core::Result<void> list_regions(Job& job) noexcept;
+  core::Result<void> wait_for_other_gpus(const Job& job) noexcept;
+  core::Result<void> add_peers(Job& job) noexcept;
   void add_variables(Job& job) noexcept;
   // Drains the device, and waits for calls that were under way when the window opened.
   core::Result<void> settle(const Job& job) noexcept;
   [[nodiscard]] bool start_thread() noexcept;
   void deliver(std::unique_ptr<Job> job) noexcept;
-  core::Result<void> refuse_unreachable(const std::vector<std::byte>& parameters, const Job& job) noexcept;
-  core::Result<void> describe_to_collector(const Job& job, const LaunchCall& launch, const std::vector<std::byte>& parameters,
-                                           std::uint64_t index_of_kernel) noexcept;
+  core::Result<void> refuse_unreachable(const Job& job) noexcept;
+  core::Result<void> describe_to_collector(const Job& job) noexcept;
   [[nodiscard]] static core::Result<void> send_images(const Job& job) noexcept;
   void begin_counted(std::atomic<std::uint32_t>& kind) noexcept;
   void begin_end_of_context() noexcept;
@@ -141,7 +152,7 @@ class Snapshots {
   void open_window() noexcept;
   void close_window() noexcept;
   void release(Job& job) noexcept;
-  void hand_over(std::unique_ptr<Job> job) noexcept;
+  void pass_on(std::unique_ptr<Job> job) noexcept;   // to our thread
   // A dispatch that was wanted() has not been captured. It may have been the last.
   void dismiss() noexcept;
   [[nodiscard]] static bool all_taken() noexcept;
@@ -149,8 +160,6 @@ class Snapshots {
   void run() noexcept;                       // the thread that sends what lies on the device
   // What lies on the device; what does not has been sent.
   core::Result<void> send(Copier& copier, Job& job) noexcept;
-  // At the end of the window, where it takes next to no time.
-  core::Result<void> send_small(Job& job) noexcept;
   // Straight from the program's memory, while everything is held.
   core::Result<void> send_live(Copier& copier, const Job& job, capture::StreamKind kind) noexcept;
   core::Result<void> send_pre(Copier& copier, const Job& job) noexcept;
@@ -158,9 +167,10 @@ class Snapshots {
   core::Result<void> send_post(Copier& copier, const Job& job, bool live) noexcept;
   core::Result<void> compare_states(Job& job) noexcept;
   core::Result<void> keep_changed(Job& job) noexcept;
-  core::Result<void> finish_job(const Job& job, capture::Up how = capture::Up::done) noexcept;
 
   OwnProcess& m_own;
+  capture::Collector m_collector;
+  capture::Course m_course;
   std::map<CUcontext, std::shared_ptr<Engines>> m_engines;
   std::mutex m_window_mutex;                 // held from enter() to leave()
   std::mutex m_mutex;

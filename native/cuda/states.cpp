@@ -10,9 +10,7 @@
 namespace kerncap::cuda {
 namespace {
 
-namespace messages = capture::messages;
 using capture::StreamKind;
-using capture::Up;
 using core::Error;
 using core::ErrorCode;
 using core::Result;
@@ -37,7 +35,7 @@ bool is_comparable(const Allocation& region) noexcept {
 }  // namespace
 
 Result<void> Snapshots::send_live(Copier& copier, const Job& job, StreamKind kind) noexcept {
-  if (Result<void> pinned = copier.pin_for(job.bytes); !pinned) return pinned;
+  if (Result<void> pinned = copier.pin_for(job.cost.copied_bytes); !pinned) return pinned;
   for (std::size_t i = 0; i < job.regions.size(); ++i) {
     // What has failed is not sent to its end, which may take minutes.
     if (Result<void> fine = was_undisturbed(); !fine) return fine;
@@ -48,7 +46,7 @@ Result<void> Snapshots::send_live(Copier& copier, const Job& job, StreamKind kin
 }
 
 Result<void> Snapshots::send_pre(Copier& copier, const Job& job) noexcept {
-  if (Result<void> pinned = copier.pin_for(job.bytes); !pinned) return pinned;
+  if (Result<void> pinned = copier.pin_for(job.cost.copied_bytes); !pinned) return pinned;
   const std::vector<std::uint64_t> offsets = Copier::layout(job.regions);
   for (std::size_t i = 0; i < job.regions.size(); ++i) {
     const std::vector<Copier::Piece> whole{{job.pre + offsets[i], job.regions[i].bytes}};
@@ -167,15 +165,15 @@ Result<void> Snapshots::send(Copier& copier, Job& job) noexcept {
   return job.changed.empty() ? Result<void>() : send_post(copier, job, false);
 }
 
-Result<void> Snapshots::send_small(Job& job) noexcept {
+// At the end of the window, where it takes next to no time. The rest is sent by our thread.
+Result<bool> Snapshots::hand_over(capture::Dispatch& dispatch) noexcept {
+  auto& job = static_cast<Job&>(dispatch);
   const bool is_held = (tool()->channel->flags() & capture::k_welcome_hold) != 0;
-  const bool is_small = job.bytes <= k_small_bytes && job.regions.size() <= k_few_regions;
-  if (!is_small && !is_held) return {};
-  Result<void> sent = send(job.engines->copier, job);
-  job.held_ns = ns_since(job.held_since);
-  if (sent) sent = finish_job(job);
-  job.is_sent = static_cast<bool>(sent);
-  return sent;
+  const bool is_small = job.cost.copied_bytes <= k_small_bytes && job.regions.size() <= k_few_regions;
+  if (!is_small && !is_held) return false;
+  if (Result<void> sent = send(job.engines->copier, job); !sent) return sent.error();
+  job.is_sent = true;
+  return true;
 }
 
 // What the driver compiled the kernel from, where that was not machine code.
@@ -186,20 +184,6 @@ Result<void> Snapshots::send_images(const Job& job) noexcept {
     Result<void> sent = capture::send_stream(*tool()->channel, StreamKind::image, job.number, i, images[i]);
     if (!sent) return sent;
   }
-  return {};
-}
-
-Result<void> Snapshots::finish_job(const Job& job, Up how) noexcept {
-  const messages::Cost cost{.duration_ns = job.duration_ns,
-                            .drain_ns = job.drain_ns,
-                            .pre_copy_ns = job.pre_ns,
-                            .post_copy_ns = job.post_ns,
-                            .held_ns = job.held_ns,
-                            .copied_bytes = job.bytes};
-  capture::Channel& channel = *tool()->channel;
-  const bool sent = how == Up::ready ? channel.send(messages::Ready{.capture = job.number, .cost = cost})
-                                     : channel.send(messages::Done{.capture = job.number, .cost = cost});
-  if (!sent) return Error{ErrorCode::io, "the collector is gone"};
   return {};
 }
 

@@ -24,12 +24,13 @@
 namespace kerncap::cuda {
 
 struct Tool {
-  explicit Tool(OwnProcess& its) noexcept : own(its), snapshots(own), leaving(own) {
+  Tool(OwnProcess& its, capture::Channel& conversation) noexcept
+      : own(its), channel(&conversation), snapshots(own, conversation), leaving(own) {
     own.functions = &functions;
   }
 
   OwnProcess& own;                       // all zeros in a child
-  capture::Channel* channel = nullptr;
+  capture::Channel* const channel;
   CUpti_SubscriberHandle subscriber = nullptr;
   Allocations allocations;
   Modules modules;

@@ -81,9 +81,10 @@ inline void fill_tables() {
 inline Collector& start_library(const capture::Rule& rule, std::uint32_t wait_ms = 5000, std::uint32_t flags = 0) {
   fill_tables();
   Collector& collector = Collector::start(rule, wait_ms, flags);
-  g_tool = new Tool(*make_own_process());
-  g_tool->channel = collector.connect();
-  if (g_tool->channel == nullptr || !subscribe(false)) std::abort();
+  capture::Channel* channel = collector.connect();
+  if (channel == nullptr) std::abort();
+  g_tool = new Tool(*make_own_process(), *channel);
+  if (!subscribe(false)) std::abort();
   g_tool->own.enabled.store(true);
   return collector;
 }

@@ -185,7 +185,7 @@ void whole_regions_are_the_devices_and_nothing_is_done_to_the_rest() {
 int main() {
   fill_tables();
   fill();
-  g_tool = new Tool(*make_own_process());
+  g_tool = new Tool(*make_own_process(), *Collector::start({}, 1000, 0).connect());
   what_our_run_changed_is_put_back_and_no_other_chunk_is_looked_at();
   protected_memory_is_put_back_by_the_device();
   what_has_been_written_since_stays();
