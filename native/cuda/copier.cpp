@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "capture/streams.hpp"
 #include "cuda/api.hpp"
 #include "cuda/tool.hpp"
 
@@ -23,7 +22,14 @@ constexpr std::uint64_t k_worth_pinning_bytes = 64ull << 20;
 // writes beyond its memory would change what was kept of it.
 constexpr std::uint64_t k_block_bytes = 2ull << 20;
 
+Result<void> copied_to_host(CUresult status) noexcept {
+  if (status == CUDA_SUCCESS) return {};
+  return Error{ErrorCode::device, describe("copying to the host", status)};
+}
+
 }  // namespace
+
+Copier::Copier(OwnMemory& memory) noexcept : m_memory(memory), m_pipeline(*tool()->channel) {}
 
 Result<void> Copier::prepare() noexcept {
   if (m_ready) return {};
@@ -78,7 +84,7 @@ void Copier::free(CUdeviceptr memory) noexcept {
   warn(describe("device memory that held a snapshot could not be given back to the program", freed));
 }
 
-Result<void> Copier::wait(Deadline deadline) noexcept {
+Result<void> Copier::wait_until(Deadline deadline) noexcept {
   const CUresult status = poll(m_stream, deadline);
   if (status == CUDA_ERROR_NOT_READY) return Error{ErrorCode::timeout, "copying took too long"};
   return checked("copying", status);
@@ -90,7 +96,7 @@ Result<void> Copier::gather(const std::vector<Allocation>& regions, CUdeviceptr 
     const CUresult status = driver().cuMemcpyAsync(to + offsets[i], regions[i].base, regions[i].bytes, m_stream);
     if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("copying a region", status)};
   }
-  return wait(deadline);
+  return wait_until(deadline);
 }
 
 Result<void> Copier::scatter(const std::vector<Allocation>& regions, CUdeviceptr from,
@@ -107,55 +113,14 @@ Result<void> Copier::scatter(const std::vector<Allocation>& regions, CUdeviceptr
   return done ? ended : done;
 }
 
-// The oldest transfer that is under way goes to the collector.
-Result<void> Copier::retire(std::uint32_t stream) noexcept {
-  const InFlight oldest = m_in_flight.front();
-  m_in_flight.pop_front();
-  const CUresult status = driver().cuEventSynchronize(oldest.done);
-  if (status != CUDA_SUCCESS) {
-    tool()->channel->release_unsent_slot(oldest.slot);
-    return Error{ErrorCode::device, describe("copying to the host", status)};
-  }
-  if (!capture::send_slot(*tool()->channel, stream, oldest.slot, oldest.bytes)) {
-    return Error{ErrorCode::io, "the collector is gone"};
-  }
-  return {};
+Result<void> Copier::begin(std::uint32_t slot, std::uint64_t from, std::size_t bytes) noexcept {
+  CUresult status = driver().cuMemcpyDtoHAsync_v2(tool()->channel->slot(slot).data(), from, bytes, m_stream);
+  if (status == CUDA_SUCCESS) status = driver().cuEventRecord(m_events[slot], m_stream);
+  return copied_to_host(status);
 }
 
-Result<void> Copier::retire_all(std::uint32_t stream) noexcept {
-  Result<void> result;
-  while (!m_in_flight.empty()) {
-    Result<void> retired = retire(stream);
-    if (result) result = retired;
-  }
-  return result;
-}
-
-Result<void> Copier::send_bytes(std::uint32_t stream, CUdeviceptr from, std::uint64_t bytes) noexcept {
-  capture::Channel& channel = *tool()->channel;
-  for (std::uint64_t done = 0; done < bytes;) {
-    // One slot always stays free of transfers, or nothing would be left to wait for.
-    while (m_in_flight.size() + 1 >= channel.slot_count()) {
-      if (Result<void> retired = retire(stream); !retired) return retired;
-    }
-    const auto limit = m_in_flight.empty() ? channel.wait_limit() : std::chrono::milliseconds(0);
-    const auto slot = channel.acquire_slot(std::chrono::steady_clock::now() + limit);
-    if (!slot) {
-      if (m_in_flight.empty()) return Error{ErrorCode::timeout, "the collector took no more data"};
-      if (Result<void> retired = retire(stream); !retired) return retired;
-      continue;
-    }
-    const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(channel.slot_bytes(), bytes - done));
-    CUresult status = driver().cuMemcpyDtoHAsync_v2(channel.slot(*slot).data(), from + done, piece, m_stream);
-    if (status == CUDA_SUCCESS) status = driver().cuEventRecord(m_events[*slot], m_stream);
-    if (status != CUDA_SUCCESS) {
-      channel.release_unsent_slot(*slot);
-      return Error{ErrorCode::device, describe("copying to the host", status)};
-    }
-    m_in_flight.push_back({*slot, piece, m_events[*slot]});
-    done += piece;
-  }
-  return {};
+Result<void> Copier::wait(std::uint32_t slot, capture::Limit) noexcept {
+  return copied_to_host(driver().cuEventSynchronize(m_events[slot]));
 }
 
 Result<void> Copier::send(capture::StreamKind kind, std::uint64_t capture, std::uint64_t index,
@@ -164,21 +129,22 @@ Result<void> Copier::send(capture::StreamKind kind, std::uint64_t capture, std::
   std::uint64_t bytes = 0;
   for (const Piece& piece : pieces) bytes += piece.bytes;
   const std::uint32_t stream = capture::open_stream(channel, kind, capture, index, bytes);
+  const capture::Limit limit = channel.wait_limit();
   Result<void> result;
   for (const Piece& piece : pieces) {
     if (!result) break;
     if (piece.from != 0) {
-      result = send_bytes(stream, piece.from, piece.bytes);
+      result = m_pipeline.send(*this, stream, piece.from, piece.bytes, limit);
       continue;
     }
-    result = retire_all(stream);  // messages of a stream are in order of offset
+    result = m_pipeline.flush(limit);  // messages of a stream are in order of offset
     if (result && !channel.send(capture::messages::Same{.stream = stream, .size_bytes = piece.bytes})) {
       result = Error{ErrorCode::io, "the collector is gone"};
     }
   }
-  const Result<void> retired = retire_all(stream);
-  if (result) result = retired;
-  if (result) capture::close_stream(channel, stream);
+  const Result<void> flushed = m_pipeline.flush(limit);
+  if (result) result = flushed;
+  if (result) m_pipeline.close(stream);
   return result;
 }
 

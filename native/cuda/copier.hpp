@@ -3,10 +3,9 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <vector>
 
-#include "capture/protocol.hpp"
+#include "capture/slot_pipeline.hpp"
 #include "core/result.hpp"
 #include "cuda/allocations.hpp"
 #include "cuda/cuda_headers.hpp"
@@ -16,12 +15,12 @@ namespace kerncap::cuda {
 
 inline constexpr std::uint64_t k_copy_align = 256;
 
-class Copier {
+class Copier final : private capture::SlotCopier {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
   // Copies lie in `memory`, which outlives this and which several may share.
-  explicit Copier(OwnMemory& memory) noexcept : m_memory(memory) {}
+  explicit Copier(OwnMemory& memory) noexcept;
   // Makes the stream and the events, in the current context.
   core::Result<void> prepare() noexcept;
   // Memory of ours on the device; 0 when there is not enough that is free.
@@ -47,20 +46,14 @@ class Copier {
                           const std::vector<Piece>& pieces) noexcept;
 
  private:
-  struct InFlight {
-    std::uint32_t slot;
-    std::size_t bytes;
-    CUevent done;
-  };
-  core::Result<void> send_bytes(std::uint32_t stream, CUdeviceptr from, std::uint64_t bytes) noexcept;
-  core::Result<void> retire(std::uint32_t stream) noexcept;
-  core::Result<void> retire_all(std::uint32_t stream) noexcept;
-  core::Result<void> wait(Deadline deadline) noexcept;
+  core::Result<void> begin(std::uint32_t slot, std::uint64_t from, std::size_t bytes) noexcept override;
+  core::Result<void> wait(std::uint32_t slot, capture::Limit limit) noexcept override;
+  core::Result<void> wait_until(Deadline deadline) noexcept;
 
   OwnMemory& m_memory;
   CUstream m_stream = nullptr;
   std::vector<CUevent> m_events;             // by slot
-  std::deque<InFlight> m_in_flight;
+  capture::SlotPipeline m_pipeline;
   bool m_ready = false;
   bool m_pinned = false;
 };

@@ -9,7 +9,6 @@
 #include "hsa/api.hpp"
 #include "hsa/embedded_kernels.hpp"
 #include "hsa/packets.hpp"
-#include "capture/streams.hpp"
 #include "hsa/tool.hpp"
 
 namespace kerncap::hsa {
@@ -79,20 +78,30 @@ const Pool* device_pool(std::uint32_t device) noexcept {
 
 }  // namespace
 
-struct Copier::Engine {
+struct Copier::Engine final : capture::SlotCopier {
   std::uint32_t device = 0;
   hsa_agent_t agent{};
   hsa_queue_t* queue = nullptr;
   std::uint64_t kernel_object = 0;       // 0: no kernel for this target; the runtime copies instead
   std::uint32_t group_bytes = 0;
   std::uint32_t private_bytes = 0;
-  std::byte* arguments = nullptr;        // one block per staging slot
+  std::uint64_t slots = 0;               // the device's address of the first
+  std::byte* arguments = nullptr;        // one block per slot
   std::byte* scratch = nullptr;          // device memory
-  std::vector<hsa_signal_t> done;        // one per argument block; empty between captures
-  std::uint32_t next_block = 0;
+  std::vector<hsa_signal_t> done;        // one per slot; empty between captures
+
+  Result<void> begin(std::uint32_t slot, std::uint64_t from, std::size_t bytes) noexcept override {
+    launch(slot, from, slots + slot * tool()->channel->slot_bytes(), bytes);
+    return {};
+  }
+  Result<void> wait(std::uint32_t slot, capture::Limit limit) noexcept override {
+    return wait_for(done[slot], std::chrono::steady_clock::now() + limit);
+  }
+  // With the arguments and the signal of `block`.
+  void launch(std::uint32_t block, std::uint64_t from, std::uint64_t to, std::uint64_t bytes) noexcept;
 };
 
-Copier::Copier() = default;
+Copier::Copier(capture::Channel& channel) : m_pipeline(channel) {}
 Copier::~Copier() = default;
 
 Result<void> Copier::prepare() noexcept {
@@ -106,13 +115,13 @@ Result<void> Copier::prepare() noexcept {
   const hsa_status_t pinned = api().ext.hsa_amd_memory_lock_fn(slots.data(), slots.size(), all.data(),
                                                                static_cast<int>(all.size()), &on_device);
   if (pinned != HSA_STATUS_SUCCESS) return hsa_error("pinning the staging memory", pinned);
-  m_slots_on_device = reinterpret_cast<std::uint64_t>(on_device);
   m_scratch = static_cast<std::byte*>(allocate(agents.kernarg_pool(), k_scratch_bytes, all));
   if (m_scratch == nullptr) return Error{ErrorCode::no_space, "no host memory for the copy queue"};
   for (std::uint32_t i = 0; i < all.size(); ++i) {
     auto engine = std::make_unique<Engine>();
     engine->device = i;
     engine->agent = all[i];
+    engine->slots = reinterpret_cast<std::uint64_t>(on_device);
     if (Result<void> ready = prepare_engine(*engine); !ready) return ready;
     m_engines.push_back(std::move(engine));
   }
@@ -144,7 +153,7 @@ Result<void> Copier::arm() noexcept {
 }
 
 void Copier::disarm() noexcept {
-  if (!m_in_flight.empty()) return;  // a copy hangs: the device may still write to its signal
+  if (!m_pipeline.is_empty()) return;  // a copy hangs: the device may still write to its signal
   for (const auto& engine : m_engines) {
     for (const hsa_signal_t signal : engine->done) api().core.hsa_signal_destroy_fn(signal);
     engine->done.clear();
@@ -152,7 +161,7 @@ void Copier::disarm() noexcept {
 }
 
 void Copier::end() noexcept {
-  if (!m_in_flight.empty()) return;
+  if (!m_pipeline.is_empty()) return;
   for (const auto& engine : m_engines) api().core.hsa_queue_destroy_fn(engine->queue);
   m_engines.clear();
 }
@@ -203,18 +212,20 @@ Result<void> Copier::load_kernel(Engine& engine) noexcept {
   return {};
 }
 
-void Copier::launch(Engine& engine, std::uint32_t block, std::uint64_t from, std::uint64_t to, std::uint64_t bytes,
-                    hsa_signal_t done) noexcept {
-  if (engine.kernel_object == 0) {
+void Copier::Engine::launch(std::uint32_t block, std::uint64_t from, std::uint64_t to, std::uint64_t bytes) noexcept {
+  const auto& core = api().core;
+  const hsa_signal_t signal = done[block];
+  core.hsa_signal_store_relaxed_fn(signal, 1);
+  if (kernel_object == 0) {
     api().ext.hsa_amd_memory_async_copy_fn(reinterpret_cast<void*>(to), tool()->agents.host(),
-                                           reinterpret_cast<const void*>(from), engine.agent, bytes, 0, nullptr, done);
+                                           reinterpret_cast<const void*>(from), agent, bytes, 0, nullptr, signal);
     return;
   }
   const std::uint64_t work_items = std::max<std::uint64_t>(1, (bytes + k_bytes_per_work_item - 1) / k_bytes_per_work_item);
   const auto groups = static_cast<std::uint32_t>((work_items + k_group_work_items - 1) / k_group_work_items);
-  std::byte* arguments = engine.arguments + block * k_argument_block_bytes;
+  std::byte* its = arguments + block * k_argument_block_bytes;
   const CopyArguments values{from, to, bytes, groups};
-  std::memcpy(arguments, &values, sizeof values);
+  std::memcpy(its, &values, sizeof values);
   hsa_kernel_dispatch_packet_t packet{};
   packet.header = static_cast<std::uint16_t>((HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE) | k_system_scopes);
   packet.setup = 1 << HSA_KERNEL_DISPATCH_PACKET_SETUP_DIMENSIONS;
@@ -222,67 +233,23 @@ void Copier::launch(Engine& engine, std::uint32_t block, std::uint64_t from, std
   packet.workgroup_size_y = packet.workgroup_size_z = 1;
   packet.grid_size_x = groups * k_group_work_items;
   packet.grid_size_y = packet.grid_size_z = 1;
-  packet.group_segment_size = engine.group_bytes;
-  packet.private_segment_size = engine.private_bytes;
-  packet.kernel_object = engine.kernel_object;
-  packet.kernarg_address = arguments;
-  packet.completion_signal = done;
-  const auto& core = api().core;
+  packet.group_segment_size = group_bytes;
+  packet.private_segment_size = private_bytes;
+  packet.kernel_object = kernel_object;
+  packet.kernarg_address = its;
+  packet.completion_signal = signal;
   // Never full: there are fewer slots in flight than packets in this queue.
-  const std::uint64_t index = core.hsa_queue_add_write_index_relaxed_fn(engine.queue, 1);
-  auto* ring = static_cast<Packet*>(engine.queue->base_address);
-  publish(ring[index & (engine.queue->size - 1)], to_packet(packet));
-  core.hsa_signal_store_screlease_fn(engine.queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
-}
-
-Result<std::uint32_t> Copier::slot_for_us(Deadline deadline) noexcept {
-  capture::Channel& channel = *tool()->channel;
-  for (;;) {
-    const auto now = std::chrono::steady_clock::now();
-    const auto slot = channel.acquire_slot(m_in_flight.empty() ? deadline : now);
-    if (slot) return *slot;
-    if (!channel.connected()) return Error{ErrorCode::io, "the collector is gone"};
-    if (m_in_flight.empty() || now > deadline) return Error{ErrorCode::timeout, "the collector took no more data"};
-    if (Result<void> retired = retire_oldest(deadline); !retired) return retired.error();
-  }
+  const std::uint64_t index = core.hsa_queue_add_write_index_relaxed_fn(queue, 1);
+  auto* ring = static_cast<Packet*>(queue->base_address);
+  publish(ring[index & (queue->size - 1)], to_packet(packet));
+  core.hsa_signal_store_screlease_fn(queue->doorbell_signal, static_cast<hsa_signal_value_t>(index));
 }
 
 Result<void> Copier::send(std::uint32_t stream, const capture::Allocation& region, std::uint32_t reader_device,
-                          Deadline deadline, const capture::Look* look) noexcept {
-  Engine& engine = *m_engines[reader_device];
-  const std::size_t slot_bytes = tool()->channel->slot_bytes();
-  for (std::uint64_t done = 0; done < region.bytes;) {
-    const Result<std::uint32_t> slot = slot_for_us(deadline);
-    if (!slot) return slot.error();
-    const auto piece = static_cast<std::size_t>(std::min<std::uint64_t>(slot_bytes, region.bytes - done));
-    const std::uint32_t block = engine.next_block++ % static_cast<std::uint32_t>(engine.done.size());
-    const hsa_signal_t signal = engine.done[block];
-    api().core.hsa_signal_store_relaxed_fn(signal, 1);
-    launch(engine, block, region.base + done, m_slots_on_device + slot.value() * slot_bytes, piece, signal);
-    done += piece;
-    m_in_flight.push_back({&engine, block, stream, slot.value(), piece, done == region.bytes, signal, look});
-  }
-  return {};
-}
-
-Result<void> Copier::retire_oldest(Deadline deadline) noexcept {
-  const InFlight oldest = m_in_flight.front();
-  if (Result<void> waited = wait_for(oldest.done, deadline); !waited) return waited;
-  m_in_flight.pop_front();
-  capture::Channel& channel = *tool()->channel;
-  if (oldest.look != nullptr) (*oldest.look)(channel.slot(oldest.slot).first(oldest.bytes));
-  if (!capture::send_slot(channel, oldest.stream, oldest.slot, oldest.bytes)) {
-    return Error{ErrorCode::io, "the collector is gone"};
-  }
-  if (oldest.last) capture::close_stream(channel, oldest.stream);
-  return {};
-}
-
-Result<void> Copier::flush(Deadline deadline) noexcept {
-  while (!m_in_flight.empty()) {
-    if (Result<void> retired = retire_oldest(deadline); !retired) return retired;
-  }
-  return {};
+                          capture::Limit limit, const capture::Look* look) noexcept {
+  Result<void> sent = m_pipeline.send(*m_engines[reader_device], stream, region.base, region.bytes, limit, look);
+  if (sent) m_pipeline.close(stream);
+  return sent;
 }
 
 Result<void> Copier::read(std::uint32_t device, std::uint64_t address, void* to, std::size_t bytes,
@@ -291,10 +258,8 @@ Result<void> Copier::read(std::uint32_t device, std::uint64_t address, void* to,
   Engine& engine = *m_engines[device];
   // The kernel wants aligned addresses: start a little earlier. Nothing is in flight here.
   const std::uint64_t skew = address % 16;
-  const hsa_signal_t signal = engine.done[0];
-  api().core.hsa_signal_store_relaxed_fn(signal, 1);
-  launch(engine, 0, address - skew, reinterpret_cast<std::uint64_t>(m_scratch), bytes + skew, signal);
-  if (Result<void> waited = wait_for(signal, deadline); !waited) return waited;
+  engine.launch(0, address - skew, reinterpret_cast<std::uint64_t>(m_scratch), bytes + skew);
+  if (Result<void> waited = wait_for(engine.done[0], deadline); !waited) return waited;
   std::memcpy(to, m_scratch + skew, bytes);
   return {};
 }

@@ -4,12 +4,11 @@
 
 #include <chrono>
 #include <cstdint>
-#include <deque>
 #include <memory>
 #include <vector>
 
 #include "capture/allocations.hpp"
-#include "capture/streams.hpp"
+#include "capture/slot_pipeline.hpp"
 #include "core/result.hpp"
 #include "hsa/agents.hpp"
 #include "hsa/copies.hpp"
@@ -20,7 +19,7 @@ class Copier {
  public:
   using Deadline = std::chrono::steady_clock::time_point;
 
-  Copier();
+  explicit Copier(capture::Channel& channel);
   ~Copier();
 
   // Makes queues, loads the kernel and runs it once on every device.
@@ -30,12 +29,12 @@ class Copier {
   core::Result<void> arm() noexcept;
   void disarm() noexcept;
 
-  // Queues a region's bytes for a stream; they are sent in order, possibly after this returns. `look`, if any, sees
-  // them first; it must live until they are sent.
+  // Sends a region's bytes as a stream, possibly after this returns. `look`, if any, sees them first; it must live until
+  // they are sent.
   core::Result<void> send(std::uint32_t stream, const capture::Allocation& region, std::uint32_t reader_device,
-                          Deadline deadline, const capture::Look* look = nullptr) noexcept;
-  // All that was queued has been sent, and its streams closed.
-  core::Result<void> flush(Deadline deadline) noexcept;
+                          capture::Limit limit, const capture::Look* look = nullptr) noexcept;
+  // All has been sent, and its streams closed.
+  core::Result<void> flush(capture::Limit limit) noexcept { return m_pipeline.flush(limit); }
   // A few bytes to our own memory.
   core::Result<void> read(std::uint32_t device, std::uint64_t address, void* to, std::size_t bytes,
                           Deadline deadline) noexcept;
@@ -48,26 +47,11 @@ class Copier {
 
  private:
   struct Engine;                     // one device's queue, kernel and scratch memory
-  struct InFlight {
-    Engine* engine;
-    std::uint32_t argument_block;
-    std::uint32_t stream;
-    std::uint32_t slot;
-    std::size_t bytes;
-    bool last;
-    hsa_signal_t done;
-    const capture::Look* look;
-  };
   core::Result<void> prepare_engine(Engine& engine) noexcept;
   core::Result<void> load_kernel(Engine& engine) noexcept;
-  void launch(Engine& engine, std::uint32_t block, std::uint64_t from, std::uint64_t to, std::uint64_t bytes,
-              hsa_signal_t done) noexcept;
-  core::Result<void> retire_oldest(Deadline deadline) noexcept;
-  core::Result<std::uint32_t> slot_for_us(Deadline deadline) noexcept;
 
   std::vector<std::unique_ptr<Engine>> m_engines;     // by device index
-  std::deque<InFlight> m_in_flight;
-  std::uint64_t m_slots_on_device = 0;                // address of the staging slots for the devices
+  capture::SlotPipeline m_pipeline;
   std::byte* m_scratch = nullptr;                     // host memory that every device can write
   bool m_ready = false;
 };

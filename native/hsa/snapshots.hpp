@@ -42,7 +42,8 @@ class Snapshots final : private capture::QueuedDevice {
  public:
   Snapshots(capture::Channel& channel, std::uint64_t first_number) noexcept
       : m_collector(channel),
-        m_session(*this, m_collector, {channel.wait_limit(), channel.with_post(), first_number}) {}
+        m_session(*this, m_collector, {channel.wait_limit(), channel.with_post(), first_number}),
+        m_copier(channel) {}
 
   // Once a kernel that is wanted has been loaded: makes the copy path and the thread, before anything is held.
   void prepare() noexcept;

@@ -50,7 +50,7 @@ Result<void> StateCopy::send(StreamKind kind, std::size_t index, const Look* loo
     return send_host_region(*tool()->channel, kind, m_capture, index, region, look != nullptr ? *look : Look{});
   }
   const std::uint32_t stream = capture::open_stream(*tool()->channel, kind, m_capture, index, region.bytes);
-  return m_copier.send(stream, region, reader_of(region, m_kernel.device), deadline(), look);
+  return m_copier.send(stream, region, reader_of(region, m_kernel.device), m_limit, look);
 }
 
 Result<void> StateCopy::send_all(StreamKind kind) noexcept {
@@ -64,7 +64,7 @@ Result<void> StateCopy::send_all(StreamKind kind) noexcept {
                                  : send(kind, i, nullptr);
       if (!sent) return sent;
     }
-    if (Result<void> flushed = m_copier.flush(deadline()); !flushed) return flushed;
+    if (Result<void> flushed = m_copier.flush(m_limit); !flushed) return flushed;
   }
   return {};
 }
@@ -89,7 +89,7 @@ Result<void> StateCopy::pre_in_reach() noexcept {
     }
     // What is still on its way may lead further.
     const std::uint64_t before = scan.found();
-    if (Result<void> flushed = m_copier.flush(deadline()); !flushed) return flushed;
+    if (Result<void> flushed = m_copier.flush(m_limit); !flushed) return flushed;
     if (scan.found() == before) break;
   }
   // Kernarg memory is shared by many dispatches: what lies beside these arguments leads to what others use, so
@@ -100,7 +100,7 @@ Result<void> StateCopy::pre_in_reach() noexcept {
   if (m_taken[index]) return {};
   m_taken[index] = true;
   if (Result<void> sent = send(StreamKind::pre, index, nullptr); !sent) return sent;
-  return m_copier.flush(deadline());
+  return m_copier.flush(m_limit);
 }
 
 }  // namespace kerncap::hsa

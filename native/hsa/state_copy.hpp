@@ -33,7 +33,6 @@ class StateCopy {
   core::Result<void> pre_in_reach() noexcept;
   core::Result<void> send(capture::StreamKind kind, std::size_t index, const capture::Look* look) noexcept;
   core::Result<void> send_all(capture::StreamKind kind) noexcept;
-  [[nodiscard]] Copier::Deadline deadline() const noexcept { return std::chrono::steady_clock::now() + m_limit; }
 
   Copier& m_copier;
   std::uint64_t m_capture;
