@@ -44,11 +44,13 @@ std::vector<Allocation> ProgramMemory::reachable(std::uint32_t device) const {
   std::vector<Allocation> all;
   // In order of trust: what was allocated as such, then mappings, then pinned and managed ranges of host memory.
   allocations.append_to(all);
-  mappings.append_to(all);
+  mappings.append_to(all, device);
   pinned.append_to(all);
   managed.append_to(all);
   std::erase_if(all, [device](const Allocation& region) { return (region.access >> device & 1) == 0; });
-  return still_mapped(disjoint(std::move(all)));
+  // What is of no pool comes in pages.
+  for (Allocation& region : all) region.align = region.align == 0 ? 4096 : region.align;
+  return still_mapped(disjoint(all));
 }
 
 const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
@@ -56,7 +58,7 @@ const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_
                                 [](std::uint64_t at, const Allocation& region) { return at < region.base; });
   if (after == regions.begin()) return nullptr;
   const Allocation& found = *std::prev(after);
-  return address < found.base + found.bytes ? &found : nullptr;
+  return address < found.end() ? &found : nullptr;
 }
 
 bool is_host_readable(const Allocation& region) noexcept {
@@ -78,7 +80,8 @@ std::uint32_t reader_of(const Allocation& region, std::uint32_t kernel_device) n
   return owner_reads ? region.device : kernel_device;
 }
 
-void send_regions(Channel& channel, std::uint64_t capture, const std::vector<Allocation>& regions) noexcept {
+void send_regions(Channel& channel, std::uint64_t capture, const std::vector<Allocation>& regions,
+                  std::uint64_t devices) noexcept {
   const messages::Regions head{.capture = capture};
   send_list(channel, head, regions.size(), [&](Message& message, std::size_t i) {
     const Allocation& region = regions[i];
@@ -88,7 +91,7 @@ void send_regions(Channel& channel, std::uint64_t capture, const std::vector<All
                               .flags = region.flags,
                               .base = region.base,
                               .size_bytes = region.bytes,
-                              .access = region.access,
+                              .access = region.access & devices,
                               .host = region.host,
                               .align = region.align,
                               .piece = region.piece,

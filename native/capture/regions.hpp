@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "capture/allocations.hpp"
+#include "capture/mappings.hpp"
 #include "capture/streams.hpp"
 #include "core/result.hpp"
 
@@ -13,7 +14,7 @@ namespace kerncap::capture {
 // What a back end's hooks have heard of.
 struct ProgramMemory {
   AllocationMap allocations;
-  MappingMap mappings;
+  Mappings mappings;
   PinnedMap pinned;
   ManagedRanges managed;
 
@@ -28,7 +29,9 @@ struct ProgramMemory {
 // The device whose queue reads the region: its owner if it may, else the one that runs the kernel.
 [[nodiscard]] std::uint32_t reader_of(const Allocation& region, std::uint32_t kernel_device) noexcept;
 
-void send_regions(Channel& channel, std::uint64_t capture, const std::vector<Allocation>& regions) noexcept;
+// `devices`: those that there are, a bit each.
+void send_regions(Channel& channel, std::uint64_t capture, const std::vector<Allocation>& regions,
+                  std::uint64_t devices = k_every_device) noexcept;
 core::Result<void> send_host_region(Channel& channel, StreamKind kind, std::uint64_t capture, std::uint64_t index,
                                     const Allocation& region, const Look& look) noexcept;
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <iterator>
 #include <optional>
 
 #include "core/process_maps.hpp"
@@ -31,14 +30,6 @@ std::vector<std::uint64_t> words_of(const std::vector<std::byte>& parameters) {
   std::vector<std::uint64_t> words(parameters.size() / sizeof(std::uint64_t));
   std::memcpy(words.data(), parameters.data(), words.size() * sizeof(std::uint64_t));
   return words;
-}
-
-const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept {
-  const auto after = std::upper_bound(regions.begin(), regions.end(), address,
-                                      [](std::uint64_t at, const Allocation& region) { return at < region.base; });
-  if (after == regions.begin()) return nullptr;
-  const Allocation& found = *std::prev(after);
-  return address < found.end() ? &found : nullptr;
 }
 
 bool is_known_to_the_driver(std::uint64_t address) noexcept {

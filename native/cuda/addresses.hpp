@@ -5,16 +5,12 @@
 #include <cstdint>
 #include <vector>
 
-#include "cuda/allocations.hpp"
 #include "cuda/cuda_headers.hpp"
 
 namespace kerncap::cuda {
 
 // Whatever they are: an address stands at a multiple of eight bytes.
 [[nodiscard]] std::vector<std::uint64_t> words_of(const std::vector<std::byte>& parameters);
-
-// Of regions in ascending order; null where none is.
-[[nodiscard]] const Allocation* region_at(const std::vector<Allocation>& regions, std::uint64_t address) noexcept;
 
 [[nodiscard]] bool is_known_to_the_driver(std::uint64_t address) noexcept;
 

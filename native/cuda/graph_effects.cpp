@@ -1,4 +1,5 @@
 // From the parameters of the nodes, the kernel's own among them.
+#include "capture/regions.hpp"
 #include "cuda/graph_effects.hpp"
 
 #include <algorithm>

@@ -69,7 +69,7 @@ Allocation on_device(const CUpti_CallbackData& data, CUdeviceptr base, std::uint
 // Memory that is no device's own: all may reach it.
 void give_to_host(Allocation& made) noexcept {
   made.device = capture::k_no_device;
-  made.access = 0;
+  made.access = capture::k_every_device;
 }
 
 Allocation on_host(const CUpti_CallbackData& data, const void* base, std::uint64_t bytes, MemoryKind kind) noexcept {
@@ -78,6 +78,7 @@ Allocation on_host(const CUpti_CallbackData& data, const void* base, std::uint64
   made.bytes = bytes;
   made.kind = kind;
   made.context = reinterpret_cast<std::uint64_t>(data.context);
+  made.access = capture::k_every_device;
   return made;
 }
 
@@ -108,7 +109,7 @@ void add_foreign(Allocations& allocations, CUmemGenericAllocationHandle handle) 
   const Inside inside;
   CUmemAllocationProp made{};
   const bool is_known = driver().cuMemGetAllocationPropertiesFromHandle(&made, handle) == CUDA_SUCCESS;
-  allocations.add_handle(handle, is_known ? owner_of(made.location) : current_device(), true);
+  allocations.mappings().add_handle(handle, {.device = is_known ? owner_of(made.location) : current_device()});
 }
 
 // Of another process, which alone knows how much it is. Without bytes: the driver does not tell.
@@ -169,27 +170,27 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
       return allocations.add(shared(data, *as<cuMemPoolImportPointer_params>(data).ptr_out));
     case KC_ID(cuMemCreate): {
       const auto& made = as<cuMemCreate_params>(data);
-      return allocations.add_handle(*made.handle, owner_of(made.prop->location), false);
+      return allocations.mappings().add_handle(*made.handle, {.device = owner_of(made.prop->location), .is_foreign = false});
     }
     case KC_ID(cuMemImportFromShareableHandle):
       return add_foreign(allocations, *as<cuMemImportFromShareableHandle_params>(data).handle);
     case KC_ID(cuMemRetainAllocationHandle): {
       const auto& made = as<cuMemRetainAllocationHandle_params>(data);
-      return allocations.add_handle_at(*made.handle, reinterpret_cast<std::uint64_t>(made.addr));
+      return allocations.mappings().add_handle_at(*made.handle, reinterpret_cast<std::uint64_t>(made.addr));
     }
     case KC_ID(cuMemMap): {
       const auto& made = as<cuMemMap_params>(data);
-      if (!allocations.knows_handle(made.handle)) add_foreign(allocations, made.handle);
-      return allocations.map(made.ptr, made.size, made.handle);
+      if (!allocations.mappings().knows_handle(made.handle)) add_foreign(allocations, made.handle);
+      return allocations.mappings().map(made.ptr, made.size, made.handle);
     }
     case KC_ID(cuMemSetAccess): {
       const auto& made = as<cuMemSetAccess_params>(data);
       for (std::size_t i = 0; i < made.count; ++i) {
         const CUmemAccessDesc& access = made.desc[i];
         if (access.location.type != CU_MEM_LOCATION_TYPE_DEVICE) continue;
-        allocations.set_access(made.ptr, made.size, static_cast<std::uint32_t>(access.location.id),
-                               access.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE,
-                               access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
+        allocations.mappings().set_access(made.ptr, made.size, static_cast<std::uint32_t>(access.location.id),
+                                          access.flags != CU_MEM_ACCESS_FLAGS_PROT_NONE,
+                                          access.flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE);
       }
       return;
     }
@@ -203,11 +204,11 @@ void returned(Allocations& allocations, CUpti_CallbackId call, const CUpti_Callb
     case KC_ID(cuMemPoolExportPointer):
       return allocations.exported(as<cuMemPoolExportPointer_params>(data).ptr);
     case KC_ID(cuMemExportToShareableHandle):
-      return allocations.exported_handle(as<cuMemExportToShareableHandle_params>(data).handle);
+      return allocations.mappings().export_handle(as<cuMemExportToShareableHandle_params>(data).handle);
     case KC_ID(cuMulticastCreate):
-      return allocations.add_multicast(*as<cuMulticastCreate_params>(data).mcHandle);
+      return allocations.mappings().add_handle(*as<cuMulticastCreate_params>(data).mcHandle, {.is_multicast = true});
     case KC_ID(cuMulticastAddDevice):  // also of one that another process made
-      return allocations.add_multicast(as<cuMulticastAddDevice_params>(data).mcHandle);
+      return allocations.mappings().add_handle(as<cuMulticastAddDevice_params>(data).mcHandle, {.is_multicast = true});
     default:
       return;
   }

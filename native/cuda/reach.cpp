@@ -4,6 +4,7 @@
 #include <map>
 #include <set>
 
+#include "capture/regions.hpp"
 #include "cuda/addresses.hpp"
 #include "cuda/api.hpp"
 #include "cuda/managed.hpp"

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <system_error>
 
+#include "capture/regions.hpp"
 #include "capture/selection.hpp"
 #include "capture/streams.hpp"
 #include "capture/threads.hpp"
@@ -16,7 +17,6 @@
 #include "cuda/callbacks.hpp"
 #include "cuda/counted.hpp"
 #include "cuda/endings.hpp"
-#include "cuda/regions.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
@@ -300,7 +300,8 @@ Result<void> Snapshots::describe_to_collector(const Job& job) noexcept {
   begun.write(message);
   if (!message.ok()) return Error{ErrorCode::unsupported, "the kernel has more parameters than a capture can hold"};
   if (!tool()->channel->send(message)) return Error{ErrorCode::io, "the collector is gone"};
-  send_regions(*tool()->channel, job.number, job.regions, tool()->device_count);
+  const std::uint64_t devices = (std::uint64_t{1} << tool()->device_count) - 1;   // at most 63 of them
+  send_regions(*tool()->channel, job.number, job.regions, devices);
   return send_images(job);
 }
 

@@ -13,8 +13,9 @@ hsa_status_t hsa_amd_vmem_handle_create(hsa_amd_memory_pool_t pool, size_t size,
   const hsa_status_t status = api().ext.hsa_amd_vmem_handle_create_fn(pool, size, type, flags, handle);
   if (status == HSA_STATUS_SUCCESS && enabled()) {
     const Pool* known = tool()->agents.pool(pool.handle);
-    tool()->memory.mappings.add_handle(handle->handle,
-                                {known != nullptr ? known->device : capture::k_no_device, known != nullptr});
+    const capture::PhysicalMemory memory{.device = known != nullptr ? known->device : capture::k_no_device,
+                                         .is_foreign = known == nullptr};
+    tool()->memory.mappings.add_handle(handle->handle, memory);
   }
   return status;
 }
@@ -35,7 +36,7 @@ hsa_status_t hsa_amd_vmem_map(void* va, size_t size, size_t in_offset, hsa_amd_v
   const hsa_status_t status = api().ext.hsa_amd_vmem_map_fn(va, size, in_offset, memory_handle, flags);
   if (status == HSA_STATUS_SUCCESS && enabled()) {
     tool()->arguments.forget(address_of(va), size);
-    tool()->memory.mappings.map(address_of(va), size, in_offset, memory_handle.handle);
+    tool()->memory.mappings.map(address_of(va), size, memory_handle.handle);
   }
   return status;
 }

@@ -64,26 +64,6 @@ void modules_go_as_a_whole() {
   CHECK(list(map).size() == 1);  // what is no code object has module 0 as well, and stays
 }
 
-void mappings_follow_handles_and_rights() {
-  MappingMap map;
-  map.add_handle(7, {2, true});
-  map.map(0x10000, 0x4000, 0, 7);
-  map.map(0x14000, 0x4000, 0, 8);  // a handle of another process
-  map.release_handle(7);
-  CHECK(list(map)[0].access == 0);
-  map.set_access(0x10000, 0x8000, 1, true, false);
-  map.set_access(0x10000, 0x4000, 2, true, true);
-  const std::vector<Allocation> regions = list(map);
-  CHECK(regions[0].kind == MemoryKind::vmem && regions[0].device == 2 && regions[0].access == 0b110);
-  CHECK(regions[0].flags == 0);
-  CHECK(regions[1].kind == MemoryKind::ipc && regions[1].access == 0b10);
-  CHECK(regions[1].flags == kerncap::capture::k_region_read_only);
-  map.set_access(0x10000, 0x4000, 2, false, false);
-  CHECK(list(map)[0].access == 0b10);
-  map.unmap(0x10000, 0x4000);
-  CHECK(list(map).size() == 1 && list(map)[0].base == 0x14000);
-}
-
 void a_range_pinned_twice_stays_until_both_are_gone() {
   PinnedMap map;
   Allocation pinned = region(0x5000, 0x1000);
@@ -157,7 +137,6 @@ int main() {
   find_knows_both_ends();
   the_owner_keeps_access();
   modules_go_as_a_whole();
-  mappings_follow_handles_and_rights();
   a_range_pinned_twice_stays_until_both_are_gone();
   managed_ranges_equal_a_model_of_pages();
   disjoint_covers_all_and_nothing_twice();

@@ -1,7 +1,4 @@
 // The book-keeping of allocations against plain models of it.
-#include <map>
-#include <random>
-
 #include "../check.hpp"
 #include "cuda/allocations.hpp"
 
@@ -58,10 +55,10 @@ void what_could_not_be_freed_is_there_again() {
 
 void what_could_not_be_unmapped_is_there_again() {
   Allocations allocations;
-  allocations.add_handle(7, 0, false);
-  allocations.map(0x200000, 0x200000, 7);
-  allocations.map(0x400000, 0x200000, 7);
-  allocations.set_access(0x200000, 0x400000, 0, true, true);
+  allocations.mappings().add_handle(7, {.device = 0, .is_foreign = false});
+  allocations.mappings().map(0x200000, 0x200000, 7);
+  allocations.mappings().map(0x400000, 0x200000, 7);
+  allocations.mappings().set_access(0x200000, 0x400000, 0, true, true);
   allocations.unmap(0x200000, 0x400000, 1);
   CHECK(allocations.reachable(0).empty());
   allocations.ended(1, false);
@@ -77,7 +74,7 @@ void memory_of_another_device_is_a_peer_s() {
   Allocation other = region(0x2000, 0x100, 0b10);
   other.device = 1;
   allocations.add(other);
-  Allocation pinned = region(0x7000, 0x1000, 0);
+  Allocation pinned = region(0x7000, 0x1000, kerncap::capture::k_every_device);
   pinned.device = kerncap::capture::k_no_device;
   allocations.add(pinned);
   CHECK(allocations.peer_at(0x2080, 0)->device == 1u && allocations.peer_at(0x2080, 0)->base == 0x2000);
@@ -92,21 +89,21 @@ void memory_of_another_device_is_a_peer_s() {
 
 void mappings_of_one_handle_share_a_piece() {
   Allocations allocations;
-  allocations.add_handle(7, 0, false);
-  allocations.add_handle(8, 0, false);
-  allocations.map(0x200000, 0x200000, 7);
-  allocations.map(0x400000, 0x200000, 8);
-  allocations.map(0x600000, 0x200000, 7);
-  allocations.add_handle_at(9, 0x5fffff);
-  allocations.add_handle_at(10, 0x900000);  // nothing is mapped there
-  allocations.map(0x800000, 0x200000, 9);
-  allocations.set_access(0x200000, 0x800000, 0, true, true);
+  allocations.mappings().add_handle(7, {.device = 0, .is_foreign = false});
+  allocations.mappings().add_handle(8, {.device = 0, .is_foreign = false});
+  allocations.mappings().map(0x200000, 0x200000, 7);
+  allocations.mappings().map(0x400000, 0x200000, 8);
+  allocations.mappings().map(0x600000, 0x200000, 7);
+  allocations.mappings().add_handle_at(9, 0x5fffff);
+  allocations.mappings().add_handle_at(10, 0x900000);  // nothing is mapped there
+  allocations.mappings().map(0x800000, 0x200000, 9);
+  allocations.mappings().set_access(0x200000, 0x800000, 0, true, true);
   const std::vector<Allocation> found = allocations.reachable(0);
   CHECK(found.size() == 4 && found[0].piece != 0);
   CHECK(found[0].piece == found[2].piece && found[1].piece == found[3].piece && found[0].piece != found[1].piece);
-  allocations.add_handle(7, 0, false);  // the driver gives numbers out again
-  allocations.map(0xa00000, 0x200000, 7);
-  allocations.set_access(0xa00000, 0x200000, 0, true, true);
+  allocations.mappings().add_handle(7, {.device = 0, .is_foreign = false});  // the driver gives numbers out again
+  allocations.mappings().map(0xa00000, 0x200000, 7);
+  allocations.mappings().set_access(0xa00000, 0x200000, 0, true, true);
   CHECK(allocations.reachable(0)[4].piece != found[0].piece);
 }
 
@@ -130,7 +127,7 @@ void what_a_context_held_may_outlive_it() {
 
 void host_memory_is_every_device_s() {
   Allocations allocations;
-  Allocation pinned = region(0x7000, 0x1000, 0);
+  Allocation pinned = region(0x7000, 0x1000, kerncap::capture::k_every_device);
   pinned.kind = MemoryKind::host_pinned;
   allocations.add(pinned);
   CHECK(allocations.reachable(0).size() == 1 && allocations.reachable(5).size() == 1);
@@ -138,19 +135,19 @@ void host_memory_is_every_device_s() {
 
 void mappings_need_rights_and_outlive_their_handle() {
   Allocations allocations;
-  allocations.add_handle(7, 0, false);
-  allocations.add_handle(8, 1, true);
-  allocations.map(0x200000, 0x200000, 7);
-  allocations.map(0x400000, 0x200000, 8);
+  allocations.mappings().add_handle(7, {.device = 0, .is_foreign = false});
+  allocations.mappings().add_handle(8, {.device = 1, .is_foreign = true});
+  allocations.mappings().map(0x200000, 0x200000, 7);
+  allocations.mappings().map(0x400000, 0x200000, 8);
   CHECK(allocations.reachable(0).empty());
-  allocations.set_access(0x200000, 0x400000, 0, true, false);
+  allocations.mappings().set_access(0x200000, 0x400000, 0, true, false);
   const std::vector<Allocation> read_only = allocations.reachable(0);
   CHECK(read_only.size() == 2);
   CHECK(read_only[0].kind == MemoryKind::vmem && read_only[0].flags == kerncap::capture::k_region_read_only);
   CHECK(read_only[1].kind == MemoryKind::ipc && read_only[1].device == 1);
-  allocations.set_access(0x200000, 0x200000, 0, true, true);
+  allocations.mappings().set_access(0x200000, 0x200000, 0, true, true);
   CHECK(allocations.reachable(0)[0].flags == 0);
-  allocations.set_access(0x200000, 0x200000, 0, false, false);
+  allocations.mappings().set_access(0x200000, 0x200000, 0, false, false);
   CHECK(allocations.reachable(0).size() == 1);
   allocations.unmap(0x400000, 0x200000, 1);
   CHECK(allocations.reachable(0).empty());
@@ -158,11 +155,11 @@ void mappings_need_rights_and_outlive_their_handle() {
 
 void memory_of_the_host_that_was_mapped_belongs_to_no_device() {
   Allocations allocations;
-  CHECK(!allocations.knows_handle(7));
-  allocations.add_handle(7, kerncap::capture::k_no_device, false);
-  CHECK(allocations.knows_handle(7));
-  allocations.map(0x200000, 0x200000, 7);
-  allocations.set_access(0x200000, 0x200000, 1, true, true);
+  CHECK(!allocations.mappings().knows_handle(7));
+  allocations.mappings().add_handle(7, {.device = kerncap::capture::k_no_device, .is_foreign = false});
+  CHECK(allocations.mappings().knows_handle(7));
+  allocations.mappings().map(0x200000, 0x200000, 7);
+  allocations.mappings().set_access(0x200000, 0x200000, 1, true, true);
   CHECK(allocations.reachable(0).empty());
   const std::vector<Allocation> found = allocations.reachable(1);
   CHECK(found.size() == 1 && found[0].kind == MemoryKind::vmem && found[0].device == kerncap::capture::k_no_device);
@@ -179,40 +176,15 @@ void graph_memory_is_known_until_its_address_is_used_again() {
 
 void what_cannot_be_read_is_out_of_reach() {
   Allocations allocations;
-  allocations.add_handle(7, 0, false);
-  allocations.add_multicast(8);
-  allocations.add_handle(9, 0, true);
-  allocations.add_multicast(9);  // as it turns out
-  allocations.map(0x200000, 0x200000, 7);
-  allocations.map(0x400000, 0x200000, 8);
-  allocations.map(0x600000, 0x200000, 9);
-  allocations.set_access(0x200000, 0x600000, 0, true, true);
+  allocations.mappings().add_handle(7, {.device = 0, .is_foreign = false});
+  allocations.mappings().add_handle(8, {.is_multicast = true});
+  allocations.mappings().add_handle(9, {.device = 0, .is_foreign = true});
+  allocations.mappings().add_handle(9, {.is_multicast = true});  // as it turns out
+  allocations.mappings().map(0x200000, 0x200000, 7);
+  allocations.mappings().map(0x400000, 0x200000, 8);
+  allocations.mappings().map(0x600000, 0x200000, 9);
+  allocations.mappings().set_access(0x200000, 0x600000, 0, true, true);
   CHECK(allocations.reachable(0).size() == 1 && allocations.reachable(0)[0].base == 0x200000);
-}
-
-// Every byte that any input covers is covered once, by the first input that covers it.
-void disjoint_covers_all_and_nothing_twice() {
-  std::mt19937 random(11);
-  for (int round = 0; round < 500; ++round) {
-    std::vector<Allocation> input;
-    for (std::uint64_t i = 0; i < 1 + random() % 12; ++i) {
-      Allocation one = region(random() % 100, 1 + random() % 30);
-      one.module = i + 1;
-      input.push_back(one);
-    }
-    std::map<std::uint64_t, std::uint64_t> model;
-    for (const Allocation& one : input) {
-      for (std::uint64_t at = one.base; at < one.end(); ++at) model.emplace(at, one.module);
-    }
-    std::map<std::uint64_t, std::uint64_t> actual;
-    std::uint64_t end = 0;
-    for (const Allocation& one : disjoint(input)) {
-      CHECK(one.bytes > 0 && one.base >= end);
-      end = one.end();
-      for (std::uint64_t at = one.base; at < end; ++at) actual.emplace(at, one.module);
-    }
-    CHECK(actual == model);
-  }
 }
 
 // The driver gives the same address each time that a handle is opened.
@@ -249,6 +221,5 @@ int main() {
   memory_of_the_host_that_was_mapped_belongs_to_no_device();
   graph_memory_is_known_until_its_address_is_used_again();
   what_cannot_be_read_is_out_of_reach();
-  disjoint_covers_all_and_nothing_twice();
   return kerncap::test::exit_code();
 }
