@@ -152,19 +152,19 @@ bool has_waited(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept 
 void on_other_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
   Tool& state = *tool();
   if (on_graph_call(call, data)) return;
-  if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.make_room(allocated_bytes(call, data));
+  if (data.callbackSite == CUPTI_API_ENTER) state.snapshots.sender().make_room(allocated_bytes(call, data));
   if (track_memory_call(state.allocations, call, data)) return;
   track_code_call(call, data);
 }
 
 void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexcept {
-  Snapshots& snapshots = tool()->snapshots;
+  Window& window = tool()->snapshots.window();
   const bool entry = data.callbackSite == CUPTI_API_ENTER;
   if (!entry && tool()->own.leaving.load(std::memory_order_relaxed) && has_waited(call, data) && tool()->leaving.look()) {
-    return snapshots.end_call(nullptr);   // `data` was CUPTI's
+    return window.end_call(nullptr);   // `data` was CUPTI's
   }
   const UnderWay what = under_way(call);
-  if (entry) snapshots.begin_call(what);
+  if (entry) window.begin_call(what);
   switch (what) {
     case UnderWay::launch:
       on_launch(call, data);
@@ -177,7 +177,7 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
       break;
     case UnderWay::memory_end:
       on_other_call(call, data);
-      if (entry) snapshots.end_call(data.context);   // it has left our list
+      if (entry) window.end_call(data.context);   // it has left our list
       break;
     case UnderWay::context_end:
       if (entry) tool()->profiler.context_ends();
@@ -191,7 +191,7 @@ void on_driver_call(CUpti_CallbackId call, const CUpti_CallbackData& data) noexc
     case UnderWay::recording:
       break;
   }
-  if (!entry && what != UnderWay::nothing) snapshots.end_call(data.context);
+  if (!entry && what != UnderWay::nothing) window.end_call(data.context);
 }
 
 void on_resource(CUpti_CallbackId what, const CUpti_ResourceData& data) noexcept {
@@ -238,7 +238,7 @@ void give_up() noexcept {
     // What was counted is still waited for.
     if (domain != CUPTI_CB_DOMAIN_DRIVER_API || Inside::is()) return;
     const auto& call = *static_cast<const CUpti_CallbackData*>(data);
-    if (call.callbackSite == CUPTI_API_EXIT) tool()->snapshots.end_call(call.context);
+    if (call.callbackSite == CUPTI_API_EXIT) tool()->snapshots.window().end_call(call.context);
     return;
   }
   if (!Inside::is()) note_caller(tool()->own, &this_thread());

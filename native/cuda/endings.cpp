@@ -20,7 +20,7 @@ constexpr long k_look_every_ns = 1'000'000;
 void end_later(int signal) {
   const int kept_errno = errno;
   const auto limit = tool()->channel->wait_limit();
-  for (long waited_ns = 0; tool()->snapshots.is_sending() && waited_ns / 1'000'000 < limit.count();
+  for (long waited_ns = 0; tool()->snapshots.sender().is_sending() && waited_ns / 1'000'000 < limit.count();
        waited_ns += k_look_every_ns) {
     const timespec pause{0, k_look_every_ns};
     ::nanosleep(&pause, nullptr);

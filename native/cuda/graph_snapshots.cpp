@@ -7,6 +7,7 @@
 #include "cuda/api.hpp"
 #include "cuda/graph_effects.hpp"
 #include "cuda/snapshots.hpp"
+#include "cuda/states.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
@@ -22,6 +23,23 @@ Result<void> wait_for(CUstream stream, Streams::Deadline deadline, const std::st
   if (status != CUDA_ERROR_NOT_READY) return checked(what, status);
   return Error{ErrorCode::timeout, what + " did not end in time: does it wait for something that the program does once it "
                                           "has launched the graph, or for another GPU?"};
+}
+
+Result<void> run_alone(const LaunchCall& launch, CUstream stream) noexcept {
+  std::vector<CUlaunchAttribute> attributes(launch.attributes.begin(), launch.attributes.end());   // the driver wants to write there
+  CUlaunchConfig config{};
+  config.gridDimX = launch.grid_blocks[0];
+  config.gridDimY = launch.grid_blocks[1];
+  config.gridDimZ = launch.grid_blocks[2];
+  config.blockDimX = launch.block[0];
+  config.blockDimY = launch.block[1];
+  config.blockDimZ = launch.block[2];
+  config.sharedMemBytes = launch.dynamic_shared_bytes;
+  config.hStream = stream;
+  config.attrs = attributes.data();
+  config.numAttrs = static_cast<unsigned>(attributes.size());
+  return checked("launching the kernel alone",
+                 driver().cuLaunchKernelEx(&config, launch.function, launch.parameters, launch.extra));
 }
 
 }  // namespace
@@ -65,13 +83,13 @@ void Snapshots::enter_graph(CUgraphExec executable, CUstream stream, CUcontext c
     if (taken) taken = m_course.finish(*job);
     if (job->from_graph->before != nullptr) driver().cuGraphExecDestroy(job->from_graph->before);
     end(std::move(job), taken);
-    begin_call(UnderWay::launch);
+    m_window.begin_call(UnderWay::launch);
   }
 }
 
 Result<void> Snapshots::take_from_graph(Job& job) noexcept {
   if (Result<void> described = describe(job, tool()->channel->wait_limit()); !described) return described;
-  if (m_has_stuck) {
+  if (m_window.has_stuck()) {
     return Error{ErrorCode::timeout, "another thread's launch did not end in time, and what it submits would be undone with what a "
                                      "capture of a kernel in a CUDA graph does"};
   }
@@ -91,10 +109,10 @@ Result<void> Snapshots::take_from_graph(Job& job) noexcept {
   }
   // Other GPUs may be writing memory that this one reaches.
   Result<void> done = tool()->streams.drain_all(wait_deadline());
-  if (done) done = begin_undoing();
+  if (done) done = m_window.begin_undoing();
   if (done) done = copier.gather(job.regions, kept, wait_deadline());
   if (!done) {
-    end_undoing();
+    m_window.end_undoing();
     copier.free(kept);
     return done;
   }
@@ -104,19 +122,19 @@ Result<void> Snapshots::take_from_graph(Job& job) noexcept {
     // What runs may end once the program is let go, and not before. Nothing can be put back under it, and to free memory
     // waits for it: the copies stay.
     job.pre = 0;
-    end_undoing();
+    m_window.end_undoing();
     warn("what had been begun of a CUDA graph goes on beside the program, whose results may be wrong");
     return done;
   }
   const Result<void> restored = put_back(job.regions, kept, how.value(), copier, job.engines->changed);
-  end_undoing();
+  m_window.end_undoing();
   copier.free(kept);
   if (!restored) warn("the program's memory could not be put back after a kernel of a graph had been captured: its "
                       "results may be wrong");
   if (done) done = restored;
   if (!done || tool()->channel->with_post()) return done;
   // The kernel may break the context, or never end: what is wanted of it has been taken, and is sent before the program's own runs.
-  done = send(copier, job);
+  done = send_kept(copier, job);
   if (done && !m_collector.ready(job)) return Error{ErrorCode::io, "the collector is gone"};
   return done;
 }
@@ -135,23 +153,6 @@ Result<void> Snapshots::run_to_kernel(Job& job) noexcept {
   if (!done) return done;
   job.cost.duration_ns = duration_ns(job);
   return keep_changed(job);
-}
-
-Result<void> Snapshots::run_alone(const LaunchCall& launch, CUstream stream) noexcept {
-  std::vector<CUlaunchAttribute> attributes(launch.attributes.begin(), launch.attributes.end());   // the driver wants to write there
-  CUlaunchConfig config{};
-  config.gridDimX = launch.grid_blocks[0];
-  config.gridDimY = launch.grid_blocks[1];
-  config.gridDimZ = launch.grid_blocks[2];
-  config.blockDimX = launch.block[0];
-  config.blockDimY = launch.block[1];
-  config.blockDimZ = launch.block[2];
-  config.sharedMemBytes = launch.dynamic_shared_bytes;
-  config.hStream = stream;
-  config.attrs = attributes.data();
-  config.numAttrs = static_cast<unsigned>(attributes.size());
-  return checked("launching the kernel alone",
-                 driver().cuLaunchKernelEx(&config, launch.function, launch.parameters, launch.extra));
 }
 
 }  // namespace kerncap::cuda

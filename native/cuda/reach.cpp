@@ -1,4 +1,6 @@
-// Which memory a capture holds, and what it would have to hold and cannot.
+// Goes through what the program's calls, the driver and the kernel's arguments tell of memory.
+#include "cuda/reach.hpp"
+
 #include <algorithm>
 #include <chrono>
 #include <map>
@@ -8,7 +10,6 @@
 #include "cuda/addresses.hpp"
 #include "cuda/api.hpp"
 #include "cuda/managed.hpp"
-#include "cuda/snapshots.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
@@ -24,7 +25,13 @@ constexpr std::chrono::milliseconds k_others_limit{1000};
 
 }  // namespace
 
-Result<void> Snapshots::list_regions(Job& job) noexcept {
+Result<void> Reach::list(Job& job, bool has_stuck) noexcept {
+  if (Result<void> listed = list_regions(job); !listed) return listed;
+  if (Result<void> rested = wait_for_other_gpus(job, has_stuck); !rested) return rested;
+  return refuse_unreachable(job);
+}
+
+Result<void> Reach::list_regions(Job& job) noexcept {
   tool()->allocations.drop_what_went(is_known_to_the_driver);
   job.regions = tool()->allocations.reachable(job.device);
   for (Allocation& region : job.regions) {
@@ -40,7 +47,7 @@ Result<void> Snapshots::list_regions(Job& job) noexcept {
 
 // Of other GPUs' memory what the arguments lead to: all of it would be as much again for each GPU, and most kernels of
 // programs with several GPUs see none of it.
-Result<void> Snapshots::add_peers(Job& job) noexcept {
+Result<void> Reach::add_peers(Job& job) noexcept {
   std::map<std::uint32_t, std::uint64_t> left_out = tool()->allocations.peer_bytes(job.device);
   std::vector<Allocation> all = job.regions;
   std::set<std::uint64_t> bases;
@@ -61,14 +68,14 @@ Result<void> Snapshots::add_peers(Job& job) noexcept {
 }
 
 // What another GPU does is on no stream of this one's, and may write what both reach.
-Result<void> Snapshots::wait_for_other_gpus(const Job& job) noexcept {
+Result<void> Reach::wait_for_other_gpus(const Job& job, bool has_stuck) noexcept {
   if (job.from_graph || !tool()->streams.has_others(job.device)) return {};   // a graph's capture waits for all of them
   std::set<std::uint32_t> given;
   for (const std::uint64_t word : words_of(job.parameters)) {
     const Allocation* region = region_at(job.regions, word);
     if (region != nullptr && region->lies_elsewhere(job.device)) given.insert(region->device);
   }
-  if (m_has_stuck && !given.empty()) {
+  if (has_stuck && !given.empty()) {
     return Error{ErrorCode::timeout, "another thread's launch did not end in time, and the kernel is given memory of another GPU"};
   }
   for (const std::uint32_t device : given) {
@@ -77,7 +84,7 @@ Result<void> Snapshots::wait_for_other_gpus(const Job& job) noexcept {
   // Not for long, as it may wait for the very kernel, and at length once only. Nor beside a launch that is stuck there, which may hold a
   // lock of the driver's.
   const auto limit = m_others_are_busy ? k_others_limit / 50 : k_others_limit;
-  if (!m_has_stuck && tool()->streams.others_come_to_rest(job.device, std::min(wait_deadline(), Clock::now() + limit))) return {};
+  if (!has_stuck && tool()->streams.others_come_to_rest(job.device, std::min(wait_deadline(), Clock::now() + limit))) return {};
   if (!m_others_are_busy) {
     warn("another GPU works beside captures, or may (a stream of it was given up in the middle of its work): what it writes meanwhile, in "
          "memory that the kernel's reaches, counts as the kernel's");
@@ -87,7 +94,7 @@ Result<void> Snapshots::wait_for_other_gpus(const Job& job) noexcept {
 }
 
 // Variables of loaded modules: memory that no allocation call told us of.
-void Snapshots::add_variables(Job& job) noexcept {
+void Reach::add_variables(Job& job) noexcept {
   std::vector<Allocation> all = job.regions;
   for (const Modules::Variables& module : tool()->modules.variables(job.device)) {
     // The collector keeps what it was told of a module; the kernel's own are listed with the capture.
@@ -119,7 +126,7 @@ void Snapshots::add_variables(Job& job) noexcept {
 }
 
 // What an argument leads to and no copy holds: memory that only exists while a graph runs, of other interfaces, and so on.
-Result<void> Snapshots::refuse_unreachable(const Job& job) noexcept {
+Result<void> Reach::refuse_unreachable(const Job& job) noexcept {
   for (const std::uint64_t word : words_of(job.parameters)) {
     if (tool()->allocations.is_graph_memory(word)) {
       return Error{ErrorCode::unsupported, "an argument points to memory that a CUDA graph allocates while it runs"};

@@ -1,10 +1,11 @@
-// How the states of a capture get from the device to the collector.
+// What the kernel did not change is not sent.
+#include "cuda/states.hpp"
+
 #include <algorithm>
 
 #include "capture/streams.hpp"
 #include "core/chunk_list.hpp"
 #include "cuda/api.hpp"
-#include "cuda/snapshots.hpp"
 #include "cuda/tool.hpp"
 
 namespace kerncap::cuda {
@@ -32,20 +33,7 @@ bool is_comparable(const Allocation& region) noexcept {
   return region.kind != capture::MemoryKind::code_object && Changed::can_compare(region.base);
 }
 
-}  // namespace
-
-Result<void> Snapshots::send_live(Copier& copier, const Job& job, StreamKind kind) noexcept {
-  if (Result<void> pinned = copier.pin_for(job.cost.copied_bytes); !pinned) return pinned;
-  for (std::size_t i = 0; i < job.regions.size(); ++i) {
-    // What has failed is not sent to its end, which may take minutes.
-    if (Result<void> fine = was_undisturbed(); !fine) return fine;
-    const Allocation& region = job.regions[i];
-    if (Result<void> sent = copier.send(kind, job.number, i, {{region.base, region.bytes}}); !sent) return sent;
-  }
-  return {};
-}
-
-Result<void> Snapshots::send_pre(Copier& copier, const Job& job) noexcept {
+Result<void> send_pre(Copier& copier, const Job& job) noexcept {
   if (Result<void> pinned = copier.pin_for(job.cost.copied_bytes); !pinned) return pinned;
   const std::vector<std::uint64_t> offsets = Copier::layout(job.regions);
   for (std::size_t i = 0; i < job.regions.size(); ++i) {
@@ -55,7 +43,7 @@ Result<void> Snapshots::send_pre(Copier& copier, const Job& job) noexcept {
   return {};
 }
 
-Result<void> Snapshots::compare_states(Job& job) noexcept {
+Result<void> compare_states(Job& job) noexcept {
   Changed& kernel = job.engines->changed;
   const CUstream stream = job.engines->copier.stream();
   std::uint64_t chunks = 0;
@@ -88,7 +76,50 @@ Result<void> Snapshots::compare_states(Job& job) noexcept {
   return {};
 }
 
-Result<void> Snapshots::keep_changed(Job& job) noexcept {
+// Runs of chunks: those that changed as bytes, the others as "the same". `live`: the former are read from the program's memory, as there
+// was no room for a copy.
+Result<void> send_post(Copier& copier, const Job& job, bool live) noexcept {
+  std::uint64_t kept = 0;                      // where the next run lies in job.post
+  std::size_t word = 0;
+  for (std::size_t i = 0; i < job.regions.size(); ++i) {
+    const Allocation& region = job.regions[i];
+    std::vector<Copier::Piece> pieces;
+    for (std::uint64_t chunk = 0; chunk < chunks_of(region);) {
+      const bool changed = job.changed[word] != 0;
+      const std::uint64_t begin = chunk * k_chunk;
+      std::uint64_t bytes = 0;
+      while (chunk < chunks_of(region) && (job.changed[word] != 0) == changed) {
+        bytes += chunk_bytes(region, chunk);
+        ++chunk;
+        ++word;
+      }
+      if (!changed) {
+        pieces.push_back({0, bytes});
+        continue;
+      }
+      pieces.push_back({live ? region.base + begin : job.post + kept, bytes});
+      kept += (bytes + k_copy_align - 1) & ~(k_copy_align - 1);
+    }
+    if (Result<void> sent = copier.send(StreamKind::post, job.number, i, pieces); !sent) return sent;
+  }
+  return {};
+}
+
+}  // namespace
+
+Result<void> send_live(const Job& job, StreamKind kind, const Window& window) noexcept {
+  Copier& copier = job.engines->copier;
+  if (Result<void> pinned = copier.pin_for(job.cost.copied_bytes); !pinned) return pinned;
+  for (std::size_t i = 0; i < job.regions.size(); ++i) {
+    // What has failed is not sent to its end, which may take minutes.
+    if (Result<void> fine = window.was_undisturbed(); !fine) return fine;
+    const Allocation& region = job.regions[i];
+    if (Result<void> sent = copier.send(kind, job.number, i, {{region.base, region.bytes}}); !sent) return sent;
+  }
+  return {};
+}
+
+Result<void> keep_changed(Job& job) noexcept {
   if (Result<void> compared = compare_states(job); !compared) return compared;
   std::vector<Allocation> pieces;
   std::size_t word = 0;
@@ -128,35 +159,7 @@ Result<void> Snapshots::keep_changed(Job& job) noexcept {
   return {};
 }
 
-// Runs of chunks: those that changed as bytes, the others as "the same".
-Result<void> Snapshots::send_post(Copier& copier, const Job& job, bool live) noexcept {
-  std::uint64_t kept = 0;                      // where the next run lies in job.post
-  std::size_t word = 0;
-  for (std::size_t i = 0; i < job.regions.size(); ++i) {
-    const Allocation& region = job.regions[i];
-    std::vector<Copier::Piece> pieces;
-    for (std::uint64_t chunk = 0; chunk < chunks_of(region);) {
-      const bool changed = job.changed[word] != 0;
-      const std::uint64_t begin = chunk * k_chunk;
-      std::uint64_t bytes = 0;
-      while (chunk < chunks_of(region) && (job.changed[word] != 0) == changed) {
-        bytes += chunk_bytes(region, chunk);
-        ++chunk;
-        ++word;
-      }
-      if (!changed) {
-        pieces.push_back({0, bytes});
-        continue;
-      }
-      pieces.push_back({live ? region.base + begin : job.post + kept, bytes});
-      kept += (bytes + k_copy_align - 1) & ~(k_copy_align - 1);
-    }
-    if (Result<void> sent = copier.send(StreamKind::post, job.number, i, pieces); !sent) return sent;
-  }
-  return {};
-}
-
-Result<void> Snapshots::send(Copier& copier, Job& job) noexcept {
+Result<void> send_kept(Copier& copier, Job& job) noexcept {
   if (job.pre == 0) return {};
   if (Result<void> ready = copier.prepare(); !ready) return ready;
   if (Result<void> sent = send_pre(copier, job); !sent) return sent;
@@ -165,26 +168,8 @@ Result<void> Snapshots::send(Copier& copier, Job& job) noexcept {
   return job.changed.empty() ? Result<void>() : send_post(copier, job, false);
 }
 
-// At the end of the window, where it takes next to no time. The rest is sent by our thread.
-Result<bool> Snapshots::hand_over(capture::Dispatch& dispatch) noexcept {
-  auto& job = static_cast<Job&>(dispatch);
-  const bool is_held = (tool()->channel->flags() & capture::k_welcome_hold) != 0;
-  const bool is_small = job.cost.copied_bytes <= k_small_bytes && job.regions.size() <= k_few_regions;
-  if (!is_small && !is_held) return false;
-  if (Result<void> sent = send(job.engines->copier, job); !sent) return sent.error();
-  job.is_sent = true;
-  return true;
-}
-
-// What the driver compiled the kernel from, where that was not machine code.
-Result<void> Snapshots::send_images(const Job& job) noexcept {
-  const Kernel& kernel = job.kernel;
-  const std::vector<Bytes> images = tool()->images.of(kernel.launched, kernel.function, kernel.handle);
-  for (std::size_t i = 0; i < images.size(); ++i) {
-    Result<void> sent = capture::send_stream(*tool()->channel, StreamKind::image, job.number, i, images[i]);
-    if (!sent) return sent;
-  }
-  return {};
+bool is_small(const Job& job) noexcept {
+  return job.cost.copied_bytes <= k_small_bytes && job.regions.size() <= k_few_regions;
 }
 
 }  // namespace kerncap::cuda

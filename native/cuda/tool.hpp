@@ -5,6 +5,7 @@
 #include <pthread.h>
 
 #include <atomic>
+#include <chrono>
 #include <string_view>
 
 #include "capture/channel.hpp"
@@ -48,6 +49,11 @@ struct Tool {
 
 // Null before InitializeInjection has run.
 [[nodiscard]] Tool* tool() noexcept;
+
+// Of what begins to wait now.
+[[nodiscard]] inline std::chrono::steady_clock::time_point wait_deadline() noexcept {
+  return std::chrono::steady_clock::now() + tool()->channel->wait_limit();
+}
 
 void warn(std::string_view text) noexcept;
 // Describes machine and devices to the collector, once. Calls the driver.

@@ -270,11 +270,11 @@ void a_context_that_is_given_up_holds_no_capture_of_another(Collector& collector
   allocate.enter();
   allocate.leave();
   Launch(k_target).run();
-  CHECK(g_tool->snapshots.is_sending());
+  CHECK(g_tool->snapshots.sender().is_sending());
   std::thread ending([] {
     Call call(CUPTI_DRIVER_TRACE_CBID_cuCtxDestroy_v2, nullptr);
     call.enter();
-    CHECK(!g_tool->snapshots.is_sending());
+    CHECK(!g_tool->snapshots.sender().is_sending());
     call.leave();
   });
   std::this_thread::sleep_for(k_a_while);
