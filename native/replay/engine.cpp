@@ -8,7 +8,6 @@
 
 #include "replay/address_space.hpp"
 #include "replay/chunk_fetcher.hpp"
-#include "replay/kernarg.hpp"
 #include "replay/restore.hpp"
 
 namespace kerncap::replay {
@@ -75,7 +74,7 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
     if (Result<void> done = run_states(m_candidates.back()); !done) return done.error();
   }
   if (m_options.timed) {
-    for (std::string& note : m_driver.stand_ins()) m_outcome.notes.push_back(std::move(note));
+    for (const std::string& note : m_driver.opened().stand_ins) m_outcome.notes.push_back(note);
   }
   return m_outcome;
 }
@@ -105,7 +104,7 @@ Result<void> Engine::load() {
   }
   if (m_plan.variant.empty()) return {};
   if (!m_plan.variables.empty()) {
-    Code& captured = m_beside != nullptr ? *m_beside : *m_candidates.front().code;
+    const Code& captured = m_beside != nullptr ? *m_beside : *m_candidates.front().code;
     Result<MovedVariables::Contents> initial = has_place ? variables_in_place() : variables_of(captured);
     if (!initial) return initial.error();
     m_initial = std::move(initial.value());
@@ -169,10 +168,10 @@ Result<MovedVariables::Contents> Engine::variables_in_place() {
 }
 
 // Where the captured code object has no place of its own: what it has in its variables wherever it was loaded now.
-Result<MovedVariables::Contents> Engine::variables_of(Code& code) {
+Result<MovedVariables::Contents> Engine::variables_of(const Code& code) {
   MovedVariables::Contents initial;
   for (const Variable& variable : m_plan.variables) {
-    const auto address = m_driver.variable(code, variable.name, variable.bytes);
+    const auto address = code.variable(variable.name, variable.bytes);
     if (!address) continue;
     std::vector<std::byte> data(variable.bytes);
     if (Result<void> read = m_driver.read(m_plan.place_of_code(), *address, data); !read) return read.error();
@@ -273,19 +272,11 @@ Result<void> Engine::run_once(Candidate& candidate, bool counts) {
   std::copy_n(m_options.grid ? m_options.grid->data() : m_plan.grid, 3, launch.grid);
   std::copy_n(m_options.block ? m_options.block->data() : m_plan.block, 3, launch.block);
   launch.dynamic_lds_bytes = m_options.dynamic_lds_bytes.value_or(m_plan.dynamic_lds_bytes);
-  launch.private_bytes = m_plan.private_bytes;
-  std::copy_n(m_plan.cluster, 3, launch.cluster);
-  launch.cooperative = m_plan.cooperative;
-  launch.arguments = m_plan.arguments;
-  const bool is_variant = candidate.times == &m_outcome.variant_ns;
-  Shape shape{};
-  std::copy_n(launch.grid, 3, shape.grid);
-  std::copy_n(launch.block, 3, shape.block);
-  shape.dynamic_lds_bytes = launch.dynamic_lds_bytes;
-  std::vector<std::byte> kernarg = rebuild_kernarg(m_plan, is_variant, shape);
+  launch.is_variant = candidate.times == &m_outcome.variant_ns;
+  std::vector<std::byte> kernarg = m_plan.kernarg;
+  if (launch.is_variant) kernarg.resize(std::max<std::size_t>(kernarg.size(), m_plan.variant_kernarg_bytes));
   m_functions.bring_here(kernarg);
   launch.kernarg = kernarg;
-  launch.hidden = is_variant ? &m_plan.variant_hidden : &m_plan.hidden;
   const Result<Timing> timing = m_driver.launch(*candidate.code, launch);
   m_faulted = !timing.ok();
   if (!timing) return timing.error();
@@ -320,7 +311,9 @@ Result<void> Engine::finish(Candidate& last) {
 }
 
 Result<void> Engine::look_outside() {
-  Result<std::vector<AddressRange>> outside = m_driver.written_outside();
+  Watch* watch = m_driver.watch();
+  if (watch == nullptr) return {};
+  Result<std::vector<AddressRange>> outside = watch->written_outside();
   if (!outside) return outside.error();
   const bool is_new = m_outcome.outside.empty() && !outside.value().empty();
   m_outcome.outside = std::move(outside.value());

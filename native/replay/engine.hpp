@@ -26,7 +26,6 @@ struct Options {
   bool compare = true;                    // with the golden post-state, after the last run
   bool interleave = false;                // baseline and variant in turn
   bool verify = true;                     // hash what is restored once more
-  bool hip_launch = false;
   std::uint64_t repeats = 0;              // further runs from the same state, to be compared with the first
   std::uint64_t repeat_ms = 0;            // after which no more of them is begun
   std::uint64_t keep_differing = 1;       // of those that leave something else, so many are dumped
@@ -98,7 +97,7 @@ class Engine {
   core::Result<void> look_up_functions();
   core::Result<void> bind_variables();
   core::Result<MovedVariables::Contents> variables_in_place();
-  core::Result<MovedVariables::Contents> variables_of(Code& code);
+  core::Result<MovedVariables::Contents> variables_of(const Code& code);
   core::Result<void> save_write_set();
   core::Result<void> run_all();
   core::Result<void> run_once(Candidate& candidate, bool counts);

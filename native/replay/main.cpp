@@ -29,7 +29,7 @@ using core::Result;
 
 constexpr char k_usage[] =
     "usage: kc-replay-<back end> PLAN [--iterations N] [--warmup N] [--flush-cache] [--no-compare] [--interleave]\n"
-    "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES] [--hip-launch] [--no-verify]\n"
+    "       [--dump-output DIR] [--changes-only] [--grid X,Y,Z] [--block X,Y,Z] [--lds BYTES]%s [--no-verify]\n"
     "       [--repeats N] [--repeat-ms MS] [--keep-differing N] [--restore-all] [--untimed] [--quiet] [--report FILE]\n"
     "       [--parent PID] [--progress FILE]\n"
     "       kc-replay-<back end> --standby DEVICE      the same words through standard input\n"
@@ -56,19 +56,19 @@ bool triple(std::string_view text, std::optional<std::array<Number, 3>>& out) {
 }
 
 // False on anything that is not understood.
-bool parse(int argc, char** argv, std::string& plan, Options& options) {
+bool parse(int argc, char** argv, const Driver& driver, std::string& plan, Options& options) {
   for (int i = 1; i < argc; ++i) {
     const std::string_view word = argv[i];
     const char* value = i + 1 < argc ? argv[i + 1] : nullptr;
     if (word == "--flush-cache") options.flush_cache = true;
     else if (word == "--no-compare") options.compare = false;
     else if (word == "--interleave") options.interleave = true;
-    else if (word == "--hip-launch") options.hip_launch = true;
     else if (word == "--restore-all") options.restore_all = true;
     else if (word == "--untimed") options.timed = false;
     else if (word == "--quiet") options.quiet = true;
     else if (word == "--no-verify") options.verify = false;
     else if (word == "--changes-only") options.changes_only = true;
+    else if (driver.turn_on(word)) continue;
     else if (!word.starts_with("--") && plan.empty()) plan = word;
     else if (value == nullptr) return false;
     else if (word == "--iterations" && number(value, options.iterations) && options.iterations > 0) ++i;
@@ -115,8 +115,10 @@ int fail(const Options& options, const Error& error) {
 int run(int argc, char** argv, Driver& driver) {
   std::string path;
   Options options;
-  if (!parse(argc, argv, path, options)) {
-    std::fputs(k_usage, stderr);
+  if (!parse(argc, argv, driver, path, options)) {
+    std::string own;
+    for (const auto& [word, turned] : driver.traits().switches) own += " [" + std::string(word) + "]";
+    std::fprintf(stderr, k_usage, own.c_str());
     return 2;
   }
   if (options.quiet) be_quiet();
@@ -125,9 +127,8 @@ int run(int argc, char** argv, Driver& driver) {
   if (!options.report_file.empty()) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   // It may have been killed before that.
   if (options.parent != 0 && ::getppid() != options.parent) return 4;
-  Result<Plan> plan = read_plan(path);
+  Result<Plan> plan = read_plan(path, driver);
   if (!plan) return fail(options, plan.error());
-  plan.value().hip_launch = options.hip_launch;
   plan.value().timed = options.timed;
   const Result<std::vector<Range>> ranges = ranges_of(plan.value());
   if (!ranges) return fail(options, ranges.error());
@@ -146,7 +147,7 @@ int run(int argc, char** argv, Driver& driver) {
     return 4;
   }
   if (!outcome) return fail(options, outcome.error());
-  tell(options, report_outcome(outcome.value(), driver.about()));
+  tell(options, report_outcome(outcome.value(), driver.opened()));
   return 0;
 }
 

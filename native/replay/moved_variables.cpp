@@ -54,9 +54,9 @@ Result<std::optional<std::uint64_t>> MovedVariables::place_here(const Variable& 
   return own == &variable ? here : std::nullopt;
 }
 
-std::optional<std::uint64_t> MovedVariables::named(const std::string& name, std::uint64_t bytes) {
+std::optional<std::uint64_t> MovedVariables::named(const std::string& name, std::uint64_t bytes) const {
   const auto renamed = m_plan.renamed.find(name);
-  return m_driver.variable(m_code, m_is_variant && renamed != m_plan.renamed.end() ? renamed->second : name, bytes);
+  return m_code.variable(m_is_variant && renamed != m_plan.renamed.end() ? renamed->second : name, bytes);
 }
 
 Result<void> MovedVariables::bind(const Contents& captured, const Contents& initial, const StoredFunctions& functions) {

@@ -22,14 +22,14 @@ namespace kerncap::replay {
 class MovedVariables {
  public:
   // `is_linked`: the code object is the plan's linked one.
-  MovedVariables(const Plan& plan, Driver& driver, Code& code, bool is_variant, bool is_linked)
+  MovedVariables(const Plan& plan, Driver& driver, const Code& code, bool is_variant, bool is_linked)
       : m_plan(plan), m_driver(driver), m_code(code), m_is_variant(is_variant), m_is_linked(is_linked) {}
 
   // What variables of the captured code object hold, where that is known.
   using Contents = std::map<const Variable*, std::vector<std::byte>>;
 
   // Where this code object has a variable of its own of that captured name, whatever it calls it itself.
-  [[nodiscard]] std::optional<std::uint64_t> named(const std::string& name, std::uint64_t bytes);
+  [[nodiscard]] std::optional<std::uint64_t> named(const std::string& name, std::uint64_t bytes) const;
   // Finds the variables, and what a run starts from. `captured`: their pre-states; `initial`: right after loading. What
   // neither the program nor the captured kernel ever changed keeps the value that this code object gives it. `functions`:
   // what stored addresses of functions become.
@@ -61,7 +61,7 @@ class MovedVariables {
 
   const Plan& m_plan;
   Driver& m_driver;
-  Code& m_code;
+  const Code& m_code;
   bool m_is_variant;
   bool m_is_linked;
   std::vector<Moved> m_moved;

@@ -3,9 +3,11 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <fstream>
 #include <functional>
+
+#include "replay/driver.hpp"
+#include "replay/plan_line.hpp"
 
 namespace kerncap::replay {
 namespace {
@@ -18,79 +20,12 @@ constexpr std::array<std::string_view, 12> k_kinds = {
     "device_coarse", "device_fine",     "device_extended_fine", "vmem",    "async_pool", "ipc",
     "host_coarse",   "host_pinned",     "host_registered",      "managed", "kernarg",    "code_object"};
 
-// The words of one line; `ok` turns false at the first that is missing or no number.
-class Words {
- public:
-  explicit Words(std::string_view line) : m_rest(line) {}
-  std::string_view word() {
-    const std::size_t end = std::min(m_rest.find(' '), m_rest.size());
-    const std::string_view found = m_rest.substr(0, end);
-    m_rest.remove_prefix(std::min(m_rest.size(), end + 1));
-    ok = ok && !found.empty();
-    return found;
-  }
-  std::string_view rest() {
-    ok = ok && !m_rest.empty();
-    return m_rest;
-  }
-  std::string path() {
-    std::string found;
-    const std::string_view text = rest();
-    for (std::size_t i = 0; i < text.size(); ++i) {
-      const bool escaped = text[i] == '\\';
-      if (escaped && ++i == text.size()) return ok = false, found;
-      ok = ok && (!escaped || text[i] == '\\' || text[i] == 'n');
-      found += escaped && text[i] == 'n' ? '\n' : text[i];
-    }
-    return found;
-  }
-  std::uint64_t number() {
-    std::string_view text = word();
-    const int base = text.starts_with("0x") ? 16 : 10;
-    if (base == 16) text.remove_prefix(2);
-    std::uint64_t value = 0;
-    const auto [end, fault] = std::from_chars(text.data(), text.data() + text.size(), value, base);
-    ok = ok && fault == std::errc{} && end == text.data() + text.size();
-    return value;
-  }
-  std::uint32_t small() {
-    const std::uint64_t value = number();
-    ok = ok && value <= UINT32_MAX;
-    return static_cast<std::uint32_t>(value);
-  }
-  void dim3(std::uint32_t (&out)[3]) {
-    for (std::uint32_t& value : out) value = small();
-  }
-  std::uint32_t device() {
-    if (m_rest.starts_with("- ")) return word(), k_no_device;
-    return small();
-  }
-
-  bool ok = true;
-
- private:
-  std::string_view m_rest;
-};
-
-std::vector<std::byte> from_hex(std::string_view text, bool& ok) {
-  std::vector<std::byte> bytes;
-  if (text == "-") return bytes;
-  ok = ok && text.size() % 2 == 0;
-  for (std::size_t i = 0; ok && i < text.size(); i += 2) {
-    unsigned value = 0;
-    const auto [end, fault] = std::from_chars(&text[i], &text[i] + 2, value, 16);
-    ok = fault == std::errc{} && end == &text[i] + 2;
-    bytes.push_back(static_cast<std::byte>(value));
-  }
-  return bytes;
-}
-
 class Parser {
  public:
-  explicit Parser(Plan& plan) : m_plan(plan) {}
+  Parser(Plan& plan, Driver& driver) : m_plan(plan), m_driver(driver) {}
 
   bool line(std::string_view text) {
-    Words words(text);
+    PlanLine words(text);
     const std::string_view what = words.word();
     if (what == "store") m_plan.store = words.path();
     else if (what == "code") code(words);
@@ -105,13 +40,8 @@ class Parser {
     else if (what == "block") { for (std::uint32_t& items : m_plan.block) words.ok = (items = words.small()) != 0 && words.ok; }
     else if (what == "lds") { m_plan.static_lds_bytes = words.small(); m_plan.dynamic_lds_bytes = words.small(); }
     else if (what == "private") m_plan.private_bytes = words.small();
-    else if (what == "cluster") words.dim3(m_plan.cluster);
     else if (what == "cooperative") m_plan.cooperative = words.number() != 0;
-    else if (what == "limit") { const auto name = words.word(); m_plan.limits[std::string(name)] = words.number(); }
-    else if (what == "carveout") m_plan.carveout = static_cast<int>(words.small());
-    else if (what == "attribute") launch_attribute(words);
-    else if (what == "kernarg") m_plan.kernarg = from_hex(words.word(), words.ok);
-    else if (what == "slot") hidden(words);
+    else if (what == "kernarg") m_plan.kernarg = words.bytes();
     else if (what == "argument") argument(words);
     else if (what == "variant_kernarg") m_plan.variant_kernarg_bytes = words.small();
     else if (what == "loaded") { m_plan.loaded_address = words.number(); m_plan.loaded_bytes = words.number(); }
@@ -125,43 +55,29 @@ class Parser {
     else if (what == "function") function(words);
     else if (what == "memory") memory(words);
     else if (what == "chunk") chunk(words);
-    else return false;
+    else words.ok = m_driver.read_line(what, words, m_plan) && words.ok;
     return words.ok;
   }
 
  private:
-  const Memory* named(Words& words) {
+  const Memory* named(PlanLine& words) {
     const std::string_view name = words.word();
     if (name == "-") return nullptr;
     return &m_plan.memories[std::string(name)];
   }
-  void code(Words& words) {
-    const bool is_variant = of_variant(words);
+  void code(PlanLine& words) {
+    const bool is_variant = words.of_variant();
     (is_variant ? m_plan.variant : m_plan.baseline) = words.path();
   }
-  void linked(Words& words) {
-    const bool is_variant = of_variant(words);
+  void linked(PlanLine& words) {
+    const bool is_variant = words.of_variant();
     (is_variant ? m_plan.variant_linked : m_plan.linked) = words.path();
   }
-  void hidden(Words& words) {
-    const bool is_variant = of_variant(words);
-    HiddenSlot slot{words.number(), words.number(), {}};
-    slot.kind = words.word();
-    const std::uint64_t room = is_variant ? m_plan.variant_kernarg_bytes : m_plan.kernarg.size();
-    words.ok = words.ok && slot.offset <= room && slot.bytes <= room - slot.offset;
-    (is_variant ? m_plan.variant_hidden : m_plan.hidden).push_back(std::move(slot));
-  }
-  void launch_attribute(Words& words) {
-    constexpr std::size_t k_value_bytes = 64;
-    std::vector<std::byte>& value = m_plan.launch_attributes[words.small()];
-    value = from_hex(words.word(), words.ok);
-    words.ok = words.ok && value.size() == k_value_bytes;
-  }
-  void argument(Words& words) {
+  void argument(PlanLine& words) {
     m_plan.arguments.push_back(words.number());
     words.ok = words.ok && m_plan.arguments.back() < m_plan.kernarg.size();
   }
-  void region(Words& words) {
+  void region(PlanLine& words) {
     Region region;
     region.base = words.number();
     region.bytes = words.number();
@@ -181,20 +97,20 @@ class Parser {
     words.ok = words.ok && ascending && region.base + region.bytes >= region.base;
     m_plan.regions.push_back(std::move(region));
   }
-  void written(Words& words) {
+  void written(PlanLine& words) {
     const std::uint64_t index = words.number();
     const ByteRange range{words.number(), words.number()};
     words.ok = words.ok && index < m_plan.regions.size() &&
                range.offset + range.bytes <= m_plan.regions[index].bytes;
     if (words.ok) m_plan.regions[index].written.push_back(range);
   }
-  void change(Words& words) {
+  void change(PlanLine& words) {
     const std::uint64_t index = words.number();
     const Memory* memory = named(words);
     words.ok = words.ok && !m_plan.states.empty() && index < m_plan.regions.size() && memory != nullptr;
     if (words.ok) m_plan.states.back().changes.push_back({static_cast<std::size_t>(index), memory});
   }
-  void variable(Words& words) {
+  void variable(PlanLine& words) {
     Variable variable;
     variable.address = words.number();
     variable.bytes = words.number();
@@ -203,19 +119,13 @@ class Parser {
     variable.name = words.rest();
     m_plan.variables.push_back(std::move(variable));
   }
-  // Whether a role is the variant's.
-  static bool of_variant(Words& words) {
-    const std::string_view role = words.word();
-    words.ok = words.ok && (role == "baseline" || role == "variant");
-    return role == "variant";
-  }
-  void fixed(Words& words) {
-    auto& names = of_variant(words) ? m_plan.variant_fixed : m_plan.fixed;
+  void fixed(PlanLine& words) {
+    auto& names = words.of_variant() ? m_plan.variant_fixed : m_plan.fixed;
     names.emplace(words.rest());
   }
-  void function(Words& words) {
+  void function(PlanLine& words) {
     StoredFunction found;
-    found.of_variant = of_variant(words);
+    found.of_variant = words.of_variant();
     found.captured = words.number();
     found.offset = words.number();
     found.bytes = words.number();
@@ -223,19 +133,20 @@ class Parser {
     words.ok = words.ok && found.offset < found.bytes && found.bytes - found.offset >= sizeof(std::uint64_t);
     m_plan.functions.push_back(std::move(found));
   }
-  void memory(Words& words) {
+  void memory(PlanLine& words) {
     m_memory = &m_plan.memories[std::string(words.word())];
     m_memory->bytes = words.number();
     m_memory->chunk_bytes = words.number();
     words.ok = words.ok && m_memory->chunk_bytes > 0;
   }
-  void chunk(Words& words) {
+  void chunk(PlanLine& words) {
     const std::string_view digest = words.word();
     words.ok = words.ok && m_memory != nullptr;
     if (words.ok) m_memory->chunks.emplace_back(digest == "-" ? "" : digest);
   }
 
   Plan& m_plan;
+  Driver& m_driver;
   Memory* m_memory = nullptr;
 };
 
@@ -282,14 +193,14 @@ bool Plan::is_written(const Variable& variable) const {
   });
 }
 
-Result<Plan> read_plan(const std::string& path) {
+Result<Plan> read_plan(const std::string& path, Driver& driver) {
   std::ifstream file(path);
   std::string line;
   if (!std::getline(file, line) || line != "kcplan 2") {
     return Error{ErrorCode::invalid_argument, path + " is not a replay plan of version 2"};
   }
   Plan plan;
-  Parser parser(plan);
+  Parser parser(plan, driver);
   for (std::size_t number = 2; std::getline(file, line); ++number) {
     if (!parser.line(line)) {
       return Error{ErrorCode::invalid_argument, path + ":" + std::to_string(number) + ": not understood: " + line};

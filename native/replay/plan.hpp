@@ -14,13 +14,8 @@
 //             | "kernel_device" captured
 //             | "grid" x y z | "block" x y z          work-items
 //             | "lds" static dynamic | "private" bytes
-//             | "cluster" x y z                       work-groups of a cluster; left out: none
 //             | "cooperative" 0|1
-//             | "limit" name bytes                    CUDA: of the context, as the program had it
-//             | "carveout" percent                    CUDA: of the first-level cache that the kernel wants as shared memory
-//             | "attribute" number hex                CUDA: of the launch, CUlaunchAttributeValue's 64 bytes
 //             | "kernarg" hex                         the captured segment; empty: "kernarg -"
-//             | "slot" role offset size kind          for hidden arguments only, LLVM's word for the kind
 //             | "argument" offset                     of each explicit argument, in order
 //             | "variant_kernarg" bytes               how long the variant's segment is
 //             | "loaded" address bytes                where the kernel's code object was
@@ -35,6 +30,7 @@
 //                                                   in a variable of its own, of that size, at that offset
 //             | "memory" name bytes chunk_bytes       followed by its chunks, in order
 //             | "chunk" digest|-                      - : all zero
+//             | own                                   a line that only the back end knows: Driver::read_line()
 //   region    : device, pre, post may be -; access: mask of captured devices; flags: see below; host: its host
 //               address or 0; own: 1 = part of the kernel's own code object; piece: regions of one number above 0 are
 //               mappings of the same physical memory
@@ -129,12 +125,6 @@ struct State {
   std::vector<Change> changes;
 };
 
-struct HiddenSlot {
-  std::uint64_t offset;
-  std::uint64_t bytes;
-  std::string kind;
-};
-
 struct Plan {
   std::string store;
   std::string baseline;
@@ -152,18 +142,11 @@ struct Plan {
   std::uint32_t static_lds_bytes = 0;
   std::uint32_t dynamic_lds_bytes = 0;
   std::uint32_t private_bytes = 0;
-  std::uint32_t cluster[3] = {};
   bool cooperative = false;
-  std::map<std::string, std::uint64_t> limits;
-  int carveout = -1;
-  std::map<std::uint32_t, std::vector<std::byte>> launch_attributes;
   std::vector<std::byte> kernarg;
-  std::vector<std::uint64_t> arguments;
-  std::vector<HiddenSlot> hidden;
-  std::vector<HiddenSlot> variant_hidden;
+  std::vector<std::uint64_t> arguments;         // where the explicit ones begin in it
   std::uint64_t variant_kernarg_bytes = 0;
-  bool hip_launch = false;                      // set by the command line
-  bool timed = true;                            // the same
+  bool timed = true;                            // set by the command line
   std::uint64_t loaded_address = 0;
   std::uint64_t loaded_bytes = 0;
   std::vector<Region> regions;                  // by ascending address
@@ -184,6 +167,9 @@ struct Plan {
   [[nodiscard]] bool is_written(const Variable& variable) const;
 };
 
-[[nodiscard]] core::Result<Plan> read_plan(const std::string& path);
+class Driver;
+
+// The driver reads and keeps what only it knows.
+[[nodiscard]] core::Result<Plan> read_plan(const std::string& path, Driver& driver);
 
 }  // namespace kerncap::replay

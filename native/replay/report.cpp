@@ -34,10 +34,10 @@ std::string number(std::uint64_t value) { return std::to_string(value); }
 
 }  // namespace
 
-std::string report_outcome(const Outcome& outcome, const Driver::About& about) {
+std::string report_outcome(const Outcome& outcome, const Driver::Opened& device) {
   std::string out = "{\"version\":1,\"outcome\":\"completed\"";
-  out += ",\"device\":{\"name\":" + json_string(about.name) + ",\"isa\":" + json_string(about.isa) + "}";
-  out += ",\"runtime_version\":" + json_string(about.runtime);
+  out += ",\"device\":{\"name\":" + json_string(device.name) + ",\"isa\":" + json_string(device.isa) + "}";
+  out += ",\"runtime_version\":" + json_string(device.runtime);
   out += ",\"baseline_ns\":" + list(outcome.baseline_ns) + ",\"variant_ns\":" + list(outcome.variant_ns);
   out += ",\"variant_loaded\":" + list({outcome.variant_address, outcome.variant_bytes});
   out += ",\"restored_bytes\":" + number(outcome.restored_bytes) + ",\"restore_ns\":" + number(outcome.restore_ns);

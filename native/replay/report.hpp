@@ -8,7 +8,7 @@
 
 namespace kerncap::replay {
 
-[[nodiscard]] std::string report_outcome(const Outcome& outcome, const Driver::About& about);
+[[nodiscard]] std::string report_outcome(const Outcome& outcome, const Driver::Opened& device);
 // What stood in the way before the kernel ran.
 [[nodiscard]] std::string report_error(const core::Error& error);
 // What the kernel did wrong.

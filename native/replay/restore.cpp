@@ -2,7 +2,6 @@
 #include "replay/restore.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <deque>
 #include <utility>
 #include <vector>
@@ -28,7 +27,7 @@ class Restore {
   Restore(const Plan& plan, std::shared_ptr<core::ObjectStore> store, Driver& driver, bool verify, Progress& progress,
           const Look& look)
       : m_plan(plan), m_driver(driver), m_progress(progress), m_look(look), m_fetcher(std::move(store), verify) {
-    for (std::size_t i = 0; i < driver.staging_count(); ++i) m_idle.push_back(i);
+    for (std::size_t i = 0; i < driver.opened().staging.count; ++i) m_idle.push_back(i);
     m_most_filling = std::min(2 * ChunkFetcher::worker_count(), m_idle.size() / 2);
   }
 
@@ -126,22 +125,6 @@ StagingShape staging_shape(const Plan& plan) {
   std::uint64_t longest = k_least_buffer_bytes;
   for (const auto& [name, memory] : plan.memories) longest = std::max(longest, std::min(memory.chunk_bytes, memory.bytes));
   return {std::max<std::size_t>(k_least_buffers, k_staging_bytes / longest), static_cast<std::size_t>(longest)};
-}
-
-Result<void> Driver::write(const Region& region, std::uint64_t address, std::span<const std::byte> data) {
-  for (std::size_t done = 0, piece = 0; done < data.size(); done += piece) {
-    piece = std::min(staging_bytes(), data.size() - done);
-    if (const InPlace here = in_place(address + done, piece); here.memory != nullptr) {
-      std::memcpy(here.memory, &data[done], piece);
-      continue;
-    }
-    const std::size_t buffer = m_next_staging++ % staging_count();
-    const Result<std::byte*> memory = staging(buffer);
-    if (!memory) return memory.error();
-    std::memcpy(memory.value(), &data[done], piece);
-    if (Result<void> sent = send(buffer, region, address + done, piece); !sent) return sent;
-  }
-  return {};
 }
 
 }  // namespace kerncap::replay

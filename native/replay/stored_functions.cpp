@@ -8,10 +8,10 @@ namespace kerncap::replay {
 
 using core::Result;
 
-Result<void> StoredFunctions::look_up(const Plan& plan, Driver& driver, Code& code, bool is_variant, bool is_home) {
+Result<void> StoredFunctions::look_up(const Plan& plan, Driver& driver, const Code& code, bool is_variant, bool is_home) {
   for (const StoredFunction& function : plan.functions) {
     if (function.of_variant != is_variant) continue;
-    const auto variable = driver.variable(code, function.variable, function.bytes);
+    const auto variable = code.variable(function.variable, function.bytes);
     if (!variable) continue;
     std::uint64_t here = 0;
     const std::span<std::byte> word(reinterpret_cast<std::byte*>(&here), sizeof here);

@@ -20,7 +20,7 @@ class StoredFunctions {
  public:
   // Asks where the functions are in a code object that was loaded just now: its variables are as they were loaded. `is_home`:
   // captured addresses become those of this one; what any of them stored is taken back.
-  core::Result<void> look_up(const Plan& plan, Driver& driver, Code& code, bool is_variant, bool is_home);
+  core::Result<void> look_up(const Plan& plan, Driver& driver, const Code& code, bool is_variant, bool is_home);
   // Whether any function is known, so that memory has to be looked through.
   [[nodiscard]] bool wanted() const noexcept { return !m_here.empty(); }
   // Captured addresses become those of now. Returns how many words were.

@@ -12,8 +12,9 @@ Result<void> Unchanged::remember() {
     const bool is_data = region.pre != nullptr && !region.own_code && region.kind != Kind::code_object;
     if (is_data && (wanted.empty() || region.pre->chunk_bytes == wanted.front()->pre->chunk_bytes)) wanted.push_back(&region);
   }
-  if (wanted.empty()) return {};
-  Result<std::vector<const Region*>> remembered = m_driver.remember(wanted);
+  Watch* const watch = m_driver.watch();
+  if (wanted.empty() || watch == nullptr) return {};
+  Result<std::vector<const Region*>> remembered = watch->remember(wanted);
   if (!remembered) return remembered.error();
   m_remembered = std::move(remembered.value());
   for (const Region* region : m_remembered) m_changed[region];
@@ -22,7 +23,7 @@ Result<void> Unchanged::remember() {
 
 Result<void> Unchanged::look() {
   if (m_remembered.empty()) return {};
-  const Result<std::vector<std::uint32_t>> words = m_driver.changed(m_remembered.front()->pre->chunk_bytes);
+  const Result<std::vector<std::uint32_t>> words = m_driver.watch()->changed(m_remembered.front()->pre->chunk_bytes);
   if (!words) return words.error();
   std::size_t word = 0;
   for (const Region* region : m_remembered) {

@@ -23,6 +23,16 @@ struct CudaDriver::LoadedCode final : replay::Code {
   std::vector<std::byte> file;
   CUmodule module = nullptr;
   CUfunction function = nullptr;
+  std::uint32_t shared_bytes = 0;        // without those that a launch adds
+  std::uint32_t parameter_bytes = 0;
+
+  [[nodiscard]] std::optional<std::uint64_t> variable(const std::string& name, std::uint64_t bytes) const override {
+    CUdeviceptr address = 0;
+    std::size_t size = 0;
+    const CUresult status = driver().cuModuleGetGlobal_v2(&address, &size, module, name.c_str());
+    if (status != CUDA_SUCCESS || size != bytes) return std::nullopt;
+    return address;
+  }
 };
 
 Result<void> CudaDriver::start_driver() {
@@ -51,29 +61,30 @@ Result<void> CudaDriver::open(const replay::Plan& plan) {
   if (plan.timed) {
     // Loading CUPTI takes a good part of the time that a small replay does.
     m_timer.start();
-    m_about.runtime += m_timer.is_on() ? ", timed by CUPTI" : ", timed by events";
+    m_opened.runtime += m_timer.is_on() ? ", timed by CUPTI" : ", timed by events";
   }
   Result<void> made = enter_context();
   // Nothing of ours may be allocated before: it could lie where the capture's memory has to be.
   if (made) made = reserve(plan);
-  if (made) made = raise_limits(plan);
+  if (made) made = raise_limits();
   if (made) made = checked("creating a stream", driver().cuStreamCreate(&m_stream, CU_STREAM_NON_BLOCKING));
   if (made) made = checked("creating an event", driver().cuEventCreate(&m_before, CU_EVENT_DEFAULT));
   if (made) made = checked("creating an event", driver().cuEventCreate(&m_after, CU_EVENT_DEFAULT));
   if (made) made = make_staging();
+  if (made) m_opened.stand_ins = stand_ins();
   return made;
 }
 
-Result<void> CudaDriver::raise_limits(const replay::Plan& plan) {
+Result<void> CudaDriver::raise_limits() {
   constexpr std::pair<const char*, CUlimit> k_limits[] = {
       {"stack_limit", CU_LIMIT_STACK_SIZE},
       {"printf_limit", CU_LIMIT_PRINTF_FIFO_SIZE},
       {"persisting_l2_limit", CU_LIMIT_PERSISTING_L2_CACHE_SIZE},
   };
   for (const auto& [name, limit] : k_limits) {
-    const auto wanted = plan.limits.find(name);
+    const auto wanted = m_settings.limits.find(name);
     std::size_t now = 0;
-    if (wanted == plan.limits.end() || driver().cuCtxGetLimit(&now, limit) != CUDA_SUCCESS || now >= wanted->second) continue;
+    if (wanted == m_settings.limits.end() || driver().cuCtxGetLimit(&now, limit) != CUDA_SUCCESS || now >= wanted->second) continue;
     Result<void> raised = checked("setting " + wanted->first + " to " + std::to_string(wanted->second),
                                   driver().cuCtxSetLimit(limit, wanted->second));
     if (!raised) return raised;
@@ -115,13 +126,13 @@ Result<void> CudaDriver::check_devices(const replay::Plan& plan) {
   driver().cuDeviceGetName(name, sizeof name, m_device);
   int version = 0;
   driver().cuDriverGetVersion(&version);
-  m_about.name = name;
-  m_about.isa = "sm_" + std::to_string(device_attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
-                std::to_string(device_attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
-  m_about.runtime = "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
-  if (m_about.isa != plan.isa) {
+  m_opened.name = name;
+  m_opened.isa = "sm_" + std::to_string(device_attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)) +
+                 std::to_string(device_attribute(m_device, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR));
+  m_opened.runtime = "CUDA " + std::to_string(version / 1000) + "." + std::to_string(version % 1000 / 10);
+  if (m_opened.isa != plan.isa) {
     return Error{ErrorCode::unsupported, "the capture is of a GPU of architecture " + plan.isa + ", and " + name +
-                                             " is " + m_about.isa};
+                                             " is " + m_opened.isa};
   }
   m_host_node = std::max(0, device_attribute(m_device, CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID));
   CUmemAllocationProp properties{};
@@ -144,10 +155,10 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
   void* values[] = {log, reinterpret_cast<void*>(sizeof log - 1)};
   CUresult status = driver().cuModuleLoadDataEx(&code->module, code->file.data(), 2, options, values);
   if (status != CUDA_SUCCESS) {
-    Error error{ErrorCode::unsupported, describe("loading the code on " + m_about.isa, status)};
+    Error error{ErrorCode::unsupported, describe("loading the code on " + m_opened.isa, status)};
     if (log[0] != '\0') error.message += ": " + std::string(log);
     if (status == CUDA_ERROR_UNSUPPORTED_PTX_VERSION) {
-      error.message += ". This driver compiles what toolkits up to " + m_about.runtime.substr(0, m_about.runtime.find(',')) +
+      error.message += ". This driver compiles what toolkits up to " + m_opened.runtime.substr(0, m_opened.runtime.find(',')) +
                        " make: compile with one of them, or to a cubin";
     }
     return error;
@@ -155,18 +166,14 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
   status = driver().cuModuleGetFunction(&code->function, code->module, symbol.c_str());
   if (status == CUDA_ERROR_NOT_FOUND) return Error{ErrorCode::not_found, "the code object has no kernel " + symbol};
   if (status != CUDA_SUCCESS) return Error{ErrorCode::device, describe("finding the kernel " + symbol, status)};
-  const auto ask = [&](CUfunction_attribute which) {
-    int value = 0;
-    driver().cuFuncGetAttribute(&value, which, code->function);
-    return static_cast<std::uint32_t>(value);
-  };
-  code->static_lds_bytes = ask(CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES);
-  code->private_bytes = ask(CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES);
+  int shared_bytes = 0;
+  driver().cuFuncGetAttribute(&shared_bytes, CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES, code->function);
+  code->shared_bytes = static_cast<std::uint32_t>(shared_bytes);
   for (std::size_t i = 0; driver().cuFuncGetParamInfo != nullptr; ++i) {
     std::size_t offset = 0;
     std::size_t bytes = 0;
     if (driver().cuFuncGetParamInfo(code->function, i, &offset, &bytes) != CUDA_SUCCESS) break;
-    code->kernarg_bytes = std::max(code->kernarg_bytes, static_cast<std::uint32_t>(offset + bytes));
+    code->parameter_bytes = std::max(code->parameter_bytes, static_cast<std::uint32_t>(offset + bytes));
   }
   for (const replay::Variable& variable : m_plan->variables) {
     CUdeviceptr address = 0;
@@ -178,50 +185,41 @@ Result<std::unique_ptr<replay::Code>> CudaDriver::load(std::span<const std::byte
   return std::unique_ptr<replay::Code>(std::move(code));
 }
 
-std::optional<std::uint64_t> CudaDriver::variable(replay::Code& code, const std::string& name, std::uint64_t bytes) {
-  CUdeviceptr address = 0;
-  std::size_t size = 0;
-  const CUresult status =
-      driver().cuModuleGetGlobal_v2(&address, &size, static_cast<LoadedCode&>(code).module, name.c_str());
-  if (status != CUDA_SUCCESS || size != bytes) return std::nullopt;
-  return address;
-}
-
 Result<replay::Timing> CudaDriver::launch(replay::Code& code, const replay::Launch& launch) {
   auto& loaded = static_cast<LoadedCode&>(code);
-  if (loaded.kernarg_bytes > launch.kernarg.size()) {
-    return Error{ErrorCode::invalid_argument, "the kernel takes " + std::to_string(loaded.kernarg_bytes) +
+  if (loaded.parameter_bytes > launch.kernarg.size()) {
+    return Error{ErrorCode::invalid_argument, "the kernel takes " + std::to_string(loaded.parameter_bytes) +
                                                   " bytes of parameters, and the capture has " +
                                                   std::to_string(launch.kernarg.size())};
   }
   const auto refused = [&](const char* what, CUresult status) {
     return Error{ErrorCode::device, describe(what, status) + why_refused(m_device, loaded.function, launch)};
   };
-  if (launch.dynamic_lds_bytes + loaded.static_lds_bytes > k_shared_without_asking) {
+  if (launch.dynamic_lds_bytes + loaded.shared_bytes > k_shared_without_asking) {
     const CUresult status = driver().cuFuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
                                                         static_cast<int>(launch.dynamic_lds_bytes));
     if (status != CUDA_SUCCESS) return refused("asking for shared memory", status);
   }
-  if (m_plan->carveout >= 0) {
-    driver().cuFuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, m_plan->carveout);
+  if (m_settings.carveout >= 0) {
+    driver().cuFuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT, m_settings.carveout);
   }
-  std::vector<CUlaunchAttribute> attributes(m_plan->launch_attributes.size() + 2);
+  std::vector<CUlaunchAttribute> attributes(m_settings.attributes.size() + 2);
   CUlaunchConfig config{};
   config.attrs = attributes.data();
-  for (const auto& [id, value] : m_plan->launch_attributes) {
+  for (const auto& [id, value] : m_settings.attributes) {
     CUlaunchAttribute& repeated = attributes[config.numAttrs++];
     repeated.id = static_cast<CUlaunchAttributeID>(id);
     std::memcpy(&repeated.value, value.data(), std::min(value.size(), sizeof repeated.value));
   }
-  if (launch.cluster[0] != 0) {
+  if (const auto& [x, y, z] = m_settings.cluster; x != 0) {
     CUlaunchAttribute& cluster = attributes[config.numAttrs++];
     cluster.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;
-    cluster.value.clusterDim = {launch.cluster[0], launch.cluster[1], launch.cluster[2]};
-    if (launch.cluster[0] * launch.cluster[1] * launch.cluster[2] > 8) {
+    cluster.value.clusterDim = {x, y, z};
+    if (x * y * z > 8) {
       driver().cuFuncSetAttribute(loaded.function, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED, 1);
     }
   }
-  if (launch.cooperative) {
+  if (m_plan->cooperative) {
     attributes[config.numAttrs].id = CU_LAUNCH_ATTRIBUTE_COOPERATIVE;
     attributes[config.numAttrs++].value.cooperative = 1;
   }
@@ -279,8 +277,6 @@ Result<void> CudaDriver::flush_cache() {
   const CUresult status = driver().cuMemsetD8Async(m_flush, 0, m_flush_bytes, m_stream);
   return checked("flushing the cache", status);
 }
-
-replay::Driver::About CudaDriver::about() const { return m_about; }
 
 }  // namespace kerncap::cuda
 

@@ -10,23 +10,25 @@
 #include "cuda/api.hpp"
 #include "cuda/changed.hpp"
 #include "cuda/driver/kernel_timer.hpp"
+#include "cuda/driver/launch_settings.hpp"
 #include "cuda/driver/reservations.hpp"
 #include "replay/driver.hpp"
 
 namespace kerncap::cuda {
 
-class CudaDriver final : public replay::Driver {
+class CudaDriver final : public replay::Driver, private replay::Watch {
  public:
   // The driver looks at the process's mappings when it starts, and then avoids what pages were held for it: only memory of the
   // process that was pinned is held so.
-  [[nodiscard]] bool holds_with_pages(const replay::Range& range) const override { return !range.is_code() && !is_reserved(*range.first); }
-  [[nodiscard]] bool was_crowded_out() const override { return m_crowded_out; }
+  CudaDriver() : replay::Driver({.holds_with_pages = false}) {}
+
+  bool read_line(std::string_view what, replay::PlanLine& line, const replay::Plan&) override {
+    return m_settings.read_line(what, line);
+  }
   void start_early(std::uint32_t device) override;
   core::Result<void> open(const replay::Plan& plan) override;
   core::Result<void> place(const replay::Range& range) override;
   [[nodiscard]] InPlace in_place(std::uint64_t address, std::uint64_t bytes) const override;
-  [[nodiscard]] std::size_t staging_count() const override { return m_staging.size(); }
-  [[nodiscard]] std::size_t staging_bytes() const override { return m_staging_bytes; }
   core::Result<std::byte*> staging(std::size_t buffer) override;
   core::Result<void> send(std::size_t buffer, const replay::Region& region, std::uint64_t address,
                           std::uint64_t bytes) override;
@@ -36,19 +38,18 @@ class CudaDriver final : public replay::Driver {
   // A cubin has no address that could be asked for.
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
                                                    std::optional<std::uint64_t>) override;
-  std::optional<std::uint64_t> variable(replay::Code& code, const std::string& name, std::uint64_t bytes) override;
   core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& launch) override;
   core::Result<std::vector<replay::Timing>> times() override;
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
   core::Result<void> restore_saved() override;
+  [[nodiscard]] replay::Watch* watch() override { return this; }
+  core::Result<void> flush_cache() override;
+
+ private:
   core::Result<std::vector<const replay::Region*>> remember(const std::vector<const replay::Region*>& regions) override;
   core::Result<std::vector<std::uint32_t>> changed(std::uint64_t chunk_bytes) override;
   core::Result<std::vector<replay::AddressRange>> written_outside() override;
-  core::Result<void> flush_cache() override;
-  [[nodiscard]] std::vector<std::string> stand_ins() const override;
-  [[nodiscard]] About about() const override;
 
- private:
   struct LoadedCode;
   struct Saved {
     CUdeviceptr address;
@@ -69,11 +70,12 @@ class CudaDriver final : public replay::Driver {
   core::Result<void> check_devices(const replay::Plan& plan);
   core::Result<void> check_owner(const replay::Plan& plan, const replay::Region& region, int count);
   // Stacks and buffers that the program had made larger than they are by default.
-  core::Result<void> raise_limits(const replay::Plan& plan);
+  core::Result<void> raise_limits();
   core::Result<void> reserve(const replay::Plan& plan);
   void allocate_managed(const replay::Plan& plan);
   [[nodiscard]] bool is_managed(const replay::Region& region) const;
   core::Result<void> settle_managed();
+  [[nodiscard]] std::vector<std::string> stand_ins() const;
   core::Result<void> map(std::uint64_t base, std::uint64_t bytes, const replay::Region& region);
   // New memory, or that of an earlier mapping of the same piece.
   core::Result<CUmemGenericAllocationHandle> physical_memory(std::uint64_t bytes, const replay::Region& region);
@@ -89,6 +91,7 @@ class CudaDriver final : public replay::Driver {
   [[nodiscard]] std::byte* shadow_of(std::uint64_t address) const;
 
   const replay::Plan* m_plan = nullptr;
+  LaunchSettings m_settings;
   CUdevice m_device = 0;
   CUcontext m_context = nullptr;
   CUstream m_stream = nullptr;
@@ -111,7 +114,6 @@ class CudaDriver final : public replay::Driver {
   std::vector<Reservation> m_variables; // of the loaded modules
   std::vector<Reservation> m_pinned;    // ordinary memory of the process that the device reaches too
   std::vector<Staging> m_staging;
-  std::size_t m_staging_bytes = 0;      // of each
   std::vector<Saved> m_saved;
   std::vector<Remembered> m_remembered;
   Changed m_changed;
@@ -119,8 +121,6 @@ class CudaDriver final : public replay::Driver {
   std::uint64_t m_flush_bytes = 0;
   KernelTimer m_timer;
   std::size_t m_launched = 0;           // since the times of kernels were asked for
-  About m_about;
-  bool m_crowded_out = false;
 };
 
 }  // namespace kerncap::cuda

@@ -169,7 +169,7 @@ Result<void> CudaDriver::make_staging() {
   void* memory = nullptr;
   Result<void> made = checked("pinning memory", driver().cuMemAllocHost_v2(&memory, shape.count * shape.bytes));
   if (!made) return made;
-  m_staging_bytes = shape.bytes;
+  m_opened.staging = shape;
   m_staging.resize(shape.count);
   for (std::size_t i = 0; i < shape.count; ++i) {
     m_staging[i].memory = static_cast<std::byte*>(memory) + i * shape.bytes;
@@ -227,7 +227,7 @@ Result<void> CudaDriver::read(const replay::Region&, std::uint64_t address, std:
   }
   const Staging& staging = m_staging[0];
   for (std::size_t done = 0; done < data.size();) {
-    const std::size_t piece = std::min(m_staging_bytes, data.size() - done);
+    const std::size_t piece = std::min(m_opened.staging.bytes, data.size() - done);
     const CUresult status =
         driver().cuMemcpyAsync(reinterpret_cast<CUdeviceptr>(staging.memory), address + done, piece, m_stream);
     if (status != CUDA_SUCCESS) return checked("reading " + hex(address), status);

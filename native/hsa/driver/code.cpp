@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <cstdio>
 
-#include "hsa/driver/code_symbols.hpp"
 #include "hsa/driver/hsa_driver.hpp"
 #include "hsa/driver/loaded_code.hpp"
 #include "hsa/driver/steering.hpp"
@@ -139,12 +138,6 @@ Result<void> HsaDriver::load_by_runtime(LoadedCode& code, const std::string& sym
   info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_PRIVATE_SEGMENT_SIZE, code.private_bytes);
   info(HSA_EXECUTABLE_SYMBOL_INFO_KERNEL_KERNARG_SEGMENT_SIZE, code.kernarg_bytes);
   return {};
-}
-
-std::optional<std::uint64_t> HsaDriver::variable(replay::Code& code, const std::string& name, std::uint64_t bytes) {
-  const auto& loaded = static_cast<LoadedCode&>(code);
-  const auto offset = data_symbol(loaded.file, name, bytes);
-  return offset ? std::optional(loaded.load_address + *offset) : std::nullopt;
 }
 
 }  // namespace kerncap::hsa

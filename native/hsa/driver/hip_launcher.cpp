@@ -5,7 +5,6 @@
 #include <time.h>
 
 #include <algorithm>
-#include <vector>
 
 namespace kerncap::hsa {
 
@@ -75,9 +74,10 @@ int HipLauncher::start_kernel(void* function, const replay::Launch& launch) {
 
 // This one counts blocks, takes pointers to arguments only, and has no events of its own: the time is that between two
 // others, with HIP's preparation of the barrier in it.
-int HipLauncher::start_cooperative_kernel(void* function, const replay::Launch& launch) {
+int HipLauncher::start_cooperative_kernel(void* function, const replay::Launch& launch,
+                                          const std::vector<std::uint64_t>& arguments) {
   std::vector<void*> parameters;
-  for (const std::uint64_t offset : launch.arguments) {
+  for (const std::uint64_t offset : arguments) {
     parameters.push_back(const_cast<std::byte*>(&launch.kernarg[offset]));
   }
   const auto blocks = [&](int axis) {
@@ -105,10 +105,10 @@ int HipLauncher::wait(const std::function<bool()>& faulted) {
   return code;
 }
 
-Result<replay::Timing> HipLauncher::launch(const Module& module, const replay::Launch& launch,
+Result<replay::Timing> HipLauncher::launch(const Module& module, const replay::Plan& plan, const replay::Launch& launch,
                                            const std::function<bool()>& faulted) {
-  int code = launch.cooperative ? start_cooperative_kernel(module.function, launch)
-                                : start_kernel(module.function, launch);
+  int code = plan.cooperative ? start_cooperative_kernel(module.function, launch, plan.arguments)
+                              : start_kernel(module.function, launch);
   if (code == 0) code = wait(faulted);
   if (code != 0) return error("the launch through HIP", code);
   float milliseconds = 0;

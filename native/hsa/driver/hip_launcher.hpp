@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <vector>
 
 #include "core/result.hpp"
 #include "replay/driver.hpp"
@@ -29,8 +30,8 @@ class HipLauncher {
   void unload(const Module& module) noexcept;
 
   // Runs it and waits, until `faulted`. Of `launch.kernarg` only the explicit arguments count.
-  [[nodiscard]] core::Result<replay::Timing> launch(const Module& module, const replay::Launch& launch,
-                                                    const std::function<bool()>& faulted);
+  [[nodiscard]] core::Result<replay::Timing> launch(const Module& module, const replay::Plan& plan,
+                                                    const replay::Launch& launch, const std::function<bool()>& faulted);
 
  private:
   struct Functions {
@@ -40,7 +41,8 @@ class HipLauncher {
   };
   HipLauncher() = default;
   [[nodiscard]] int start_kernel(void* function, const replay::Launch& launch);
-  [[nodiscard]] int start_cooperative_kernel(void* function, const replay::Launch& launch);
+  [[nodiscard]] int start_cooperative_kernel(void* function, const replay::Launch& launch,
+                                             const std::vector<std::uint64_t>& arguments);
   [[nodiscard]] int wait(const std::function<bool()>& faulted);
   [[nodiscard]] core::Error error(const std::string& what, int code) const;
 

@@ -80,7 +80,8 @@ Result<void> HsaDriver::open(const replay::Plan& plan) {
     return Error{ErrorCode::unsupported, "the capture is of a " + architecture_of(plan.isa) + ", and this GPU is a " +
                                              architecture_of(m_device->isa)};
   }
-  if (plan.hip_launch) {
+  m_opened = {m_device->name, m_device->isa, m_machine.runtime_version, {}, {}};
+  if (m_wants_hip) {
     Result<std::unique_ptr<HipLauncher>> hip = HipLauncher::start(plan.actual_device(plan.kernel_device));
     if (!hip) return hip.error();
     m_hip = std::move(hip.value());
@@ -121,10 +122,6 @@ Result<void> HsaDriver::flush_cache() {
   }
   const hsa_status_t status = m_runtime.hsa_amd_memory_fill(m_flush, 0, k_flush_bytes / 4);
   return status == HSA_STATUS_SUCCESS ? Result<void>() : runtime_error(m_runtime, "flushing the caches", status);
-}
-
-replay::Driver::About HsaDriver::about() const {
-  return {m_device->name, m_device->isa, m_machine.runtime_version};
 }
 
 }  // namespace kerncap::hsa

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "hsa/driver/hidden_arguments.hpp"
 #include "hsa/driver/hip_launcher.hpp"
 #include "hsa/driver/machine.hpp"
 #include "hsa/driver/runtime.hpp"
@@ -20,12 +21,15 @@ struct LoadedCode;
 
 class HsaDriver final : public replay::Driver {
  public:
+  HsaDriver() : replay::Driver({.switches = {{"--hip-launch", &m_wants_hip}}}) {}
+
+  bool read_line(std::string_view what, replay::PlanLine& line, const replay::Plan& plan) override {
+    return m_hidden.read_line(what, line, plan);
+  }
   core::Result<void> open(const replay::Plan& plan) override;
   core::Result<void> place(const replay::Range& range) override;
   core::Result<void> seal(const std::vector<replay::Range>& ranges) override;
   [[nodiscard]] InPlace in_place(std::uint64_t address, std::uint64_t bytes) const override;
-  [[nodiscard]] std::size_t staging_count() const override { return m_staging.size(); }
-  [[nodiscard]] std::size_t staging_bytes() const override { return m_staging_bytes; }
   core::Result<std::byte*> staging(std::size_t buffer) override;
   core::Result<void> send(std::size_t buffer, const replay::Region& region, std::uint64_t address,
                           std::uint64_t bytes) override;
@@ -33,12 +37,10 @@ class HsaDriver final : public replay::Driver {
   core::Result<void> read(const replay::Region& region, std::uint64_t address, std::span<std::byte> data) override;
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string& symbol,
                                                    std::optional<std::uint64_t> at) override;
-  std::optional<std::uint64_t> variable(replay::Code& code, const std::string& name, std::uint64_t bytes) override;
-  core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& launch) override;
+  core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch& captured) override;
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override;
   core::Result<void> restore_saved() override;
   core::Result<void> flush_cache() override;
-  [[nodiscard]] About about() const override;
 
  private:
   // A part of the write set and its copy.
@@ -60,7 +62,8 @@ class HsaDriver final : public replay::Driver {
   core::Result<void> make_queue();
   core::Result<void> load_by_runtime(LoadedCode& code, const std::string& symbol);
   core::Result<void> load_by_hip(LoadedCode& code, const std::string& symbol);
-  core::Result<replay::Timing> launch_packet(const LoadedCode& code, const replay::Launch& launch);
+  core::Result<replay::Timing> launch_packet(const LoadedCode& code, const replay::Launch& launch,
+                                             std::uint32_t private_bytes);
   core::Result<void> prepare_grid_barrier(const replay::Launch& launch);
   core::Result<std::byte*> allocate(const ReplayDevice& owner, std::uint32_t flags, std::uint64_t bytes);
   core::Result<void> copy(bool to_saved);
@@ -74,6 +77,8 @@ class HsaDriver final : public replay::Driver {
 
   Runtime m_runtime;
   Machine m_machine;
+  bool m_wants_hip = false;                     // --hip-launch
+  HiddenArguments m_hidden;
   std::unique_ptr<HipLauncher> m_hip;           // null: packets of our own
   const replay::Plan* m_plan = nullptr;
   const ReplayDevice* m_device = nullptr;       // runs the kernel
@@ -87,7 +92,6 @@ class HsaDriver final : public replay::Driver {
     hsa_signal_t done{};                        // 0 when the buffer is free
   };
   std::vector<Staging> m_staging;
-  std::size_t m_staging_bytes = 0;              // of each
   // Placed ranges that the processor reaches like memory of its own, by their bases.
   struct Reached {
     std::uint64_t bytes;

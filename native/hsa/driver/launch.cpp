@@ -18,21 +18,26 @@ constexpr std::size_t k_least_kernarg_bytes = 4096;
 
 }  // namespace
 
-Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& launch) {
+Result<replay::Timing> HsaDriver::launch(replay::Code& code, const replay::Launch& captured) {
   if (Result<void> settled = settle(); !settled) return settled.error();
   const auto& loaded = static_cast<const LoadedCode&>(code);
+  const std::uint64_t queue = m_hip == nullptr ? reinterpret_cast<std::uint64_t>(m_queue) : 0;
+  const std::vector<std::byte> kernarg = m_hidden.rebuild(*m_plan, captured, queue);
+  replay::Launch launch = captured;
+  launch.kernarg = kernarg;
   if (m_hip == nullptr) {
-    if (launch.cooperative) {
+    if (m_plan->cooperative) {
       if (Result<void> ready = prepare_grid_barrier(launch); !ready) return ready.error();
     }
-    return launch_packet(loaded, launch);
+    return launch_packet(loaded, launch, std::max(loaded.private_bytes, m_plan->private_bytes));
   }
-  Result<replay::Timing> timing = m_hip->launch(loaded.hip_module, launch, [this] { return !fault().empty(); });
+  Result<replay::Timing> timing = m_hip->launch(loaded.hip_module, *m_plan, launch, [this] { return !fault().empty(); });
   if (const std::string why = fault(); !why.empty()) return Error{ErrorCode::device, why};
   return timing;
 }
 
-Result<replay::Timing> HsaDriver::launch_packet(const LoadedCode& loaded, const replay::Launch& launch) {
+Result<replay::Timing> HsaDriver::launch_packet(const LoadedCode& loaded, const replay::Launch& launch,
+                                                std::uint32_t private_bytes) {
   const std::size_t needed = std::max<std::size_t>({k_least_kernarg_bytes, launch.kernarg.size(), loaded.kernarg_bytes});
   if (needed > m_kernarg_room) {
     const Result<std::byte*> memory =
@@ -43,11 +48,6 @@ Result<replay::Timing> HsaDriver::launch_packet(const LoadedCode& loaded, const 
   }
   std::memset(m_kernarg, 0, m_kernarg_room);
   std::copy(launch.kernarg.begin(), launch.kernarg.end(), m_kernarg);
-  const auto queue_address = reinterpret_cast<std::uint64_t>(m_queue);
-  for (const replay::HiddenSlot& slot : *launch.hidden) {
-    if (slot.kind != "hidden_queue_ptr") continue;
-    std::memcpy(m_kernarg + slot.offset, &queue_address, std::min<std::uint64_t>(slot.bytes, sizeof queue_address));
-  }
   m_runtime.hsa_signal_store_relaxed(m_done, 1);
   hsa_kernel_dispatch_packet_t packet{};
   packet.header = static_cast<std::uint16_t>((HSA_PACKET_TYPE_KERNEL_DISPATCH << HSA_PACKET_HEADER_TYPE) |
@@ -61,7 +61,7 @@ Result<replay::Timing> HsaDriver::launch_packet(const LoadedCode& loaded, const 
   packet.workgroup_size_y = static_cast<std::uint16_t>(launch.block[1]);
   packet.workgroup_size_z = static_cast<std::uint16_t>(launch.block[2]);
   packet.group_segment_size = loaded.static_lds_bytes + launch.dynamic_lds_bytes;
-  packet.private_segment_size = std::max(loaded.private_bytes, launch.private_bytes);
+  packet.private_segment_size = private_bytes;
   packet.kernel_object = loaded.kernel_object;
   packet.kernarg_address = m_kernarg;
   packet.completion_signal = m_done;
@@ -96,9 +96,9 @@ Result<void> HsaDriver::prepare_grid_barrier(const replay::Launch& launch) {
   std::uint64_t work_groups = 1;
   for (int axis = 0; axis < 3; ++axis) work_groups *= (launch.grid[axis] + launch.block[axis] - 1) / launch.block[axis];
   const auto value = static_cast<std::uint32_t>(work_groups - 1);
-  const std::vector<replay::HiddenSlot> none;
-  replay::Launch ready{{1, 1, 1}, {1, 1, 1}, 0, 0, std::as_bytes(std::span(&value, 1)), &none, {}, {}, false};
-  const Result<replay::Timing> done = launch_packet(static_cast<const LoadedCode&>(*m_grid_barrier), ready);
+  const replay::Launch ready{{1, 1, 1}, {1, 1, 1}, 0, std::as_bytes(std::span(&value, 1)), false};
+  const auto& barrier = static_cast<const LoadedCode&>(*m_grid_barrier);
+  const Result<replay::Timing> done = launch_packet(barrier, ready, barrier.private_bytes);
   return done ? Result<void>() : done.error();
 }
 

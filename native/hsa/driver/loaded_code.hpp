@@ -1,9 +1,11 @@
 // A code object that ROCr has loaded for a replay.
 #pragma once
 
+#include <optional>
 #include <string>
 #include <vector>
 
+#include "hsa/driver/code_symbols.hpp"
 #include "hsa/driver/hip_launcher.hpp"
 #include "hsa/driver/runtime.hpp"
 #include "replay/driver.hpp"
@@ -18,6 +20,11 @@ struct LoadedCode final : replay::Code {
     if (reader.handle != 0) runtime.hsa_code_object_reader_destroy(reader);
   }
 
+  [[nodiscard]] std::optional<std::uint64_t> variable(const std::string& name, std::uint64_t bytes) const override {
+    const auto offset = data_symbol(file, name, bytes);
+    return offset ? std::optional(load_address + *offset) : std::nullopt;
+  }
+
   const Runtime& runtime;
   HipLauncher* hip;                             // null: loaded through ROCr, with the two handles below
   HipLauncher::Module hip_module;
@@ -25,6 +32,9 @@ struct LoadedCode final : replay::Code {
   hsa_code_object_reader_t reader{};
   hsa_executable_t executable{};
   std::uint64_t kernel_object = 0;
+  std::uint32_t static_lds_bytes = 0;
+  std::uint32_t private_bytes = 0;
+  std::uint32_t kernarg_bytes = 0;
 };
 
 // "gfx90a" of "amdgcn-amd-amdhsa--gfx90a:sramecc+:xnack-".

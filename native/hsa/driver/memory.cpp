@@ -155,7 +155,7 @@ Result<void> HsaDriver::make_staging() {
   const Result<std::byte*> memory =
       allocate(m_machine.host, HSA_AMD_MEMORY_POOL_GLOBAL_FLAG_FINE_GRAINED, shape.count * shape.bytes);
   if (!memory) return memory.error();
-  m_staging_bytes = shape.bytes;
+  m_opened.staging = shape;
   for (std::size_t i = 0; i < shape.count; ++i) {
     Staging staging{memory.value() + i * shape.bytes, {}};
     const hsa_status_t status = m_runtime.hsa_signal_create(0, 0, nullptr, &staging.done);
@@ -260,7 +260,7 @@ Result<void> HsaDriver::read(const replay::Region& region, std::uint64_t address
   const hsa_agent_t agent = device_of(region.device).agent;
   const Staging& staging = m_staging[0];
   for (std::size_t done = 0; done < data.size();) {
-    const std::size_t piece = std::min(m_staging_bytes, data.size() - done);
+    const std::size_t piece = std::min(m_opened.staging.bytes, data.size() - done);
     m_runtime.hsa_signal_store_relaxed(staging.done, 1);
     const hsa_status_t status =
         m_runtime.hsa_amd_memory_async_copy(staging.memory, m_machine.host.agent, pointer(address + done), agent,

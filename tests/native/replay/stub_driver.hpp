@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstring>
+#include <utility>
 #include <vector>
 
 #include "core/chunk_list.hpp"
@@ -11,11 +12,13 @@ namespace kerncap::test {
 
 class StubDriver : public replay::Driver {
  public:
+  explicit StubDriver(replay::StagingShape staging = {}, Traits traits = {}) : Driver(std::move(traits)) {
+    m_opened.staging = staging;
+  }
+
   core::Result<void> open(const replay::Plan&) override { return {}; }
   core::Result<void> place(const replay::Range&) override { return {}; }
   InPlace in_place(std::uint64_t, std::uint64_t) const override { return {}; }
-  std::size_t staging_count() const override { return 0; }
-  std::size_t staging_bytes() const override { return 0; }
   core::Result<std::byte*> staging(std::size_t) override { return nullptr; }
   core::Result<void> send(std::size_t, const replay::Region&, std::uint64_t, std::uint64_t) override { return {}; }
   core::Result<void> clear(const replay::Region&, std::uint64_t, std::uint64_t) override { return {}; }
@@ -25,20 +28,17 @@ class StubDriver : public replay::Driver {
                                                    std::optional<std::uint64_t>) override {
     return std::unique_ptr<replay::Code>();
   }
-  std::optional<std::uint64_t> variable(replay::Code&, const std::string&, std::uint64_t) override { return {}; }
   core::Result<replay::Timing> launch(replay::Code&, const replay::Launch&) override { return replay::Timing{}; }
   core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>&) override { return {}; }
   core::Result<void> restore_saved() override { return {}; }
   core::Result<void> flush_cache() override { return {}; }
-  About about() const override { return {}; }
 };
 
 // One range of addresses that is memory of this process, and code that loads.
 class MemoryDriver : public StubDriver {
  public:
-  MemoryDriver(std::uint64_t base, std::size_t words) : m_memory(words), m_base(base) {}
-  std::size_t staging_count() const override { return 4; }
-  std::size_t staging_bytes() const override { return core::k_chunk_bytes; }
+  MemoryDriver(std::uint64_t base, std::size_t words)
+      : StubDriver({4, core::k_chunk_bytes}), m_memory(words), m_base(base) {}
   InPlace in_place(std::uint64_t address, std::uint64_t) const override {
     return {reinterpret_cast<std::byte*>(const_cast<std::uint32_t*>(m_memory.data())) + (address - m_base), false};
   }

@@ -24,10 +24,13 @@ std::uint32_t number_in(std::span<const std::byte> data) {
 }
 
 // Loads code objects wherever it likes; one is a file with the first value of its one variable.
+struct OneVariable final : replay::Code {
+  std::optional<std::uint64_t> variable(const std::string&, std::uint64_t) const override { return load_address; }
+};
+
 class LoadsAnywhere final : public test::StubDriver {
  public:
-  std::size_t staging_count() const override { return 4; }
-  std::size_t staging_bytes() const override { return sizeof(std::uint32_t); }
+  LoadsAnywhere() : StubDriver({4, sizeof(std::uint32_t)}) {}
   core::Result<std::byte*> staging(std::size_t buffer) override { return m_staging[buffer]; }
   core::Result<void> send(std::size_t buffer, const replay::Region&, std::uint64_t address, std::uint64_t bytes) override {
     std::memcpy(&m_memory[address], m_staging[buffer], bytes);
@@ -39,13 +42,10 @@ class LoadsAnywhere final : public test::StubDriver {
   }
   core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte> file, const std::string&,
                                                    std::optional<std::uint64_t>) override {
-    auto code = std::make_unique<replay::Code>();
+    auto code = std::make_unique<OneVariable>();
     code->load_address = m_next += 0x1000;
     m_memory[code->load_address] = number_in(file);
-    return code;
-  }
-  std::optional<std::uint64_t> variable(replay::Code& code, const std::string&, std::uint64_t) override {
-    return code.load_address;
+    return std::unique_ptr<replay::Code>(std::move(code));
   }
   core::Result<replay::Timing> launch(replay::Code& code, const replay::Launch&) override {
     seen = m_memory[code.load_address];

@@ -8,6 +8,7 @@
 #include "../check.hpp"
 #include "replay/moved_variables.hpp"
 #include "replay/stored_functions.hpp"
+#include "stub_driver.hpp"
 
 using namespace kerncap;
 using replay::MovedVariables;
@@ -25,8 +26,9 @@ Bytes words(std::initializer_list<std::uint64_t> values) {
 }
 
 // Memory by address, and one module's variables by name.
-class ModuleDriver final : public replay::Driver {
+class ModuleDriver final : public test::StubDriver {
  public:
+  ModuleDriver() : StubDriver({1, 4096}) {}
   InPlace in_place(std::uint64_t address, std::uint64_t) const override {
     for (const auto& [base, bytes] : memory) {
       if (base <= address && address < base + bytes.size()) {
@@ -39,31 +41,18 @@ class ModuleDriver final : public replay::Driver {
     std::memcpy(data.data(), in_place(address, data.size()).memory, data.size());
     return {};
   }
-  std::optional<std::uint64_t> variable(replay::Code&, const std::string& name, std::uint64_t bytes) override {
+  std::map<std::uint64_t, Bytes> memory;
+};
+
+struct Module final : replay::Code {
+  explicit Module(const ModuleDriver& driver) : memory(driver.memory) {}
+  std::optional<std::uint64_t> variable(const std::string& name, std::uint64_t bytes) const override {
     const auto found = variables.find(name);
     if (found == variables.end() || memory.at(found->second).size() != bytes) return std::nullopt;
     return found->second;
   }
 
-  std::size_t staging_count() const override { return 1; }
-  std::size_t staging_bytes() const override { return 4096; }
-  core::Result<std::byte*> staging(std::size_t) override { return nullptr; }
-  core::Result<void> send(std::size_t, const replay::Region&, std::uint64_t, std::uint64_t) override { return {}; }
-  core::Result<void> clear(const replay::Region&, std::uint64_t, std::uint64_t) override { return {}; }
-  core::Result<void> open(const replay::Plan&) override { return {}; }
-  core::Result<void> place(const replay::Range&) override { return {}; }
-  core::Result<void> seal(const std::vector<replay::Range>&) override { return {}; }
-  core::Result<std::unique_ptr<replay::Code>> load(std::span<const std::byte>, const std::string&,
-                                                   std::optional<std::uint64_t>) override {
-    return std::unique_ptr<replay::Code>();
-  }
-  core::Result<replay::Timing> launch(replay::Code&, const replay::Launch&) override { return replay::Timing{}; }
-  core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>&) override { return {}; }
-  core::Result<void> restore_saved() override { return {}; }
-  core::Result<void> flush_cache() override { return {}; }
-  About about() const override { return {}; }
-
-  std::map<std::uint64_t, Bytes> memory;
+  const std::map<std::uint64_t, Bytes>& memory;
   std::map<std::string, std::uint64_t> variables;
 };
 
@@ -74,7 +63,7 @@ struct Fixture {
   Fixture() {
     driver.memory[k_captured] = words({1, 2});
     driver.memory[k_own] = words({7, 7});
-    driver.variables["table"] = k_own;
+    code.variables["table"] = k_own;
     replay::Region region;
     region.base = k_captured;
     region.bytes = 16;
@@ -91,7 +80,7 @@ struct Fixture {
   bool is_linked = true;
   ModuleDriver driver;
   replay::Plan plan;
-  replay::Code code;
+  Module code{driver};
 };
 
 void a_variable_that_is_not_linked_is_filled_where_the_module_has_it() {
@@ -135,7 +124,7 @@ void a_linked_variable_that_nobody_changed_has_the_value_of_the_variant() {
 
 void a_variant_may_call_a_variable_otherwise() {
   Fixture fixture;
-  fixture.driver.variables = {{"other", k_own}};
+  fixture.code.variables = {{"other", k_own}};
   fixture.plan.renamed["table"] = "other";
   fixture.bound(false, words({1, 2}), words({0, 0}));
   CHECK(fixture.driver.memory[k_own] == words({7, 7}));

@@ -2,13 +2,16 @@
 #include <unistd.h>
 
 #include <cstdio>
+#include <cstring>
 #include <fstream>
 #include <string>
 
 #include "../check.hpp"
 #include "replay/address_space.hpp"
 #include "replay/plan.hpp"
+#include "replay/plan_line.hpp"
 #include "replay/references.hpp"
+#include "stub_driver.hpp"
 
 using namespace kerncap::replay;
 
@@ -18,12 +21,17 @@ const std::string k_head =
     "kcplan 2\nstore /s\ncode baseline /b.co\nsymbol k\nisa amdgcn-amd-amdhsa--gfx90a\nkernel_device 0\n"
     "grid 64 1 1\nblock 64 1 1\nkernarg 0102030405060708\n";
 
-kerncap::core::Result<Plan> parsed(const std::string& text) {
+kerncap::core::Result<Plan> parsed(const std::string& text, Driver& driver) {
   const std::string path = "/tmp/kerncap-test-plan-" + std::to_string(::getpid());
   std::ofstream(path) << text;
-  auto plan = read_plan(path);
+  auto plan = read_plan(path, driver);
   std::remove(path.c_str());
   return plan;
+}
+
+kerncap::core::Result<Plan> parsed(const std::string& text) {
+  kerncap::test::StubDriver driver;
+  return parsed(text, driver);
 }
 
 std::string region(const char* base, const char* bytes, const char* kind, const char* device, const char* flags = "0",
@@ -34,9 +42,9 @@ std::string region(const char* base, const char* bytes, const char* kind, const 
 
 void a_line_that_is_not_understood_ends_it() {
   CHECK(parsed(k_head).ok());
-  for (const char* bad : {"nonsense 1\n", "grid 1 2\n", "slot baseline 4 8 hidden_heap_v1\n", "slot 0 4 hidden_heap_v1\n",
+  for (const char* bad : {"nonsense 1\n", "grid 1 2\n", "kernarg 0g\n",
                           "region 0x1000 4096 gold 0 0x1 0 0x0 4096 0 0 - -\n", "chunk -\n", "kernarg 0\n",
-                          "written 0 0 1\n", "code other /x\n", "store /a\\\n", "store /a\\b\n", "argument 8\n", "attribute 8 00ff\n", "limit\n",
+                          "written 0 0 1\n", "code other /x\n", "store /a\\\n", "store /a\\b\n", "argument 8\n",
                           "block 64 0 1\n", "grid 0 1 1\n",
                           "change 0 aa\n", "state\nchange 0 aa\n"}) {
     const auto plan = parsed(k_head + bad);
@@ -90,13 +98,29 @@ void a_state_after_the_kernel_has_one_before_it_in_equal_chunks() {
   CHECK(!parsed(k_head + before + after + place + "aa bb\n").ok());
 }
 
-void what_a_cuda_launch_asked_for_is_kept() {
-  const auto plan = parsed(k_head + "grid 8589934592 1 1\nlimit stack_limit 131072\ncarveout 50\nattribute 8 " +
-                           std::string(126, '0') + "ff\n");
-  CHECK(plan.ok());
-  CHECK(plan.value().grid[0] == std::uint64_t{1} << 33);
-  CHECK(plan.value().limits.at("stack_limit") == 131072 && plan.value().carveout == 50);
-  CHECK(plan.value().launch_attributes.at(8).back() == std::byte{0xff});
+// Its own lines are `own NUMBER`, below the length of the arguments that came before.
+class OwnLines final : public kerncap::test::StubDriver {
+ public:
+  bool read_line(std::string_view what, PlanLine& line, const Plan& plan) override {
+    if (what != "own") return false;
+    numbers.push_back(line.number());
+    line.ok = line.ok && numbers.back() < plan.kernarg.size();
+    return true;
+  }
+
+  std::vector<std::uint64_t> numbers;
+};
+
+void what_only_the_back_end_knows_is_read_by_its_driver() {
+  OwnLines driver;
+  const auto fine = parsed(k_head + "own 5\ngrid 8589934592 1 1\nown 0x7\n", driver);
+  CHECK(fine.ok() && fine.value().grid[0] == std::uint64_t{1} << 33);
+  CHECK((driver.numbers == std::vector<std::uint64_t>{5, 7}));
+  for (const char* bad : {"own 8\n", "own x\n", "own\n", "other 5\n"}) {
+    const auto plan = parsed(k_head + bad, driver);
+    const std::string line(bad, std::strlen(bad) - 1);
+    CHECK(!plan.ok() && plan.error().message.ends_with(":10: not understood: " + line));
+  }
 }
 
 void regions_ascend_and_do_not_overlap() {
@@ -165,7 +189,7 @@ int main() {
   a_further_state_changes_only_what_is_put_back();
   a_state_is_as_long_as_its_region();
   a_state_after_the_kernel_has_one_before_it_in_equal_chunks();
-  what_a_cuda_launch_asked_for_is_kept();
+  what_only_the_back_end_knows_is_read_by_its_driver();
   regions_ascend_and_do_not_overlap();
   neighbours_of_one_kind_are_one_range_unless_they_share_memory();
   different_kinds_cannot_share_a_page();

@@ -17,10 +17,11 @@ namespace {
 
 constexpr std::uint64_t k_long_ms = 60'000;
 constexpr std::uint64_t k_base = 0x1000;
+constexpr std::uint64_t k_outside = 0x900000;   // written, and no region's, says the device that compares
 constexpr std::size_t k_words = 2 * core::k_chunk_bytes / sizeof(std::uint32_t);
 
 // Its kernel counts up the first word, and every so-manieth launch the first of the second chunk as well.
-class Device final : public test::MemoryDriver {
+class Device final : public test::MemoryDriver, private replay::Watch {
  public:
   Device(std::uint32_t odd_each, bool compares) : MemoryDriver(k_base, k_words), m_odd_each(odd_each), m_compares(compares) {}
   core::Result<replay::Timing> launch(replay::Code&, const replay::Launch&) override {
@@ -40,9 +41,19 @@ class Device final : public test::MemoryDriver {
     std::memcpy(m_memory.data(), m_saved.data(), saved_bytes);
     return {};
   }
+  replay::Watch* watch() override { return m_compares ? this : nullptr; }
+
+  std::uint32_t launches = 0;
+  std::uint64_t saved_bytes = 0;
+  bool has_room = true;
+
+ private:
   core::Result<std::vector<const replay::Region*>> remember(const std::vector<const replay::Region*>& regions) override {
     m_remembered = m_memory;
-    return m_compares ? regions : std::vector<const replay::Region*>();
+    return regions;
+  }
+  core::Result<std::vector<replay::AddressRange>> written_outside() override {
+    return std::vector{replay::AddressRange{k_outside, 4}};
   }
   core::Result<std::vector<std::uint32_t>> changed(std::uint64_t chunk_bytes) override {
     std::vector<std::uint32_t> words;
@@ -53,11 +64,6 @@ class Device final : public test::MemoryDriver {
     return words;
   }
 
-  std::uint32_t launches = 0;
-  std::uint64_t saved_bytes = 0;
-  bool has_room = true;
-
- private:
   std::uint32_t m_odd_each;
   bool m_compares;
   std::vector<std::uint32_t> m_saved;
@@ -132,6 +138,8 @@ void steady_runs_leave_no_more_than_the_first(bool compares) {
   Device device(1000, compares);
   const replay::Outcome outcome = run(device, repeating(4), scratch.path() / "out");
   CHECK(outcome.repeats == 4 && outcome.repeats_differing == 0 && outcome.ran_once.empty());
+  CHECK(outcome.outside.size() == (compares ? 1 : 0));
+  CHECK(!compares || outcome.notes.front() == "the kernel writes outside of all captured memory, first at 0x900000");
   CHECK(device.saved_bytes == sizeof(std::uint32_t));
   CHECK(!std::filesystem::exists(scratch.path() / "out/differing_1"));
 }

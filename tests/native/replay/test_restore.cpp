@@ -20,6 +20,7 @@ using replay::Region;
 namespace {
 
 constexpr std::uint64_t k_base = 0x7000'0000;
+constexpr std::size_t k_buffers = 8;
 constexpr std::size_t k_chunks = 60;  // more than there are buffers
 constexpr std::size_t k_tail_bytes = 12345;
 constexpr std::size_t k_bytes = k_chunks * core::k_chunk_bytes + k_tail_bytes;
@@ -27,14 +28,13 @@ constexpr std::size_t k_bytes = k_chunks * core::k_chunk_bytes + k_tail_bytes;
 // Stale everywhere, so that what is not written shows.
 class ArrayDriver final : public test::StubDriver {
  public:
-  explicit ArrayDriver(std::size_t bytes) : memory(bytes, std::byte{0xEE}) {}
+  explicit ArrayDriver(std::size_t bytes)
+      : StubDriver({k_buffers, core::k_chunk_bytes}), memory(bytes, std::byte{0xEE}) {}
 
   InPlace in_place(std::uint64_t address, std::uint64_t bytes) const override {
     if (address < in_place_begin || address + bytes > in_place_end) return {};
     return {const_cast<std::byte*>(&memory[address - k_base]), in_place_is_zero};
   }
-  std::size_t staging_count() const override { return buffers.size(); }
-  std::size_t staging_bytes() const override { return core::k_chunk_bytes; }
   core::Result<std::byte*> staging(std::size_t buffer) override { return buffers[buffer].data(); }
   core::Result<void> send(std::size_t buffer, const Region&, std::uint64_t address, std::uint64_t bytes) override {
     std::memcpy(&memory[address - k_base], buffers[buffer].data(), bytes);
@@ -49,7 +49,7 @@ class ArrayDriver final : public test::StubDriver {
   }
 
   std::vector<std::byte> memory;
-  std::vector<std::vector<std::byte>> buffers{8, std::vector<std::byte>(core::k_chunk_bytes)};
+  std::vector<std::vector<std::byte>> buffers{k_buffers, std::vector<std::byte>(core::k_chunk_bytes)};
   std::uint64_t in_place_begin = 0;
   std::uint64_t in_place_end = 0;
   bool in_place_is_zero = false;
