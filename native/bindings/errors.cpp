@@ -25,8 +25,9 @@ Exception exception_for(core::ErrorCode code) {
       return {"DigestMismatch", "`kc-store check --repair` sets damaged objects aside; then make or import those "
                                 "artifacts again"};
     case core::ErrorCode::malformed:
-      return {"DigestMismatch", "its bytes are as they were written, so no repair helps: make what it belongs to again "
-                                "with this version, and `kc-store rm` the old artifact"};
+      return {"DigestMismatch", "the object is stored as it was written, so `kc-store check --repair` cannot mend it: run "
+                                "the stage that made its artifact again, with this version, and delete the old "
+                                "artifact with `kc-store rm`"};
     case core::ErrorCode::no_space:
       return {"StoreError", "free space on that disk, or use another store (--store DIR), and run this again: what "
                             "was in the store is whole"};
