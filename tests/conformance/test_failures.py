@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import os
-import select
 import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 import small_disk
-from stages import executable
+from stages import BACKGROUND_LIMIT_S, BackgroundStage, ends, executable
 
 from kerncap_stages.errors import ExitCode
 from kerncap_stages.store import Store
 from kerncap_stages.store.check import check_store
-
-LIMIT_S = 120
 
 
 @pytest.fixture
@@ -27,37 +22,8 @@ def large_mib(backend):
     return 192 if backend == "hsa" else 6144
 
 
-def start(stages, app, *words, options=()) -> subprocess.Popen[str]:
-    command = [
-        *executable("capture"),
-        "--kernel",
-        "target(",
-        *map(str, options),
-        "--",
-        str(app),
-        *map(str, words),
-    ]
-    return subprocess.Popen(
-        command,
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env=stages.environment,
-        cwd=stages.folder,
-    )
-
-
-def start_to_interrupt(stages, number, stage, *words, **variables) -> subprocess.Popen[bytes]:
-    return subprocess.Popen(
-        [*executable(stage), *words],
-        stdin=subprocess.DEVNULL,
-        stderr=subprocess.PIPE,
-        env={**stages.environment, **variables},
-        cwd=stages.folder,
-        # A machine that runs the tests in the background may ignore it, and hand that on.
-        preexec_fn=lambda: signal.signal(number, signal.SIG_DFL),
-    )
+def start(stages, app, *words, options=()) -> BackgroundStage:
+    return stages.start("capture", "--kernel", "target(", *options, "--", app, *words)
 
 
 def staged_bytes(stages) -> int:
@@ -70,37 +36,22 @@ def staged_bytes(stages) -> int:
     return total
 
 
-def wait_until_captured_in_part(stages, process) -> None:
+def wait_until_captured_in_part(stages, stage) -> None:
     """Return once some of the memory is on its way into the store, long before all of it can be."""
-    limit = time.monotonic() + LIMIT_S
-    while staged_bytes(stages) < 1 << 20:
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < limit
-        time.sleep(0.002)
-
-
-def process_of(stages, app) -> int | None:
-    """The number of the running program that was started as ``app``."""
-    for folder in Path("/proc").iterdir():
-        try:
-            words = (folder / "cmdline").read_bytes().split(b"\0")
-            if words[0] == os.fsencode(app) and str(stages.folder) == str((folder / "cwd").readlink()):
-                return int(folder.name)
-        except OSError:
-            continue
-    return None
+    stage.wait_until(lambda: staged_bytes(stages) >= 1 << 20)
 
 
 def test_the_program_is_killed_in_the_middle_of_a_capture(stages, program, large_mib):
     app = program("large")
-    process = start(stages, app, large_mib)
-    wait_until_captured_in_part(stages, process)
-    os.kill(process_of(stages, app), signal.SIGKILL)
-    out, err = process.communicate(timeout=LIMIT_S)
-    assert process.returncode == ExitCode.PROGRAM, err
-    assert out == ""
-    assert "SIGKILL" in err
-    assert "in the middle of a capture" in err
+    with start(stages, app, large_mib) as stage:
+        wait_until_captured_in_part(stages, stage)
+        running = stage.find_program(app)
+        signal.pidfd_send_signal(running, signal.SIGKILL)
+        assert ends(running)
+    assert stage.exit_code == ExitCode.PROGRAM, stage.err
+    assert stage.out == ""
+    assert "SIGKILL" in stage.err
+    assert "in the middle of a capture" in stage.err
     store = Store.open(stages.store)
     assert store.list_artifacts() == []
     assert check_store(store).ok
@@ -109,16 +60,14 @@ def test_the_program_is_killed_in_the_middle_of_a_capture(stages, program, large
 
 def test_the_stage_is_killed_in_the_middle_of_a_capture(stages, program, large_mib):
     """The program goes on to its end, and the store holds no artifact."""
-    printed = stages.folder / "printed"
     app = program("large")
-    process = start(stages, app, large_mib, options=("--app-stdout", printed))
-    wait_until_captured_in_part(stages, process)
-    program_ends = os.pidfd_open(process_of(stages, app))
-    process.kill()
-    process.communicate(timeout=LIMIT_S)
-    assert select.select([program_ends], [], [], LIMIT_S)[0], "the program hangs"
-    os.close(program_ends)
-    assert "done 1" in printed.read_text()
+    with start(stages, app, large_mib) as stage:
+        wait_until_captured_in_part(stages, stage)
+        running = stage.find_program(app)
+        stage.process.kill()
+        stage.process.wait()
+        assert ends(running), "the program hangs"
+    assert stage.has_printed("done 1")
     store = Store.open(stages.store)
     assert store.list_artifacts() == []
     stages.run("store", "gc").must()
@@ -144,30 +93,26 @@ def test_an_interrupted_stage_ends_the_program_and_leaves_nothing_in_parts(
     temporary = stages.folder / "temporary"
     temporary.mkdir()
     words = (*words, "--", script, program("many_dispatches"))
-    with start_to_interrupt(stages, number, *words, TMPDIR=str(temporary)) as process:
-        assert any(b"dispatches_per_s" in line for line in process.stderr)
-        while (running := process_of(stages, "sleep")) is None:
-            time.sleep(0.01)
-        program_ends = os.pidfd_open(running)
-        process.send_signal(number)
-        assert process.wait(LIMIT_S) == -number
-        assert told in process.stderr.read().decode()
+    with stages.start(*words, TMPDIR=str(temporary)) as stage:
+        running = stage.find_program("sleep")
+        stage.process.send_signal(number)
+        assert stage.process.wait(BACKGROUND_LIMIT_S) == -number
+    assert told in stage.err
+    assert stage.has_printed("dispatches_per_s")
     assert [entry.kind for entry in Store.open(stages.store).list_artifacts()] == ["profile"] * kept
-    assert select.select([program_ends], [], [], LIMIT_S)[0], "the program goes on"
-    os.close(program_ends)
+    assert ends(running), "the program goes on"
     assert list(temporary.iterdir()) == []
 
 
 def test_an_interrupted_profile_holds_what_a_running_program_did_until_then(stages, program):
     app = program("many_dispatches")
-    with start_to_interrupt(stages, signal.SIGINT, "profile", "--", app, str(1 << 30)) as process:
-        assert any(b"100000 launched" in line for line in process.stderr)
+    with stages.start("profile", "--", app, 1 << 30) as stage:
+        stage.wait_until(lambda: stage.has_printed("100000 launched"))
         time.sleep(1)  # until times of some dispatches have come
-        process.send_signal(signal.SIGINT)
-        assert process.wait(LIMIT_S) == -signal.SIGINT
-        said = process.stderr.read().decode()
+        stage.process.send_signal(signal.SIGINT)
+        assert stage.process.wait(BACKGROUND_LIMIT_S) == -signal.SIGINT
     (entry,) = Store.open(stages.store).list_artifacts()
-    assert f"profile {entry.digest.short} holds what ran until then" in said
+    assert f"profile {entry.digest.short} holds what ran until then" in stage.err
     calls = {kernel["name"].split("(")[0]: kernel["calls"] for kernel in stages.show(entry.digest)["kernels"]}
     assert 0 < calls["other"] < 1 << 30
 
@@ -191,7 +136,7 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_capture(stages, program, large_
         capture_output=True,
         text=True,
         cwd=stages.folder,
-        timeout=LIMIT_S,
+        timeout=BACKGROUND_LIMIT_S,
         check=False,
     )
     assert done.returncode == ExitCode.ARTIFACT, done.stderr
@@ -200,48 +145,31 @@ def test_a_disk_that_fills_up_in_the_middle_of_a_capture(stages, program, large_
     assert "done 1" in printed.read_text()
 
 
-@pytest.mark.parametrize("stage", [("profile",), ("capture", "--kernel", "absent")])
-def test_a_stage_that_is_stopped_does_not_keep_the_program_from_ending(stages, program, stage):
+@pytest.mark.parametrize("words", [("profile",), ("capture", "--kernel", "absent")])
+def test_a_stage_that_is_stopped_does_not_keep_the_program_from_ending(stages, program, words):
     """The stage finds out when it goes on, and says that something is missing."""
-    printed = stages.folder / "printed"
     app = program("many_dispatches")
-    words = [*stage, "--app-stdout", printed, "--", app, str(300_000)]
-    with start_to_interrupt(stages, signal.SIGINT, *words) as process:
-        limit = time.monotonic() + LIMIT_S
-        while not printed.exists() or "100000 launched" not in printed.read_text():
-            assert time.monotonic() < limit
-            time.sleep(0.01)
-        process.send_signal(signal.SIGSTOP)
-        program_ends = os.pidfd_open(process_of(stages, app))
-        try:
-            assert select.select([program_ends], [], [], 60)[0], "the program waits for the stage"
-        finally:
-            process.send_signal(signal.SIGCONT)
-        os.close(program_ends)
-        process.wait(LIMIT_S)
-        said = process.stderr.read().decode()
-    assert "wrong 0" in printed.read_text()
-    if stage == ("profile",):
-        assert process.returncode == 0, said
-        assert "have no time and are not in the table" in said
+    with stages.start(*words, "--", app, 300_000) as stage:
+        stage.wait_until(lambda: stage.has_printed("100000 launched"))
+        running = stage.find_program(app)
+        stage.process.send_signal(signal.SIGSTOP)
+        assert ends(running, 60), "the program waits for the stage"
+    assert stage.has_printed("wrong 0")
+    if words == ("profile",):
+        assert stage.exit_code == 0, stage.err
+        assert "have no time and are not in the table" in stage.err
 
 
 def test_a_stage_that_is_stopped_in_the_middle_of_a_capture_holds_the_program_no_longer_than_asked(
     stages, program, large_mib
 ):
-    printed = stages.folder / "printed"
     app = program("large")
-    process = start(stages, app, large_mib, options=("--wait", 5, "--app-stdout", printed))
-    wait_until_captured_in_part(stages, process)
-    process.send_signal(signal.SIGSTOP)
-    program_ends = os.pidfd_open(process_of(stages, app))
-    try:
-        assert select.select([program_ends], [], [], 60)[0], "the program waits for the stage"
-    finally:
-        process.send_signal(signal.SIGCONT)
-    os.close(program_ends)
-    _, err = process.communicate(timeout=LIMIT_S)
-    assert "done 1" in printed.read_text()
-    assert process.returncode == ExitCode.DEVICE, err
-    assert "the collector took no more data" in err
+    with start(stages, app, large_mib, options=("--wait", 5)) as stage:
+        wait_until_captured_in_part(stages, stage)
+        running = stage.find_program(app)
+        stage.process.send_signal(signal.SIGSTOP)
+        assert ends(running, 60), "the program waits for the stage"
+    assert stage.has_printed("done 1")
+    assert stage.exit_code == ExitCode.DEVICE, stage.err
+    assert "the collector took no more data" in stage.err
     assert Store.open(stages.store).list_artifacts() == []

@@ -7,14 +7,17 @@ import json
 import os
 import pty
 import re
+import select
 import shlex
 import shutil
+import signal
 import struct
 import subprocess
 import sys
+import time
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from programs import in_rocm
 
@@ -22,7 +25,15 @@ from kerncap_stages.digest import Digest
 from kerncap_stages.machine.softgpu import SoftGpu
 from kerncap_stages.store import Store
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from types import TracebackType
+    from typing import Self
+
 TIMEOUT_S = 240
+# How long a test waits for a program in the background: longer than two waits of the library, 20 s each.
+BACKGROUND_LIMIT_S = 120
+_INTERRUPTS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 def executable(stage: str) -> list[str]:
@@ -58,6 +69,78 @@ class Finished:
         return self
 
 
+class BackgroundStage:
+    """A stage that runs while the test goes on. At the end of the ``with`` block it is continued, and ends.
+
+    printed: what the program prints, if the stage runs one.
+    out, err: what the stage printed, once it has ended.
+    """
+
+    def __init__(self, command: list[str], environment: Mapping[str, str], folder: Path) -> None:
+        self.folder = folder
+        self.printed = folder / "printed"
+        self.out = self.err = ""
+        self.process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            errors="replace",
+            env=environment,
+            cwd=folder,
+            # A machine that runs the tests in the background may ignore these signals, and hand that on.
+            preexec_fn=lambda: [signal.signal(number, signal.SIG_DFL) for number in _INTERRUPTS],
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, failed: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.process.send_signal(signal.SIGCONT if failed is None else signal.SIGKILL)
+        self.out, self.err = self.process.communicate(timeout=BACKGROUND_LIMIT_S)
+
+    @property
+    def exit_code(self) -> int | None:
+        return self.process.returncode
+
+    def has_printed(self, text: str) -> bool:
+        return self.printed.exists() and text in self.printed.read_text()
+
+    def wait_until(self, look: Callable[[], Any]) -> Any:
+        """Return what ``look`` returns, once that counts as true. The stage runs until then."""
+        limit = time.monotonic() + BACKGROUND_LIMIT_S
+        while not (found := look()):
+            assert self.process.poll() is None, self.process.communicate()
+            assert time.monotonic() < limit
+            time.sleep(0.005)
+        return found
+
+    def find_program(self, path: Path | str) -> int:
+        """Return a descriptor of the process that was started as ``path``, once it runs."""
+        return os.pidfd_open(self.wait_until(lambda: self._find_process(path)))
+
+    def _find_process(self, path: Path | str) -> int | None:
+        for folder in Path("/proc").glob("[0-9]*"):
+            try:
+                words = (folder / "cmdline").read_bytes().split(b"\0")
+                if os.fsencode(path) in words[:2] and (folder / "cwd").readlink() == self.folder:
+                    return int(folder.name) if int(folder.name) != self.process.pid else None
+            except OSError:
+                continue
+        return None
+
+
+def ends(program: int, limit_s: int = BACKGROUND_LIMIT_S) -> bool:
+    """Whether a program, of which this is a descriptor, ends in time. The descriptor is closed."""
+    try:
+        return bool(select.select([program], [], [], limit_s)[0])
+    finally:
+        os.close(program)
+
+
 @dataclass
 class Stages:
     """The stages on one store and one kind of GPU."""
@@ -89,6 +172,12 @@ class Stages:
             check=False,
         )
         return Finished(command, done.returncode, done.stdout, done.stderr)
+
+    def start(self, stage: str, *words: object, **variables: str) -> BackgroundStage:
+        """Start a stage that goes on while the test does. What its program prints goes to a file."""
+        printed = ["--app-stdout", str(self.folder / "printed")]
+        command = [*executable(stage), *printed, *map(str, words)]
+        return BackgroundStage(command, {**self.environment, **variables}, self.folder)
 
     def shown(self, stage: str, *words: object) -> str:
         """What a stage, which must succeed, writes to a terminal as its standard error; without colours."""
