@@ -1,6 +1,6 @@
-"""Test native code under sanitizers: core, capture, the software GPU's device. Fuzz the reader of objects.
+"""Test native code under sanitizers: core, capture, replay, the software GPU. Fuzz the object reader.
 
-clang compiles native/core and native/capture, because libFuzzer needs it; gcc compiles the software GPU. Each
+clang compiles all but the software GPU, because libFuzzer needs it; gcc compiles the software GPU. Each
 build has a folder of its own beside the usual one, and contains only these parts.
 """
 
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 # The name of each build, and its value of `-fsanitize=`.
 BUILDS = {"address": "address,undefined", "thread": "thread"}
+# Those of native/ that need no GPU API.
+SUITES = ("core", "capture", "replay")
 # A report ends the program.
 OPTIONS = {"UBSAN_OPTIONS": "halt_on_error=1:print_stacktrace=1", "TSAN_OPTIONS": "halt_on_error=1"}
 # The software GPU handles these signals itself: it reads memory that the program may unmap.
@@ -32,7 +34,7 @@ def clang() -> str:
 
 
 def sanitize(folder: Path, top: Path, meson: Path, fuzz_s: int, call: Callable[..., None]) -> None:
-    """Build and test native/core and native/capture under each sanitizer, then fuzz for ``fuzz_s`` seconds.
+    """Build and test core, capture and replay under each sanitizer, then fuzz for ``fuzz_s`` seconds.
 
     folder: holds the builds and the fuzzer's corpus.
     meson: of an environment that lives as long as the builds, because they name it.
@@ -44,8 +46,9 @@ def sanitize(folder: Path, top: Path, meson: Path, fuzz_s: int, call: Callable[.
         build = folder / f"sanitize-{name}"
         target = ["tests/native/core/fuzz_object_reader"] if name == "address" else []
         left_out = [f"-D{part}=disabled" for part in ("bindings", "softgpu", "hsa", "cuda")]
-        _build(build, top, meson, name, left_out, chosen, ["core-tests", "capture-tests", *target], call)
-        suites = ["--suite", "core", "--suite", "capture"]
+        tests = [f"{suite}-tests" for suite in SUITES]
+        _build(build, top, meson, name, left_out, chosen, [*tests, *target], call)
+        suites = [word for suite in SUITES for word in ("--suite", suite)]
         chosen_tests = [*suites, *(["--no-suite", "one-thread"] if name == "thread" else [])]
         _test(build, chosen_tests, OPTIONS, call)
     fuzz(folder / "sanitize-address/tests/native/core", folder / "fuzz-object-reader", fuzz_s, call)

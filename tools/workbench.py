@@ -151,8 +151,8 @@ class Workbench:
         call("pytest", *words, variables={"PYTEST_DEBUG_TEMPROOT": str(self._test_folder())})
 
     def sanitize(self, fuzz_s: int) -> None:
-        """Test native/core and native/capture under sanitizers, and fuzz native/core."""
-        say(f"native/core and native/capture under sanitizers; the former fuzzed for {fuzz_s} s")
+        """Test native/core, native/capture and native/replay under sanitizers, and fuzz native/core."""
+        say(f"core, capture and replay of native/ under sanitizers; the first fuzzed for {fuzz_s} s")
         sanitize(self.folder, self.source, self.pinned / "bin/meson", fuzz_s, call)
 
     def sanitize_all(self, seconds: int) -> None:
