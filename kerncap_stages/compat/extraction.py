@@ -37,7 +37,7 @@ from kerncap_stages.errors import AnswerIsNo, KerncapError, UsageError
 from kerncap_stages.generate.engine import run_generate
 from kerncap_stages.locate.databases import find_named_database
 from kerncap_stages.locate.locating import run_locate
-from kerncap_stages.locate.options import Options, check_macros
+from kerncap_stages.locate.options import Options, check_macros, check_source_folders
 from kerncap_stages.manifests import load_as
 from kerncap_stages.manifests.capture import NameMatch, Selection
 from kerncap_stages.manifests.os_strings import to_os_string
@@ -81,11 +81,7 @@ def run_extract(store: Store, request: ExtractRequest) -> Extraction:
 
 def _check(request: ExtractRequest) -> None:
     """Refuse wrong arguments before the program runs, not after it."""
-    for folder in request.source_dirs:
-        if not folder.is_dir():
-            raise UsageError(
-                f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
-            )
+    check_source_folders(request.source_dirs)
     check_macros(request.defines)
     if request.compile_commands is not None:
         find_named_database(request.compile_commands)

@@ -21,10 +21,11 @@ from kerncap_stages.locate.describe import (
     store_files,
 )
 from kerncap_stages.locate.finding import find_source
-from kerncap_stages.locate.options import check_macros
+from kerncap_stages.locate.options import check_macros, check_source_folders
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.capture import Capture
+from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import ConsultedFile, Source, SourceFile
 from kerncap_stages.store.remembered import load_remembered
@@ -47,21 +48,17 @@ def run_locate(
 
     Unless ``fresh``, the result of an earlier search is returned at once if nothing that it depends on has
     changed: the files that it read, and the files that it found absent.
-    Raises UsageError if a given folder or database does not exist; ArtifactError if the artifact is not a
-    capture.
+    Raises UsageError if a given folder or database does not exist, or if a file is given for a folder;
+    ArtifactError if the artifact is not a capture.
     """
     check_macros(options.defines)
     if options.compiler is not None and shutil.which(options.compiler) is None:
         raise UsageError(f"there is no compiler {options.compiler}", hint="--compiler takes a program")
-    for folder in options.source_dirs:
-        if not folder.exists():
-            raise UsageError(
-                f"no such source folder: {folder}", hint="give the root of the kernel's source tree"
-            )
+    capture = load_as(store, capture_digest, Capture)
+    check_source_folders(options.source_dirs, may_be_files=capture.environment.backend is Backend.CUDA)
     known = None if fresh else load_remembered(store, options.make_key(capture_digest), Source, is_current)
     if known is not None:
         return known
-    capture = load_as(store, capture_digest, Capture)
     name = parse_kernel_name(capture.kernel.demangled_name)
     code = CapturedCode.read(store, capture)
     tables = read_line_tables(code.code_object, capture.kernel.mangled_name)

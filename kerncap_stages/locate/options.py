@@ -37,6 +37,21 @@ def check_macros(defines: Sequence[str]) -> None:
             raise UsageError(f"-D {define}: {why}", hint="-D NAME or -D NAME=VALUE")
 
 
+def check_source_folders(folders: Sequence[Path], *, may_be_files: bool = False) -> None:
+    """Raise UsageError for what is no folder.
+
+    may_be_files: for CUDA kernels PTX is also taken from files that are named: programs, libraries, ``.ptx``.
+    """
+    for folder in folders:
+        if folder.is_dir() or (may_be_files and folder.exists()):
+            continue
+        if folder.exists():
+            raise UsageError(
+                f"--source-dir {folder}: it is a file", hint=f"give its folder: --source-dir {folder.parent}"
+            )
+        raise UsageError(f"no such source folder: {folder}", hint="give the root of the kernel's source tree")
+
+
 @dataclass(frozen=True)
 class Options:
     """Where to look, and how the project is built."""

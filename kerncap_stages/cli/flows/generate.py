@@ -78,7 +78,7 @@ def _group(texts: Iterator[str], *, together: bool) -> Iterator[list[str]]:
 def _locate_capture(store: Store, digest: Digest, arguments: GenerateArguments) -> Digest:
     """Locate the source of a capture and return the source artifact; return any other artifact as it is.
 
-    Raises UsageError if a given folder does not exist, or if folders are given for another kind of artifact.
+    Raises UsageError if a given folder is none, or if folders are given for another kind of artifact.
     """
     with open_view(store, digest) as given:
         is_capture = given.kind == "capture"

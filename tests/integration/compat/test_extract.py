@@ -83,6 +83,7 @@ def test_an_edit_survives_extracting_again(shell, application):
         ("--output used -- touch ran", 2, "is not a generated project"),
         ("--output used/file -- touch ran", 2, "is a file"),
         ("--source-dir absent -- touch ran", 2, "no such source folder"),
+        ("--source-dir used/file -- touch ran", 2, "--source-dir used/file: it is a file"),
         ("--compile-commands absent.json -- touch ran", 2, "no such file"),
         ("--no-profile -- touch ran", 2, "needs a kernel"),
         ("--grid 4 --grid-blocks 5 -- touch ran", 2, "--grid-blocks was given several values: 4, 5"),

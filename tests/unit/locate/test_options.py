@@ -4,7 +4,7 @@ import executables
 import pytest
 
 from kerncap_stages.errors import UsageError
-from kerncap_stages.locate.options import check_macros
+from kerncap_stages.locate.options import check_macros, check_source_folders
 
 
 @pytest.mark.parametrize("define", ["A", "_a1=2", "A=", "A=B=C", "F(x,y)=x+y", "$a$", "\u00e9t\u00e9=1"])
@@ -23,3 +23,32 @@ def test_kc_locate_names_the_word_that_is_no_macro(store):
     done = executables.run("kc-locate", "-D", "FINE", "-D", "1x=2", capture, store=store.root)
     assert done.returncode == 2
     assert done.stderr.startswith("kc-locate: error: -D 1x=2: '1x' is no name of a macro\n")
+
+
+@pytest.mark.parametrize("command", ["kc-locate", "kc-generate"])
+def test_a_file_in_place_of_the_source_folder_is_refused_with_its_folder(store, tmp_path, command):
+    file = tmp_path / "src/kernel.hip"
+    file.parent.mkdir()
+    file.write_text("__global__ void k() {}\n")
+    capture = executables.publish_capture(store)
+    output = ("--output", tmp_path / "project") if command == "kc-generate" else ()
+    done = executables.run(command, *output, "--source-dir", file, capture, store=store.root)
+    assert (done.returncode, done.stdout) == (2, "")
+    told = f"{command}: error: --source-dir {file}: it is a file\n"
+    assert done.stderr.startswith(told)
+    assert f"--source-dir {file.parent}" in done.stderr.removeprefix(told)
+
+
+def test_a_folder_that_is_absent_is_refused(store, tmp_path):
+    capture = executables.publish_capture(store)
+    done = executables.run("kc-locate", "--source-dir", tmp_path / "absent", capture, store=store.root)
+    assert done.returncode == 2
+    assert f"no such source folder: {tmp_path / 'absent'}" in done.stderr
+
+
+def test_a_file_may_be_named_where_ptx_is_taken_from_files(tmp_path):
+    file = tmp_path / "kernel.ptx"
+    file.touch()
+    check_source_folders([file, tmp_path], may_be_files=True)
+    with pytest.raises(UsageError, match="no such source folder"):
+        check_source_folders([tmp_path / "absent"], may_be_files=True)
