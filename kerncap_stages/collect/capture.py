@@ -129,8 +129,11 @@ def _tell_end(options: CaptureOptions, collector: Collector, *, is_whole: bool) 
     if collector.timed_out:
         options.warn(f"the program was stopped after {options.timeout_s:g} s")
     elif not options.stop_after and collector.program.exit_code != 0:
-        options.warn(
-            f"the program {collector.program.describe_end()} after the capture; the capture is complete"
+        when = (
+            "after the capture; the capture is complete"
+            if is_whole
+            else "before all requested dispatches were captured; what was captured is complete"
         )
+        options.warn(f"the program {collector.program.describe_end()} {when}")
         if collector.program.exit_signal is not None and not is_whole:
             options.on_killed()
