@@ -17,7 +17,7 @@ from kerncap_stages.manifests.profile import Profile
 from kerncap_stages.manifests.timing import TimeSource
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from pathlib import Path
 
     from kerncap_stages.digest import Digest
@@ -28,14 +28,16 @@ _HOW_TO_MAKE = "make one with `rocprofv3 --kernel-trace --stats --output-format 
 _TRACE = {"Kernel_Name", "Start_Timestamp", "End_Timestamp"}
 
 
-def import_profile(store: Store, paths: Sequence[Path]) -> tuple[Digest, Profile]:
+def import_profile(
+    store: Store, paths: Sequence[Path], warn: Callable[[str], None] = lambda _text: None
+) -> tuple[Digest, Profile]:
     """Publish one profile from all of the given kernel statistics and kernel trace files.
 
-    Raises ArtifactError for a file that is neither.
+    An empty file lists no kernels; ``warn`` gets its name. Raises ArtifactError for a file that is neither.
     """
     tallies: dict[tuple[str | None, str], Tally] = {}
     for path in paths:
-        for name, tally in _read(path):
+        for name, tally in _read(path, warn):
             tallies.setdefault((None, name), Tally()).merge(tally)
     profile = Profile(
         made_by=f"kerncap-stages {__version__}",
@@ -50,11 +52,14 @@ def import_profile(store: Store, paths: Sequence[Path]) -> tuple[Digest, Profile
     return digest, profile
 
 
-def _read(path: Path) -> Iterable[tuple[str, Tally]]:
+def _read(path: Path, warn: Callable[[str], None]) -> Iterable[tuple[str, Tally]]:
     try:
         with path.open(encoding="utf-8", errors="replace", newline="") as file:
             rows = csv.DictReader(file)
-            columns = set(rows.fieldnames or ())
+            if rows.fieldnames is None:
+                warn(f"{path} is empty: it lists no kernels")
+                return []
+            columns = set(rows.fieldnames)
             if columns >= _TRACE:
                 return list(_read_trace(rows))
             if columns >= _STATISTICS:

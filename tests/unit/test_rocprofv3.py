@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+
+import executables
 import pytest
 
 from kerncap_stages.collect.rocprofv3 import import_profile
@@ -72,7 +75,7 @@ def test_files_of_several_processes_are_added_up(store, tmp_path):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a,b\n1,2\n", STATISTICS.replace("4000", "many"), trace(("k", "x", 10, 64)), "\0\0\0"],
+    ["\n", "a,b\n1,2\n", STATISTICS.replace("4000", "many"), trace(("k", "x", 10, 64)), "\0\0\0"],
 )
 def test_what_is_no_file_of_rocprofv3_is_refused(store, tmp_path, text):
     path = tmp_path / "file.csv"
@@ -82,6 +85,19 @@ def test_what_is_no_file_of_rocprofv3_is_refused(store, tmp_path, text):
     assert "rocprofv3 --kernel-trace" in refused.value.hint
     with pytest.raises(ArtifactError):
         import_profile(store, [tmp_path / "absent.csv"])
+
+
+def test_an_empty_file_lists_no_kernels_and_is_named(store, tmp_path):
+    empty, full = tmp_path / "1_kernel_stats.csv", tmp_path / "2_kernel_stats.csv"
+    empty.touch()
+    full.write_text(STATISTICS)
+    told = []
+    assert import_profile(store, [empty], told.append)[1].kernels == ()
+    assert told == [f"{empty} is empty: it lists no kernels"]
+    assert len(import_profile(store, [empty, full], told.append)[1].kernels) == 2
+    done = executables.run("kc-profile", "--from-rocprofv3", empty, "--json", store=store.root)
+    assert (done.returncode, json.loads(done.stdout)["kernels"]) == (0, [])
+    assert f"kc-profile: warning: {empty} is empty" in done.stderr
 
 
 def test_the_line_that_makes_no_sense_is_named(store, tmp_path):

@@ -73,10 +73,7 @@ def profile_program(
         nonlocal code
         code = ExitCode.PROGRAM
 
-    def warn(text: str) -> None:
-        say(f"kc-profile: warning: {make_printable(text, keep_lines=True)}")  # it may name a process
-
-    options = ProfileOptions(timeout_s, warn=warn, on_made=table.show, on_killed=fail)
+    options = ProfileOptions(timeout_s, warn=_warn, on_made=table.show, on_killed=fail)
     try:
         digest, made = run_profile(store, spec, options)
     except KeyboardInterrupt:
@@ -92,7 +89,11 @@ def profile_program(
 
 def profile_files(store_folder: Path | None, files: Sequence[Path], table: Table, *, as_json: bool) -> None:
     """Store rocprofv3's measurements as a profile, and print its digest."""
-    digest, made = import_profile(Store.open(store_folder), files)
+    digest, made = import_profile(Store.open(store_folder), files, _warn)
     table.show(made)
     table.require_written()
     emit(digest, made if as_json else None)
+
+
+def _warn(text: str) -> None:
+    say(f"kc-profile: warning: {make_printable(text, keep_lines=True)}")  # it may name a process or a file
