@@ -1,34 +1,51 @@
 """Makes the files in ``capture/`` that describe the dispatch for users and scripts.
 
 Files and fields have the names of kerncap's; a grid is in work-items. The contents of memory are in the
-project's store; the files refer to them by digest.
+project's store; the files refer to them by digest. Variables of the kernel's code object are small as a rule:
+each also has a file with its contents.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING, Any
 
 from kerncap_stages.manifests.kernel import CodeObjectFormat
 from kerncap_stages.manifests.memory import MemoryKind
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from kerncap_stages.digest import Digest
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import Kernel
     from kerncap_stages.manifests.memory import Region
 
+# The contents of a variable that is larger are in the project's store alone.
+MAX_VARIABLE_BYTES = 16 << 20
+_MAX_SYMBOL = 200  # a file's name has at most 255 bytes
+_UNSAFE = re.compile(r"[^A-Za-z0-9._-]")
 _KERNARG_RAW = "kernarg_raw.bin"  # the field `kernarg_raw` names this file; kernarg.bin has the same bytes
 
 
-def describe_capture(capture: Capture, folder: str) -> dict[str, bytes]:
-    """Make all files that describe a capture, by path in the project; the code object is not one of them."""
+def describe_capture(
+    capture: Capture, folder: str, contents: Mapping[Digest, bytes] | None = None
+) -> dict[str, bytes]:
+    """Make all files that describe a capture, by path in the project; the code object is not one of them.
+
+    contents: bytes of variables, by the digest of their memory; a variable without contents gets no file.
+    """
+    contents = contents or {}
+    copies = _name_copies(capture, contents)
     return {
         f"{folder}/dispatch.json": make_dispatch_json(capture),
         f"{folder}/metadata.json": make_metadata_json(capture),
         f"{folder}/memory_regions.json": make_memory_regions_json(capture),
-        f"{folder}/module_variables.json": make_module_variables_json(capture),
+        f"{folder}/module_variables.json": make_module_variables_json(capture, copies),
         f"{folder}/kernarg.bin": bytes.fromhex(capture.kernarg),
         f"{folder}/{_KERNARG_RAW}": bytes.fromhex(capture.kernarg),
+        **{f"{folder}/{name}": contents[digest] for name, digest in copies.values()},
     }
 
 
@@ -102,8 +119,13 @@ def make_memory_regions_json(capture: Capture) -> bytes:
     )
 
 
-def make_module_variables_json(capture: Capture) -> bytes:
-    """Describe variables of code objects; ``blob`` names the contents in the store (``kc-store cat``)."""
+def make_module_variables_json(capture: Capture, copies: Mapping[int, tuple[str, Digest]]) -> bytes:
+    """Describe variables of the code object.
+
+    ``blob`` is the file with the contents before the dispatch, beside this one. Of a variable without a file
+    it names the contents in the store (``kc-store cat``).
+    copies: each variable's file, by the variable's position.
+    """
     return _dump_json(
         {
             "variables": [
@@ -111,12 +133,29 @@ def make_module_variables_json(capture: Capture) -> bytes:
                     "executable_sha256": variable.code_object,
                     "name": variable.symbol,
                     "size": variable.size_bytes,
-                    "blob": variable.pre,
+                    "blob": copies[at][0] if at in copies else variable.pre,
                 }
-                for variable in capture.module_variables
+                for at, variable in enumerate(capture.module_variables)
             ]
         }
     )
+
+
+def _name_copies(capture: Capture, contents: Mapping[Digest, bytes]) -> dict[int, tuple[str, Digest]]:
+    """Name a file for each variable whose contents are known, as kerncap does; no two share one."""
+    copies: dict[int, tuple[str, Digest]] = {}
+    taken: set[str] = set()
+    for at, variable in enumerate(capture.module_variables):
+        if variable.pre is None or variable.pre.digest not in contents:
+            continue
+        stem = f"{variable.code_object[:16]}_{_UNSAFE.sub('_', variable.symbol)[:_MAX_SYMBOL]}"
+        name, count = stem, 1
+        while name in taken:
+            count += 1
+            name = f"{stem}-{count}"
+        taken.add(name)
+        copies[at] = f"module_variables/{name}.bin", variable.pre.digest
+    return copies
 
 
 def _find_symbol(kernel: Kernel) -> str:

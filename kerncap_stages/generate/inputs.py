@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from kerncap_stages.generate.described import MAX_VARIABLE_BYTES
 from kerncap_stages.generate.render import Part
 from kerncap_stages.manifests import load, load_as
 from kerncap_stages.manifests.capture import Capture
@@ -22,5 +23,15 @@ def read_part(store: Store, digest: Digest) -> Part:
     manifest = load(store, digest)
     if isinstance(manifest, Source):
         capture = manifest.capture.digest
-        return Part(capture, load_as(store, capture, Capture), manifest)
-    return Part(digest, load_as(store, digest, Capture), None)
+        return _make_part(store, capture, manifest)
+    return _make_part(store, digest, None)
+
+
+def _make_part(store: Store, digest: Digest, source: Source | None) -> Part:
+    capture = load_as(store, digest, Capture)
+    contents = {
+        variable.pre.digest: store.read_memory(variable.pre.digest).tobytes()
+        for variable in capture.module_variables
+        if variable.pre is not None and store.read_memory_size(variable.pre.digest) <= MAX_VARIABLE_BYTES
+    }
+    return Part(digest, capture, source, contents=contents)

@@ -57,6 +57,7 @@ class Part:
 
     assembly: the text of its instructions, if they are edited.
     listing: files that show its instructions, if nothing can be edited.
+    contents: the bytes of variables of its code object, by the digest of their memory.
     """
 
     digest: Digest
@@ -64,6 +65,7 @@ class Part:
     source: Source | None
     assembly: str | None = None
     listing: Mapping[str, bytes] = field(default_factory=dict)
+    contents: Mapping[Digest, bytes] = field(default_factory=dict)
 
 
 def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
@@ -76,9 +78,9 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     found = source if source is not None and source.outcome is Outcome.FOUND else None
     _require_one_unit(parts)
     kind = choose_kind(capture)
-    files = describe_capture(capture, "capture")
+    files = describe_capture(capture, "capture", first.contents)
     for number, part in enumerate(parts[1:], 2):
-        files |= describe_capture(part.capture, f"capture/kernel-{number}")
+        files |= describe_capture(part.capture, f"capture/kernel-{number}", part.contents)
     digests: dict[str, str] = {}
     if found is not None and found.language is not Language.ASSEMBLY:
         for part in parts:

@@ -166,7 +166,8 @@ def rendered():
     source = manifest_examples.source()
     header = source.files[0].model_copy(update={"path": "/home/somebody/app/a.h", "is_header": True})
     found = source.model_copy(update={"files": (*source.files, header)})
-    return render([Part(manifest_examples.digest("capture"), capture, found)])
+    contents = {variable.pre.digest: b"contents" for variable in capture.module_variables}
+    return render([Part(manifest_examples.digest("capture"), capture, found, contents=contents)])
 
 
 @pytest.mark.parametrize("row", [row for row in FILES if "make " not in row[0]], ids=lambda row: row[0])
