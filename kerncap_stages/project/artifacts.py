@@ -20,15 +20,21 @@ def find_project(text: str) -> Project | None:
     """Open the project in the folder that the text names; its ``capture`` folder names it, too.
 
     Returns None where the text names no folder of a project: it may be a digest or an artifact's name.
-    Raises ArtifactError for a project whose store is missing.
+    Raises ArtifactError for a project whose store is missing or has no capture.
     """
     looks_like_path = text in (".", "..") or "/" in text or Path(text).is_dir()
     folder = find_project_folder(Path(text)) if looks_like_path else Path(text)
     if not looks_like_path or not is_project(folder):
         return None
     project = open_project(folder)
+    again = f"run kc-generate again with --output {folder}"
     if not project.store.is_dir():
-        raise ArtifactError(f"{project.store} is missing", hint="run kc-generate again with this folder")
+        raise ArtifactError(f"{project.store} is missing", hint=again)
+    listed = project.store / "artifacts"
+    if not any((listed / each).exists() for each in (project.reproducer, *project.captures)):
+        raise ArtifactError(
+            f"{folder} is not complete: kc-generate ended before it had copied the capture", hint=again
+        )
     return project
 
 

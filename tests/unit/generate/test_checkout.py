@@ -7,8 +7,9 @@ import pytest
 from executables import publish_capture
 
 from kerncap_stages.digest import FileRef, ManifestRef
-from kerncap_stages.errors import Refused
+from kerncap_stages.errors import ArtifactError, Refused
 from kerncap_stages.manifests import dump
+from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.checkout import check_out
 
 
@@ -43,3 +44,18 @@ def test_nothing_is_written_through_a_linked_folder_of_a_project(store, tmp_path
         check_out(store, *publish_project(store, Makefile="none:", deps_new="2"), project, force=force)
     assert [path.name for path in elsewhere.iterdir()] == ["own"]
     assert (project / "Makefile").read_text() == makefile
+
+
+def test_half_a_project_is_named_and_another_run_completes_it(store, tmp_path):
+    project = tmp_path / "project"
+    digest, made = publish_project(store, Makefile="all:")
+    check_out(store, digest, made, project, force=False)
+    assert find_project(str(project)).reproducer == digest
+    for entry in (project / "capture/store/artifacts").iterdir():  # as on a disk that is full after the files
+        entry.unlink()
+    for name in (project, project / "capture"):
+        with pytest.raises(ArtifactError, match="is not complete") as refused:
+            find_project(str(name))
+        assert f"run kc-generate again with --output {project}" in refused.value.hint
+    check_out(store, digest, made, project, force=False)
+    assert find_project(str(project)).reproducer == digest
