@@ -89,6 +89,19 @@ def to_os_text(value: str) -> OsText:
     return value
 
 
+def _escape_undecodable(value: str) -> str:
+    return "".join(
+        letter
+        if not 0xD800 <= (code := ord(letter)) <= 0xDFFF
+        else (f"\\x{code - 0xDC00:02x}" if 0xDC80 <= code <= 0xDCFF else f"\\u{code:04x}")
+        for letter in value
+    )
+
+
+# Text of ours for people. It may name a path: bytes that are not UTF-8 are shown in it as `\xff`.
+Remark = Annotated[str, AfterValidator(_escape_undecodable)]
+
+
 class Manifest(Frozen):
     """Describes an artifact. ``parents`` are the artifacts that it was made from."""
 

@@ -17,6 +17,7 @@ from kerncap_stages.manifests.base import (
     DurationNs,
     Frozen,
     Manifest,
+    Remark,
     SizeBytes,
     refuse,
 )
@@ -88,7 +89,7 @@ class Replay(Manifest):
     variant: CodeObject | None = Field(description="none: the captured code object")
     plan: ReplayPlan
     outcome: ReplayOutcome
-    explanation: str | None = Field(default=None, description="for people: what faulted and where")
+    explanation: Remark | None = Field(default=None, description="for people: what faulted and where")
     exit_code: int | None = None
     exit_signal: int | None = Field(default=None, gt=0)
     timing: TimingSummary | None

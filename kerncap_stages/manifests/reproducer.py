@@ -7,7 +7,15 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from kerncap_stages.digest import FileRef, ManifestRef
-from kerncap_stages.manifests.base import Frozen, Manifest, RelativePath, SizeBytes, check_paths, refuse
+from kerncap_stages.manifests.base import (
+    Frozen,
+    Manifest,
+    RelativePath,
+    Remark,
+    SizeBytes,
+    check_paths,
+    refuse,
+)
 from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Unedited
 
@@ -42,7 +50,7 @@ class Reproducer(Manifest):
     kernels: tuple[ReproducedKernel, ...] = Field(min_length=1)
     files: tuple[ProjectFile, ...] = Field(min_length=1)
     can_recompile: bool
-    missing: tuple[str, ...] = Field(default=(), description="for people: what the project lacks, and why")
+    missing: tuple[Remark, ...] = Field(default=(), description="for people: what the project lacks, and why")
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:

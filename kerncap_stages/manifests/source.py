@@ -8,7 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
-from kerncap_stages.manifests.base import Frozen, Manifest, OsText, SizeBytes, refuse
+from kerncap_stages.manifests.base import Frozen, Manifest, OsText, Remark, SizeBytes, refuse
 from kerncap_stages.manifests.kernel import Language
 
 
@@ -83,7 +83,9 @@ class Unedited(Frozen):
     """Whether the unedited source compiles to the captured instructions."""
 
     same_instructions: bool | None = Field(description="none if that is not known")
-    why: str | None = Field(default=None, description="for people: why they differ, or why it is not known")
+    why: Remark | None = Field(
+        default=None, description="for people: why they differ, or why it is not known"
+    )
 
     @model_validator(mode="after")
     def _check_consistency(self) -> Self:
@@ -110,7 +112,7 @@ class Source(Manifest):
     kernel_name: str
     language: Language
     outcome: Outcome
-    explanation: str | None = Field(default=None, description="for people: why, and what to try")
+    explanation: Remark | None = Field(default=None, description="for people: why, and what to try")
     definition: Definition | None
     candidates: tuple[Definition, ...] = ()
     compile_command: CompileCommand | None

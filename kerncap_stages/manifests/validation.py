@@ -16,6 +16,7 @@ from kerncap_stages.manifests.base import (
     DeviceIndex,
     Frozen,
     Manifest,
+    Remark,
     Share,
     SizeBytes,
 )
@@ -125,7 +126,7 @@ class BaselineReplay(Frozen):
     changed_region: Address | None
     pre: MemoryRef | None = Field(description="the perturbed pre-state of that region")
     outcome: ReplayOutcome
-    explanation: str | None = None
+    explanation: Remark | None = None
     outputs: tuple[OutputState, ...]
 
 
@@ -152,7 +153,7 @@ class Validation(Manifest):
     tolerance: Tolerance | None = None
     coverage: Coverage | None = None
     passed: bool
-    reasons: tuple[str, ...] = Field(default=(), description="for people: why it failed, or remarks")
+    reasons: tuple[Remark, ...] = Field(default=(), description="for people: why it failed, or remarks")
     regions: tuple[RegionResult, ...]
     stray_writes: tuple[StrayWrite, ...] = ()
     pre_states: Count = Field(default=1, description="different pre-states that were compared")

@@ -200,6 +200,16 @@ def test_grid_in_work_items_and_in_blocks_must_agree():
         Launch.model_validate(fields)
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"), [("in /a\udcff/b", "in /a\\xff/b"), ("\ud800", "\\ud800"), ("\u00e9\n", "\u00e9\n")]
+)
+def test_remarks_may_name_paths_that_are_not_utf_8(text, shown):
+    source = examples.source()
+    fields = source.model_dump() | {"explanation": text, "unedited": {"same_instructions": None, "why": text}}
+    made = parse(dump(type(source).model_validate(fields)), NAME)
+    assert (made.explanation, made.unedited.why) == (shown, shown)
+
+
 @pytest.mark.parametrize("written", [[[0, 4097]], [[4096, 1]], [[8, 8], [0, 4]], [[0, 8], [4, 8]], [[0, 0]]])
 def test_write_set_is_ordered_and_inside_its_region(written):
     content = json.loads(dump(examples.capture()))

@@ -144,3 +144,17 @@ def test_device_code_of_other_units_is_told_before_and_named_by_the_linker(store
     assert "undefined" in failed.stderr
     assert "twice" in failed.stderr
     assert not (project / "optimized.hsaco").exists()
+
+
+@pytest.mark.parametrize("name", ["no UTF-8 \udcff", "line\nbreak"])
+def test_a_tree_of_any_name_is_located_without_a_compile_command(store, tmp_path, name):
+    folder = tmp_path / name
+    folder.mkdir()
+    for place in (folder, tmp_path):  # hipcc itself takes no line break
+        (place / "k.hip").write_bytes(KERNEL)
+    code = device_code(tmp_path / "k.hip", tmp_path / "k.hsaco")
+    digest, source = run_locate(store, publish(store, code, SCALE), Options((folder,)))
+    assert source.outcome is Outcome.FOUND
+    assert "is assumed" in source.explanation
+    _, reproducer = run_generate(store, digest)
+    assert reproducer.can_recompile
