@@ -91,7 +91,7 @@ def check_out(store: Store, digest: Digest, reproducer: Reproducer, folder: Path
         for path in stale:
             remove_file(folder, path)
         if not (folder / STORE / "artifacts" / digest).exists():
-            copy_closure(store, [digest], Store.open(folder / STORE))
+            copy_closure(store, [digest], Store.open((folder / STORE).absolute()))
         if before != record:
             _write_record(folder, record)
     return Checkout(folder, kept, aside)
@@ -195,7 +195,7 @@ def open_project(folder: Path) -> Project:
     try:
         return Project(
             folder=folder,
-            store=folder / STORE,
+            store=(folder / STORE).absolute(),  # Store.open takes a name that begins with ~ for a home
             reproducer=Digest(record["reproducer"]),
             captures=tuple(Digest(capture) for capture in record["captures"]),
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import manifest_examples as examples
 import pytest
 from executables import publish_capture
@@ -11,6 +13,7 @@ from kerncap_stages.errors import ArtifactError, Refused
 from kerncap_stages.manifests import dump
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.project.checkout import check_out
+from kerncap_stages.store import Store
 
 
 def publish_project(store, **texts):
@@ -59,3 +62,12 @@ def test_half_a_project_is_named_and_another_run_completes_it(store, tmp_path):
         assert f"run kc-generate again with --output {project}" in refused.value.hint
     check_out(store, digest, made, project, force=False)
     assert find_project(str(project)).reproducer == digest
+
+
+def test_a_folder_whose_name_begins_with_a_tilde_is_no_home(store, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    folder = Path("~nobody-of-this-name")
+    digest, made = publish_project(store, Makefile="all:")
+    check_out(store, digest, made, folder, force=False)
+    project = find_project(f"./{folder}")
+    assert Store.open(project.store, create=False).has(digest)
