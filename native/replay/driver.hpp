@@ -1,6 +1,6 @@
 // What a back end does for a replay. One device API each; the engine knows none. Called from one thread.
 // Addresses are those of the capture: a driver either puts memory there or says why it cannot.
-// docs/decisions/0062-one-replay-contract.md tells what is here, and what a driver keeps to itself.
+// docs/decisions/0063-one-replay-contract.md tells what is here, and what a driver keeps to itself.
 #pragma once
 
 #include <cstdint>
