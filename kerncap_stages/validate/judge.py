@@ -42,7 +42,9 @@ from kerncap_stages.validate.judgement import (
     explain_unreached,
 )
 from kerncap_stages.validate.nondeterminism import (
+    KEPT_MEMORY,
     count_nondeterministic_bytes,
+    describe_differing,
     explain_nondeterminism,
     plan_repeats,
     replay_repeatedly,
@@ -165,7 +167,7 @@ class Judge:
         differing = count_nondeterministic_bytes(self._store, runs)
         judgement = replace(judgement, nondeterministic_bytes=sum(differing.values()))
         if differing:
-            judgement = judgement.note(f"not deterministic: {_describe_differing(differing)} between replays")
+            judgement = judgement.note(f"not deterministic: {describe_differing(differing)} between replays")
         if golden is None:
             return judgement
         expected, notes = exclude_host_writes(self._store, self._capture, golden, runs[0], lambda: runs[-1])
@@ -295,6 +297,10 @@ class Judge:
             compared = self._comparison.judge_outputs(judgement, wanted, run)
             if compared.passed and bounds.is_exact:
                 compared = compared.note(ROUNDS_OTHERWISE)
+        if run.in_turn and not compared.passed:
+            alone = self._replays.run(start, variant, repeats)
+            if alone.completed and alone.outputs != run.outputs:
+                compared = compared.note(KEPT_MEMORY)
         return self._judge_further(compared, wanted, run)
 
     def _judge_stray(self, judgement: Judgement, start: Start, run: Run) -> Judgement:
@@ -330,21 +336,15 @@ class Judge:
             return judgement
         judgement = replace(judgement, nondeterministic_bytes=sum(differing.values()))
         return judgement.note(
-            f"the captured kernel itself is not deterministic ({_describe_differing(differing)} between its "
+            f"the captured kernel itself is not deterministic ({describe_differing(differing)} between its "
             "replays): compare with a tolerance"
         )
 
     def _find_golden(self) -> dict[int, MemoryRef] | None:
         if not self._capture.has_post:
             return None
-        return {
-            region.base_address: region.post for region in self._capture.regions if region.post is not None
-        }
+        regions = self._capture.regions
+        return {each.base_address: each.post for each in regions if each.post is not None}
 
     def _plan_repeats(self, *, is_perturbed: bool) -> Repeats | None:
         return plan_repeats(self._settings, self._capture, is_perturbed=is_perturbed)
-
-
-def _describe_differing(differing: Mapping[int, int]) -> str:
-    number = sum(differing.values())
-    return "1 byte differs" if number == 1 else f"{number} bytes differ"

@@ -30,6 +30,10 @@ _MAX_REGIONS = 1000
 _MAX_SOFTWARE_BYTES = 256 << 20
 # With bounds the outputs of a further run that differ must be compared themselves, for this many runs.
 _KEPT_WITH_BOUNDS = 3
+KEPT_MEMORY = (
+    "not deterministic: from the same state the variant gave other outputs in a process of its own than "
+    "after another run: memory that it keeps between runs, or a race"
+)
 
 
 def plan_repeats(settings: JudgeSettings, capture: Capture, *, is_perturbed: bool) -> Repeats | None:
@@ -111,3 +115,9 @@ def explain_nondeterminism(run: Run) -> str:
         f"not deterministic: {run.differing_runs} of {run.further_runs} further runs of the variant from the "
         "same state gave other outputs than its first: a race, or memory that it keeps between runs"
     )
+
+
+def describe_differing(differing: Mapping[int, int]) -> str:
+    """Count the bytes that differ, for people. ``differing``: by the base address of their region."""
+    number = sum(differing.values())
+    return "1 byte differs" if number == 1 else f"{number} bytes differ"

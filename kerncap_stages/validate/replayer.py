@@ -54,6 +54,7 @@ class Run:
     differing_runs: int = 0  # how many of these gave other outputs than the first
     differing: tuple[Mapping[int, MemoryRef], ...] = ()  # outputs of the first few of these
     ran_once: str = ""  # why there are no further runs, if some were requested
+    in_turn: bool = False  # in a process that had run from another state before
 
     @property
     def completed(self) -> bool:

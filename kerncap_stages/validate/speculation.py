@@ -125,7 +125,7 @@ class Speculation:
         found: dict[object, Run] = {first.key: runs[0]}
         for start, run in zip(order, runs[1:], strict=True):
             before = found.get(start.key)
-            found[start.key] = run if before is None else _add_repeat(before, run)
+            found[start.key] = replace(run, in_turn=True) if before is None else _add_repeat(before, run)
         return found
 
 

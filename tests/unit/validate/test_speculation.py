@@ -156,3 +156,9 @@ def test_a_variant_that_does_not_complete_in_turn_runs_from_each_state_alone(sto
     assert bench.in_turn
     assert judgement.passed, judgement.reasons
     assert judgement.pre_states == 2
+
+
+def test_memory_that_is_kept_between_runs_is_named_as_the_reason(store):
+    bench = InProcesses(store, double, make_keeper)
+    reasons = bench.judge(seed=1).reasons
+    assert any("in a process of its own than after another run" in reason for reason in reasons), reasons
