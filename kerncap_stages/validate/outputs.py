@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.memory import Region
     from kerncap_stages.store import Store, Transaction
     from kerncap_stages.validate.compare.relocation import Relocation
-    from kerncap_stages.validate.perturb.start import Start
 
 
 def find_missing_state(capture: Capture, folder: Path) -> Region | None:
@@ -35,22 +34,19 @@ def find_missing_state(capture: Capture, folder: Path) -> Region | None:
 
 
 def store_outputs(
-    store: Store, capture: Capture, folder: Path, relocation: Relocation | None
+    store: Store,
+    capture: Capture,
+    folder: Path,
+    relocation: Relocation | None,
+    before: Mapping[int, MemoryRef] | None = None,
 ) -> dict[int, MemoryRef]:
-    """Store the outputs of a run, by base address: the pre-states with the chunks that the run changed."""
-    before = {region.base_address: region.pre for region in capture.regions if region.pre is not None}
-    return _store_outputs(store, capture, before, folder, relocation)
+    """Store the outputs of a run, by base address: ``before`` with the chunks that the replayer listed.
 
-
-def store_state_outputs(
-    store: Store, start: Start, captured: Capture, folder: Path, relocation: Relocation | None
-) -> dict[int, MemoryRef]:
-    """Store the outputs of a run from a further state of a replay, whose folder this is.
-
-    The replayer lists the chunks that are not as in the captured state.
+    before: the states that it compared with; by default the capture's pre-states.
     """
-    before = {region.base_address: region.pre for region in captured.regions if region.pre is not None}
-    return _store_outputs(store, start.capture, before, folder, relocation)
+    if before is None:
+        before = {region.base_address: region.pre for region in capture.regions if region.pre is not None}
+    return _store_outputs(store, capture, before, folder, relocation)
 
 
 def store_differing(

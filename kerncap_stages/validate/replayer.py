@@ -17,7 +17,6 @@ from kerncap_stages.validate.outputs import (
     find_missing_state,
     store_differing,
     store_outputs,
-    store_state_outputs,
 )
 from kerncap_stages.validate.request import MAX_BYTES_AT_ONCE
 
@@ -81,11 +80,18 @@ class Replayer(SingleReplayer, Protocol):
     """Runs kernels from states of one capture."""
 
     def run_in_turn(
-        self, first: Start, further: Sequence[Start], variant: Path, repeats: Repeats | None = None
+        self,
+        first: Start,
+        further: Sequence[Start],
+        variant: Path,
+        repeats: Repeats | None = None,
+        *,
+        quiet: bool = False,
     ) -> list[Run] | None:
         """Run a variant from several states of one capture in one process, the captured one first.
 
-        None if that is not possible, or if a run did not complete: run it from each of them alone then.
+        quiet: show nothing that it prints. None if that is not possible, or if a run did not complete: run it
+        from each of them alone then.
         """
 
     def expect(self) -> None:
@@ -125,24 +131,29 @@ class ProcessReplayer:
             return self._read_run(folder, start, variant, result, repeats)
 
     def run_in_turn(
-        self, first: Start, further: Sequence[Start], variant: Path, repeats: Repeats | None = None
+        self,
+        first: Start,
+        further: Sequence[Start],
+        variant: Path,
+        repeats: Repeats | None = None,
+        *,
+        quiet: bool = False,
     ) -> list[Run] | None:
         """Run a variant from each of these states, in this order, in one process."""
-        changes = [each for start in further if (each := start.changes) is not None]
-        if len(changes) < len(further):
+        if any(start.changes is None for start in further):
             return None
         with TemporaryFolder("outputs") as name:
             folder = Path(name)
-            result = self._replay(folder, first, variant, repeats, further=further, states=tuple(changes))
+            result = self._replay(folder, first, variant, repeats, further, quiet=quiet)
             folders = [folder / f"state_{number}" for number in range(1, len(further) + 1)]
             if result.outcome is not ReplayOutcome.COMPLETED or result.states < len(further):
                 return None
             if any(find_missing_state(first.capture, each) for each in (folder, *folders)):
                 return None
             relocation = self._make_relocation(first.capture, variant, result)
-            runs = [self._read_run(folder, first, variant, result, repeats)]
-            for start, outputs_folder in zip(further, folders, strict=True):
-                outputs = store_state_outputs(self._store, start, first.capture, outputs_folder, relocation)
+            runs = [self._store_run(folder, first.capture, result, relocation)]
+            for start, each in zip(further, folders, strict=True):
+                outputs = store_outputs(self._store, start.capture, each, relocation, first.pre_states)
                 runs.append(Run(result.outcome, result.explanation, outputs, result.outside))
             return runs
 
@@ -162,9 +173,10 @@ class ProcessReplayer:
         variant: Path | None,
         repeats: Repeats | None,
         further: Sequence[Start] = (),
-        states: tuple[Mapping[int, MemoryRef], ...] = (),
+        *,
+        quiet: bool = False,
     ) -> ReplayResult:
-        """Replay in a process; ``states``: what differs in the further ones."""
+        """Replay in a process, from the first state and then from the further ones."""
         request = ReplayRequest(
             variant=variant,
             compare=False,
@@ -172,11 +184,10 @@ class ProcessReplayer:
             changes_only=True,
             timeout_s=self._choose_limit_s(start) + sum(map(self._choose_limit_s, further)),
             timed=False,
-            # The captured kernel may fault from a perturbed state; its messages would confuse the user. So
-            # would those of a variant that is run again on its own.
-            quiet=bool(further) or (start.is_perturbed and variant is None),
+            # The captured kernel may fault from a perturbed state; its messages would confuse the user.
+            quiet=quiet or (start.is_perturbed and variant is None),
             repeats=repeats,
-            states=states,
+            states=tuple(each.changes or {} for each in further),
         )
         result = replay_capture(self._store, start.capture, request, self._standbys)
         if self._standbys is not None and self._size_bytes > MAX_BYTES_AT_ONCE:
@@ -187,8 +198,7 @@ class ProcessReplayer:
         self, folder: Path, start: Start, variant: Path | None, result: ReplayResult, repeats: Repeats | None
     ) -> Run:
         """Store the outputs of a replay, and return what became of it."""
-        store, capture = self._store, start.capture
-        missing = find_missing_state(capture, folder)
+        missing = find_missing_state(start.capture, folder)
         if result.outcome is not ReplayOutcome.COMPLETED:
             why = result.explanation
             if repeats is not None and result.outcome is ReplayOutcome.TIMED_OUT and missing is None:
@@ -197,8 +207,13 @@ class ProcessReplayer:
         if missing is not None:
             what = f"the replay gave no complete state of region {missing.base_address:#x}"
             return Run(ReplayOutcome.CRASHED, what, {})
-        relocation = self._make_relocation(capture, variant, result)
-        outputs = store_outputs(store, capture, folder, relocation)
+        relocation = self._make_relocation(start.capture, variant, result)
+        return self._store_run(folder, start.capture, result, relocation)
+
+    def _store_run(
+        self, folder: Path, capture: Capture, result: ReplayResult, relocation: Relocation | None
+    ) -> Run:
+        outputs = store_outputs(self._store, capture, folder, relocation)
         words = 0 if relocation is None else relocation.words
         further_runs, differing_runs = result.repeats
         return Run(
@@ -209,7 +224,7 @@ class ProcessReplayer:
             words,
             further_runs,
             differing_runs,
-            store_differing(store, capture, outputs, folder, relocation),
+            store_differing(self._store, capture, outputs, folder, relocation),
             result.ran_once,
         )
 

@@ -108,18 +108,24 @@ class Speculation:
         too large to be put back between runs.
         """
         if (start.key, variant) not in self._begun and repeats is not None:
-            found = self._run_in_turn(first, [start], variant, None).get(start.key)
+            found = self._run_in_turn(first, [start], variant, quiet=True).get(start.key)
             if found is not None:
                 return found
         return self.run(start, variant, repeats)
 
     def _run_in_turn(
-        self, first: Start, further: Sequence[Start], variant: Path, repeats: Repeats | None
+        self,
+        first: Start,
+        further: Sequence[Start],
+        variant: Path,
+        repeats: Repeats | None = None,
+        *,
+        quiet: bool = False,
     ) -> dict[object, Run]:
         """Run from each further state twice, in an order that a variant cannot know; empty if one fails."""
         order = [*further, *further]
         _ORDER.shuffle(order)
-        runs = self._replayer.run_in_turn(first, order, variant, repeats)
+        runs = self._replayer.run_in_turn(first, order, variant, repeats, quiet=quiet)
         if runs is None:
             return {}
         found: dict[object, Run] = {first.key: runs[0]}

@@ -51,10 +51,10 @@ Result<Outcome> Engine::run(const std::vector<Range>& ranges) {
   if (m_options.compare || m_options.changes_only) {
     if (Result<void> remembered = m_unchanged.remember(); !remembered) return remembered.error();
   }
-  const bool repeats = m_options.repeats != 0 || !m_plan.states.empty();
-  if (repeats || m_candidates.size() * (m_options.warmup + m_options.iterations) > 1) {
+  const bool runs_again = m_options.repeats != 0 || !m_plan.states.empty();
+  if (runs_again || m_candidates.size() * (m_options.warmup + m_options.iterations) > 1) {
     const Result<void> saved = save_write_set();
-    if (!saved && !repeats) return saved.error();
+    if (!saved && !runs_again) return saved.error();
     if (!saved) m_outcome.ran_once = saved.error().message;
   }
   const std::uint64_t began = now_ns();

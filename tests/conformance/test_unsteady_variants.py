@@ -54,3 +54,10 @@ def test_what_a_variant_prints_is_shown_once(stages, program, variant):
     ).must()
     assert done.manifest["variant_runs"] >= 2
     assert done.err.count("scaled 3000 values") == 1
+
+
+def test_what_a_variant_prints_is_shown_once_in_a_later_verdict(stages, program, variant):
+    (digest,) = stages.capture("scale_into", program("idempotent"))
+    stages.run("validate", digest, "--variant", variant("idempotent", "RIGHT")).must()
+    done = stages.run("validate", digest, "--variant", variant("idempotent", "TALKS")).must()
+    assert done.err.count("scaled 3000 values") == 1

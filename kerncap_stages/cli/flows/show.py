@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING
 from kerncap_stages.cli.console import open_page, require_output
 from kerncap_stages.cli.inputs import read_artifact_texts
 from kerncap_stages.manifests import load, parse
-from kerncap_stages.pages import about, render
+from kerncap_stages.pages import render
 from kerncap_stages.pages.artifact import make_head
 from kerncap_stages.pages.artifact import make_tree as tree_of
-from kerncap_stages.pages.installation import describe_installation
 from kerncap_stages.project.artifacts import find_project
 from kerncap_stages.store import Store
 
@@ -59,6 +58,10 @@ def _print_json(store: Store, digest: Digest) -> None:
 
 def show_about(*, as_json: bool) -> None:
     """Print this installation's parts, and this machine's GPUs and tools."""
+    # A page of an artifact needs neither.
+    from kerncap_stages.pages import about
+    from kerncap_stages.pages.installation import describe_installation
+
     require_output()
     facts = describe_installation()
     if as_json:

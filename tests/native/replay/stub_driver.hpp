@@ -58,4 +58,26 @@ class MemoryDriver : public StubDriver {
   std::uint64_t m_base;
 };
 
+// The same, with copies of what is put back between runs; what was not saved stays as runs leave it.
+class SavingDriver : public MemoryDriver {
+ public:
+  using MemoryDriver::MemoryDriver;
+  core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override {
+    if (!has_room) return core::Error{core::ErrorCode::device, "no room"};
+    for (const auto& [region, part] : parts) saved_bytes += part.bytes;
+    m_saved = m_memory;
+    return {};
+  }
+  core::Result<void> restore_saved() override {
+    std::memcpy(m_memory.data(), m_saved.data(), saved_bytes);
+    return {};
+  }
+
+  std::uint64_t saved_bytes = 0;
+  bool has_room = true;
+
+ private:
+  std::vector<std::uint32_t> m_saved;
+};
+
 }  // namespace kerncap::test

@@ -21,31 +21,18 @@ constexpr std::uint64_t k_outside = 0x900000;   // written, and no region's, say
 constexpr std::size_t k_words = 2 * core::k_chunk_bytes / sizeof(std::uint32_t);
 
 // Its kernel counts up the first word, and every so-manieth launch the first of the second chunk as well.
-class Device final : public test::MemoryDriver, private replay::Watch {
+class Device final : public test::SavingDriver, private replay::Watch {
  public:
-  Device(std::uint32_t odd_each, bool compares) : MemoryDriver(k_base, k_words), m_odd_each(odd_each), m_compares(compares) {}
+  Device(std::uint32_t odd_each, bool compares) : SavingDriver(k_base, k_words), m_odd_each(odd_each), m_compares(compares) {}
   core::Result<replay::Timing> launch(replay::Code&, const replay::Launch&) override {
     ++launches;
     ++m_memory[0];
     if (launches % m_odd_each == 0) ++m_memory[k_words / 2];
     return replay::Timing{};
   }
-  core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override {
-    if (!has_room) return core::Error{core::ErrorCode::device, "no room"};
-    for (const auto& [region, part] : parts) saved_bytes += part.bytes;
-    m_saved = m_memory;
-    return {};
-  }
-  // What was not saved stays as runs leave it.
-  core::Result<void> restore_saved() override {
-    std::memcpy(m_memory.data(), m_saved.data(), saved_bytes);
-    return {};
-  }
   replay::Watch* watch() override { return m_compares ? this : nullptr; }
 
   std::uint32_t launches = 0;
-  std::uint64_t saved_bytes = 0;
-  bool has_room = true;
 
  private:
   core::Result<std::vector<const replay::Region*>> remember(const std::vector<const replay::Region*>& regions) override {
@@ -66,7 +53,6 @@ class Device final : public test::MemoryDriver, private replay::Watch {
 
   std::uint32_t m_odd_each;
   bool m_compares;
-  std::vector<std::uint32_t> m_saved;
   std::vector<std::uint32_t> m_remembered;
 };
 

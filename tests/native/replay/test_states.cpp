@@ -1,5 +1,4 @@
 // Further states of one replay, on a device that is two chunks of this process.
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <string>
@@ -20,9 +19,9 @@ constexpr std::size_t k_words = 2 * core::k_chunk_bytes / sizeof(std::uint32_t);
 constexpr std::size_t k_second_chunk = k_words / 2;
 
 // Its kernel writes the double of the second chunk's first word into the first word of all.
-class Device final : public test::MemoryDriver {
+class Device final : public test::SavingDriver {
  public:
-  Device() : MemoryDriver(k_base, k_words) {}
+  Device() : SavingDriver(k_base, k_words) {}
   core::Result<replay::Timing> launch(replay::Code&, const replay::Launch&) override {
     if (++launches == faults_at) return core::Error{core::ErrorCode::device, "a fault"};
     // What came before is gone: nothing but the state decides.
@@ -30,25 +29,10 @@ class Device final : public test::MemoryDriver {
     m_memory[0] = 2 * m_memory[k_second_chunk];
     return replay::Timing{};
   }
-  core::Result<void> save(const std::vector<std::pair<const replay::Region*, replay::ByteRange>>& parts) override {
-    if (!has_room) return core::Error{core::ErrorCode::device, "no room"};
-    for (const auto& [region, part] : parts) saved_bytes += part.bytes;
-    m_saved = m_memory;
-    return {};
-  }
-  core::Result<void> restore_saved() override {
-    std::memcpy(m_memory.data(), m_saved.data(), saved_bytes);
-    return {};
-  }
 
   std::uint32_t launches = 0;
   std::uint32_t faults_at = 0;
-  std::uint64_t saved_bytes = 0;
-  bool has_room = true;
   std::vector<std::uint32_t> started_from;
-
- private:
-  std::vector<std::uint32_t> m_saved;
 };
 
 // A state in a scratch store, with one region and as many further states as there are values.

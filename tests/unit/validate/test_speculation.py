@@ -99,7 +99,7 @@ class InProcesses(Bench):
             self.kernels[True] = self.make_variant()
         return super().run(start, variant, repeats)
 
-    def run_in_turn(self, first, further, variant, repeats=None):
+    def run_in_turn(self, first, further, variant, repeats=None, *, quiet=False):  # noqa: ARG002
         self.in_turn.append([start.key for start in further])
         self.kernels[True] = self.make_variant()
         runs = [super().run(first, variant, repeats)]
