@@ -1,14 +1,11 @@
 // Host memory to the collector, slot by slot.
 #include "capture/streams.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 #include <cstring>
 
+#include "capture/own_memory.hpp"
 
 namespace kerncap::capture {
 namespace {
@@ -75,19 +72,9 @@ core::Result<void> send_stream(Channel& channel, StreamKind kind, std::uint64_t 
 core::Result<void> send_unsafe_range(Channel& channel, StreamKind kind, std::uint64_t capture,
                                      std::uint64_t index, std::uint64_t address, std::uint64_t bytes,
                                      const Look& look) noexcept {
-  // A read of our own memory file fails where a load would fault.
-  // Never closed: captures go on while static destructors run.
-  static const int memory = ::open("/proc/self/mem", O_RDONLY | O_CLOEXEC);
   const std::uint32_t stream = open_stream(channel, kind, capture, index, bytes);
   return send_pieces(channel, stream, bytes, look, [address](std::span<std::byte> slot, std::uint64_t at) {
-    for (std::size_t done = 0; done < slot.size();) {
-      const auto from = static_cast<off_t>(address + at + done);
-      const ssize_t count = ::pread(memory, &slot[done], slot.size() - done, from);
-      if (count < 0 && errno == EINTR) continue;
-      if (count <= 0) return false;
-      done += static_cast<std::size_t>(count);
-    }
-    return true;
+    return read_own_memory(address + at, slot);
   });
 }
 

@@ -2,15 +2,28 @@
 #include "hsa/blocked.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
+#include <optional>
+#include <span>
 
-#include "hsa/api.hpp"
+#include "capture/own_memory.hpp"
 #include "hsa/packets.hpp"
 
 namespace kerncap::hsa {
 namespace {
 
-std::int64_t value_of(hsa_signal_t signal) noexcept { return api().core.hsa_signal_load_scacquire_fn(signal); }
+// None of a signal that the program has destroyed: the packet that we copied has gone by meanwhile. The runtime aborts
+// the process where it is asked for such a signal's value, so it is read from the signal's memory, which may be gone too.
+std::optional<std::int64_t> value_of(hsa_signal_t signal) noexcept {
+  struct Head {
+    amd_signal_kind64_t kind;
+    std::int64_t value;
+  } head{};
+  static_assert(offsetof(amd_signal_t, kind) == offsetof(Head, kind) && offsetof(amd_signal_t, value) == offsetof(Head, value));
+  if (!capture::read_own_memory(signal.handle, std::as_writable_bytes(std::span(&head, 1)))) return std::nullopt;
+  return head.kind == AMD_SIGNAL_KIND_USER ? std::optional(head.value) : std::nullopt;
+}
 
 template <typename Body>
 Body as(const Packet& packet) noexcept {
@@ -21,7 +34,9 @@ Body as(const Packet& packet) noexcept {
 }
 
 bool waits_for_value(const hsa_amd_barrier_value_packet_t& packet) noexcept {
-  const std::int64_t value = value_of(packet.signal) & packet.mask;
+  const std::optional<std::int64_t> whole = value_of(packet.signal);
+  if (!whole) return false;
+  const std::int64_t value = *whole & packet.mask;
   switch (packet.cond) {
     case HSA_SIGNAL_CONDITION_EQ: return value != packet.value;
     case HSA_SIGNAL_CONDITION_NE: return value == packet.value;
@@ -35,7 +50,7 @@ bool waits_for_value(const hsa_amd_barrier_value_packet_t& packet) noexcept {
 bool waits(const Packet& packet) noexcept {
   const std::uint16_t header = header_of(packet);
   if ((header & k_barrier_bit) == 0) return false;
-  const auto holds = [](hsa_signal_t signal) { return signal.handle != 0 && value_of(signal) != 0; };
+  const auto holds = [](hsa_signal_t signal) { return signal.handle != 0 && value_of(signal).value_or(0) != 0; };
   switch (type_of(header)) {
     case HSA_PACKET_TYPE_BARRIER_AND: {
       const auto barrier = as<hsa_barrier_and_packet_t>(packet);
@@ -43,7 +58,7 @@ bool waits(const Packet& packet) noexcept {
     }
     case HSA_PACKET_TYPE_BARRIER_OR: {
       const auto barrier = as<hsa_barrier_or_packet_t>(packet);
-      const auto passes = [](hsa_signal_t signal) { return signal.handle != 0 && value_of(signal) == 0; };
+      const auto passes = [](hsa_signal_t signal) { return signal.handle != 0 && value_of(signal).value_or(0) == 0; };
       return std::any_of(std::begin(barrier.dep_signal), std::end(barrier.dep_signal), holds) &&
              std::none_of(std::begin(barrier.dep_signal), std::end(barrier.dep_signal), passes);
     }
