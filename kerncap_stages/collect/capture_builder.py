@@ -23,6 +23,7 @@ from kerncap_stages.collect.write_set import GAP_BYTES
 from kerncap_stages.digest import Digest, FileRef, ManifestRef, MemoryRef
 from kerncap_stages.manifests import dump
 from kerncap_stages.manifests.capture import Capture, CaptureCost, Dispatch, Reach
+from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.memory import LoadedCodeObject
 from kerncap_stages.manifests.timing import TimeSource
 from kerncap_stages.store.chunks import read_chunk_list
@@ -34,7 +35,8 @@ if TYPE_CHECKING:
     from kerncap_stages.collect.modules import Module, Modules
     from kerncap_stages.collect.selection import KernelRule
     from kerncap_stages.manifests.environment import Environment, Program
-    from kerncap_stages.store import MemoryWriter, Store
+    from kerncap_stages.manifests.triton import TritonKernel
+    from kerncap_stages.store import MemoryWriter, Store, Transaction
 
 
 _MAX_IMAGE_BYTES = 16 << 20  # the capture library sends no larger image
@@ -47,6 +49,10 @@ class CaptureContext:
 
     store: Store
     program: Callable[[], Program]
+    # what Triton compiled a code object from; the transaction takes the sources
+    find_triton: Callable[[Digest, Transaction], TritonKernel | None] = lambda _code_object, _transaction: (
+        None
+    )
     parents: tuple[Digest, ...] = ()
     run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     with_post: bool = True
@@ -181,6 +187,8 @@ class CaptureBuilder:
         kernel, launch_facts = describe_kernel(
             loaded, self._module, len(sent.kernarg), images, self._transaction
         )
+        if triton := self._context.find_triton(kernel.code_digest, self._transaction):
+            kernel = kernel.model_copy(update={"language": Language.TRITON, "triton": triton})
         software = environment.devices[sent.device].software
         capture = Capture(
             parents=tuple(ManifestRef.to(parent) for parent in self._context.parents),

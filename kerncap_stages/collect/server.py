@@ -19,7 +19,8 @@ from kerncap_stages.collect import cuda_injection
 from kerncap_stages.collect.connection import TICK_S, Connection, LibrarySettings
 from kerncap_stages.collect.left_behind import SOCKET, LeftBehind, find_left_behind, name_left_behind
 from kerncap_stages.collect.program import ProgramSpec, RunningProgram
-from kerncap_stages.collect.protocol import decode_up
+from kerncap_stages.collect.protocol import Mode, decode_up
+from kerncap_stages.collect.triton_records import TritonRecords
 from kerncap_stages.errors import KerncapError
 from kerncap_stages.machine.native_paths import find_native_file, list_native_parts
 from kerncap_stages.machine.softgpu import REFUSALS, read_refusals
@@ -70,11 +71,13 @@ class Collector:
         self._connections: list[Connection] = []
         self._lock = threading.Lock()
         self._refusals: list[str] = []
+        self._triton_errors: list[str] = []
         self._is_stopped = False
         self.left_behind: list[LeftBehind] = []  # processes that went on unwatched; set by ``read_events``
         self.timed_out = False
         self.started = time.monotonic_ns()
         try:
+            self.triton = TritonRecords(self._folder / "triton")
             self._listener.bind(str(self._folder / "socket"))
             self._listener.listen(64)
             self.program = RunningProgram(spec, self._make_environment(spec))
@@ -91,6 +94,8 @@ class Collector:
             SOCKET: str(self._folder / "socket"),
             REFUSALS: str(self._folder / "refusals"),
         }
+        if self.settings.mode is Mode.CAPTURE:
+            added |= self.triton.make_environment(spec.merged_environment)
         built = {part.name for part in list_native_parts() if part.left_out_reason is None}
         if "cuda" in built:
             added |= cuda_injection.make_environment(spec.merged_environment)
@@ -233,6 +238,7 @@ class Collector:
             thread.join()
         os.close(self.program.pidfd)
         self._refusals = read_refusals(self._folder / "refusals")
+        self._triton_errors = self.triton.read_errors()
         self._remove_files()
 
     def list_final_warnings(self) -> Iterator[str]:
@@ -240,6 +246,8 @@ class Collector:
         yield from self.program.explain_held()
         if self.left_behind and self._threads:
             yield f"still running, and no longer watched: {name_left_behind(self.left_behind)}"
+        for text in self._triton_errors:
+            yield f"what Triton compiled is not known: {text}"
         for text in self._refusals[:_MAX_REFUSALS]:
             yield f"the software GPU did not run all of the program: {text}"
         if (more := len(self._refusals) - _MAX_REFUSALS) > 0:

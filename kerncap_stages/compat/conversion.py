@@ -39,19 +39,22 @@ def extract_result(extraction: Extraction, language: str | None) -> ExtractResul
             known = Language.TRITON
         language = known.value.removesuffix("_cpp")  # as --language spells it
     notes = extraction.notes
-    if found and not extraction.compile_command_found:
-        assumed = extraction.reproducer.can_recompile
-        compiler = "nvcc" if language == "cuda" else "hipcc"
-        notes.append(f"{NO_COMPILE_COMMAND} {ASSUMED_COMMAND.format(compiler) if assumed else NO_RECOMPILE}")
+    can_recompile = extraction.reproducer.can_recompile
     if language == "triton":
-        notes.append("no reproducer.py is made for Triton kernels: the project replays and validates")
+        if "reproducer.py" not in paths:
+            notes.append("no reproducer.py is made for this kernel: the project replays and validates")
+    elif found and not extraction.compile_command_found:
+        compiler = "nvcc" if language == "cuda" else "hipcc"
+        notes.append(
+            f"{NO_COMPILE_COMMAND} {ASSUMED_COMMAND.format(compiler) if can_recompile else NO_RECOMPILE}"
+        )
     return ExtractResult(
         output_dir=str(folder),
         capture_dir=str(folder / "capture"),
         language=language,
         has_source=found,
         generated_files=["capture/", *(path for path in paths if not path.startswith("capture/"))],
-        can_recompile=extraction.reproducer.can_recompile,
+        can_recompile=can_recompile,
         notes=notes,
         capture=extraction.digests["capture"],
         reproducer=extraction.digests["generate"],

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 from kerncap_stages import __version__
 from kerncap_stages.compilers.toolchains import choose_toolchain
 from kerncap_stages.digest import Digest, FileRef, ManifestRef
-from kerncap_stages.errors import KerncapError, UsageError
+from kerncap_stages.errors import KerncapError, Refused, UsageError
 from kerncap_stages.generate.inputs import read_part
 from kerncap_stages.generate.kinds import choose_kind
 from kerncap_stages.generate.render import render
 from kerncap_stages.generate.request import make_project_key
+from kerncap_stages.generate.triton_project import make_triton_project
 from kerncap_stages.manifests import dump
-from kerncap_stages.manifests.kernel import CodeObjectFormat
+from kerncap_stages.manifests.kernel import CodeObjectFormat, Language
 from kerncap_stages.manifests.reproducer import ProjectFile, ReproducedKernel, Reproducer
 from kerncap_stages.manifests.source import Unedited
 from kerncap_stages.store.remembered import load_remembered
@@ -42,25 +43,40 @@ def run_generate(
     known = None if fresh else load_remembered(store, key, Reproducer)
     if known is not None:
         return known
-    parts = [read_part(store, each) for each in digests]
-    why_no_assembly = ""
-    source = parts[0].source
-    if len(parts) == 1 and (assembly or source is None or source.compile_command is None):
-        try:
-            parts = [_add_assembly(store, parts[0])]
-        except KerncapError as error:
-            if assembly:
-                raise
-            why_no_assembly = str(error)
-            parts = [_add_listing(store, parts[0])]
-    elif assembly:
-        raise UsageError("--assembly edits one kernel", hint="leave out --together")
-    rendered = render(parts, why_no_assembly)
+    parts, problems = _prepare(store, [read_part(store, each) for each in digests], assembly=assembly)
+    rendered = render(parts, problems)
     with store.begin_transaction() as transaction:
         reproducer = _make_reproducer(store, digests, parts, rendered, transaction)
         made = transaction.publish(dump(reproducer), "reproducer", list(digests))
     store.actions.put(key, made)
     return made, reproducer
+
+
+def _prepare(store: Store, parts: list[Part], *, assembly: bool) -> tuple[list[Part], list[str]]:
+    """Choose what is edited: Triton's Python, a source that a command compiles, or instructions.
+
+    Returns the parts with what each kind needs, and what is not possible.
+    """
+    if len(parts) > 1:
+        if assembly:
+            raise UsageError("--assembly edits one kernel", hint="leave out --together")
+        return parts, []
+    part = parts[0]
+    problems = []
+    if not assembly and part.source is not None and part.source.language is Language.TRITON:
+        try:
+            part = replace(part, triton=make_triton_project(store, part.capture))
+        except Refused as refusal:
+            problems.append(f"no Triton project: {refusal}")
+    is_compiled = part.source is not None and part.source.compile_command is not None
+    if part.triton is not None or (is_compiled and not assembly):
+        return [part], []
+    try:
+        return [_add_assembly(store, part)], problems
+    except KerncapError as error:
+        if assembly:
+            raise
+        return [_add_listing(store, part)], [*problems, f"no assembly loop: {error}"]
 
 
 def _add_assembly(store: Store, part: Part) -> Part:
@@ -94,7 +110,7 @@ def _make_reproducer(
     return Reproducer(
         parents=tuple(ManifestRef.to(digest) for digest in digests),
         made_by=f"kerncap-stages {__version__}",
-        language=choose_toolchain(parts[0].capture).language,
+        language=Language.TRITON if parts[0].triton else choose_toolchain(parts[0].capture).language,
         kernels=tuple(
             ReproducedKernel(
                 name=part.capture.kernel.demangled_name,

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from kerncap_stages.digest import Digest
+    from kerncap_stages.generate.triton_project import TritonProject
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.source import Source
 
@@ -56,6 +57,7 @@ class Part:
     """One kernel of a project.
 
     assembly: the text of its instructions, if they are edited.
+    triton: the kind of its project, if it is edited as Triton's Python.
     listing: files that show its instructions, if nothing can be edited.
     contents: the bytes of variables of its code object, by the digest of their memory.
     """
@@ -64,12 +66,13 @@ class Part:
     capture: Capture
     source: Source | None
     assembly: str | None = None
+    triton: TritonProject | None = None
     listing: Mapping[str, bytes] = field(default_factory=dict)
     contents: Mapping[Digest, bytes] = field(default_factory=dict)
 
 
-def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
-    """Make every file of the project except the store.
+def render(parts: Sequence[Part], problems: Sequence[str] = ()) -> Rendered:
+    """Make every file of the project except the store. ``problems``: why it is not of a better kind.
 
     Raises UsageError if several kernels are not from one code object, or not compiled by one command.
     """
@@ -77,12 +80,12 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     capture, source = first.capture, first.source
     found = source if source is not None and source.outcome is Outcome.FOUND else None
     _require_one_unit(parts)
-    kind = choose_kind(capture)
+    kind = first.triton or choose_kind(capture)
     files = describe_capture(capture, "capture", first.contents)
     for number, part in enumerate(parts[1:], 2):
         files |= describe_capture(part.capture, f"capture/kernel-{number}", part.contents)
     digests: dict[str, str] = {}
-    if found is not None and found.language is not Language.ASSEMBLY:
+    if found is not None and found.language not in (Language.ASSEMBLY, Language.TRITON):
         for part in parts:
             listed = part.source.files if part.source is not None else ()
             digests.update((to_os_string(file.path), str(file.payload.digest)) for file in listed)
@@ -90,8 +93,8 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     linked = found.linked_units if found is not None and command is not None else ()
     build = kind.build(capture, list(digests), command, linked)
     files |= {**build.files, **first.listing}
-    can_recompile = command is not None and not build.problem
-    why_not = build.problem or _explain_missing(source)
+    can_recompile = first.triton is not None or (command is not None and not build.problem)
+    why_not = "" if first.triton else build.problem or _explain_missing(source)
     if first.assembly:
         files[kind.assembly] = first.assembly.encode(errors="surrogateescape")
     values = {
@@ -111,16 +114,20 @@ def render(parts: Sequence[Part], why_no_assembly: str = "") -> Rendered:
     }
     for name in ("Makefile", "README.md"):
         files[name] = _make_environment().get_template(f"{kind.template}/{name}.j2").render(values).encode()
-    missing = [why_not] if why_not else []
-    if why_not and why_no_assembly:
-        missing.append(f"no assembly loop: {why_no_assembly}")
+    missing = [why_not, *problems] if why_not else []
     return Rendered(
         files=files,
         copied={
             kind.code: str(capture.code_digest),
             **{name: digests[original] for original, name in build.placed.items()},
         },
-        editable=frozenset({*build.placed.values(), *({kind.assembly} if first.assembly else ())}),
+        editable=frozenset(
+            {
+                *build.placed.values(),
+                *({kind.assembly} if first.assembly else ()),
+                *(first.triton.modules if first.triton else ()),
+            }
+        ),
         can_recompile=can_recompile,
         missing=tuple(missing),
     )

@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING
 
 from kerncap_stages.compilers.toolchains import choose_toolchain
 from kerncap_stages.locate.search import collect_hints, find_told_place, is_triton_kernel
-from kerncap_stages.manifests.kernel import Language
 from kerncap_stages.manifests.source import Outcome
 
 if TYPE_CHECKING:
@@ -20,13 +19,18 @@ if TYPE_CHECKING:
 
 _ASK = "with a compile_commands.json that contains its unit, kc-locate can ask the compiler"
 
+_NO_RECORD = "its program recorded nothing of it: capture it again, without python's options -I, -E and -S"
+
 
 def classify(
     capture: Capture, name: KernelName, tables: LineTables, roots: Sequence[Path], consulted: Consulted
 ) -> tuple[Outcome, str]:
     """Return the outcome of a search that found nothing, and an explanation for the user."""
-    if capture.kernel.language is Language.TRITON or is_triton_kernel(roots, name.base, consulted):
-        return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel: its source is Python"
+    python = next((path for path in tables.paths if path.suffix == ".py"), None)
+    if python is not None:
+        return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel, compiled from {python}; {_NO_RECORD}"
+    if is_triton_kernel(roots, name.base, consulted):
+        return Outcome.TRITON_KERNEL, f"{name.base} is a Triton kernel: its source is Python; {_NO_RECORD}"
     where = ", ".join(str(root) for root in roots) or "no folder"
     hint = collect_hints(roots, name.base, consulted)
     if tables.definition is not None or tables.paths:

@@ -29,7 +29,8 @@ def summarise_source(manifest: Source | View) -> str:
     if manifest.definition is None:
         text = f"{manifest.outcome}: {manifest.explanation}"
     else:
-        headers = formats.count(sum(file.is_header for file in manifest.files), "local header")
+        noun = "other Python file" if manifest.language == "triton" else "local header"
+        headers = formats.count(sum(file.is_header for file in manifest.files), noun)
         text = f"{to_os_string(manifest.definition.path)}:{manifest.definition.line}, {headers}"
         command = manifest.compile_command
         if command is not None and command.database is not None:

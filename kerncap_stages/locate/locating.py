@@ -21,13 +21,14 @@ from kerncap_stages.locate.describe import (
     store_files,
 )
 from kerncap_stages.locate.finding import find_source
+from kerncap_stages.locate.jitted import describe_jitted
 from kerncap_stages.locate.options import check_macros, check_source_folders
 from kerncap_stages.manifests import dump, load_as
 from kerncap_stages.manifests.base import to_os_text
 from kerncap_stages.manifests.capture import Capture
 from kerncap_stages.manifests.environment import Backend
 from kerncap_stages.manifests.kernel import Language
-from kerncap_stages.manifests.source import ConsultedFile, Source, SourceFile
+from kerncap_stages.manifests.source import ConsultedFile, Outcome, Source, SourceFile
 from kerncap_stages.store.remembered import load_remembered
 
 if TYPE_CHECKING:
@@ -59,16 +60,26 @@ def run_locate(
     known = None if fresh else load_remembered(store, options.make_key(capture_digest), Source, is_current)
     if known is not None:
         return known
+    with store.begin_transaction() as transaction:
+        # CUDA's Triton kernels are edited as the PTX that the search finds.
+        if capture.kernel.triton is not None and capture.environment.backend is Backend.HSA:
+            manifest = describe_jitted(capture, capture_digest, capture.kernel.triton)
+        else:
+            manifest = _search(store, capture, capture_digest, options, transaction)
+        digest = transaction.publish(dump(manifest), "source", [capture_digest])
+    store.actions.put(options.make_key(capture_digest), digest)
+    return digest, manifest
+
+
+def _search(
+    store: Store, capture: Capture, capture_digest: Digest, options: Options, transaction: Transaction
+) -> Source:
     name = parse_kernel_name(capture.kernel.demangled_name)
     code = CapturedCode.read(store, capture)
     tables = read_line_tables(code.code_object, capture.kernel.mangled_name)
     roots = tuple(folder.resolve() for folder in options.source_dirs) or guess_roots(capture)
     finding = find_source(capture, code, name, tables, roots, options)
-    with store.begin_transaction() as transaction:
-        manifest = _make_source(capture, capture_digest, name, tables, roots, options, finding, transaction)
-        digest = transaction.publish(dump(manifest), "source", [capture_digest])
-    store.actions.put(options.make_key(capture_digest), digest)
-    return digest, manifest
+    return _make_source(capture, capture_digest, name, tables, roots, options, finding, transaction)
 
 
 def _make_source(
@@ -84,6 +95,8 @@ def _make_source(
     unit, toolchain = finding.unit, choose_toolchain(capture)
     definition = finding.definition
     language = toolchain.language if definition else capture.kernel.language
+    if finding.outcome is Outcome.TRITON_KERNEL:
+        language = Language.TRITON
     files: tuple[SourceFile, ...] = ()
     if definition is not None and finding.assembly is not None:
         language = Language.ASSEMBLY

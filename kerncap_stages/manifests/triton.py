@@ -9,7 +9,7 @@ from kerncap_stages.manifests.base import Count, Frozen, OsText, SizeBytes
 
 
 class TritonValue(Frozen):
-    """A Python value as its type and its text, because JSON has no NaN, no dtype and no tuple."""
+    """A Python value as its type and its text in Python: JSON has no NaN, no dtype and no tuple."""
 
     name: str
     type_name: str = Field(description="`bool`, `int`, `float`, `str`, `none`, `dtype`, `function`, ...")
@@ -27,8 +27,25 @@ class TritonTensor(Frozen):
     storage_size_bytes: SizeBytes
 
 
+class TritonFunction(Frozen):
+    """A function that Triton compiled into the kernel, and the file that defined it at that time."""
+
+    module: str
+    qualified_name: str
+    path: OsText = Field(description="a notebook's cell or an executed string has a name, but no file")
+    line: int = Field(gt=0)
+    end_line: int = Field(gt=0)
+    source: FileRef = Field(description="the whole file's text")
+    source_size_bytes: SizeBytes
+    uses: tuple[TritonValue, ...] = Field(
+        default=(),
+        description="what other names in it stand for, `x` or `module.x`; the text of the types `function` "
+        "and `import` is `module:name`",
+    )
+
+
 class TritonKernel(Frozen):
-    """The jitted function, the chosen configuration, and the tensors that it was called with."""
+    """The jitted function, its chosen configuration, and what Triton compiled it with."""
 
     function_name: str
     parameter_names: tuple[str, ...]
@@ -37,8 +54,15 @@ class TritonKernel(Frozen):
     options: tuple[TritonValue, ...] = Field(
         description="every compile option: num_warps, num_stages, num_ctas, waves_per_eu, ..."
     )
+    specialization: tuple[tuple[str, str, str], ...] = Field(
+        default=(), description="[parameter, attribute, value]: what Triton found out about the arguments"
+    )
+    functions: tuple[TritonFunction, ...] = Field(
+        min_length=1, description="the kernel's function, then the functions that it calls, directly or not"
+    )
     autotuned: bool = Field(description="an autotuner chose the configuration")
+    target: tuple[str, str, int] = Field(description="[back end, processor, lanes]")
     triton_version: str | None = None
+    triton_folder: OsText | None = Field(default=None, description="the folder that the package is in")
+    python: OsText | None = Field(default=None, description="the interpreter")
     tensors: tuple[TritonTensor, ...] = ()
-    source_path: OsText | None = None
-    source: FileRef | None = Field(default=None, description="the file that defined it, at compile time")

@@ -6,6 +6,7 @@ import struct
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from kerncap_stages.manifests.os_strings import to_os_string
 from kerncap_stages.pages.parts import list_facts, make_heading, make_table, note
 from kerncap_stages.pages.shared import describe_code_object
 from kerncap_stages.text import formats
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from kerncap_stages.manifests.capture import Capture
     from kerncap_stages.manifests.kernel import KernargSlot, Kernel, Launch
     from kerncap_stages.manifests.memory import Region
+    from kerncap_stages.manifests.triton import TritonFunction
 
 _UNSIGNED = {1: "B", 2: "H", 4: "I", 8: "Q"}
 _FLOATS = {"float": "f", "double": "d"}
@@ -80,7 +82,8 @@ def make_kernel_section(kernel: Kernel) -> Iterator[RenderableType]:
         options = ", ".join(f"{value.name}={value.text}" for value in kernel.triton.options)
         yield list_facts(
             [
-                ("function", kernel.triton.function_name),
+                ("function", _tell_place(kernel.triton.functions[0])),
+                ("calls", ", ".join(map(_tell_place, kernel.triton.functions[1:])) or None),
                 ("constants", constants or None),
                 ("options", options + (" (chosen by an autotuner)" if kernel.triton.autotuned else "")),
             ]
@@ -156,6 +159,10 @@ def format_slot_value(slot: KernargSlot, kernarg: bytes, regions: tuple[Region, 
         (number,) = struct.unpack("<" + letter.lower(), raw)
         return str(number)
     return f"{number} (0x{number:x})" if number > 9 else str(number)
+
+
+def _tell_place(function: TritonFunction) -> str:
+    return f"{function.qualified_name} ({to_os_string(function.path)}:{function.line})"
 
 
 def _is_address(value: int, regions: tuple[Region, ...]) -> bool:

@@ -30,7 +30,7 @@ from kerncap_stages.manifests.source import (
     Unedited,
 )
 from kerncap_stages.manifests.timing import TimeSource, TimingSummary
-from kerncap_stages.manifests.triton import TritonKernel, TritonTensor, TritonValue
+from kerncap_stages.manifests.triton import TritonFunction, TritonKernel, TritonTensor, TritonValue
 from kerncap_stages.manifests.validation import ElementType, Mode, RegionResult, Validation
 
 MADE_BY = "kerncap-stages 0.1.0"
@@ -109,8 +109,14 @@ def triton_kernel() -> Kernel:
         signature=(("x_ptr", "*bf16"), ("n", "i32")),
         constexprs=(TritonValue(name="BLOCK", type_name="int", text="1024"),),
         options=(TritonValue(name="num_warps", type_name="int", text="4"),),
-        autotuned=True, tensors=(tensor,), source_path="/home/somebody/add.py",
-        source=FileRef.to(digest("py")),
+        specialization=(("x_ptr", "tt.divisibility", "16"),),
+        target=("cuda", "90", 32),
+        functions=(TritonFunction(
+            module="add", qualified_name="add_kernel", path="/home/somebody/add.py", line=7, end_line=15,
+            source=FileRef.to(digest("py")), source_size_bytes=300,
+            uses=(TritonValue(name="SCALE", type_name="float", text="inf"),),
+        ),),
+        autotuned=True, tensors=(tensor,),
     )  # fmt: skip
     return hsa_kernel(
         mangled_name="add_kernel", demangled_name="add_kernel", language=Language.TRITON, wavefront_size=32,

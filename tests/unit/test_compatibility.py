@@ -20,6 +20,7 @@ from compatibility_page import assert_types, code, rows
 import kerncap
 from kerncap_stages import errors
 from kerncap_stages.generate.render import Part, render
+from kerncap_stages.generate.triton_project import TritonProject
 from kerncap_stages.manifests.memory import ModuleVariable
 
 TOP = Path(__file__).parents[2]
@@ -170,11 +171,19 @@ def rendered():
     return render([Part(manifest_examples.digest("capture"), capture, found, contents=contents)])
 
 
+@cache
+def rendered_triton():
+    kernel = manifest_examples.triton_kernel()
+    capture = manifest_examples.capture().model_copy(update={"kernel": kernel})
+    project = TritonProject(capture, {"kernel_variant.py": b"", "triton_sources/shapes.py": b""})
+    return render([Part(manifest_examples.digest("capture"), capture, None, triton=project)])
+
+
 @pytest.mark.parametrize("row", [row for row in FILES if "make " not in row[0]], ids=lambda row: row[0])
 def test_each_file_of_the_page_is_in_a_project(row):
     project = rendered()
     path = code(row[0])[0]
-    paths = {*project.files, *project.copied}
+    paths = {*project.files, *project.copied, *rendered_triton().files}
     made_later = {"optimized.hsaco", "candidate.hsaco", "output/"}
     there = any(each == path or each.startswith(path) for each in paths)
     assert there == (row[1] != "refused" and path not in made_later)

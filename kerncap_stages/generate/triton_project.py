@@ -1,0 +1,152 @@
+"""Projects of Triton kernels: Python that compiles the kernel again, without the program that launched it."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jinja2
+
+from kerncap_stages.errors import Refused
+from kerncap_stages.generate.kind import Build
+from kerncap_stages.generate.request import TEMPLATES
+from kerncap_stages.generate.triton_modules import KERNEL_MODULE, TritonModules
+from kerncap_stages.manifests.kernel import CodeObjectFormat
+from kerncap_stages.manifests.os_strings import to_os_string
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from kerncap_stages.manifests.capture import Capture
+    from kerncap_stages.manifests.source import CompileCommand, Source
+    from kerncap_stages.manifests.triton import TritonKernel, TritonValue
+    from kerncap_stages.store import Store
+
+COMPILE = "reproducer.py"
+# Found anew by the compiler that the project uses: paths of its own files.
+_FOUND_ANEW = frozenset({"extern_libs"})
+_PLAIN_PATH = re.compile(r"/[A-Za-z0-9/._+-]+")
+
+
+@dataclass(frozen=True)
+class TritonProject:
+    """See ``kind.ProjectKind``. modules: the project's Python modules, by their paths."""
+
+    capture: Capture
+    modules: Mapping[str, bytes]
+    template: str = "triton"
+    editable: str = f"{KERNEL_MODULE}.py"
+    assembly: str = ""
+
+    @property
+    def code(self) -> str:
+        """The captured code object."""
+        return f"capture/kernel.{self._suffix}"
+
+    @property
+    def built(self) -> str:
+        """The code object that `make recompile` builds."""
+        return f"candidate.{self._suffix}"
+
+    @property
+    def _suffix(self) -> str:
+        is_amd = self.capture.kernel.code_object.format is CodeObjectFormat.ELF_AMDGPU
+        return "hsaco" if is_amd else "cubin"
+
+    def build(
+        self,
+        capture: Capture,
+        originals: Sequence[str],  # noqa: ARG002 - the modules hold what is needed of them
+        command: CompileCommand | None,  # noqa: ARG002
+        linked: Sequence[CompileCommand] = (),  # noqa: ARG002
+    ) -> Build:
+        """Add the script that compiles the modules as the program did."""
+        triton = capture.kernel.triton
+        assert triton is not None
+        python = to_os_string(triton.python or "")
+        values = {
+            "python": python if _PLAIN_PATH.fullmatch(python) else "python3",
+            "inputs": sorted([*self.modules, COMPILE]),
+        }
+        files = {**self.modules, COMPILE: _make_script(capture, triton, self.built)}
+        return Build({}, files, values)
+
+    def read_assembly_text(self, store: Store, capture: Capture, source: Source | None) -> str:
+        """Not used: a project of instructions is of another kind."""
+        raise NotImplementedError
+
+    def make_listing(self, store: Store, capture: Capture) -> dict[str, bytes]:  # noqa: ARG002
+        """Make no listing: the source can be edited."""
+        return {}
+
+
+def make_triton_project(store: Store, capture: Capture) -> TritonProject | None:
+    """Return the project of a kernel that Triton compiled; None for another kernel.
+
+    Raises Refused if what was recorded is not enough to compile the kernel again.
+    """
+    triton = capture.kernel.triton
+    if triton is None:
+        return None
+    texts = {each.source.digest: store.get(each.source.digest) for each in triton.functions}
+    modules = TritonModules(triton, texts)
+    _write_constants(triton.constexprs, modules)  # refuses what it cannot write
+    return TritonProject(capture, modules.render())
+
+
+def _make_script(capture: Capture, triton: TritonKernel, built: str) -> bytes:
+    modules = TritonModules(triton, {})
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(TEMPLATES / "triton"),
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+        autoescape=False,  # noqa: S701 - Python: every value is written by repr()
+    )
+    launch = capture.launch
+    constants, imports = _write_constants(triton.constexprs, modules)
+    values = {
+        "function": triton.functions[0].qualified_name.rpartition(".")[2],
+        "imports": imports,
+        "constants": constants,
+        "options": {
+            value.name: value.text
+            for value in triton.options
+            if value.name not in _FOUND_ANEW
+            and value.type_name in ("bool", "float", "int", "none", "str", "tuple")
+        },
+        "signature": dict(triton.signature),
+        "specialization": triton.specialization,
+        "target": triton.target,
+        "triton_folder": to_os_string(triton.triton_folder or ""),
+        "version": triton.triton_version,
+        "threads": launch.block_work_items[0] * launch.block_work_items[1] * launch.block_work_items[2],
+        "lds_bytes": launch.static_lds_bytes + launch.dynamic_lds_bytes,
+        "symbol": capture.kernel.mangled_name,
+        "built": built,
+    }
+    return environment.get_template(f"{COMPILE}.j2").render(values).encode(errors="surrogateescape")
+
+
+def _write_constants(
+    constexprs: Iterable[TritonValue], modules: TritonModules
+) -> tuple[dict[str, str], list[str]]:
+    """Write compile-time constants as expressions, and the imports of those that are functions."""
+    written: dict[str, str] = {}
+    imports: list[str] = []
+    for value in constexprs:
+        if value.type_name == "function":
+            module, name = modules.find(value.text)
+            local = f"_{value.name}"
+            imports.append(f"from {module} import {name} as {local}")
+            written[value.name] = local
+        elif value.type_name in ("bool", "dtype", "float", "int", "none", "str", "tuple"):
+            written[value.name] = value.text
+        else:
+            raise Refused(
+                f"the constant {value.name} is a Python object of type {value.type_name}",
+                hint="edit the instructions instead",
+            )
+    return written, imports

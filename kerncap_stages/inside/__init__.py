@@ -1,0 +1,1 @@
+"""Modules that run in the user's program, in any Python: they use the standard library only."""

@@ -1,0 +1,42 @@
+"""PyPI's Triton, installed once for all runs of the tests."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import shutil
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+from programs import SOURCES, cache_folder
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+VERSION = "3.9.0"
+PROGRAMS = SOURCES / "triton"
+
+
+def install_triton(version: str = VERSION) -> Path:
+    """The folder that a version is in."""
+    folder = cache_folder().with_name(f"triton-{version}")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with folder.with_name(f".{folder.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            fresh = folder.with_name(f".{folder.name}-{os.getpid()}")
+            shutil.rmtree(fresh, ignore_errors=True)
+            command = [sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--target", fresh]
+            subprocess.run([*command, f"triton=={version}"], check=True)
+            fresh.rename(folder)
+    return folder
+
+
+def make_environment(triton: Path, cache: Path) -> dict[str, str]:
+    """Variables for a program that uses Triton, with a cache of its own for what it compiles."""
+    return {
+        "PYTHONPATH": f"{PROGRAMS}:{triton}",
+        "TRITON_CACHE_DIR": str(cache),
+        "TRITON_DEFAULT_FP_FUSION": "1",  # else Triton warns
+    }

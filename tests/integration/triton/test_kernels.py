@@ -1,0 +1,73 @@
+"""Each Triton kernel: captured, traced to its function, compiled again alone, edited and judged."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from triton_package import PROGRAMS
+
+KERNELS = PROGRAMS / "kernels.py"
+# function of kernels.py -> its kernel, a right edit and a wrong one: (old text, new text)
+EDITS = {
+    "add": ("add_kernel", ("a = tl.load(x + at, mask=mask)", "a = tl.load(x + at, mask, 0.0)"), ("-x", "x")),
+    "softmax": ("softmax_kernel",
+                ("values - tl.max(values, axis=0)", "-tl.max(values, axis=0) + values"),
+                ("tl.sum(powers, axis=0)", "tl.max(powers, axis=0)")),
+    "layer_norm": ("layer_norm_kernel", ("centred * centred", "(centred * centred)"),
+                   ("/ columns\n", "/ 2\n")),
+    "matmul": ("matmul_kernel", ("total += tl.dot(left, right)", "total = tl.dot(left, right, total)"),
+               ("tl.dot(left, right)", "tl.dot(left, left)")),
+    "atomics": ("count_kernel", ("other=0), 1,", "other=0), 2 - 1,"), ("other=0), 1,", "other=0), 2,")),
+    "attention": ("attention_kernel", ("largest = higher", "largest = tl.maximum(higher, largest)"),
+                  ("shrink[:, None] +", "1.0 +")),
+}  # fmt: skip
+
+
+def make(project: Path, target: str, stages, **variables: str) -> subprocess.CompletedProcess[str]:
+    beside = Path(sys.executable).parent
+    return subprocess.run(
+        ["make", "-s", "-C", project, target],
+        capture_output=True,
+        text=True,
+        env={**stages.environment, "PATH": f"{beside}:{stages.environment['PATH']}", **variables},
+        check=False,
+    )
+
+
+def judge(project: Path, stages) -> str:
+    built = make(project, "recompile", stages)
+    assert built.returncode == 0, built.stdout + built.stderr
+    return make(project, "validate-variant", stages).stderr
+
+
+def edit(project: Path, old: str, new: str) -> None:
+    file = project / "kernel_variant.py"
+    text = file.read_text()
+    assert old in text
+    file.write_text(text.replace(old, new))
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942"])
+@pytest.mark.parametrize("name", EDITS)
+def test_a_kernel_becomes_a_project_of_python(with_triton, tmp_path, name, target):
+    kernel, right, wrong = EDITS[name]
+    stages, project = with_triton, tmp_path / "project"
+    stages.target = target
+    (digest,) = stages.capture(kernel, sys.executable, KERNELS, name)
+    captured = stages.show(digest)["kernel"]
+    assert captured["language"] == "triton"
+    assert captured["triton"]["function_name"] == kernel
+    assert captured["triton"]["autotuned"] == (name == "matmul")
+    source = stages.run("locate", digest).must().digests[0]
+    assert stages.show(source)["definition"]["path"] == str(KERNELS)
+    stages.run("generate", source, "-o", project).must()
+    assert "Result: PASS  (byte-exact" in judge(project, stages)
+    original = (project / "kernel_variant.py").read_text()
+    edit(project, *right)
+    assert "Result: PASS" in judge(project, stages)
+    (project / "kernel_variant.py").write_text(original)
+    edit(project, *wrong)
+    assert "Result: FAIL" in judge(project, stages)

@@ -1,0 +1,180 @@
+"""What is recorded of the kernels that Triton compiles, and what a program notices of it: nothing."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import textwrap
+from typing import TYPE_CHECKING
+
+from triton_package import PROGRAMS
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+KERNELS = PROGRAMS / "kernels.py"
+
+
+def write(folder: Path, name: str, text: str) -> Path:
+    path = folder / name
+    path.write_text(textwrap.dedent(text))
+    return path
+
+
+def values(listed) -> dict[str, str]:
+    return {value["name"]: value["text"] for value in listed}
+
+
+def test_a_record_holds_the_call_and_all_that_the_kernel_reaches(with_triton):
+    (digest,) = with_triton.capture("add_kernel", sys.executable, KERNELS, "add")
+    triton = with_triton.show(digest)["kernel"]["triton"]
+    assert triton["parameter_names"] == ["x", "y", "out", "n", "BLOCK", "LOW", "CHANGE"]
+    assert dict(triton["signature"])["x"] == "*fp32"
+    assert values(triton["constexprs"]) == {"BLOCK": "256", "LOW": "-inf", "CHANGE": "__main__:negate"}
+    assert values(triton["options"])["num_warps"] == "4"
+    assert ["x", "tt.divisibility", "16"] in triton["specialization"]
+    functions = {each["qualified_name"]: each for each in triton["functions"]}
+    assert functions.keys() == {"add_kernel", "negate", "clamp", "twice"}
+    assert functions["twice"]["path"] == str(PROGRAMS / "shapes.py")
+    assert values(functions["twice"]["uses"]) == {"SCALE": "2.0"}
+    assert values(functions["add_kernel"]["uses"])["limit"] == "shapes:clamp"
+    text = with_triton.run("show", digest).must().out
+    assert "twice" in text
+
+
+def test_a_kernel_from_tritons_cache_is_recorded_too(with_triton):
+    for _ in range(2):
+        (digest,) = with_triton.capture("softmax_kernel", sys.executable, KERNELS, "softmax")
+        assert with_triton.show(digest)["kernel"]["triton"]["function_name"] == "softmax_kernel"
+
+
+def test_kernels_of_one_name_are_told_apart(with_triton):
+    script = write(with_triton.folder, "two.py", """
+        import sys
+        import numpy as np, triton, triton.language as tl
+        from arrays import Array
+
+        def make(factor):
+            @triton.jit
+            def scale(x, FACTOR: tl.constexpr):
+                at = tl.arange(0, 64)
+                tl.store(x + at, tl.load(x + at) * FACTOR)
+            return scale
+
+        @triton.jit
+        def other(x):
+            tl.store(x, 7.0)
+
+        x = Array(np.ones(64, np.float32))
+        make(3)[(1,)](x, 3.0)
+        other[(1,)](x)
+        make(5)[(1,)](x, 5.0)
+        """)  # fmt: skip
+    digests = with_triton.capture("scale", sys.executable, script, options=("--count", 2))
+    factors = [
+        values(with_triton.show(digest)["kernel"]["triton"]["constexprs"])["FACTOR"] for digest in digests
+    ]
+    assert factors == ["3.0", "5.0"]
+
+
+def test_a_kernel_of_an_executed_string_has_its_source(with_triton):
+    script = write(with_triton.folder, "cell.py", '''
+        import linecache
+        import numpy as np, triton, triton.language as tl
+        from arrays import Array
+        text = """
+        @triton.jit
+        def cell(x):
+            at = tl.arange(0, 64)
+            tl.store(x + at, tl.load(x + at) + 1.0)
+        """
+        linecache.cache["<cell 1>"] = (len(text), None, text.splitlines(True), "<cell 1>")
+        exec(compile(text, "<cell 1>", "exec"))
+        cell[(1,)](Array(np.ones(64, np.float32)))
+        ''')  # fmt: skip
+    (digest,) = with_triton.capture("cell", sys.executable, script)
+    (function,) = with_triton.show(digest)["kernel"]["triton"]["functions"]
+    assert function["path"].endswith("<cell 1>")
+    source = with_triton.run("locate", digest).must().digests[0]
+    project = with_triton.folder / "project"
+    with_triton.run("generate", source, "-o", project).must()
+    assert "def cell(x):" in (project / "kernel_variant.py").read_text()
+
+
+def test_what_cannot_stand_alone_becomes_instructions_and_is_named(with_triton):
+    script = write(with_triton.folder, "odd.py", """
+        import enum
+        import numpy as np, triton, triton.language as tl
+        from arrays import Array
+
+        class Kind(enum.Enum):
+            SUM = 1
+
+        @triton.jit
+        def odd(x, KIND: tl.constexpr):
+            at = tl.arange(0, 64)
+            tl.store(x + at, tl.load(x + at) + 1.0)
+
+        odd[(1,)](Array(np.ones(64, np.float32)), Kind.SUM)
+        """)  # fmt: skip
+    (digest,) = with_triton.capture("odd", sys.executable, script)
+    source = with_triton.run("locate", digest).must().digests[0]
+    made = with_triton.run("generate", source, "-o", with_triton.folder / "project").must()
+    assert "KIND is a Python object of type Kind" in made.err
+    assert (with_triton.folder / "project/kernel_variant.s").exists()
+
+
+def test_the_program_sees_its_own_python(with_triton):
+    folder = with_triton.folder / "site"
+    folder.mkdir()
+    write(folder, "sitecustomize.py", "import os\nos.environ['THEIRS'] = __file__\n")
+    script = write(with_triton.folder, "look.py", """
+        import json, os, sys
+        json.dump([sys.path, os.environ["THEIRS"], sys.modules["sitecustomize"].__file__, len(sys.meta_path)],
+                  open("seen", "w"))
+        """)  # fmt: skip
+    variables = {"PYTHONPATH": f"{folder}:{with_triton.variables['PYTHONPATH']}"}
+    with_triton.run("capture", "-k", "none", "--", sys.executable, script, **variables).must(1)
+    seen = json.loads((with_triton.folder / "seen").read_text())
+    subprocess.run(
+        [sys.executable, script],
+        env={**with_triton.environment, **variables},
+        cwd=with_triton.folder,
+        check=True,
+    )
+    alone = json.loads((with_triton.folder / "seen").read_text())
+    assert seen[:3] == alone[:3]
+    assert seen[3] == alone[3] + 1  # what waits for Triton
+
+
+def test_a_failure_of_the_recorder_is_told_and_harms_nothing(with_triton):
+    script = write(with_triton.folder, "broken.py", f"""
+        import sys
+        import kerncap_triton
+        kerncap_triton._describe_function = None
+        sys.argv = ["kernels.py", "softmax"]
+        exec(compile(open({str(KERNELS)!r}).read(), {str(KERNELS)!r}, "exec"))
+        """)  # fmt: skip
+    done = with_triton.run("capture", "-k", "softmax_kernel", "--", sys.executable, script).must()
+    assert "the kernel softmax_kernel cannot be recorded: TypeError" in done.err
+    (digest,) = done.digests
+    assert with_triton.show(digest)["kernel"]["triton"] is None
+    source = with_triton.run("locate", digest, "--source-dir", PROGRAMS).must()
+    assert "is a Triton kernel" in source.err
+
+
+def test_without_the_recorder_the_line_table_tells_the_language(with_triton):
+    script = write(with_triton.folder, "apart.py", f"""
+        import subprocess, sys
+        path = {with_triton.variables["PYTHONPATH"].split(":")!r}
+        start = f"import sys; sys.path[:0] = {{path!r}}; sys.argv = ['kernels.py', 'softmax']; "
+        start += "exec(compile(open({str(KERNELS)!r}).read(), {str(KERNELS)!r}, 'exec'))"
+        sys.exit(subprocess.run([sys.executable, "-E", "-c", start]).returncode)
+        """)  # fmt: skip
+    (digest,) = with_triton.capture("softmax_kernel", sys.executable, script)
+    located = with_triton.run("locate", digest).must()
+    assert "compiled from" in located.err
+    assert "kernels.py" in located.err
+    assert "-E" in located.err
+    assert with_triton.show(located.digests[0])["language"] == "triton"
