@@ -60,7 +60,7 @@ const Instruction* CodePage::decode_at(std::uint64_t pc, Fault& fault) {
   const DecodeStatus status = decode(m_target, words, instruction);
   if (status == DecodeStatus::ok) {
     bind_constants(instruction);
-    instruction.handler = HandlerTable::instance().bind(m_target, instruction);
+    instruction.handler = HandlerTable::instance(traits(m_target).lanes).bind(m_target, instruction);
   }
   if (instruction.handler == nullptr) {
     fault = Fault{};
@@ -89,8 +89,8 @@ const Row* CodePage::constant_rows(std::uint64_t value) {
   const Row*& known = m_row_of_value[value];
   if (known == nullptr) {
     std::array<Row, 2>& rows = m_rows.emplace_back();
-    std::fill_n(rows[0].lane, k_lanes, static_cast<std::uint32_t>(value));
-    std::fill_n(rows[1].lane, k_lanes, static_cast<std::uint32_t>(value >> 32));
+    std::fill_n(rows[0].lane, k_max_lanes, static_cast<std::uint32_t>(value));
+    std::fill_n(rows[1].lane, k_max_lanes, static_cast<std::uint32_t>(value >> 32));
     known = rows.data();
   }
   return known;

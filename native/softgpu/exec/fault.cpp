@@ -47,7 +47,7 @@ std::string describe(const Fault& fault) {
   line += " at pc " + hex(fault.pc) + ", target " + std::string(name(fault.target));
   line += ", work-group (" + std::to_string(fault.group_id[0]) + ", " + std::to_string(fault.group_id[1]) + ", " +
           std::to_string(fault.group_id[2]) + "), wave " + std::to_string(fault.wave);
-  if (fault.lane < k_lanes) line += ", lane " + std::to_string(fault.lane);  // else which one is not known
+  if (fault.lane < k_max_lanes) line += ", lane " + std::to_string(fault.lane);  // else which one is not known
   return line;
 }
 

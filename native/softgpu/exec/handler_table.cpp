@@ -6,6 +6,31 @@
 
 namespace kerncap::softgpu {
 
+// One function per folder, which adds all the families in it. Folders that walk rows have one for each size of wave.
+void register_scalar_families(HandlerTable& table);
+namespace wave32 {
+void register_vector_families(HandlerTable& table);
+void register_memory_families(HandlerTable& table);
+}  // namespace wave32
+namespace wave64 {
+void register_vector_families(HandlerTable& table);
+void register_memory_families(HandlerTable& table);
+}  // namespace wave64
+
+namespace {
+
+using Register = void (*)(HandlerTable& table);
+
+[[nodiscard]] const HandlerTable& make_table(Register vector, Register memory) {
+  auto* all = new HandlerTable();
+  register_scalar_families(*all);
+  vector(*all);
+  memory(*all);
+  return *all;
+}
+
+}  // namespace
+
 void HandlerTable::add(std::span<const HandlerEntry> entries) {
   for (const HandlerEntry& entry : entries) {
     if (m_factories.emplace(entry.mnemonic, entry.make).second) continue;
@@ -20,15 +45,13 @@ Handler HandlerTable::bind(Target target, Instruction& instruction) const {
   return found == m_factories.end() ? nullptr : found->second(target, instruction);
 }
 
-const HandlerTable& HandlerTable::instance() {
+const HandlerTable& HandlerTable::instance(unsigned lanes) {
   // Never destroyed: programs dispatch from exit handlers, and from static destructors.
-  static const HandlerTable& table = *[] {
-    auto* all = new HandlerTable();
-    register_scalar_families(*all);
-    register_vector_families(*all);
-    register_memory_families(*all);
-    return all;
-  }();
+  if (lanes == 32) {
+    static const HandlerTable& table = make_table(wave32::register_vector_families, wave32::register_memory_families);
+    return table;
+  }
+  static const HandlerTable& table = make_table(wave64::register_vector_families, wave64::register_memory_families);
   return table;
 }
 

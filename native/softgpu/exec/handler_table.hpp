@@ -27,8 +27,8 @@ class HandlerTable {
   [[nodiscard]] Handler bind(Target target, Instruction& instruction) const;
   [[nodiscard]] bool has(std::string_view mnemonic) const { return m_factories.contains(mnemonic); }
 
-  // Every family of this build.
-  [[nodiscard]] static const HandlerTable& instance();
+  // Every family of this build, for waves of 32 or 64 lanes.
+  [[nodiscard]] static const HandlerTable& instance(unsigned lanes);
 
  private:
   std::unordered_map<std::string_view, HandlerFactory> m_factories;
@@ -37,10 +37,5 @@ class HandlerTable {
 // For an opcode with one handler for all its forms.
 template <Handler k_handler>
 Handler always(Target, Instruction&) { return k_handler; }
-
-// One function per folder, which adds all the families in it.
-void register_scalar_families(HandlerTable& table);
-void register_vector_families(HandlerTable& table);
-void register_memory_families(HandlerTable& table);
 
 }  // namespace kerncap::softgpu

@@ -4,8 +4,6 @@
 #include <string>
 #include <utility>
 
-#include "softgpu/exec/row.hpp"
-
 namespace kerncap::softgpu {
 namespace {
 
@@ -80,12 +78,12 @@ class SgprWriter {
   if (plan.kernel.is_split && dispatch.group_segment_size_bytes != 0) {
     return refuse("LDS for a kernel whose work-groups are split over compute units (tgsplit)");
   }
-  const std::uint64_t scratch_bytes = std::uint64_t{dispatch.private_segment_size_bytes} * k_lanes;
+  const std::uint64_t scratch_bytes = std::uint64_t{dispatch.private_segment_size_bytes} * plan.lanes();
   if (scratch_bytes != 0 && (dispatch.scratch == nullptr || dispatch.scratch->bytes_per_wave() < scratch_bytes)) {
     return refuse("kernel that needs " + std::to_string(scratch_bytes) + " bytes of scratch memory for a wave; the queue has " +
                   std::to_string(dispatch.scratch == nullptr ? 0 : dispatch.scratch->bytes_per_wave()));
   }
-  const std::uint64_t waves = (items - 1) / k_lanes + 1;
+  const std::uint32_t waves = plan.waves_per_group();
   if (scratch_bytes != 0 && dispatch.scratch->count() < waves) {
     return refuse("work-group of " + std::to_string(waves) + " waves with scratch memory for " + std::to_string(dispatch.scratch->count()));
   }
@@ -97,8 +95,7 @@ class SgprWriter {
   const Dispatch& dispatch = plan.dispatch;
   const ComputeUnits& units = dispatch.units;
   if (units.count == 0) return plan.group_count;
-  const std::uint32_t items = std::uint32_t{dispatch.group[0]} * dispatch.group[1] * dispatch.group[2];
-  const std::uint32_t waves = (items - 1) / k_lanes + 1;
+  const std::uint32_t waves = plan.waves_per_group();
   const std::uint32_t registers = std::max(1U, 0U + plan.kernel.vgprs + plan.kernel.agprs);
   const std::uint32_t waves_per_simd = std::min(units.waves_per_simd, units.registers_per_simd / registers);
   std::uint32_t groups = units.simds * waves_per_simd / waves;

@@ -27,8 +27,8 @@ std::uint64_t WaveContext::special_value(const Operand& operand) const noexcept 
     case k_src_shared_limit: return shared_base | k_aperture_last;
     case k_src_private_base: return private_base;
     case k_src_private_limit: return private_base | k_aperture_last;
-    case k_src_vccz: return vcc() == 0;
-    case k_src_execz: return exec() == 0;
+    case k_src_vccz: return vcc_is_zero();
+    case k_src_execz: return exec_is_zero();
     case k_src_scc: return scc;
     default: return 0;  // the decoder lets no other encoding through
   }
@@ -36,14 +36,14 @@ std::uint64_t WaveContext::special_value(const Operand& operand) const noexcept 
 
 const Row* WaveContext::broadcast_scalar(const Operand& operand, Row* out) const noexcept {
   const std::uint64_t value = operand.dwords > 1 ? scalar64(operand) : scalar32(operand);
-  std::fill_n(out[0].lane, k_lanes, static_cast<std::uint32_t>(value));
-  if (operand.dwords > 1) std::fill_n(out[1].lane, k_lanes, static_cast<std::uint32_t>(value >> 32));
+  std::fill_n(out[0].lane, k_max_lanes, static_cast<std::uint32_t>(value));
+  if (operand.dwords > 1) std::fill_n(out[1].lane, k_max_lanes, static_cast<std::uint32_t>(value >> 32));
   return out;
 }
 
 void WaveContext::rebuild_exec_row(std::uint64_t mask) noexcept {
   m_exec_row_mask = mask;
-  for (unsigned i = 0; i < k_lanes; ++i) m_exec_row.lane[i] = 0U - static_cast<std::uint32_t>((mask >> i) & 1);
+  for (unsigned i = 0; i < k_max_lanes; ++i) m_exec_row.lane[i] = 0U - static_cast<std::uint32_t>((mask >> i) & 1);
 }
 
 Flow WaveContext::stop(const Instruction& instruction, FaultKind kind, std::uint64_t address, unsigned lane,

@@ -43,7 +43,7 @@ struct WaveContext {
   Row* agpr = nullptr;  // agpr_count rows
   std::uint16_t vgpr_count = 0, agpr_count = 0, sgpr_count = 0;
   Target target = Target::gfx90a;
-  std::uint8_t lanes = 64;
+  std::uint8_t lanes = traits(Target::gfx90a).lanes;
   bool scc = false;
   bool float_mode_is_default = true;  // (mode & k_mode_float_bits) == k_mode_default_float; kept by set_mode()
   std::uint32_t mode = 0;
@@ -69,7 +69,9 @@ struct WaveContext {
   [[nodiscard]] std::uint64_t exec() const noexcept { return sgpr64(k_exec); }
   [[nodiscard]] std::uint64_t vcc() const noexcept { return sgpr64(k_vcc); }
   void set_exec(std::uint64_t value) noexcept { set_sgpr64(k_exec, value); }
-  [[nodiscard]] bool all_lanes_active() const noexcept { return exec() == k_all_lanes; }
+  // EXEC and VCC have bits of no meaning where a wave has fewer lanes than they have bits.
+  [[nodiscard]] bool exec_is_zero() const noexcept { return (exec() & all_lanes_of(lanes)) == 0; }
+  [[nodiscard]] bool vcc_is_zero() const noexcept { return (vcc() & all_lanes_of(lanes)) == 0; }
   [[nodiscard]] std::uint32_t m0() const noexcept { return sgpr[traits(target).m0_operand]; }
 
   // EXEC as a row: all ones in active lanes, else zero. Rebuilt when EXEC has changed.

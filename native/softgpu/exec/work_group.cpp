@@ -33,8 +33,7 @@ void WorkGroup::release_scratch() noexcept {
 
 bool WorkGroup::reserve_scratch(const LaunchPlan& plan) {
   if (plan.dispatch.private_segment_size_bytes == 0) return true;
-  const std::size_t items = std::size_t{plan.dispatch.group[0]} * plan.dispatch.group[1] * plan.dispatch.group[2];
-  const std::size_t count = (items - 1) / k_lanes + 1;
+  const std::size_t count = plan.waves_per_group();
   m_scratch = plan.dispatch.scratch.get();
   while (m_slots.size() < count) {
     std::uint32_t slot;
@@ -57,8 +56,7 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
   for (unsigned i = 0; i < 3; ++i) {
     size[i] = std::min<std::uint32_t>(dispatch.group[i], dispatch.grid[i] - id[i] * dispatch.group[i]);
   }
-  const std::uint32_t items = size[0] * size[1] * size[2];
-  const std::size_t wave_count = (items - 1) / k_lanes + 1;
+  const std::size_t wave_count = plan.waves_of(size[0] * size[1] * size[2]);
 
   const std::size_t rows_per_wave = std::size_t{plan.kernel.vgprs} + plan.kernel.agprs;
   m_registers.assign(rows_per_wave * wave_count, Row{});
@@ -76,7 +74,7 @@ void WorkGroup::start(const LaunchPlan& plan, std::uint64_t group_index, WorkerS
     wave.vgpr = m_registers.data() + i * rows_per_wave;
     wave.agpr = wave.vgpr + plan.kernel.vgprs;
     wave.lds = reinterpret_cast<std::byte*>(m_lds.data());
-    start_wave(plan, wave, static_cast<std::uint32_t>(i * k_lanes), size);
+    start_wave(plan, wave, static_cast<std::uint32_t>(i * plan.lanes()), size);
   }
 }
 
@@ -84,6 +82,7 @@ void WorkGroup::start_wave(const LaunchPlan& plan, WaveContext& wave, std::uint3
   const Dispatch& dispatch = plan.dispatch;
   const KernelDescriptor& kernel = plan.kernel;
   wave.target = dispatch.target;
+  wave.lanes = static_cast<std::uint8_t>(plan.lanes());
   wave.pc = plan.entry_pc;
   wave.vgpr_count = kernel.vgprs;
   wave.agpr_count = kernel.agprs;
@@ -94,9 +93,9 @@ void WorkGroup::start_wave(const LaunchPlan& plan, WaveContext& wave, std::uint3
   wave.set_mode(initial_mode(kernel));
 
   const std::uint32_t items = size[0] * size[1] * size[2] - first_item;
-  wave.set_exec(items >= k_lanes ? k_all_lanes : (std::uint64_t{1} << items) - 1);
+  wave.set_exec(all_lanes_of(std::min(items, plan.lanes())));
   // Work-item ids of the three dimensions are packed into v0.
-  for (std::uint32_t lane = 0; lane < k_lanes; ++lane) {
+  for (std::uint32_t lane = 0; lane < plan.lanes(); ++lane) {
     const std::uint32_t item = first_item + lane;
     const std::uint32_t x = item % size[0];
     const std::uint32_t y = item / size[0] % size[1];
@@ -116,7 +115,7 @@ void WorkGroup::start_wave(const LaunchPlan& plan, WaveContext& wave, std::uint3
   if (m_slots.empty()) return;
   const std::uint64_t offset = m_slots[wave.index] * dispatch.scratch->bytes_per_wave();
   wave.scratch_base = dispatch.scratch->base() + offset;
-  wave.scratch_size_bytes_per_lane = static_cast<std::uint32_t>(dispatch.scratch->bytes_per_wave() / k_lanes);
+  wave.scratch_size_bytes_per_lane = static_cast<std::uint32_t>(dispatch.scratch->bytes_per_wave() / plan.lanes());
   if (traits(dispatch.target).has_architected_scratch) {
     wave.set_sgpr64(k_flat_scratch, wave.scratch_base);
   } else if (kernel.private_segment) {

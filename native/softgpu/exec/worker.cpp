@@ -162,7 +162,7 @@ Fault Worker::fault_of(const HostFault& lost, const Resident& resident) noexcept
   Fault fault;
   fault.kind = is_gone ? FaultKind::unmapped_address : FaultKind::forbidden_access;
   fault.target = wave.target;
-  fault.lane = k_lanes;  // any of them
+  fault.lane = k_max_lanes;  // any of them
   fault.address = lost.address;
   fault.wave = wave.index;
   std::copy_n(resident.group->id, 3, fault.group_id);

@@ -47,7 +47,7 @@ void fuzz_decoder(Target target, std::mt19937& random) {
                                    &instruction.src[2], &instruction.src[3]}) {
       require(within_bounds(*operand), "operand out of bounds", words[0], words[1]);
     }
-    static_cast<void>(HandlerTable::instance().bind(target, instruction));
+    static_cast<void>(HandlerTable::instance(traits(target).lanes).bind(target, instruction));
   }
 }
 

@@ -10,6 +10,7 @@
 #include <set>
 #include <vector>
 
+#include "encodings.hpp"
 #include "softgpu/exec/code_cache.hpp"
 #include "softgpu/exec/global_wave_sync.hpp"
 #include "softgpu/exec/handler_table.hpp"
@@ -19,10 +20,12 @@
 namespace {
 
 using namespace kerncap::softgpu;
+using kerncap::softgpu::testing::Encoding, kerncap::softgpu::testing::encoding_of;
 
 constexpr std::size_t k_page_bytes = 4096;
 constexpr unsigned k_registers = 48;  // of 256 that an instruction can name
 constexpr std::size_t k_lds_bytes = 1024, k_memory_bytes = 8 * k_page_bytes, k_scratch_bytes_per_lane = 64;
+constexpr std::size_t k_scratch_bytes = k_scratch_bytes_per_lane * k_max_lanes;
 constexpr int k_tries = 400'000;
 
 // Bytes between two pages that fault; they end at the second one.
@@ -42,44 +45,21 @@ class Fenced {
   std::byte* m_begin;  // never given back: the process ends soon
 };
 
-// The first word of an encoding: what is fixed, where the opcode's number is, what operands and modifiers may take.
-struct Encoding {
-  Format format;
-  std::uint32_t base;
-  unsigned shift;
-  std::uint32_t operands;
-};
-constexpr Encoding k_encodings[] = {
-    {Format::sop1, 0xBE800000, 8, 0x007F00FF},    {Format::sop2, 0x80000000, 23, 0x007FFFFF},
-    {Format::sopc, 0xBF000000, 16, 0x0000FFFF},   {Format::sopk, 0xB0000000, 23, 0x007FFFFF},
-    {Format::sopp, 0xBF800000, 16, 0x0000FFFF},   {Format::smem, 0xC0000000, 18, 0x0003FFFF},
-    {Format::vop1, 0x7E000000, 9, 0x01FE01FF},    {Format::vop2, 0x00000000, 25, 0x01FFFFFF},
-    {Format::vopc, 0x7C000000, 17, 0x0001FFFF},   {Format::vop3, 0xD0000000, 16, 0x0000FFFF},
-    {Format::vop3sd, 0xD0000000, 16, 0x0000FFFF}, {Format::vop3p, 0xD3800000, 16, 0x0000FFFF},
-    {Format::mfma, 0xD3800000, 16, 0x0000FFFF},   {Format::ds, 0xD8000000, 17, 0x0201FFFF},
-    {Format::flat, 0xDC000000, 18, 0x02030FFF},   {Format::scratch, 0xDC004000, 18, 0x02033FFF},
-    {Format::global, 0xDC008000, 18, 0x02031FFF}, {Format::mubuf, 0xE0000000, 18, 0x0003FFFF},
-    {Format::mtbuf, 0xE8000000, 15, 0x03F87FFF},  {Format::mimg, 0xF0000000, 18, 0x0003FFFF},
-};
-
-[[nodiscard]] const Encoding& encoding_of(Format format) {
-  return *std::find_if(std::begin(k_encodings), std::end(k_encodings), [&](const Encoding& e) { return e.format == format; });
-}
-
 class Fuzzer {
  public:
   Fuzzer(Target target, unsigned seed)
       : m_target(target), m_random(seed), m_vgprs(k_registers * sizeof(Row)), m_agprs(k_registers * sizeof(Row)), m_lds(k_lds_bytes),
-        m_memory(k_memory_bytes), m_read_only(k_page_bytes), m_scratch(k_scratch_bytes_per_lane * k_lanes), m_code(target) {
+        m_memory(k_memory_bytes), m_read_only(k_page_bytes), m_scratch(k_scratch_bytes), m_code(target) {
     m_space.map({m_memory.va(), m_memory.va() + k_memory_bytes, 0, Rights::read | Rights::write});
     m_space.map({m_read_only.va(), m_read_only.va() + k_page_bytes, 0, Rights::read});
-    m_space.map({m_scratch.va(), m_scratch.va() + k_scratch_bytes_per_lane * k_lanes, 0, Rights::read | Rights::write});
+    m_space.map({m_scratch.va(), m_scratch.va() + k_scratch_bytes, 0, Rights::read | Rights::write});
     m_worker.code = &m_code;
     m_group.sync = &m_sync;
     m_group.interrupt = &m_interrupt;
     m_wave.group = &m_group;
     m_wave.worker = &m_worker;
     m_wave.target = target;
+    m_wave.lanes = traits(target).lanes;
     m_wave.vgpr = reinterpret_cast<Row*>(m_vgprs.data());
     m_wave.agpr = reinterpret_cast<Row*>(m_agprs.data());
     m_wave.vgpr_count = m_wave.agpr_count = k_registers;
@@ -98,8 +78,9 @@ class Fuzzer {
       one();
     }
     std::set<std::string_view> missed;
+    const HandlerTable& handlers = HandlerTable::instance(traits(m_target).lanes);
     for (const Opcode& opcode : opcodes(m_target)) {
-      if (HandlerTable::instance().has(opcode.mnemonic) && !m_seen.contains(opcode.mnemonic)) missed.insert(opcode.mnemonic);
+      if (handlers.has(opcode.mnemonic) && !m_seen.contains(opcode.mnemonic)) missed.insert(opcode.mnemonic);
     }
     std::printf("%s: %zu mnemonics executed, %zu not; %llu instructions done, %llu faults\n", name(m_target).data(), m_seen.size(),
                 missed.size(), static_cast<unsigned long long>(m_done), static_cast<unsigned long long>(m_faults));
@@ -125,7 +106,7 @@ class Fuzzer {
       for (unsigned r = 0; r < k_registers; r += 2) {
         const unsigned kind = number() % 4;
         const std::uint64_t base = address();
-        for (unsigned lane = 0; lane < k_lanes; ++lane) {
+        for (unsigned lane = 0; lane < k_max_lanes; ++lane) {
           // Addresses, small offsets, equal ones, noise.
           const std::uint64_t value = kind == 0   ? base + number() % 64 * 4
                                       : kind == 1 ? std::uint64_t{number() % 1100} << 32 | (number() % 1100)
@@ -145,7 +126,7 @@ class Fuzzer {
       m_wave.sgpr[r + 2] = number() % 3 == 0 ? number() : number() % (2 * k_memory_bytes);
       m_wave.sgpr[r + 3] = number() >> number() % 32;
     }
-    m_wave.set_exec(number() % 4 == 0 ? k_all_lanes : std::uint64_t{number()} << 32 | number());
+    m_wave.set_exec(number() % 4 == 0 ? all_lanes_of(k_max_lanes) : std::uint64_t{number()} << 32 | number());
     m_wave.sgpr[124] = number() % 3 == 0 ? number() : number() % 2048;
     m_wave.set_mode(number() % 2 == 0 ? k_mode_default_float : number() & 0x3FF);
   }
@@ -171,11 +152,11 @@ class Fuzzer {
     for (unsigned i = 0; i < 4; ++i) {
       const Operand& operand = instruction.src[i];
       if (operand.kind != OperandKind::constant) continue;
-      std::fill_n(m_constants[i][0].lane, k_lanes, static_cast<std::uint32_t>(operand.value));
-      std::fill_n(m_constants[i][1].lane, k_lanes, static_cast<std::uint32_t>(operand.value >> 32));
+      std::fill_n(m_constants[i][0].lane, k_max_lanes, static_cast<std::uint32_t>(operand.value));
+      std::fill_n(m_constants[i][1].lane, k_max_lanes, static_cast<std::uint32_t>(operand.value >> 32));
       instruction.constant_row[i] = m_constants[i];
     }
-    instruction.handler = HandlerTable::instance().bind(m_target, instruction);
+    instruction.handler = HandlerTable::instance(traits(m_target).lanes).bind(m_target, instruction);
     if (instruction.handler == nullptr) return;
     m_seen.insert(instruction.opcode->mnemonic);
     const AddressSpace::View view(m_space);

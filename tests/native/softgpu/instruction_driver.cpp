@@ -61,13 +61,13 @@ Answer bind(Target target, std::span<const std::uint32_t> words, Bound& bound) {
   for (unsigned i = 0; i < 4; ++i) {
     const Operand& operand = instruction.src[i];
     if (operand.kind != OperandKind::constant) continue;
-    for (unsigned lane = 0; lane < k_lanes; ++lane) {
+    for (unsigned lane = 0; lane < k_max_lanes; ++lane) {
       bound.constants[i][0].lane[lane] = static_cast<std::uint32_t>(operand.value);
       bound.constants[i][1].lane[lane] = static_cast<std::uint32_t>(operand.value >> 32);
     }
     instruction.constant_row[i] = bound.constants[i].data();
   }
-  instruction.handler = HandlerTable::instance().bind(target, instruction);
+  instruction.handler = HandlerTable::instance(traits(target).lanes).bind(target, instruction);
   return {instruction.handler == nullptr ? 2U : 0U, 0, 0, 0};
 }
 

@@ -14,7 +14,7 @@ int main(int argc, char** argv) {
   }
   std::set<std::string_view> refused;
   for (const Opcode& opcode : opcodes(*target)) {
-    if (!HandlerTable::instance().has(opcode.mnemonic)) refused.insert(opcode.mnemonic);
+    if (!HandlerTable::instance(traits(*target).lanes).has(opcode.mnemonic)) refused.insert(opcode.mnemonic);
   }
   for (const std::string_view mnemonic : refused) std::printf("%.*s\n", static_cast<int>(mnemonic.size()), mnemonic.data());
 }

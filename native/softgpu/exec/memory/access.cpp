@@ -3,7 +3,7 @@
 
 #include "softgpu/exec/work_group.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 

@@ -3,8 +3,9 @@
 #pragma once
 
 #include "softgpu/exec/memory/transfer.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // ---- the slow paths, in access.cpp
 

@@ -8,8 +8,9 @@
 #include "softgpu/exec/memory/atomic_ops.hpp"
 #include "softgpu/exec/memory/buffer_address.hpp"
 #include "softgpu/exec/memory/vector_address.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 template <class Word>
 [[nodiscard]] inline Word get_word(const Row* rows, unsigned lane) noexcept {

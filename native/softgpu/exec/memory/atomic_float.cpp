@@ -3,7 +3,7 @@
 #include "softgpu/exec/memory/atomic_access.hpp"
 #include "softgpu/exec/memory/families.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 

@@ -10,7 +10,9 @@
 #include <cstdint>
 #include <type_traits>
 
-namespace kerncap::softgpu::atomic {
+#include "softgpu/exec/wave_lanes.hpp"
+
+namespace kerncap::softgpu::inline KERNCAP_WAVE::atomic {
 
 template <class T>
 using Signed = std::make_signed_t<T>;

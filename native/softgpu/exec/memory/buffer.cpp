@@ -4,7 +4,7 @@
 #include "softgpu/exec/memory/families.hpp"
 #include "softgpu/exec/memory/vector_address.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -12,7 +12,7 @@ alignas(16) constexpr std::byte k_zeros[16]{};
 
 template <class Element>
 Flow load(WaveContext& wave, const Instruction& in, Row* to) noexcept {
-  const std::uint64_t mask = wave.exec();
+  const std::uint64_t mask = active_lanes(wave);
   if (mask == 0) return Flow::next;
   const BufferAddress address = buffer_address(wave, in);
   const BufferPlan plan = plan_buffer(wave, address, Element::k_size);
@@ -41,7 +41,7 @@ Flow buffer_load_to_lds(WaveContext& wave, const Instruction& in) noexcept {
 
 template <class Element>
 Flow buffer_store(WaveContext& wave, const Instruction& in) noexcept {
-  const std::uint64_t mask = wave.exec();
+  const std::uint64_t mask = active_lanes(wave);
   if (mask == 0) return Flow::next;
   const Row* from = wave.source_row(in, 1);
   const BufferAddress address = buffer_address(wave, in);

@@ -3,7 +3,7 @@
 
 #include <algorithm>
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 BufferDescriptor read_descriptor(const WaveContext& wave, const Instruction& in) noexcept {
   const std::uint32_t* word = &wave.sgpr[in.src[2].index];
@@ -50,16 +50,16 @@ BufferAddress::Place BufferAddress::place(unsigned lane, unsigned at, unsigned s
 BufferPlan plan_buffer(WaveContext& wave, const BufferAddress& address, unsigned size_bytes) noexcept {
   BufferPlan plan{BufferShape::general, {}, {}};
   const BufferDescriptor& buffer = address.buffer;
-  const std::uint64_t mask = wave.exec();
+  const std::uint64_t mask = active_lanes(wave);
   const std::uint64_t start = buffer.base + address.scalar_offset;
   if (buffer.is_swizzled) {
     // The stack of gfx90a: index = lane, 64 lanes a row. It is held to this wave's own part, as a flat access to the
     // same bytes is: hardware would let an overflow run into the neighbour's.
-    const std::uint64_t own_bytes = std::uint64_t{wave.scratch_size_bytes_per_lane} * wave.lanes;
-    const bool is_stack = buffer.adds_lane && address.index == nullptr && buffer.index_stride == wave.lanes &&
+    const std::uint64_t own_bytes = std::uint64_t{wave.scratch_size_bytes_per_lane} * k_lanes;
+    const bool is_stack = buffer.adds_lane && address.index == nullptr && buffer.index_stride == k_lanes &&
                           start >= wave.scratch_base && start - wave.scratch_base < own_bytes;
     if (!is_stack) return plan;
-    const auto used = static_cast<std::uint32_t>((start - wave.scratch_base) / wave.lanes);
+    const auto used = static_cast<std::uint32_t>((start - wave.scratch_base) / k_lanes);
     plan.shape = BufferShape::scratch;
     plan.scratch = {{start, address.offset, address.constant_offset, mask}, wave.scratch_size_bytes_per_lane - used};
     return plan;
@@ -89,7 +89,7 @@ namespace {
 template <Rights k_wanted, AccessKind k_access, class InRange, class OutOfRange>
 bool general(WaveContext& wave, const Instruction& in, const BufferAddress& address, unsigned size_bytes, bool whole,
              InRange&& move, OutOfRange&& skip) noexcept {
-  for (std::uint64_t rest = wave.exec(); rest != 0; rest &= rest - 1) {
+  for (std::uint64_t rest = active_lanes(wave); rest != 0; rest &= rest - 1) {
     const unsigned lane = first_lane(rest);
     std::byte* bounce = bounce_place(wave)(lane);
     const bool all_in_range = !whole || address.place(lane, 0, size_bytes).in_range;

@@ -16,8 +16,9 @@
 #pragma once
 
 #include "softgpu/exec/memory/scratch_access.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 struct BufferDescriptor {
   std::uint64_t base;
@@ -68,7 +69,7 @@ struct BufferPlan {
 // Atomics: visits the lanes in range, the others get 0 as the old value.
 template <class Visit>
 inline Flow for_each_buffer_group(WaveContext& wave, const Instruction& in, unsigned size_bytes, Row* old, Visit&& visit) noexcept {
-  const std::uint64_t mask = wave.exec();
+  const std::uint64_t mask = active_lanes(wave);
   if (mask == 0) return Flow::next;
   const BufferAddress address = buffer_address(wave, in);
   const BufferPlan plan = plan_buffer(wave, address, size_bytes);

@@ -9,8 +9,9 @@
 #include <cstring>
 
 #include "softgpu/exec/row.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 template <class T>
 [[nodiscard]] inline T load_as(const std::byte* from) noexcept {

@@ -4,8 +4,9 @@
 
 #include "softgpu/exec/handler_table.hpp"
 #include "softgpu/exec/memory/transfer.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 using U8 = Narrow<std::uint8_t>;
 using I8 = Narrow<std::int8_t>;

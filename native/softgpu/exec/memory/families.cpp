@@ -1,7 +1,7 @@
 // The families of this folder. Each is a table of mnemonics in a file of its own.
 #include "softgpu/exec/memory/families.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 void register_memory_families(HandlerTable& table) {
   register_global(table);

@@ -2,8 +2,9 @@
 #pragma once
 
 #include "softgpu/exec/handler_table.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 void register_global(HandlerTable& table);          // global, flat and scratch loads and stores
 void register_buffer(HandlerTable& table);          // untyped buffer loads and stores

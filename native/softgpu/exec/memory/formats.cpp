@@ -8,7 +8,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 

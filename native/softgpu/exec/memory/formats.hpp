@@ -5,7 +5,9 @@
 #include <cstddef>
 #include <cstdint>
 
-namespace kerncap::softgpu {
+#include "softgpu/exec/wave_lanes.hpp"
+
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 enum class NumberFormat : std::uint8_t { unorm, snorm, uscaled, sscaled, uint, sint, reserved, floating };
 

@@ -3,7 +3,7 @@
 #include "softgpu/exec/memory/families.hpp"
 #include "softgpu/exec/memory/vector_address.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -55,13 +55,13 @@ Flow flat_store(WaveContext& wave, const Instruction& in) noexcept {
 
 template <class Element>
 Flow scratch_load(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   return load_scratch<Element>(wave, in, scratch_lanes(wave, in), wave.destination_row(in.dst));
 }
 
 template <class Element>
 Flow scratch_load_to_lds(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   Row* to = &wave.worker->scratch[k_lds_values];
   const Flow flow = load_scratch<Element>(wave, in, scratch_lanes(wave, in), to);
   return flow == Flow::next ? put_in_lds(wave, in) : flow;
@@ -69,7 +69,7 @@ Flow scratch_load_to_lds(WaveContext& wave, const Instruction& in) noexcept {
 
 template <class Element>
 Flow scratch_store(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   return store_scratch<Element>(wave, in, scratch_lanes(wave, in), wave.source_row(in, 1));
 }
 
@@ -109,7 +109,7 @@ constexpr HandlerEntry k_scratch[] = {KERNCAP_LOADS_AND_STORES("scratch", Scratc
 }  // namespace
 
 Flow put_in_lds(WaveContext& wave, const Instruction& in) noexcept {
-  const std::uint64_t mask = wave.exec();
+  const std::uint64_t mask = active_lanes(wave);
   if (mask == 0) return Flow::next;
   const std::uint32_t start = (wave.m0() & 0xFFFF) + static_cast<std::uint32_t>(in.offset);
   return store_lds<Dwords<1>>(wave, in, {0, &k_lane_times_4, start, mask}, &wave.worker->scratch[k_lds_values]);

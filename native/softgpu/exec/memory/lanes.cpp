@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 const Row k_zero_row{};
 
@@ -14,7 +14,7 @@ namespace {
 template <bool k_all>
 Span span(const Row& offset, std::uint32_t add, const Row* active, std::uint64_t mask, unsigned size_bytes) noexcept {
   const unsigned first = k_all ? 0 : first_lane(mask);
-  const unsigned last = k_all ? 63 : last_lane(mask);
+  const unsigned last = k_all ? k_lanes - 1 : last_lane(mask);
   const std::uint32_t start = offset.lane[first] + add - first * size_bytes;
   std::uint32_t low = ~0U, high = 0, difference = 0;
   for (unsigned i = 0; i < k_lanes; ++i) {
@@ -31,7 +31,7 @@ Span span(const Row& offset, std::uint32_t add, const Row* active, std::uint64_t
 }  // namespace
 
 const Row& mask_row(WaveContext& wave, std::uint64_t mask) noexcept {
-  if (mask == wave.exec()) return wave.exec_row();
+  if (mask == active_lanes(wave)) return wave.exec_row();
   Row& row = wave.worker->scratch[k_mask_scratch];
   for (unsigned i = 0; i < k_lanes; ++i) row.lane[i] = 0U - static_cast<std::uint32_t>((mask >> i) & 1);
   return row;

@@ -4,9 +4,9 @@
 #include <bit>
 #include <cstdint>
 
-#include "softgpu/exec/wave.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // Lane i accesses base + (offset[i] + add), the sum in brackets modulo 2^32; only the lanes in `mask` do. Nearly every
 // address form comes down to this: a scalar base and a 32-bit vector offset as they are, 64-bit vector addresses in

@@ -3,7 +3,7 @@
 #include "softgpu/exec/memory/families.hpp"
 #include "softgpu/exec/memory/lds_address.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -15,14 +15,14 @@ constexpr Row k_lane_times_4 = [] {
 
 template <class Element>
 Flow read(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   const auto offset = static_cast<std::uint32_t>(in.offset);
   return load_lds<Element>(wave, in, lds_lanes(wave, in, offset), wave.destination_row(in.dst));
 }
 
 template <class Element>
 Flow write(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   const auto offset = static_cast<std::uint32_t>(in.offset);
   return store_lds<Element>(wave, in, lds_lanes(wave, in, offset), wave.source_row(in, 1));
 }
@@ -30,7 +30,7 @@ Flow write(WaveContext& wave, const Instruction& in) noexcept {
 // Two elements; their offsets count elements, or blocks of 64 elements.
 template <class Element, unsigned k_scale>
 Flow read2(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   constexpr unsigned k_unit = Element::k_size * k_scale;
   LaneOffsets lanes = lds_lanes_apart(wave, in, static_cast<std::uint32_t>(in.offset) * k_unit);
   Row* to = wave.destination_row(in.dst);
@@ -41,7 +41,7 @@ Flow read2(WaveContext& wave, const Instruction& in) noexcept {
 
 template <class Element, unsigned k_scale>
 Flow write2(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   constexpr unsigned k_unit = Element::k_size * k_scale;
   LaneOffsets lanes = lds_lanes(wave, in, static_cast<std::uint32_t>(in.offset) * k_unit);
   if (const Flow flow = store_lds<Element>(wave, in, lanes, wave.source_row(in, 1)); flow != Flow::next) return flow;
@@ -51,14 +51,14 @@ Flow write2(WaveContext& wave, const Instruction& in) noexcept {
 
 // Lane i at M0[15:0] + offset + i * 4.
 [[nodiscard]] LaneOffsets lanes_by_number(const WaveContext& wave, const Instruction& in) noexcept {
-  return {0, &k_lane_times_4, (wave.m0() & 0xFFFF) + static_cast<std::uint32_t>(in.offset), wave.exec()};
+  return {0, &k_lane_times_4, (wave.m0() & 0xFFFF) + static_cast<std::uint32_t>(in.offset), active_lanes(wave)};
 }
 Flow read_by_number(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   return load_lds<Dwords<1>>(wave, in, lanes_by_number(wave, in), wave.destination_row(in.dst));
 }
 Flow write_by_number(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   return store_lds<Dwords<1>>(wave, in, lanes_by_number(wave, in), wave.source_row(in, 1));
 }
 

@@ -2,12 +2,13 @@
 #pragma once
 
 #include "softgpu/exec/memory/access.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // lane address + offset, modulo 2^32.
 [[nodiscard]] inline LaneOffsets lds_lanes(const WaveContext& wave, const Instruction& in, std::uint32_t offset) noexcept {
-  return {0, wave.vgpr + in.src[0].index, offset, wave.exec()};
+  return {0, wave.vgpr + in.src[0].index, offset, active_lanes(wave)};
 }
 
 // The same for instructions that write registers before they have used the last address: a copy of the address register

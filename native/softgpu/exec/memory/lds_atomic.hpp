@@ -4,8 +4,9 @@
 #include "softgpu/exec/memory/atomic_access.hpp"
 #include "softgpu/exec/memory/families.hpp"
 #include "softgpu/exec/memory/lds_address.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // data1 is only there for operations with two operands.
 template <class Op>
@@ -17,7 +18,7 @@ template <class Op>
 
 template <class Op>
 Flow lds_atomic(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   const LaneOffsets lanes = lds_lanes(wave, in, static_cast<std::uint32_t>(in.offset));
   return atomic_lds<Op>(wave, in, lanes, lds_operands<Op>(wave, in));
 }

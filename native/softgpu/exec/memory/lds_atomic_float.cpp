@@ -2,7 +2,7 @@
 #include "softgpu/exec/float_mode.hpp"
 #include "softgpu/exec/memory/lds_atomic.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 

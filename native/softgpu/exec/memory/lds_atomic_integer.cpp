@@ -1,7 +1,7 @@
 // Integer DS atomics.
 #include "softgpu/exec/memory/lds_atomic.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -11,7 +11,7 @@ using U64 = std::uint64_t;
 // Two exchanges in a row; offsets count elements or blocks of 64. The old values fill consecutive registers.
 template <class T, unsigned k_scale>
 Flow exchange2(WaveContext& wave, const Instruction& in) noexcept {
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   constexpr unsigned k_unit = sizeof(T) * k_scale;
   LaneOffsets lanes = lds_lanes_apart(wave, in, static_cast<std::uint32_t>(in.offset) * k_unit);
   // The second operand may be among the registers that the first old value overwrites.
@@ -34,13 +34,13 @@ Flow conditional_exchange(WaveContext& wave, const Instruction& in) noexcept {
       return low | (U64{half(static_cast<U32>(old >> 32), static_cast<U32>(a >> 32))} << 32);
     }
   };
-  if (wave.exec() == 0) return Flow::next;
+  if (active_lanes(wave) == 0) return Flow::next;
   Row& address = wave.worker->scratch[k_offset_row];
   const Row& from = wave.vgpr[in.src[0].index];
   for (unsigned i = 0; i < k_lanes; ++i) {
     address.lane[i] = (from.lane[i] + static_cast<std::uint32_t>(in.offset)) & 0xFFF8;
   }
-  return atomic_lds<Exchange>(wave, in, {0, &address, 0, wave.exec()}, lds_operands<Exchange>(wave, in));
+  return atomic_lds<Exchange>(wave, in, {0, &address, 0, active_lanes(wave)}, lds_operands<Exchange>(wave, in));
 }
 
 // {name, type} for both forms of one operation.

@@ -4,7 +4,7 @@
 #include "softgpu/exec/memory/families.hpp"
 #include "softgpu/exec/memory/lds_address.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -62,16 +62,16 @@ Flow permute(WaveContext& wave, const Instruction& in) noexcept {
   Row& result = wave.worker->scratch[k_bounce_rows];
   result = Row{};
   const Row& values = *wave.source_row(in, 1);
-  for_each_lane(wave.exec(), [&](unsigned lane) { result.lane[lane_at(wave, in, lane)] = values.lane[lane]; });
+  for_each_lane(active_lanes(wave), [&](unsigned lane) { result.lane[lane_at(wave, in, lane)] = values.lane[lane]; });
   Row& to = *wave.destination_row(in.dst);
-  for_each_lane(wave.exec(), [&](unsigned lane) { to.lane[lane] = result.lane[lane]; });
+  for_each_lane(active_lanes(wave), [&](unsigned lane) { to.lane[lane] = result.lane[lane]; });
   return Flow::next;
 }
 
 // Adds the number of active lanes to the counter at M0[15:0] + offset, or subtracts it; every lane gets the old value.
 template <bool k_add>
 Flow count_lanes(WaveContext& wave, const Instruction& in) noexcept {
-  const std::uint64_t mask = wave.exec();
+  const std::uint64_t mask = active_lanes(wave);
   if (mask == 0) return Flow::next;
   const std::uint32_t at = (wave.m0() & 0xFFFF) + static_cast<std::uint32_t>(in.offset);
   if (at % 4 != 0) return wave.stop(in, FaultKind::misaligned_address, at, 0, AccessKind::atomic, 4);

@@ -1,7 +1,7 @@
 // Which of the paths through scratch memory an access takes, and the byte-wise one.
 #include "softgpu/exec/memory/scratch_access.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -14,7 +14,7 @@ constexpr std::string_view k_beyond = "beyond the work-item's scratch memory";
 template <Rights k_wanted, AccessKind k_access, class CopyByte>
 bool bytewise(WaveContext& wave, const Instruction& in, const ScratchLanes& scratch, unsigned size_bytes,
               CopyByte&& copy_byte) noexcept {
-  const std::uint32_t row_bytes = wave.lanes * 4U;
+  const std::uint32_t row_bytes = k_lanes * 4U;
   for (std::uint64_t rest = scratch.lanes.mask; rest != 0; rest &= rest - 1) {
     const unsigned lane = first_lane(rest);
     for (unsigned i = 0; i < size_bytes; ++i) {
@@ -35,7 +35,7 @@ bool bytewise(WaveContext& wave, const Instruction& in, const ScratchLanes& scra
 ScratchPlan plan_scratch(WaveContext& wave, const Instruction& in, const ScratchLanes& scratch, unsigned size_bytes,
                          AccessKind access) noexcept {
   const LaneOffsets& lanes = scratch.lanes;
-  const std::uint32_t row_bytes = wave.lanes * 4U;
+  const std::uint32_t row_bytes = k_lanes * 4U;
   ScratchPlan plan{ScratchShape::misaligned, row_bytes, 0, {}};
   // k_zero_row stands for "no vector address".
   const bool is_scalar = lanes.offset == &k_zero_row;

@@ -6,8 +6,9 @@
 #pragma once
 
 #include "softgpu/exec/memory/access.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // lanes.base: the address of byte 0 of lane 0. Offsets are bytes within the lane's storage.
 struct ScratchLanes {

@@ -9,8 +9,9 @@
 
 #include "softgpu/exec/memory/element_types.hpp"
 #include "softgpu/exec/memory/lanes.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // Lane i at start + i * k_stride. The start may lie before the memory itself when the first lanes are inactive, so it
 // is a number, not a pointer.
@@ -64,11 +65,11 @@ inline void write_lanes(Place place, std::uint64_t mask, const Row* from) noexce
   }
 }
 
-// 64 dwords in a row: the most frequent access of all.
+// One dword a lane in a row: the most frequent access of all.
 inline void read_row(std::uintptr_t start, std::uint64_t mask, Row& to) noexcept {
   const auto* from = reinterpret_cast<const std::byte*>(start);
   if (mask == k_all_lanes) {
-    std::memcpy(to.lane, from, sizeof to.lane);
+    std::memcpy(to.lane, from, k_lanes * 4);
     return;
   }
   for (unsigned lane = 0; lane < k_lanes; lane += 8) {
@@ -80,7 +81,7 @@ inline void read_row(std::uintptr_t start, std::uint64_t mask, Row& to) noexcept
 }
 inline void write_row(std::uintptr_t start, std::uint64_t mask, const Row& from) noexcept {
   if (mask == k_all_lanes) {
-    std::memcpy(reinterpret_cast<std::byte*>(start), from.lane, sizeof from.lane);
+    std::memcpy(reinterpret_cast<std::byte*>(start), from.lane, k_lanes * 4);
     return;
   }
   for (unsigned lane = 0; lane < k_lanes; lane += 8) {

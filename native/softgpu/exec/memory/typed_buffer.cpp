@@ -5,7 +5,7 @@
 #include "softgpu/exec/memory/formats.hpp"
 #include "softgpu/exec/memory/vector_address.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -69,7 +69,7 @@ template <unsigned k_channels, Width k_width>
 
 template <unsigned k_channels, Width k_width>
 Flow load(WaveContext& wave, const Instruction& in, Row* to) noexcept {
-  const std::uint64_t mask = wave.exec();
+  const std::uint64_t mask = active_lanes(wave);
   if (mask == 0) return Flow::next;
   const BufferAddress address = buffer_address(wave, in);
   const Format format = format_of(in, address.buffer);
@@ -105,7 +105,7 @@ Flow load_format_to_lds(WaveContext& wave, const Instruction& in) noexcept {
 
 template <unsigned k_channels, Width k_width>
 Flow store_format(WaveContext& wave, const Instruction& in) noexcept {
-  const std::uint64_t mask = wave.exec();
+  const std::uint64_t mask = active_lanes(wave);
   if (mask == 0) return Flow::next;
   const BufferAddress address = buffer_address(wave, in);
   const Format format = format_of(in, address.buffer);

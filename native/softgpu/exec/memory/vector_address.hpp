@@ -2,8 +2,9 @@
 #pragma once
 
 #include "softgpu/exec/memory/scratch_access.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // 64-bit vector addresses: one visit for each group of lanes with the same high half, nearly always a single one.
 // visit(const LaneOffsets&, high half) returns Flow; anything but next ends the walk.
@@ -11,7 +12,7 @@ template <class Visit>
 inline Flow for_each_address_group(WaveContext& wave, const Instruction& in, Visit&& visit) noexcept {
   const Row* address = wave.vgpr + in.src[0].index;
   const auto offset = static_cast<std::uint64_t>(std::int64_t{in.offset});
-  for (std::uint64_t rest = wave.exec(); rest != 0;) {
+  for (std::uint64_t rest = active_lanes(wave); rest != 0;) {
     const std::uint32_t high = address[1].lane[first_lane(rest)];
     const std::uint64_t group = lanes_equal(address[1], high, rest);
     const LaneOffsets lanes{(std::uint64_t{high} << 32) + offset, &address[0], 0, group};
@@ -27,7 +28,7 @@ inline Flow for_each_global_group(WaveContext& wave, const Instruction& in, Visi
   if (in.src[2].kind == OperandKind::none) {
     return for_each_address_group(wave, in, [&](const LaneOffsets& lanes, std::uint32_t) { return visit(lanes); });
   }
-  const std::uint64_t mask = wave.exec();
+  const std::uint64_t mask = active_lanes(wave);
   if (mask == 0) return Flow::next;
   const std::uint64_t base = wave.scalar64(in.src[2]) + static_cast<std::uint64_t>(std::int64_t{in.offset});
   return visit(LaneOffsets{base, wave.vgpr + in.src[0].index, 0, mask});
@@ -56,7 +57,7 @@ inline Flow for_each_flat_group(WaveContext& wave, const Instruction& in, Global
   if (in.src[2].kind != OperandKind::none) add += wave.scalar32(in.src[2]);
   const bool has_vector = in.src[0].kind != OperandKind::none;
   const Row* offset = has_vector ? wave.vgpr + in.src[0].index : &k_zero_row;
-  return {{own_scratch_base(wave), offset, add, wave.exec()}, wave.scratch_size_bytes_per_lane};
+  return {{own_scratch_base(wave), offset, add, active_lanes(wave)}, wave.scratch_size_bytes_per_lane};
 }
 
 // Where a load to the LDS puts its dwords: lane i at M0[15:0] + offset + i * 4. `values` is in k_lds_values.

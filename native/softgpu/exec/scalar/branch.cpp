@@ -16,10 +16,10 @@ Flow conditional(WaveContext& wave, const Instruction& instruction) noexcept {
 
 constexpr auto k_scc0 = [](const WaveContext& wave) { return !wave.scc; };
 constexpr auto k_scc1 = [](const WaveContext& wave) { return wave.scc; };
-constexpr auto k_vccz = [](const WaveContext& wave) { return wave.vcc() == 0; };
-constexpr auto k_vccnz = [](const WaveContext& wave) { return wave.vcc() != 0; };
-constexpr auto k_execz = [](const WaveContext& wave) { return wave.exec() == 0; };
-constexpr auto k_execnz = [](const WaveContext& wave) { return wave.exec() != 0; };
+constexpr auto k_vccz = [](const WaveContext& wave) { return wave.vcc_is_zero(); };
+constexpr auto k_vccnz = [](const WaveContext& wave) { return !wave.vcc_is_zero(); };
+constexpr auto k_execz = [](const WaveContext& wave) { return wave.exec_is_zero(); };
+constexpr auto k_execnz = [](const WaveContext& wave) { return !wave.exec_is_zero(); };
 constexpr auto k_never = [](const WaveContext&) { return false; };  // no debugger is attached
 
 Flow get_pc(WaveContext& wave, const Instruction& instruction) noexcept {

@@ -4,7 +4,7 @@
 #include "softgpu/exec/vector/compare.hpp"
 #include "softgpu/exec/vector/families.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -36,7 +36,7 @@ template <Carry k_kind, bool k_carry_in>
 }
 
 [[nodiscard]] u64 lane_mask(const WaveContext& wave, const Operand& operand) noexcept {
-  return wave.lanes == 64 ? wave.scalar64(operand) : wave.scalar32(operand);
+  return k_lanes == 64 ? wave.scalar64(operand) : wave.scalar32(operand);
 }
 
 template <Carry k_kind, bool k_carry_in, bool k_plain>
@@ -57,7 +57,7 @@ Flow carry_handler(WaveContext& wave, const Instruction& instruction) noexcept {
     }
     commit_modified(wave, instruction, &result, 1, false, HighHalf::clear);
   }
-  write_lane_mask(wave, instruction.sdst.index, mask & (k_plain ? wave.exec() : write_mask(wave, instruction)));
+  write_lane_mask(wave, instruction.sdst.index, mask & (k_plain ? active_lanes(wave) : write_mask(wave, instruction)));
   return Flow::next;
 }
 
@@ -110,7 +110,7 @@ Flow multiply_add(WaveContext& wave, const Instruction& instruction) noexcept {
     }
   }
   store_result<u64, true, HighHalf::clear>(wave, instruction, result);
-  write_lane_mask(wave, instruction.sdst.index, gather_mask(flags) & wave.exec());
+  write_lane_mask(wave, instruction.sdst.index, gather_mask(flags) & active_lanes(wave));
   return Flow::next;
 }
 template <bool k_signed>

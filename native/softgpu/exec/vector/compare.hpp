@@ -3,8 +3,9 @@
 #pragma once
 
 #include "softgpu/exec/vector/lanewise.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 template <auto k_condition, class A, class B>
 [[nodiscard, gnu::noinline]] std::uint64_t compare_lanes(const Storage<A>* a, const Storage<B>* b) noexcept {
@@ -16,7 +17,7 @@ template <auto k_condition, class A, class B>
 }
 
 inline void write_lane_mask(WaveContext& wave, unsigned index, std::uint64_t mask) noexcept {
-  if (wave.lanes == 64) [[likely]] {
+  if constexpr (k_lanes == 64) {
     wave.set_sgpr64(index, mask);
   } else {
     wave.sgpr[index] = static_cast<std::uint32_t>(mask);
@@ -43,7 +44,7 @@ Flow compare_handler(WaveContext& wave, const Instruction& instruction) noexcept
                                             load_source<B, k_plain>(wave, instruction, 1, b_buffer));
   }
   if constexpr (k_invert) mask = ~mask;
-  mask &= k_plain ? wave.exec() : write_mask(wave, instruction);
+  mask &= k_plain ? active_lanes(wave) : write_mask(wave, instruction);
   // RDNA's v_cmpx has no other destination than EXEC.
   if (!k_exec || !traits(wave.target).compares_to_exec_alone) write_lane_mask(wave, instruction.dst.index, mask);
   if constexpr (k_exec) wave.set_exec(mask);

@@ -8,7 +8,7 @@
 #include "softgpu/exec/vector/compare.hpp"
 #include "softgpu/exec/vector/families.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -34,7 +34,7 @@ Flow scale(WaveContext& wave, const Instruction& instruction) noexcept {
     rescale |= static_cast<u64>(scaled.rescale) << i;
   }
   store_result<T, false, HighHalf::clear>(wave, instruction, result);
-  write_lane_mask(wave, instruction.sdst.index, rescale & wave.exec());
+  write_lane_mask(wave, instruction.sdst.index, rescale & active_lanes(wave));
   return Flow::next;
 }
 
@@ -48,7 +48,7 @@ Flow fmas(WaveContext& wave, const Instruction& instruction) noexcept {
   const Storage<T>* sources[3];
   for (unsigned s = 0; s < 3; ++s) sources[s] = load_source<T, false>(wave, instruction, s, buffers[s]);
   run_lanes<k_fma<T>, T, T, T, T>(result.lane, sources[0], sources[1], sources[2]);
-  for (u64 left = wave.vcc() & wave.exec(); left != 0; left &= left - 1) {
+  for (u64 left = wave.vcc() & active_lanes(wave); left != 0; left &= left - 1) {
     const auto i = static_cast<unsigned>(std::countr_zero(left));
     result.lane[i] = to_storage(div_fmas_rescaled(from_storage<T>(sources[0][i]), from_storage<T>(sources[1][i]),
                                                   from_storage<T>(sources[2][i])));

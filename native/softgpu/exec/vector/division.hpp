@@ -13,8 +13,9 @@
 #include <limits>
 
 #include "softgpu/exec/vector/float_bits.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 template <class T>
 struct DivisionLimits;

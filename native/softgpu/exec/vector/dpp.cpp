@@ -5,7 +5,7 @@
 
 #include "softgpu/exec/vector/lane_transfer.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -72,12 +72,12 @@ LaneMap dpp8_map(std::uint32_t select) noexcept {
 
 // Lanes whose source exists and may be read.
 std::uint64_t valid_lanes(const WaveContext& wave, const Instruction& instruction, const LaneMap& map) noexcept {
-  const std::uint64_t readable = instruction.dpp.fetch_inactive ? k_all_lanes : wave.exec();
+  const std::uint64_t readable = instruction.dpp.fetch_inactive ? k_all_lanes : active_lanes(wave);
   std::uint64_t valid = map.exists;
-  if (readable != k_all_lanes || wave.lanes != k_lanes) {
+  if (readable != k_all_lanes) {
     for (unsigned lane = 0; lane < k_lanes; ++lane) {
       const std::uint32_t source = map.from.lane[lane];
-      const bool good = source < wave.lanes && ((readable >> source) & 1) != 0;
+      const bool good = ((readable >> source) & 1) != 0;
       valid &= ~(static_cast<std::uint64_t>(!good) << lane);
     }
   }

@@ -1,9 +1,9 @@
 // Data-parallel primitives: the first source of a DPP instruction comes from another lane.
 #pragma once
 
-#include "softgpu/exec/wave.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // in, with each lane taken from where dpp_ctrl points; zero where it points outside, or at an inactive lane.
 void permute_lanes(const WaveContext& wave, const Instruction& instruction, const Row& in, Row& out) noexcept;

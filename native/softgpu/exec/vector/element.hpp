@@ -1,4 +1,4 @@
-// What one lane computes with, and how 64 of them lie in memory between the registers and a lane loop.
+// What one lane computes with, and how those of a wave lie in memory between the registers and a lane loop.
 //
 // An element type is the type that an operation is written in. Its storage is what the loop reads: registers as they
 // are for 32 bits, so that nothing is copied; packed arrays otherwise. Half is computed in float: sums, products and
@@ -10,8 +10,9 @@
 #include <type_traits>
 
 #include "softgpu/exec/row.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 struct Half {
   float value;

@@ -4,7 +4,7 @@
 #include "softgpu/exec/vector/dpp.hpp"
 #include "softgpu/exec/vector/lanewise.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 bool form_is_supported(Target target, const Instruction& instruction) noexcept {
   switch (instruction.variant) {
@@ -31,14 +31,16 @@ void register_vector_families(HandlerTable& table) {
   register_integer16(table);
   register_integer32(table);
   register_lane_access(table);
-  register_matrix(table);
   register_media(table);
   register_min_max(table);
   register_mix(table);
   register_packed16(table);
   register_packed32(table);
-  register_sparse_matrix(table);
   register_transcendental(table);
+  if constexpr (k_lanes == 64) {  // the layouts of MFMA are those of 64 lanes
+    register_matrix(table);
+    register_sparse_matrix(table);
+  }
 }
 
 }  // namespace kerncap::softgpu

@@ -8,8 +8,9 @@
 #include <type_traits>
 
 #include "softgpu/exec/vector/element.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 template <class T>
 struct FloatBits;

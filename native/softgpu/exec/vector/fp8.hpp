@@ -7,7 +7,9 @@
 #include <cmath>
 #include <cstdint>
 
-namespace kerncap::softgpu {
+#include "softgpu/exec/wave_lanes.hpp"
+
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 struct Fp8Format {
   unsigned mantissa;

@@ -1,4 +1,4 @@
-// f16 and bf16 to float and back: single values here, 64 lanes in lane_transfer.hpp.
+// f16 and bf16 to float and back: single values here, whole rows in lane_transfer.hpp.
 //
 // Conversions to f16 follow the rounding mode in MXCSR; VCVTPS2PH ignores its denormal bits, so f16 denormals are
 // always kept here and flushed, where the wave's mode asks for it, by the caller.
@@ -9,7 +9,9 @@
 #include <bit>
 #include <cstdint>
 
-namespace kerncap::softgpu {
+#include "softgpu/exec/wave_lanes.hpp"
+
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 [[nodiscard]] inline float half_to_float(std::uint16_t bits) noexcept { return _cvtsh_ss(bits); }
 [[nodiscard]] inline std::uint16_t float_to_half(float value) noexcept {

@@ -7,7 +7,7 @@
 #include "softgpu/exec/vector/families.hpp"
 #include "softgpu/exec/vector/lanewise.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -18,7 +18,7 @@ namespace {
 }
 
 Flow read_first_lane(WaveContext& wave, const Instruction& instruction) noexcept {
-  const std::uint64_t active = wave.exec();
+  const std::uint64_t active = active_lanes(wave);
   const unsigned lane = active == 0 ? 0 : static_cast<unsigned>(std::countr_zero(active));
   wave.sgpr[instruction.dst.index] = lane_of_source(wave, instruction, lane);
   return Flow::next;
@@ -26,12 +26,12 @@ Flow read_first_lane(WaveContext& wave, const Instruction& instruction) noexcept
 
 // EXEC has no say in these two.
 Flow read_lane(WaveContext& wave, const Instruction& instruction) noexcept {
-  const unsigned lane = wave.scalar32(instruction.src[1]) & (wave.lanes - 1U);
+  const unsigned lane = wave.scalar32(instruction.src[1]) & (k_lanes - 1U);
   wave.sgpr[instruction.dst.index] = lane_of_source(wave, instruction, lane);
   return Flow::next;
 }
 Flow write_lane(WaveContext& wave, const Instruction& instruction) noexcept {
-  const unsigned lane = wave.scalar32(instruction.src[1]) & (wave.lanes - 1U);
+  const unsigned lane = wave.scalar32(instruction.src[1]) & (k_lanes - 1U);
   wave.destination_row(instruction.dst)->lane[lane] = wave.scalar32(instruction.src[0]);
   return Flow::next;
 }

@@ -7,8 +7,9 @@
 
 #include "softgpu/exec/row.hpp"
 #include "softgpu/exec/vector/element.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 inline constexpr unsigned k_step = 8;  // 32-bit lanes in one AVX2 register
 
@@ -106,9 +107,11 @@ inline void expand_mask(std::uint64_t mask, Row& out) noexcept {
 // One bit from the sign of each byte.
 [[nodiscard]] inline std::uint64_t gather_mask(const Lanes<std::uint8_t>& flags) noexcept {
   const auto* from = reinterpret_cast<const __m256i*>(flags.lane);
-  const auto low = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_load_si256(from)));
-  const auto high = static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_load_si256(from + 1)));
-  return low | (static_cast<std::uint64_t>(high) << 32);
+  std::uint64_t mask = 0;
+  for (unsigned i = 0; i < k_lanes / 32; ++i) {
+    mask |= std::uint64_t{static_cast<std::uint32_t>(_mm256_movemask_epi8(_mm256_load_si256(from + i)))} << (32 * i);
+  }
+  return mask;
 }
 
 }  // namespace kerncap::softgpu

@@ -1,5 +1,5 @@
 // Turns a function of one lane's elements into the handler of an instruction: reads the sources, runs the function over
-// 64 lanes in a loop that vectorises, and writes the result where EXEC lets it.
+// all lanes in a loop that vectorises, and writes the result where EXEC lets it.
 //
 //   {"v_add_f32", lanewise<[](float a, float b) { return a + b; }>}
 //
@@ -15,8 +15,9 @@
 #include "softgpu/exec/handler_table.hpp"
 #include "softgpu/exec/vector/element.hpp"
 #include "softgpu/exec/vector/modifiers.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 struct LaneOptions {
   HighHalf high = HighHalf::clear;
@@ -78,7 +79,7 @@ template <class T, bool k_plain>
 template <class T, bool k_plain, HighHalf k_high>
 inline void store_result(WaveContext& wave, const Instruction& instruction, Lanes<Storage<T>>& values) noexcept {
   if constexpr (ElementTraits<T>::k_dwords == 2 && k_plain) {
-    if (wave.all_lanes_active()) [[likely]] {
+    if (all_lanes_active(wave)) [[likely]] {
       split_lanes(values, wave.destination_row(instruction.dst));
       return;
     }
@@ -128,7 +129,7 @@ inline void run_handler(WaveContext& wave, const Instruction& instruction, std::
   std::tuple<Lanes<Storage<A>>...> buffers;
   constexpr bool k_in_place = k_plain && ElementTraits<R>::k_dwords == 1 && !ElementTraits<R>::k_half_register;
   if constexpr (k_in_place) {
-    if (wave.all_lanes_active()) [[likely]] {
+    if (all_lanes_active(wave)) [[likely]] {
       run_lanes<k_function, R, A...>(wave.destination_row(instruction.dst)->lane,
                                      load_source<A, k_plain>(wave, instruction, k_index, std::get<k_index>(buffers))...);
       return;

@@ -9,7 +9,7 @@
 #include "softgpu/exec/vector/lane_transfer.hpp"
 #include "softgpu/exec/vector/matrix_common.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 

@@ -5,9 +5,9 @@
 
 #include "softgpu/exec/vector/matrix_kernel.hpp"
 #include "softgpu/exec/vector/matrix_load.hpp"
-#include "softgpu/exec/wave.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // gfx90a's f16 and bf16 matrix instructions flush denormal inputs and results; all others keep them. None looks at the
 // wave's MODE: they round to nearest even.

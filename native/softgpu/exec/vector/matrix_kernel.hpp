@@ -8,8 +8,9 @@
 
 #include "softgpu/exec/vector/element.hpp"
 #include "softgpu/exec/vector/matrix_shape.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // Where the addend comes from: registers, or one constant row for all of them.
 struct Addend {

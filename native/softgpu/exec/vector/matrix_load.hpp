@@ -8,8 +8,9 @@
 #include "softgpu/exec/vector/float_bits.hpp"
 #include "softgpu/exec/vector/fp8.hpp"
 #include "softgpu/exec/vector/lane_transfer.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 enum class MatrixType { f32, xf32, f16, bf16, fp8, bf8, i8, f64 };
 

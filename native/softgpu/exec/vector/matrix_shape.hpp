@@ -5,7 +5,9 @@
 // consecutive registers (f64: one pair), then in the next group of N lanes, then in the next four registers.
 #pragma once
 
-namespace kerncap::softgpu {
+#include "softgpu/exec/wave_lanes.hpp"
+
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 struct MatrixShape {
   unsigned m, n, k, blocks = 1;

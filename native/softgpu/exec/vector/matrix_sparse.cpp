@@ -5,7 +5,7 @@
 #include "softgpu/exec/vector/families.hpp"
 #include "softgpu/exec/vector/matrix_common.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 

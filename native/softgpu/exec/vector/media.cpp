@@ -4,7 +4,7 @@
 #include "softgpu/exec/vector/families.hpp"
 #include "softgpu/exec/vector/lanewise.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 

@@ -6,7 +6,7 @@
 #include "softgpu/exec/vector/float_bits.hpp"
 #include "softgpu/exec/vector/lanewise.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -51,8 +51,8 @@ constexpr auto function_of() {
 
 [[nodiscard]] bool has_nan(const Row& row) noexcept {
   std::uint32_t most = 0;  // of the magnitudes
-  for (const std::uint32_t bits : row.lane) {
-    const std::uint32_t magnitude = bits & 0x7FFFFFFFU;
+  for (unsigned i = 0; i < k_lanes; ++i) {
+    const std::uint32_t magnitude = row.lane[i] & 0x7FFFFFFFU;
     most = magnitude > most ? magnitude : most;
   }
   return most > 0x7F800000U;

@@ -1,4 +1,4 @@
-// Source and result modifiers of the vector encodings, 64 lanes at a time.
+// Source and result modifiers of the vector encodings, all lanes at a time.
 #include "softgpu/exec/vector/modifiers.hpp"
 
 #include <algorithm>
@@ -7,7 +7,7 @@
 
 #include "softgpu/exec/vector/dpp.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 
@@ -111,7 +111,7 @@ const Row* modified_source(WaveContext& wave, const Instruction& instruction, un
 
 std::uint64_t write_mask(const WaveContext& wave, const Instruction& instruction) noexcept {
   const bool permutes = instruction.variant == Variant::dpp || instruction.variant == Variant::dpp8;
-  return permutes ? wave.exec() & dpp_write_mask(wave, instruction) : wave.exec();
+  return permutes ? active_lanes(wave) & dpp_write_mask(wave, instruction) : active_lanes(wave);
 }
 
 const std::uint32_t* signed_source(const Instruction& instruction, unsigned i, const std::uint32_t* values,
@@ -197,8 +197,8 @@ void commit_modified(WaveContext& wave, const Instruction& instruction, Row* res
 
 void commit_plain(WaveContext& wave, const Instruction& instruction, const Row* result, unsigned count) noexcept {
   Row* to = wave.destination_row(instruction.dst);
-  if (wave.all_lanes_active()) {
-    std::copy_n(result, count, to);
+  if (all_lanes_active(wave)) {
+    for (unsigned d = 0; d < count; ++d) std::copy_n(result[d].lane, k_lanes, to[d].lane);
     return;
   }
   const Row& mask = wave.exec_row();

@@ -3,9 +3,9 @@
 #pragma once
 
 #include "softgpu/exec/vector/lane_transfer.hpp"
-#include "softgpu/exec/wave.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 // What a 16-bit result does to the other half of its register. CDNA's older 16-bit opcodes clear it; opcodes new in
 // gfx9, and all of RDNA3, keep it.

@@ -1,4 +1,4 @@
-// Packed instructions: one function on both halves of the registers. A register is 128 halves in the order of memory;
+// Packed instructions: one function on both halves of the registers. A register is two halves a lane, as in memory;
 // sources whose halves are exchanged, repeated or negated are put into that order first.
 #pragma once
 
@@ -6,10 +6,11 @@
 #include <cstring>
 
 #include "softgpu/exec/vector/lanewise.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
-inline constexpr unsigned k_parts = 2;  // a row of 128 halves is two of 64
+inline constexpr unsigned k_parts = 2;  // the halves of a row fill two arrays of a half for each lane
 template <class T>
 using Halves = std::array<Lanes<Storage<T>>, k_parts>;
 
@@ -30,7 +31,7 @@ using Halves = std::array<Lanes<Storage<T>>, k_parts>;
   return buffer;
 }
 
-// 128 halves to the storage that the lane loop reads, and back.
+// The halves of a row to the storage that the lane loop reads, and back.
 template <class T>
 inline void unpack_row(const WaveContext& wave, const Row& row, Halves<T>& out) noexcept {
   if constexpr (k_is_half<T>) {
@@ -47,8 +48,8 @@ inline void unpack_row(const WaveContext& wave, const Row& row, Halves<T>& out) 
       if (!f16_mode_is_default(wave)) [[unlikely]] flush_f16_sources(wave, out[p]);
     }
   } else {
-    static_assert(sizeof out == sizeof row);
-    std::memcpy(out.data(), &row, sizeof row);
+    static_assert(sizeof out == k_lanes * 4);
+    std::memcpy(out.data(), &row, sizeof out);
   }
 }
 template <class T>
@@ -61,7 +62,7 @@ inline void pack_row(const Halves<T>& in, Row& row) noexcept {
       }
     }
   } else {
-    std::memcpy(&row, in.data(), sizeof row);
+    std::memcpy(&row, in.data(), sizeof in);
   }
 }
 

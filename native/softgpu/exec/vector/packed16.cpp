@@ -7,7 +7,7 @@
 #include "softgpu/exec/vector/half.hpp"
 #include "softgpu/exec/vector/packed.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 namespace {
 

@@ -11,8 +11,9 @@
 #include <limits>
 
 #include "softgpu/exec/vector/float_bits.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 
-namespace kerncap::softgpu {
+namespace kerncap::softgpu::inline KERNCAP_WAVE {
 
 inline constexpr double k_round_magic = 0x1.8p52;  // added and taken away again: rounds to an integer
 

@@ -34,6 +34,7 @@ Machine::Machine(Target target_, unsigned seed) : target(target_), m_random(seed
   wave.vgpr_count = wave.agpr_count = k_registers;
   wave.sgpr_count = 102;
   wave.target = target;
+  wave.lanes = k_lanes;
   wave.set_mode(k_mode_default_float);
   wave.worker = m_worker.get();
   wave.lds = reinterpret_cast<std::byte*>(m_lds.data());
@@ -88,12 +89,13 @@ Instruction* Machine::bind(const Code& code) {
     }
     m_instruction.constant_row[i] = m_constants[i].data();
   }
-  m_instruction.handler = HandlerTable::instance().bind(target, m_instruction);
+  m_instruction.handler = HandlerTable::instance(k_lanes).bind(target, m_instruction);
   return m_instruction.handler != nullptr ? &m_instruction : nullptr;
 }
 
 void Machine::load(const State& state) {
   std::copy_n(state.sgpr.begin(), 128, wave.sgpr.begin());
+  if constexpr (k_lanes == 32) wave.sgpr[k_exec + 1] = ~state.sgpr[0];  // means nothing there: any value
   std::ranges::copy(state.vgpr, m_vgpr.begin());
   std::ranges::copy(state.agpr, m_agpr.begin());
   for (unsigned i = 0; i < k_extents; ++i) {
@@ -105,7 +107,9 @@ void Machine::load(const State& state) {
 }
 
 void Machine::read_back(State& state) const {
+  const std::uint32_t exec_high = state.sgpr[k_exec + 1];
   std::copy_n(wave.sgpr.begin(), 128, state.sgpr.begin());
+  if constexpr (k_lanes == 32) state.sgpr[k_exec + 1] = exec_high;
   std::ranges::copy(m_vgpr, state.vgpr.begin());
   std::ranges::copy(m_agpr, state.agpr.begin());
   for (unsigned i = 0; i < k_extents; ++i) {
@@ -158,10 +162,10 @@ State Machine::random_state() {
 
 std::uint64_t Machine::random_mask() {
   switch (random(5)) {
-    case 0: return m_random();
-    case 1: return std::uint64_t{1} << random(64);
-    case 2: return (std::uint64_t{1} << (1 + random(63))) - 1;
-    case 3: return random(4) == 0 ? 0 : m_random() & m_random() & m_random();
+    case 0: return m_random() & k_all_lanes;
+    case 1: return std::uint64_t{1} << random(k_lanes);
+    case 2: return (std::uint64_t{1} << (1 + random(k_lanes - 1))) - 1;
+    case 3: return random(4) == 0 ? 0 : m_random() & m_random() & m_random() & k_all_lanes;
     default: return k_all_lanes;
   }
 }
@@ -182,7 +186,7 @@ int failures() {
 
 bool same(const State& got, const State& wanted, const char* what) {
   for (unsigned i = 0; i < k_registers; ++i) {
-    for (unsigned lane = 0; lane < k_lanes; ++lane) {
+    for (unsigned lane = 0; lane < k_max_lanes; ++lane) {
       for (const bool acc : {false, true}) {
         const std::uint32_t have = (acc ? got.agpr : got.vgpr)[i].lane[lane];
         const std::uint32_t want = (acc ? wanted.agpr : wanted.vgpr)[i].lane[lane];

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "softgpu/exec/handler_table.hpp"
-#include "softgpu/exec/wave.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 #include "softgpu/isa/decoder.hpp"
 
 namespace kerncap::softgpu::test {

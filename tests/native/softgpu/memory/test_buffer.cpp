@@ -14,7 +14,7 @@ constexpr unsigned k_address = 4, k_data = 16, k_resource = 12, k_soffset = 20;
 
 struct Descriptor {
   std::uint64_t base = k_memory_va;
-  std::uint32_t stride = 0, records = 0, index_stride = 64;
+  std::uint32_t stride = 0, records = 0, index_stride = k_lanes;
   bool swizzle = false, add_lane = false;
   std::uint32_t select = 0xFAC, number_format = 0, data_format = 0;  // x, y, z, w: 4, 5, 6, 7
 
@@ -96,7 +96,7 @@ void random_trial(Machine& m, const Opcode& opcode) {
   }, expected);
 }
 
-// gfx90a's stack: the lane number as the index, 64 lanes a row, a scalar stack pointer.
+// gfx90a's stack: the lane number as the index, all lanes a row, a scalar stack pointer.
 void stack_trial(Machine& m, const Opcode& opcode) {
   Fields f;
   f.addr = k_address;
@@ -106,7 +106,7 @@ void stack_trial(Machine& m, const Opcode& opcode) {
   f.soffset = k_soffset;
   State before = m.random_state();
   const unsigned frame = m.random(8) * 16, align = 1U << m.random(4);
-  before.sgpr[k_soffset] = frame * 64;
+  before.sgpr[k_soffset] = frame * k_lanes;
   Descriptor d{.base = k_scratch_va, .records = ~0U, .swizzle = true, .add_lane = true};
   d.stride = 4 << 14;  // what the runtime leaves in the format field
   d.write(before);
@@ -121,7 +121,7 @@ void stack_trial(Machine& m, const Opcode& opcode) {
 
   run(m, opcode, f, before, [&](unsigned lane, unsigned at) {
     const std::uint32_t byte = frame + static_cast<unsigned>(f.offset) + (f.offen ? offsets.lane[lane] : 0) + at;
-    return &expected.scratch[byte / 4 * 256 + lane * 4 + byte % 4];
+    return &expected.scratch[byte / 4 * (4 * k_lanes) + lane * 4 + byte % 4];
   }, expected);
 }
 

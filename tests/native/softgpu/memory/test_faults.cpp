@@ -41,7 +41,7 @@ constexpr Case k_cases[] = {
     {"flat_load_dword", k_shared + k_lds_bytes - 3, FaultKind::lds_out_of_range, AccessKind::read, k_lds_bytes - 3, 4},
     {"flat_load_dword", k_shared + k_lds_bytes - 4, FaultKind::none, AccessKind::none, 0, 0},
     {"flat_store_dword", k_private + k_scratch_bytes_per_lane, FaultKind::unmapped_address, AccessKind::write,
-     k_scratch_va + k_scratch_bytes_per_lane * 64 + 5 * 4, 4},
+     k_scratch_va + k_scratch_bytes_per_lane * k_lanes + 5 * 4, 4},
     {"flat_load_dword", k_private + k_scratch_bytes_per_lane - 4, FaultKind::none, AccessKind::none, 0, 0},
     {"flat_atomic_add", k_private + 8, FaultKind::unsupported_operand, AccessKind::atomic, k_private + 8, 4},
     {"ds_read_b32", k_lds_bytes, FaultKind::lds_out_of_range, AccessKind::read, k_lds_bytes, 4},
@@ -54,10 +54,10 @@ constexpr Case k_cases[] = {
     {"ds_add_u32", 6, FaultKind::misaligned_address, AccessKind::atomic, 6, 4},
     {"ds_add_u64", 12, FaultKind::misaligned_address, AccessKind::atomic, 12, 8},
     {"scratch_load_dword", k_scratch_bytes_per_lane - 3, FaultKind::unmapped_address, AccessKind::read,
-     k_scratch_va + (k_scratch_bytes_per_lane - 4) / 4 * 256 + 5 * 4 + 1, 4},
+     k_scratch_va + (k_scratch_bytes_per_lane - 4) / 4 * (4 * k_lanes) + 5 * 4 + 1, 4},
     {"scratch_store_byte", k_scratch_bytes_per_lane - 1, FaultKind::none, AccessKind::none, 0, 0},
     {"scratch_store_dwordx2", 0xFFFFFFFC, FaultKind::unmapped_address, AccessKind::write,
-     k_scratch_va + std::uint64_t{0xFFFFFFFC} / 4 * 256 + 5 * 4, 8},
+     k_scratch_va + std::uint64_t{0xFFFFFFFC} / 4 * (4 * k_lanes) + 5 * 4, 8},
 };
 
 void check(Machine& m, const Case& c, std::uint64_t mask) {
@@ -89,9 +89,9 @@ void stack_overflow(Machine& m) {
   State state = m.random_state();
   state.sgpr[k_exec] = 4, state.sgpr[k_exec + 1] = 0;
   const std::uint32_t words[4] = {static_cast<std::uint32_t>(k_scratch_va), static_cast<std::uint32_t>(k_scratch_va >> 32) | (1U << 31),
-                                  ~0U, (1U << 23) | (3U << 21)};
+                                  ~0U, (1U << 23) | ((k_lanes == 64 ? 3U : 2U) << 21)};
   std::memcpy(&state.sgpr[12], words, 16);
-  state.sgpr[20] = (k_scratch_bytes_per_lane - 16) * 64;
+  state.sgpr[20] = (k_scratch_bytes_per_lane - 16) * k_lanes;
   Fields f;
   f.srsrc = 12, f.soffset = 20, f.data0 = k_data;
   const Opcode& store = *m.find("buffer_store_dword");
@@ -122,7 +122,7 @@ void every_opcode(Machine& m) {
       default: continue;
     }
     if (opcode.mnemonic.starts_with("ds_gws_sema_")) continue;  // semaphores are refused: no compiler makes them
-    if (!HandlerTable::instance().has(opcode.mnemonic)) {
+    if (!HandlerTable::instance(k_lanes).has(opcode.mnemonic)) {
       fail("%s: nothing executes %s", std::string(name(m.target)).c_str(), std::string(opcode.mnemonic).c_str());
     }
   }
@@ -146,7 +146,10 @@ int main() {
     group.goes_on_beyond_lds = &stops;
     m.wave.group = &group;
     for (const Case& c : k_cases) {
-      for (const std::uint64_t mask : {k_all_lanes, std::uint64_t{32}, ~std::uint64_t{32}, std::uint64_t{0xFF00FF}}) check(m, c, mask);
+      constexpr std::uint64_t k_lane5 = 32;
+      for (const std::uint64_t mask : {k_all_lanes, k_lane5, k_all_lanes & ~k_lane5, std::uint64_t{0xFF00FF}}) {
+        check(m, c, mask);
+      }
     }
     stack_overflow(m);
     refused_forms(m);

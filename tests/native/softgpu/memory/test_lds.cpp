@@ -151,7 +151,9 @@ void cross_lane(Machine& m) {
       f.addr = k_address, f.data0 = k_data, f.vdst = i % 3 == 0 ? k_data : i % 3 == 1 ? k_address : 32;
       f.offset = static_cast<int>(4 * m.random(8));
       std::uint32_t sent[k_lanes] = {};
-      const auto lane_at = [&](unsigned lane) { return (before.vgpr[k_address].lane[lane] + static_cast<unsigned>(f.offset)) / 4 % 64; };
+      const auto lane_at = [&](unsigned lane) {
+        return (before.vgpr[k_address].lane[lane] + static_cast<unsigned>(f.offset)) / 4 % k_lanes;
+      };
       for (unsigned lane = 0; lane < k_lanes; ++lane) {
         if (((mask_of(before) >> lane) & 1) != 0) sent[lane_at(lane)] = before.vgpr[k_data].lane[lane];
       }

@@ -106,7 +106,7 @@ void global(Trial& t) {
 }
 
 std::uint8_t* scratch_byte(State& s, unsigned lane, std::uint32_t byte) {
-  return &s.scratch[byte / 4 * 256 + lane * 4 + byte % 4];
+  return &s.scratch[byte / 4 * (4 * k_lanes) + lane * 4 + byte % 4];
 }
 
 // All three apertures in one wave, or only one of them.

@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "softgpu/exec/handler_table.hpp"
-#include "softgpu/exec/wave.hpp"
+#include "softgpu/exec/wave_lanes.hpp"
 #include "softgpu/isa/decoder.hpp"
 
 #include "machine.hpp"
@@ -44,7 +44,7 @@ struct Runner {
     f.data0 = 2, f.vdst = 8, f.glc = returns;
     const Code code = encoder.encode(*encoder.find(mnemonic), f);
     if (decode(target, code.words, instruction) != DecodeStatus::ok) fail("%s does not decode", mnemonic);
-    instruction.handler = HandlerTable::instance().bind(target, instruction);
+    instruction.handler = HandlerTable::instance(k_lanes).bind(target, instruction);
   }
   void address(unsigned word_bytes, unsigned slots) {
     for (unsigned lane = 0; lane < k_lanes; ++lane) {
@@ -86,7 +86,7 @@ void sums(Target target, const char* mnemonic, One one, Sum sum_of_word) {
   for (auto& thread : threads) thread.join();
   for (unsigned i = 0; i < 4; ++i) {
     const double sum = sum_of_word(reinterpret_cast<std::byte*>(shared.words) + i * sizeof(T));
-    if (sum != 2.0 * 16 * k_rounds) fail("%s: word %u is %g", mnemonic, i, sum);
+    if (sum != 2.0 * (k_lanes / 4) * k_rounds) fail("%s: word %u is %g", mnemonic, i, sum);
   }
 }
 
@@ -100,11 +100,13 @@ void tickets(Target target) {
       Runner runner(target, "global_atomic_add", true);
       runner.address(4, 1);
       for (auto& one : runner.vgpr[2].lane) one = 1;
-      runner.run(shared.space, k_rounds / 4, [&](int) { taken[t].insert(taken[t].end(), runner.vgpr[8].lane, runner.vgpr[8].lane + 64); });
+      runner.run(shared.space, k_rounds / 4, [&](int) {
+        taken[t].insert(taken[t].end(), runner.vgpr[8].lane, runner.vgpr[8].lane + k_lanes);
+      });
     });
   }
   for (auto& thread : threads) thread.join();
-  std::vector<bool> seen(2 * 64 * (k_rounds / 4));
+  std::vector<bool> seen(2 * k_lanes * (k_rounds / 4));
   for (const auto& list : taken) {
     for (const std::uint32_t ticket : list) {
       if (ticket >= seen.size() || seen[ticket]) return fail("ticket %u was given twice", ticket);
