@@ -23,6 +23,8 @@ try:
     import kerncap_triton  # type: ignore[import-not-found]  # it is beside this file
 
     kerncap_triton.watch_imports()
+except SyntaxError:
+    pass  # this Python is older than any that Triton supports
 finally:
     # The program sees its path as it would be without us. Its own processes inherit the variable.
     sys.path[:] = _ELSEWHERE
